@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.cli import arguments
+from gonogo.cli import support as arguments
 
 
 @pytest.fixture(autouse=True)

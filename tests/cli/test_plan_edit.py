@@ -9,9 +9,7 @@ import httpx
 import pytest
 
 from gonogo.cli.daemon import RuntimeLink
-from gonogo.cli.plan_file.edit import EditedPlan, PlanEditor, SentEdits
-from gonogo.cli.plan_file.text import MAX_TEXT
-from gonogo.cli.plan_file.yaml import read
+from gonogo.cli.plan_file import MAX_TEXT, EditedPlan, PlanEditor, SentEdits, read
 from gonogo.cli.session.decisions import _send, _text_of
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.input import TerminalPerson

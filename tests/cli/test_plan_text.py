@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gonogo.cli.plan_file import yaml as form
-from gonogo.cli.plan_file.text import Flaw, marked, subtasks_of, unmarked
+from gonogo.cli import plan_file as form
+from gonogo.cli.plan_file import Flaw, marked, subtasks_of, unmarked
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask
 from gonogo.domain.text_safety import _LOOKS_ESCAPED, guarded, visible
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gonogo.policy.jq import looks_out
+from gonogo.policy.kinds import looks_out
 
 CANARY = b"5d1f0c"
 HARMLESS = r"""

@@ -3,7 +3,7 @@
 import anyio.lowlevel
 import pytest
 
-from gonogo.runtime.wiring import bare_thread
+from gonogo.runtime.services import bare_thread
 
 HUNKS = "--- a/x\n+++ b/x\n" + "@@ -1 +1 @@\n-a\n+b\n" * 40_000
 LINES = "\n" * 800_000

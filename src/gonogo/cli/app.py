@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, group
 from gonogo.cli.commands import (
     analytics,
     approvals,
@@ -23,7 +22,7 @@ from gonogo.cli.commands import (
     tokens,
     tools,
 )
-from gonogo.cli.support import explained
+from gonogo.cli.support import EXACT, explained, group
 
 app = group(
     "A durable agent runtime: agents propose a plan, you give the go, the engine carries it out.",

@@ -6,8 +6,7 @@ change with the language.
 """
 
 from gonogo.i18n.audit import about, why
-from gonogo.i18n.plans import account, plan_summary, rejected_plan
-from gonogo.i18n.questions import QuestionText, asked
+from gonogo.i18n.plans import QuestionText, account, asked, plan_summary, rejected_plan
 from gonogo.i18n.translations import (
     DEFAULT,
     LOCALES,

@@ -5,7 +5,6 @@ what is not understood is never allowed; a compound command is never more allowe
 strictest part; what is allowed runs in its canonical form, not as it was written.
 """
 
-from gonogo.policy.declared import asks_anyway, takes_no_more
 from gonogo.policy.dry_run import (
     Answered,
     PolicyContext,
@@ -16,7 +15,6 @@ from gonogo.policy.dry_run import (
     suggest,
 )
 from gonogo.policy.globs import covers
-from gonogo.policy.prefixes import read_prefix
 from gonogo.policy.products import products_of
 from gonogo.policy.programs import programs_of
 from gonogo.policy.reviewers import KnownPeople, Reviews, load_reviews, review_findings
@@ -30,6 +28,7 @@ from gonogo.policy.rules import (
     make_rule,
     make_rules,
     narrowest,
+    read_prefix,
     session_rule,
 )
 from gonogo.policy.shell import ParsedCommand, Simple, Unparsed, parse_command
@@ -41,7 +40,7 @@ from gonogo.policy.trace import (
     VerdictStage,
     VerdictTrace,
 )
-from gonogo.policy.verdict import CONTROL, UNATTENDED, explain, verdict
+from gonogo.policy.verdict import CONTROL, UNATTENDED, asks_anyway, explain, takes_no_more, verdict
 
 __all__ = [
     "ALWAYS_ASK",

@@ -18,10 +18,9 @@ from gonogo.domain.tool_calls import Call, Grant, Verdict
 from gonogo.policy.denials import refusal, words_of
 from gonogo.policy.globs import is_literal, spoofing
 from gonogo.policy.kinds import CommandPlace
-from gonogo.policy.prefixes import read_prefix
 from gonogo.policy.products import products
 from gonogo.policy.programs import Command, Part, read_command
-from gonogo.policy.rules import Decision, Rule, Rules
+from gonogo.policy.rules import Decision, Rule, Rules, read_prefix
 from gonogo.policy.scripts import judge_told, names_script, paths_in
 from gonogo.policy.shell import Unparsed
 from gonogo.policy.trace import Conditions, TraceStep, VerdictStage, VerdictTrace

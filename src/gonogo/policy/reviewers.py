@@ -35,9 +35,8 @@ from gonogo.domain.reviews import Deed, Review, RoleWord, reviewer_id, reviewer_
 from gonogo.policy.denials import words_of
 from gonogo.policy.globs import misread
 from gonogo.policy.kinds import CommandPlace
-from gonogo.policy.prefixes import plain_prefix
 from gonogo.policy.programs import Command, read_command
-from gonogo.policy.rules import COMMAND_TOOL, RULES_FILE, BadRules
+from gonogo.policy.rules import COMMAND_TOOL, RULES_FILE, BadRules, plain_prefix
 from gonogo.policy.shell_heuristics import UNKNOWN
 
 # Where in the workspace the words of a command may lead: for asking more people, never to allow.

@@ -3,13 +3,13 @@
 Doors change things only through the verbs of `Runtime`; the rest is queries and event streams.
 """
 
-from gonogo.runtime.extensions import Extensions
+from gonogo.runtime.build import Extensions
 from gonogo.runtime.foreign_tools import look_at_servers
 from gonogo.runtime.links import LinkPage
 from gonogo.runtime.oidc import look_for_keys
 from gonogo.runtime.receipts import Once, Receipt
 from gonogo.runtime.runtime import Runtime
-from gonogo.runtime.wiring import bare_thread, open_gate
+from gonogo.runtime.services import bare_thread, open_gate
 
 __all__ = [
     "Extensions",

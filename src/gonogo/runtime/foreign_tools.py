@@ -22,7 +22,7 @@ from gonogo.domain.tool_calls import (
 from gonogo.domain.views import AcceptedTool, ServerView, SightingView
 from gonogo.execution.agent import Profile
 from gonogo.execution.scheduling import Kind
-from gonogo.runtime.wiring import open_programs
+from gonogo.runtime.services import open_programs
 from gonogo.settings import Settings
 from gonogo.store import Store, Tx
 from gonogo.store.people import accept, all_standings, count_seen, sight, standing_of

@@ -26,9 +26,8 @@ from gonogo.domain.views import CallView, Judgement, PolicyView, RuleView
 from gonogo.execution.agent import explained
 from gonogo.policy import Rule
 from gonogo.policy.reviewers import ReviewRule
-from gonogo.runtime.services import Parts
+from gonogo.runtime.services import Parts, bare_thread
 from gonogo.runtime.sessions import visible, whose
-from gonogo.runtime.wiring import bare_thread
 from gonogo.store import Tx
 from gonogo.store.calls import JudgedCall, judged_calls
 from gonogo.store.reports import Counted, count

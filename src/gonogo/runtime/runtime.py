@@ -20,8 +20,7 @@ from gonogo.execution.recovery import recover
 from gonogo.llm import Model, available_models
 from gonogo.runtime.approvals import Approvals
 from gonogo.runtime.audit import AuditLog
-from gonogo.runtime.build import open_parts
-from gonogo.runtime.extensions import Extensions
+from gonogo.runtime.build import Extensions, open_parts
 from gonogo.runtime.foreign_tools import ForeignServers, remember
 from gonogo.runtime.links import Links
 from gonogo.runtime.maintenance import Driving, Maintenance
@@ -31,10 +30,9 @@ from gonogo.runtime.plans import Plans
 from gonogo.runtime.receipts import KeptAnswers
 from gonogo.runtime.reports import Policies, Reports
 from gonogo.runtime.rollback import Checkpoints
-from gonogo.runtime.services import Parts
+from gonogo.runtime.services import Parts, bare_thread
 from gonogo.runtime.sessions import Sessions, visible
 from gonogo.runtime.streams import Streams
-from gonogo.runtime.wiring import bare_thread
 from gonogo.settings import Settings
 from gonogo.store import Clock, Outbox, Tx, utc_now
 from gonogo.store import events as log

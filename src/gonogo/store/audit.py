@@ -39,18 +39,18 @@ from gonogo.domain.audit_chain import (
     AuditPlace,
     ChainHead,
     ChainLink,
+    Reconciliation,
     Record,
     Walk,
     heads_digest,
     read_json,
 )
 from gonogo.domain.errors import Conflict
-from gonogo.domain.reconciliation import Reconciliation
 from gonogo.domain.report_views import AuditEntry, AuditHead, AuditRemoved, AuditReport
 from gonogo.domain.states import ENDED, ApprovalStatus, TurnStatus
 from gonogo.store import events as log
 from gonogo.store.columns import Clean, Packed, Shared, Utc, stamp
-from gonogo.store.holdings import held_of, held_of_system, known_in
+from gonogo.store.reports import held_of, held_of_system, known_in
 from gonogo.store.rows import change, many, put, rows
 from gonogo.store.schema import (
     approvals,

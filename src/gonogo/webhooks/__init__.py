@@ -7,8 +7,7 @@ or dead holds up nothing but its own messages.
 """
 
 from gonogo.webhooks.config import BadHooks, Hook, load_hooks, read_secret, signature
-from gonogo.webhooks.outbox import HOOK, Announcer
-from gonogo.webhooks.sender import DELIVERY, Sender
+from gonogo.webhooks.sender import DELIVERY, HOOK, Announcer, Sender
 
 __all__ = [
     "DELIVERY",

@@ -5,8 +5,18 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, ApprovalId, Json, Session, approval_ids, example, group
-from gonogo.cli.support import Exit, Stop, carry_out
+from gonogo.cli.support import (
+    EXACT,
+    ApprovalId,
+    Exit,
+    Json,
+    Session,
+    Stop,
+    approval_ids,
+    carry_out,
+    example,
+    group,
+)
 
 app = group("Approvals: the questions that wait for you.")
 

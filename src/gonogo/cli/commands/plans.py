@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, Events, Json, Limit, PlanId, Session, example, group
-from gonogo.cli.support import Exit, carry_out
+from gonogo.cli.support import (
+    EXACT,
+    Events,
+    Exit,
+    Json,
+    Limit,
+    PlanId,
+    Session,
+    carry_out,
+    example,
+    group,
+)
 
 if TYPE_CHECKING:
     from gonogo.client import Client

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, Json, Limit, SessionId, example, group
-from gonogo.cli.support import Exit, Stop, carry_out
+from gonogo.cli.support import EXACT, Exit, Json, Limit, SessionId, Stop, carry_out, example, group
 
 app = group("Sessions: conversations, each bound to one workspace.")
 

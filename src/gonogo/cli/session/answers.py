@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from gonogo.cli.daemon import connected
 from gonogo.cli.folder import own_locale
-from gonogo.cli.plan_file.edit import SentEdits, plan_editor
-from gonogo.cli.plan_file.text import as_json
+from gonogo.cli.plan_file import SentEdits, as_json, plan_editor
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.input import TerminalPerson, Withdrawn
 from gonogo.cli.terminal.output import facts, line, one_line, spoken

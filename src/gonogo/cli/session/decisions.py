@@ -8,8 +8,7 @@ from typing import Any
 
 from gonogo.cli.daemon import RuntimeLink, connected, linked
 from gonogo.cli.folder import environment, own_locale, read_settings
-from gonogo.cli.plan_file.edit import EditedPlan, plan_editor
-from gonogo.cli.plan_file.text import MAX_TEXT, as_json
+from gonogo.cli.plan_file import MAX_TEXT, EditedPlan, as_json, plan_editor
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.support import Exit, Stop
@@ -157,7 +156,7 @@ _TAKEN = frozenset({ApprovalStatus.EDITED, ApprovalStatus.SUPERSEDED})
 
 async def print_plan(plan_id: str) -> Exit:
     """Write a plan as the text that `plans edit --from` reads."""
-    from gonogo.cli.plan_file.yaml import write
+    from gonogo.cli.plan_file import write
 
     async with connected() as client:
         plan = await client.plan(plan_id)

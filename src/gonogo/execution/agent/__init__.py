@@ -6,7 +6,14 @@ does not run; a call that may have had its effect is never repeated unasked.
 """
 
 from gonogo.execution.agent.budget import Meter
-from gonogo.execution.agent.call_log import doubt, drop_call, end_call, open_control
+from gonogo.execution.agent.call_log import (
+    CallKind,
+    Interventions,
+    doubt,
+    drop_call,
+    end_call,
+    open_control,
+)
 from gonogo.execution.agent.conversation import Speak, Thread, fields_from
 from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means
 from gonogo.execution.agent.file_changes import Traces
@@ -30,7 +37,6 @@ from gonogo.execution.agent.profiles import (
     runtime_profile,
 )
 from gonogo.execution.agent.questions import explained
-from gonogo.execution.agent.tool_calls import CallKind, Interventions
 from gonogo.execution.agent.watches import Watches
 
 __all__ = [

@@ -20,9 +20,8 @@ from gonogo.domain.tool_calls import ToolClass
 from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.file_changes import ChangeTrace, Traces
-from gonogo.execution.agent.gate import Gate, Gated
+from gonogo.execution.agent.gate import Gate, Gated, Surroundings
 from gonogo.execution.agent.questions import file_outcome, is_at_work, staleness, waits_for_person
-from gonogo.execution.agent.surroundings import Surroundings
 from gonogo.execution.agent.watches import Watches
 from gonogo.execution.approvals import ApprovalService
 from gonogo.policy import Rules, covers

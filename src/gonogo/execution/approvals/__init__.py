@@ -5,7 +5,6 @@ event, its audit entry and what it sets going are one transaction; expiry never 
 several have to approve, so many different people who may have done so, for just what then runs.
 """
 
-from gonogo.execution.approvals.reviewers import is_reviewer, objection, review_of
 from gonogo.execution.approvals.service import (
     DESK_TIMERS,
     ESCALATE,
@@ -22,6 +21,9 @@ from gonogo.execution.approvals.types import (
     Refusal,
     Revisable,
     Ruling,
+    is_reviewer,
+    objection,
+    review_of,
 )
 
 __all__ = [

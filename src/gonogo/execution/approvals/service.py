@@ -16,9 +16,7 @@ from gonogo.domain.records import Approval, Vote
 from gonogo.domain.reviews import NO_REVIEW, Deed, Review, strictest
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.strict_json import digest
-from gonogo.execution.approvals import events as notices
-from gonogo.execution.approvals.events import tell_voted
-from gonogo.execution.approvals.reviewers import check_right, objection, objection_of, review_of
+from gonogo.execution.approvals import types as notices
 from gonogo.execution.approvals.types import (
     NOBODY,
     ApprovalType,
@@ -27,6 +25,11 @@ from gonogo.execution.approvals.types import (
     Refusal,
     Revisable,
     Ruling,
+    check_right,
+    objection,
+    objection_of,
+    review_of,
+    tell_voted,
 )
 from gonogo.policy import Reviews
 from gonogo.store import Tx, new_id

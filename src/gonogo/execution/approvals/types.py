@@ -1,19 +1,27 @@
-"""What is asked and what is answered, and what a kind of question has to know."""
+"""What is asked and answered, who may answer, and what log and audit are told of it."""
 
+from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Protocol, runtime_checkable
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import Refused
+from gonogo.domain.errors import Forbidden, Refused
+from gonogo.domain.events import ApprovalChanged, ApprovalFacts
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import Subtask
-from gonogo.domain.records import Approval
-from gonogo.domain.reviews import Deed
-from gonogo.domain.states import ApprovalKind, DecisionWord
+from gonogo.domain.records import Approval, Vote
+from gonogo.domain.reviews import NO_REVIEW, Deed, Review, reviewer_name
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.strict_json import digest
+from gonogo.i18n import say
 from gonogo.policy import RuleText
 from gonogo.store import Tx
+from gonogo.store import events as log
+from gonogo.store.approvals import owner_of
+from gonogo.store.sessions import spoken_in
 
 NOBODY = Principal(id="gonogo", name="gonogo", role=Role.OPERATOR)
 """Who decides when nobody did in time, where an operator wants that to be a rejection."""
@@ -153,3 +161,185 @@ class Revisable(ApprovalType, Protocol):
     def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling) -> Approval:
         """Take an edit over, and ask about it in the place of the question that was edited."""
         ...
+
+
+# Who may answer a question: what its review says of one person.
+
+
+def review_of(approval: Approval) -> Review:
+    """Who decides a question."""
+    return Review.model_validate(approval.review) if approval.review else NO_REVIEW
+
+
+def is_reviewer(principal: Principal, approval: Approval) -> bool:
+    """Whether a review lets the principal see a question of somebody else's session."""
+    return approval.review is not None and review_of(approval).names(principal)
+
+
+def objection(principal: Principal, approval: Approval) -> str | None:
+    """Why the principal may not approve, if they may not."""
+    return objection_of(review_of(approval), principal, approval.requested_by)
+
+
+def objection_of(review: Review, principal: Principal, requested_by: str | None) -> str | None:
+    """Why the principal may not approve what that review is about, if they may not."""
+    if not review.admits(principal):
+        named = ", ".join(reviewer_name(who) for who in (*(review.reviewers or ()), *review.also))
+        problem = review.problem(requested_by)
+        return f"Only {named} may approve this" if named else f"Nobody may approve this: {problem}"
+    if not review.has_role(principal):
+        word = Role(principal.role).word
+        return f"This needs the role {review.role}; {principal.name} is {word}"
+    if review.bars(principal, requested_by):
+        return f"{principal.name} asked for this, and somebody else has to approve it"
+    return None
+
+
+def check_right(tx: Tx, approval: Approval, ruling: Ruling, *, asks_again: bool) -> None:
+    """Check that whoever answers may answer so.
+
+    Whose session it is, and who asked, may always say no; so may they edit what is then asked
+    anew, since that approves nothing.
+
+    Args:
+        asks_again: An edit of such a question can be put before others.
+
+    Raises:
+        Forbidden: they may not; the text says why.
+    """
+    problem = objection(ruling.by, approval)
+    if problem is None:
+        return
+    harmless = ruling.word is DecisionWord.REJECT or (
+        ruling.word is DecisionWord.EDIT and asks_again
+    )
+    askers = (approval.requested_by, *review_of(approval).asked_too)
+    own = (*askers, owner_of(tx, approval.session_id))
+    if not (harmless and ruling.by.id in own):
+        raise Forbidden(problem)
+
+
+# What the log and the audit are told of questions.
+
+
+def tell_asked(tx: Tx, approval: Approval, agent: str | None) -> None:
+    """A person is asked."""
+    needed = review_of(approval).needed
+    more: dict[str, Any] = {"needed": needed, "votes": 0} if needed > 1 else {}
+    event = _changed("approval_requested", approval, agent=agent, **more)
+    log.tell(tx, approval.session_id, event)
+    _note(
+        tx, approval, "asked", actor="gonogo", reason=approval.reason,
+        requested_by=approval.requested_by, review=approval.review,
+    )  # fmt: skip
+
+
+def tell_voted(
+    tx: Tx, approval: Approval, ruling: Ruling, votes: Sequence[Vote], needed: int
+) -> None:
+    """Somebody approved, and more have to."""
+    names = [vote.name for vote in votes]
+    content = say(
+        "approval_voted", spoken_in(tx, approval.session_id), votes=len(votes), needed=needed,
+        names=", ".join(names), subject=approval.subject,
+    )  # fmt: skip
+    event = _changed(
+        "approval_voted", approval, content=content, needed=needed, votes=len(votes),
+        voted_by=names,
+    )  # fmt: skip
+    log.tell(tx, approval.session_id, event)
+    _note(
+        tx, approval, "voted", actor=ruling.by.id, decision=ruling.as_json(),
+        votes=len(votes), needed=needed, waited_seconds=_waited(approval, tx.now),
+    )  # fmt: skip
+
+
+def tell_escalated(tx: Tx, approval: Approval, review: Review) -> None:
+    """Others may decide from now on, too."""
+    to = [reviewer_name(who) for who in review.also]
+    if review.also_role is not None:
+        to.append(f"role:{review.also_role}")
+    content = say(
+        "approval_escalated", spoken_in(tx, approval.session_id), names=", ".join(to),
+        subject=approval.subject,
+    )  # fmt: skip
+    event = _changed("approval_escalated", approval, content=content, escalated_to=to)
+    log.tell(tx, approval.session_id, event)
+    _note(tx, approval, "escalated", actor="gonogo", escalated_to=to)
+
+
+def tell_warning(tx: Tx, approval: Approval) -> None:
+    """The question is about to expire."""
+    left = elapsed(tx.now, approval.expires_at) if approval.expires_at else 0
+    content = say(
+        "approval_warning", spoken_in(tx, approval.session_id), minutes=max(1, round(left / 60)),
+        subject=approval.subject,
+    )  # fmt: skip
+    event = _changed("approval_warning", approval, content=content)
+    log.tell(tx, approval.session_id, event)
+
+
+def tell_closed(tx: Tx, approval: Approval, status: ApprovalStatus, ruling: Ruling | None) -> None:
+    """The question has its answer, or is no longer of interest."""
+    answered = ruling is not None and ruling.by != NOBODY
+    event = _changed(
+        "approval_resolved", approval, status=status,
+        decided_by=ruling.by.name if ruling else None,
+        waited_seconds=elapsed(approval.created_at, tx.now) if answered else None,
+        voted_by=list(ruling.agreed) or None if ruling else None,
+    )  # fmt: skip
+    log.tell(tx, approval.session_id, event)
+    _note(
+        tx, approval, status, actor=ruling.by.id if ruling else "gonogo",
+        revision=approval.revision, original=approval.details.get("original_task"),
+        decision=ruling.as_json() if ruling else None,
+        arguments=approval.details.get("arguments"),
+        waited_seconds=_waited(approval, tx.now) if answered else None,
+    )  # fmt: skip
+
+
+def _waited(approval: Approval, now: datetime) -> float:
+    return round(elapsed(approval.created_at, now), 3)
+
+
+def _note(
+    tx: Tx,
+    approval: Approval,
+    what: str,
+    *,
+    actor: str,
+    **more: Any,  # noqa: ANN401 - details of the entry
+) -> None:
+    log.note(
+        tx, approval.session_id, actor=actor, action=f"{approval.kind}.{what}",
+        subject=approval.subject, approval_id=approval.id, digest=approval.digest,
+        plan_id=approval.plan_id, call_id=approval.call_id, **more,
+    )  # fmt: skip
+
+
+def _changed(
+    kind: Any,  # noqa: ANN401 - one of the event's own words
+    approval: Approval,
+    *,
+    agent: str | None = None,
+    content: str | None = None,
+    status: ApprovalStatus | None = None,
+    **facts: Any,  # noqa: ANN401 - fields of the facts
+) -> ApprovalChanged:
+    return ApprovalChanged(
+        type=kind,
+        content=content,
+        turn_id=approval.turn_id,
+        plan_id=approval.plan_id,
+        subtask_id=approval.subtask_id,
+        call_id=approval.call_id,
+        agent=agent,
+        metadata=ApprovalFacts(
+            approval_id=approval.id,
+            kind=approval.kind,
+            subject=approval.subject,
+            status=status or approval.status,
+            expires_at=approval.expires_at,
+            **facts,
+        ),
+    )

@@ -7,7 +7,6 @@ after a crash the plan goes on from what is written, and no finished subtask run
 a plan also ends its grants.
 """
 
-from gonogo.execution.plans.account import Accounts
 from gonogo.execution.plans.approvals import (
     AbsenceKind,
     BudgetKind,
@@ -16,18 +15,16 @@ from gonogo.execution.plans.approvals import (
     SubtaskKind,
 )
 from gonogo.execution.plans.comments import Answering
-from gonogo.execution.plans.ending import PlanEnding
+from gonogo.execution.plans.controls import Retry
+from gonogo.execution.plans.ending import Accounts, PlanEnding
 from gonogo.execution.plans.engine import Engine, check_held
 from gonogo.execution.plans.lifecycle import Planning, Proposals
-from gonogo.execution.plans.questions import PlanQuestions
 from gonogo.execution.plans.replanning import ABOUT as REPLAN_QUESTION
 from gonogo.execution.plans.replanning import Replanning, Search
-from gonogo.execution.plans.retry import Retry
 from gonogo.execution.plans.revisions import PlanReader
-from gonogo.execution.plans.rounds import PlanRules
-from gonogo.execution.plans.runner import PlanRunner
+from gonogo.execution.plans.rounds import PlanQuestions, PlanRules
+from gonogo.execution.plans.runner import PlanRunner, Threads
 from gonogo.execution.plans.subtasks import AgentStep, BuiltInKinds, Subtasks, ToolStep
-from gonogo.execution.plans.threads import Threads
 
 __all__ = [
     "REPLAN_QUESTION",

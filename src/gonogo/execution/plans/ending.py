@@ -1,24 +1,374 @@
-"""The end of a plan, and of what was begun for it."""
+"""The end of a plan: the account of what came of it, and the end of what was begun for it."""
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, pairwise, starmap
+from typing import Any, NamedTuple
+
+import anyio
+import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.events import AgentSwitched, PlanEnded, SwitchFacts
-from gonogo.domain.records import MAIN, Plan, Session, SubtaskRow
-from gonogo.domain.states import CallStatus, PlanStatus
+from gonogo.domain.errors import ToolFailed
+from gonogo.domain.events import AgentSwitched, PlanEnded, PlanEndedFacts, SwitchFacts
+from gonogo.domain.plan import Revision, worker_name
+from gonogo.domain.plan_views import plan_changes
+from gonogo.domain.records import MAIN, Approval, FileChange, Plan, Session, SubtaskRow
+from gonogo.domain.replanning import Used
+from gonogo.domain.schedule import elapsed
+from gonogo.domain.states import (
+    ENDED,
+    ApprovalKind,
+    ApprovalStatus,
+    CallStatus,
+    PlanStatus,
+    SubtaskStatus,
+)
+from gonogo.domain.text_safety import visible_json
 from gonogo.domain.tool_calls import PlanAccount, Reply
+from gonogo.domain.undo import FOLDER, State, came_to, shown_path
 from gonogo.execution.agent import drop_call, end_call
 from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, wake
-from gonogo.execution.plans.account import account_of, execution_result
+from gonogo.execution.plans.brief import cut, shaped
 from gonogo.execution.scheduling import REPLAN
-from gonogo.i18n import account
-from gonogo.store import Tx, stop
+from gonogo.i18n import account, say
+from gonogo.store import Store, Tx, stop
 from gonogo.store import events as log
 from gonogo.store.approvals import end_revising
-from gonogo.store.calls import open_calls, pending_of_plan
-from gonogo.store.plans import end_grants, keep_account, plan_of, thread_name
+from gonogo.store.calls import (
+    RefusedCall,
+    decided_of_plan,
+    open_calls,
+    pending_of_plan,
+    refused_calls,
+)
+from gonogo.store.checkpoints import changes_after
+from gonogo.store.people import names
+from gonogo.store.plans import (
+    account_kept,
+    end_grants,
+    keep_account,
+    lock_plan,
+    plan_of,
+    revisions_of,
+    subtask_rows,
+    thread_name,
+)
+from gonogo.store.reports import used_by_plan
 from gonogo.store.sessions import append_message, session_of, set_session, turn_of
+from gonogo.workspace import Snapshots
+
+# The account of a plan: what its subtasks came to, for clients and for the agents.
+#
+# Agents are told it where the plan ended in their conversation, as data: a line of JSON for the
+# plan, for each answer and change of a person, and for each subtask. It is made from the record
+# when a model is next asked, so that nobody waits for it, and kept, so that it reads the same every
+# time.
+
+_S = SubtaskStatus
+_TOLD = 300
+"""Characters of what a call that was refused was about, and of why."""
+_MOST_REFUSED = 50
+_MOST = 16_000
+"""Characters of an account."""
+_MOST_COUNTED = 2_000
+"""Files of a plan whose lines are counted."""
+
+
+def told_refusals(calls: Sequence[RefusedCall]) -> list[dict[str, str]]:
+    """Calls that were denied, rejected or left unanswered, as a result names them."""
+    return [
+        {
+            "call_id": call.call_id,
+            "tool_name": call.tool,
+            "about": _aim(call.arguments)[:_TOLD],
+            "error": call.error[:_TOLD],
+        }
+        for call in calls[:_MOST_REFUSED]
+    ]
+
+
+def _aim(arguments: Mapping[str, Any]) -> str:
+    return str(arguments.get("command") or arguments.get("path") or "")
+
+
+def execution_result(tx: Tx, plan: Plan) -> dict[str, Any]:
+    """What `execute_plan` answers when the plan is over."""
+    facts = account_of(tx, plan)
+    rows = subtask_rows(tx, plan.id, plan.revision)
+    return {
+        **facts.model_dump(mode="json", exclude_none=True),
+        "success_rate": round(facts.completed / facts.total, 4),
+        "errors": [
+            {"subtask_id": row.subtask_id, "message": row.error["message"]}
+            for row in rows
+            if row.status is _S.FAILED and row.error
+        ],
+        "subtasks": {row.subtask_id: _subtask_result(row) for row in rows},
+    }
+
+
+def _subtask_result(row: SubtaskRow) -> dict[str, Any]:
+    found = {"status": row.status, "result": row.result, "error": row.error, "reason": row.reason}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def account_of(tx: Tx, plan: Plan) -> PlanEndedFacts:
+    """How many of the plan's subtasks ended how; the numbers add up to the total."""
+    rows = subtask_rows(tx, plan.id, plan.revision)
+    refused = refused_calls(tx, plan.session_id, plan.id)
+    began, ended = plan.started_at, plan.finished_at
+    return PlanEndedFacts(
+        plan_id=plan.id,
+        status=plan.status,
+        total=len(rows),
+        completed=_count(rows, _S.COMPLETED),
+        failed=_count(rows, _S.FAILED),
+        skipped=_count(rows, _S.SKIPPED),
+        cancelled=_count(rows, _S.CANCELLED),
+        refused=len(refused) or None,
+        duration_seconds=round(elapsed(began, ended), 6) if began and ended else 0.0,
+        revision=plan.revision,
+    )
+
+
+def _count(rows: list[SubtaskRow], status: SubtaskStatus) -> int:
+    return sum(row.status is status for row in rows)
+
+
+class Measure(NamedTuple):
+    """How much an account tells of each thing; the widest that fits is taken."""
+
+    letters: int
+    """Characters of a text."""
+    items: int
+    """Files, and calls that were refused."""
+
+
+_MEASURES = (Measure(2_000, 40), Measure(600, 20), Measure(200, 8), Measure(80, 3))
+
+
+class Made(NamedTuple):
+    """A revision, who made it, and why."""
+
+    revision: Revision
+    by: str
+    reason: str
+
+
+class PlanRecord(Struct, frozen=True, kw_only=True):
+    """What is written down of a plan, as far as its account speaks of it."""
+
+    plan: Plan
+    ended: PlanEndedFacts
+    used: Used
+    revisions: Sequence[Made]
+    rows: Sequence[SubtaskRow]
+    answers: Sequence[Approval]
+    refused: Sequence[RefusedCall]
+    changes: Sequence[FileChange]
+
+    @property
+    def revision(self) -> Revision:
+        """What was carried out."""
+        return next(m.revision for m in self.revisions if m.revision.number == self.plan.revision)
+
+
+class Accounts(Struct, frozen=True, kw_only=True):
+    """What agents are told of plans that are over."""
+
+    store: Store
+    snapshots: Snapshots
+
+    async def text(self, plan_id: str, locale: str) -> str:
+        """The account of a plan; kept once it is made, unless the plan has gone on meanwhile."""
+        kept = await self.store.read(account_kept, plan_id)
+        return kept or await self._made(plan_id, locale)
+
+    async def _made(self, plan_id: str, locale: str) -> str:
+        record = await self.store.read(_record, plan_id)
+        files = await anyio.to_thread.run_sync(self._files, record.changes)
+        text = _text(record, files, locale)
+        await self.store.write(_keep, record, text)
+        return text
+
+    def _files(self, changes: Iterable[FileChange]) -> dict[str, list[dict[str, Any]]]:
+        """What came of the files, by subtask."""
+        found = [(key, *change) for key, run in _by_subtask(changes) for change in _net(run)]
+        blobs = [(_blob(before), _blob(after)) for _, _, before, after in found[:_MOST_COUNTED]]
+        try:
+            counts = self.snapshots.changed_lines(blobs)
+        except ToolFailed:
+            counts = []
+        files = defaultdict[str, list[dict[str, Any]]](list)
+        for n, (key, path, before, after) in enumerate(found):
+            count = counts[n] if n < len(counts) else None
+            lines = {"lines_added": count.added, "lines_removed": count.removed} if count else {}
+            status = _file_status(before, after)
+            files[key].append({"path": shown_path(path), "status": status, **lines})
+        return files
+
+
+def _record(tx: Tx, plan_id: str) -> PlanRecord:
+    plan = plan_of(tx, plan_id)
+    assert plan is not None  # noqa: S101 - plans are never deleted
+    revisions = revisions_of(tx, plan.id)
+    known = names(tx, [row.created_by for _, row in revisions])
+    return PlanRecord(
+        plan=plan,
+        ended=account_of(tx, plan),
+        used=used_by_plan(tx, plan.id),
+        revisions=[
+            Made(revision, known.get(row.created_by) or row.created_by, row.reason)
+            for revision, row in revisions
+        ],
+        rows=subtask_rows(tx, plan.id, plan.revision),
+        answers=decided_of_plan(tx, plan.id),
+        refused=refused_calls(tx, plan.session_id, plan.id),
+        changes=changes_after(tx, plan.id, 0),
+    )
+
+
+def _keep(tx: Tx, record: PlanRecord, text: str) -> None:
+    lock_plan(tx, record.plan.id)
+    if record.plan.status in ENDED and _record(tx, record.plan.id) == record:
+        keep_account(tx, record.plan.id, text)
+
+
+# Files ------------------------------------------------------------------------------------------
+
+
+def _by_subtask(changes: Iterable[FileChange]) -> Iterable[tuple[str, list[FileChange]]]:
+    runs = defaultdict[str, list[FileChange]](list)
+    for change in changes:
+        if change.subtask_id is not None:
+            runs[change.subtask_id].append(change)
+    return runs.items()
+
+
+def _net(changes: Iterable[FileChange]) -> Iterable[tuple[str, State, State]]:
+    for path, states in sorted(came_to(changes).items()):
+        if FOLDER not in states:
+            yield path, *states
+
+
+def _blob(state: State) -> str | None:
+    return (state or {}).get("blob")
+
+
+def _file_status(before: State, after: State) -> str:
+    if "unknown" in (after or {}):
+        return "unknown"
+    return "added" if before is None else "deleted" if after is None else "modified"
+
+
+# The text ---------------------------------------------------------------------------------------
+
+
+def _text(record: PlanRecord, files: Mapping[str, list[dict[str, Any]]], locale: str) -> str:
+    head = say("model_account", locale, plan_id=record.plan.id)
+    lines: list[str] = []
+    for measure in _MEASURES:
+        teller = _Teller(record=record, files=files, measure=measure, locale=locale)
+        lines = [visible_json(line) for line in teller.lines()]
+        if sum(len(line) + 1 for line in lines) <= _MOST:
+            return "\n".join([head, *lines])
+    ends = accumulate(len(line) + 1 for line in lines)
+    kept = [line for line, end in zip(lines, ends, strict=True) if end <= _MOST]
+    left = say("model_account_left", locale, count=len(lines) - len(kept))
+    return "\n".join([head, *kept, left])
+
+
+class _Teller(Struct, frozen=True, kw_only=True):
+    """Puts a record into lines, each text as long as the measure says."""
+
+    record: PlanRecord
+    files: Mapping[str, list[dict[str, Any]]]
+    measure: Measure
+    locale: str
+
+    def lines(self) -> Iterable[dict[str, Any]]:
+        """What matters most comes first: the plan, what failed, what people did, and the rest."""
+        rows = sorted(self.record.rows, key=lambda row: row.status is not _S.FAILED)
+        failed = self.record.ended.failed
+        yield self._plan()
+        yield from map(self._subtask, rows[:failed])
+        yield from map(self._answer, filter(_is_told, self.record.answers))
+        yield from starmap(self._revision, pairwise(self.record.revisions))
+        yield from map(self._subtask, rows[failed:])
+        gone = self.files.keys() - {row.subtask_id for row in rows}
+        yield from ({"subtask": key, **self._files(key)} for key in sorted(gone))
+
+    def _plan(self) -> dict[str, Any]:
+        ended, used = self.record.ended, self.record.used
+        return {
+            **ended.model_dump(mode="json", exclude_none=True),
+            "goal": self._cut(self.record.plan.goal),
+            "revision": self.record.plan.revision,
+            "model_requests": used.requests,
+            "tokens": used.input_tokens + used.output_tokens,
+            "dollars": used.cost_micros / 1_000_000,
+            **({"replies_of_unknown_price": used.unpriced} if used.unpriced else {}),
+        }
+
+    def _subtask(self, row: SubtaskRow) -> dict[str, Any]:
+        subtask = self.record.revision.subtask(row.subtask_id)
+        return _given(
+            subtask=row.subtask_id, status=row.status, by=worker_name(subtask),
+            task=self._cut(subtask.description), attempts=row.attempt,
+            output=self._cut(shaped(row.result, row.status)["output"]),
+            error=self._cut((row.error or {}).get("message")), reason=self._cut(row.reason),
+            refused=self._refused(row.subtask_id), **self._files(row.subtask_id),
+        )  # fmt: skip
+
+    def _files(self, key: str) -> dict[str, Any]:
+        found = self.files.get(key, [])
+        shown = [file | {"path": self._cut(file["path"])} for file in found[: self.measure.items]]
+        return _given(files=shown, more_files=len(found) - len(shown))
+
+    def _refused(self, key: str) -> list[dict[str, Any]]:
+        calls = [call for call in self.record.refused if call.subtask_id == key]
+        return [
+            _given(tool=c.tool, about=self._cut(_aim(c.arguments)), error=self._cut(c.error))
+            for c in calls[: self.measure.items]
+        ]
+
+    def _answer(self, approval: Approval) -> dict[str, Any]:
+        said = approval.decision or {}
+        edited = None if approval.kind == ApprovalKind.PLAN else said.get("changes")
+        return _given(
+            question=approval.kind, subtask=approval.subtask_id,
+            about=self._cut(approval.subject),
+            at=self._cut(_aim(approval.details.get("arguments", {}))),
+            answer=approval.status, by=said.get("decided_name"),
+            feedback=self._cut(said.get("feedback")), edited=self._cut(edited),
+        )  # fmt: skip
+
+    def _revision(self, before: Made, after: Made) -> dict[str, Any]:
+        changes = plan_changes(before.revision, after.revision)
+        return _given(
+            revision=after.revision.number, made_by=after.by, because=self._cut(after.reason),
+            added=self._cut(", ".join(subtask.id for subtask in changes.added)),
+            removed=self._cut(", ".join(subtask.id for subtask in changes.removed)),
+            changed=self._cut("; ".join(f"{k}: {', '.join(v)}" for k, v in changes.changed)),
+        )  # fmt: skip
+
+    def _cut(self, value: Any) -> str | None:  # noqa: ANN401 - any JSON value
+        return None if value is None else cut(value, self.measure.letters, self.locale)
+
+
+def _is_told(approval: Approval) -> bool:
+    """Whether an answer says more than that a call might be carried out."""
+    said = approval.decision or {}
+    plain = approval.status is ApprovalStatus.APPROVED and not said.get("feedback")
+    return not plain or approval.kind == ApprovalKind.PLAN
+
+
+def _given(**facts: Any) -> dict[str, Any]:  # noqa: ANN401 - any JSON value
+    return {name: value for name, value in facts.items() if value not in (None, "", [], 0)}
+
 
 ARCHITECT = "architect"
 

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gonogo.domain.states import SubtaskStatus
-from gonogo.execution.plans.controls import PlanControls
+from gonogo.execution.plans.controls import Pauses, PlanControls
 from gonogo.execution.plans.ending import PlanEnding
-from gonogo.execution.plans.pauses import Pauses
-from gonogo.execution.plans.questions import PlanQuestions
-from gonogo.execution.plans.rounds import PlanRules, Rounds
+from gonogo.execution.plans.rounds import PlanQuestions, PlanRules, Rounds
 from gonogo.execution.scheduling import Completed, Deferred, Failed, Superseded, Work
 from gonogo.execution.scheduling.plan_state import PlanState
 from gonogo.store import Tx, go_on

@@ -22,18 +22,11 @@ from gonogo.domain.plan import Revision, Subtask, critical_path, with_types
 from gonogo.domain.plan_views import PlanChanges, as_planned
 from gonogo.domain.records import MAIN, Approval, Plan, Session, Turn
 from gonogo.domain.reviews import standing_comments
-from gonogo.domain.states import (
-    ENDED,
-    ApprovalKind,
-    DecisionWord,
-    PlanStatus,
-    SubtaskStatus,
-)
+from gonogo.domain.states import ENDED, ApprovalKind, DecisionWord, PlanStatus, SubtaskStatus
 from gonogo.domain.tool_calls import UserText
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn
-from gonogo.execution.plans.account import execution_result
-from gonogo.execution.plans.ending import ARCHITECT, PlanEnding
+from gonogo.execution.plans.ending import ARCHITECT, PlanEnding, execution_result
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.revisions import PlanReader, completed, mint_grants
 from gonogo.i18n import DEFAULT, plan_summary, rejected_plan, say, told

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from gonogo.domain.failures import REPLANNED, Absence, Diagnosis, Failure, classify, retry_delay
+from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.records import Plan
 from gonogo.domain.replanning import (
     OF_STARTS,
@@ -24,13 +25,14 @@ from gonogo.domain.replanning import (
     replan_verdict,
 )
 from gonogo.domain.schedule import STRATEGIES, Round, Strategy, SubtaskStanding, elapsed
-from gonogo.domain.states import PlanStatus, SubtaskStatus
+from gonogo.domain.states import ApprovalKind, PlanStatus, SubtaskStatus
+from gonogo.domain.strict_json import digest
 from gonogo.domain.undo import write_standings
+from gonogo.execution.approvals import ApprovalService, Matter, Question
 from gonogo.execution.checkpoints import checkpoint_starts
 from gonogo.execution.plans.ending import PlanEnding
-from gonogo.execution.plans.questions import PlanQuestions
 from gonogo.execution.plans.revisions import revise_again
-from gonogo.execution.scheduling import events as _tell
+from gonogo.execution.scheduling import outcomes as _tell
 from gonogo.execution.scheduling.conditions import ConditionFailed, holds
 from gonogo.execution.scheduling.outcomes import Completed, Deferred, Failed, Start, Work
 from gonogo.execution.scheduling.plan_state import (
@@ -48,13 +50,84 @@ from gonogo.execution.scheduling.plan_state import (
     chosen,
     goes_on,
 )
-from gonogo.i18n import say
+from gonogo.i18n import DEFAULT, say
 from gonogo.store import Tx, go_on, stop
 from gonogo.store.calls import is_let_start
 from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.plans import count_elsewhere, plans_that_wait
 from gonogo.store.reports import runs_of_plan
-from gonogo.store.sessions import spoken_in
+from gonogo.store.sessions import session_of, spoken_in
+
+# The questions that plans ask of people while they are carried out.
+
+
+class PlanQuestions(Struct, frozen=True, kw_only=True):
+    """Puts them before people, each in the transaction in which it arises."""
+
+    desk: ApprovalService
+    attended: bool = True
+    """Somebody can be asked, where a session does not say otherwise."""
+
+    def room(self, tx: Tx, plan: Plan) -> int:
+        """How many more questions a plan's session takes now."""
+        return self.desk.room(tx, plan.session_id)
+
+    def ask_to_start(self, tx: Tx, plan: Plan, revision: Revision, subtask: Subtask) -> None:
+        """Ask a person whether a subtask may start."""
+        locale = spoken_in(tx, plan.session_id) or DEFAULT
+        self.desk.open(
+            tx,
+            Question(
+                session_id=plan.session_id, kind=ApprovalKind.SUBTASK, subject=subtask.description,
+                details={"subtask": subtask.model_dump(mode="json", exclude_none=True)},
+                reason=say("subtask_question", locale, description=subtask.description),
+                digest=revision.digest, plan_id=plan.id, revision=revision.number,
+                subtask_id=subtask.id, agent=subtask.agent, matter=Matter(subtasks=(subtask,)),
+            ),
+        )  # fmt: skip
+
+    def ask_about_budget(self, tx: Tx, plan: Plan, spent: Excess) -> None:
+        """Ask a person what is to become of a plan that reached a limit."""
+        locale = spoken_in(tx, plan.session_id) or DEFAULT
+        what = say(f"budget_{spent.what}", locale)
+        shown = {"used": f"{spent.used:g}", "limit": f"{spent.limit:g}", "what": what}
+        details = {
+            "about": BUDGET, "what": spent.what, "used": round(spent.used, 6), "limit": spent.limit,
+        }  # fmt: skip
+        reason = say("budget_question", locale, setting=spent.setting, **shown)
+        self._intervene(tx, plan, details, say("budget_subject", locale, **shown), reason)
+
+    def ask_about_model(self, tx: Tx, plan: Plan, absence: Absence) -> bool:
+        """Ask a person what is to become of a plan whose model has not answered for too long.
+
+        False where nobody can be asked.
+        """
+        session = session_of(tx, plan.session_id)
+        if session is None or session.unattended or not self.attended:
+            return False
+        locale = session.spoken
+        minutes = f"{elapsed(absence.since, tx.now) / 60:.0f}"
+        details = {
+            "about": MODEL, "since": absence.since.isoformat(), "tries": absence.tries,
+            "error": absence.error,
+        }  # fmt: skip
+        subject = say("model_away_subject", locale, error=absence.error)
+        reason = say("model_away_question", locale, minutes=minutes, error=absence.error)
+        self._intervene(tx, plan, details, subject, reason)
+        return True
+
+    def _intervene(
+        self, tx: Tx, plan: Plan, details: dict[str, Any], subject: str, reason: str
+    ) -> None:
+        self.desk.open(
+            tx,
+            Question(
+                session_id=plan.session_id, kind=ApprovalKind.INTERVENTION, subject=subject,
+                details=details, reason=reason, digest=digest({"plan_id": plan.id, **details}),
+                plan_id=plan.id, revision=plan.revision,
+            ),
+        )  # fmt: skip
+
 
 _S = SubtaskStatus
 _SOON = timedelta(seconds=5)

@@ -35,10 +35,10 @@ from gonogo.execution.agent import (
     runtime_profile,
 )
 from gonogo.execution.approvals import ApprovalService, Question
-from gonogo.execution.plans.account import told_refusals
 from gonogo.execution.plans.brief import shaped
+from gonogo.execution.plans.ending import told_refusals
 from gonogo.execution.plans.engine import check_held
-from gonogo.execution.plans.threads import Opening, Threads
+from gonogo.execution.plans.runner import Opening, Threads
 from gonogo.execution.scheduling import (
     Completed,
     Failed,

@@ -20,9 +20,8 @@ from msgspec import Struct, field
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.tool_calls import ToolClass, ToolHistory, foreign_name, server_of
 from gonogo.tools.base import Bench, JsonObject, Tool, touches_nothing
-from gonogo.tools.mcp.chatter import Chatter
 from gonogo.tools.mcp.config import ServerConfig
-from gonogo.tools.mcp.connection import MOST_TOOLS, Listed, ServerConnection, linked
+from gonogo.tools.mcp.connection import MOST_TOOLS, Chatter, Listed, ServerConnection, linked
 from gonogo.tools.mcp.schemas import SchemaChecks
 from gonogo.tools.mcp.tool import (
     Definition,

@@ -1,0 +1,547 @@
+"""A plan as a YAML file that a person edits until it can be sent, so that nothing is lost."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+import yaml
+from msgspec import Struct, field
+from pydantic import ValidationError
+
+from gonogo.cli.folder import read_settings
+from gonogo.cli.support import Stop
+from gonogo.cli.terminal.input import TerminalPerson, Withdrawn
+from gonogo.cli.terminal.render import diff_lines
+from gonogo.client import Client
+from gonogo.domain.errors import GonogoError, InvalidPlan
+from gonogo.domain.plan import MAX_SUBTASKS, Revision, Subtask, check_graph
+from gonogo.domain.plan_views import FindingView, RevisionView, plan_diff
+from gonogo.domain.strict_json import MAX_DEPTH, loads
+from gonogo.domain.text_safety import guarded, visible
+from gonogo.domain.views import ApprovalView
+from gonogo.i18n import say
+
+# A plan as a text that a person edits: what was read of it, what is wrong with it, and where.
+#
+# How it is written and read is in `yaml`: what was written and nobody changed is read back as
+# exactly the same subtasks. Nothing here looks at files or at a server.
+
+MAX_TEXT = 8 * 1024 * 1024
+"""Characters; the largest plan that the wire takes is far below."""
+
+
+class Flaw(Struct, frozen=True):
+    """Something to tell of a text, at one of its lines; 0 is the whole text."""
+
+    line: int
+    message: str
+
+
+class WrittenSubtask(Struct, frozen=True, kw_only=True):
+    """One subtask as a person wrote it."""
+
+    fields: Mapping[str, Any]
+    line: int
+    """Where it begins; lines count from 1."""
+    lines: Mapping[str, int]
+    """Where each field stands; one that is not named, where the subtask begins."""
+
+
+class ReadPlan(Struct, frozen=True, kw_only=True):
+    """What was read of a text."""
+
+    goal: str | None = None
+    items: list[WrittenSubtask] = field(default_factory=list[WrittenSubtask])
+    flaws: list[Flaw] = field(default_factory=list[Flaw])
+
+    def line_of(self, subtask_id: str | None) -> int:
+        """Where a subtask begins; 0 where there is none of that id."""
+        return next((i.line for i in self.items if i.fields.get("id") == subtask_id), 0)
+
+
+def subtasks_of(reading: ReadPlan, goal: str, locale: str) -> tuple[Subtask, ...]:
+    """The subtasks that were read. What is wrong with them is added to the reading's flaws.
+
+    Args:
+        goal: What the plan is for; an edit leaves it as it is.
+    """
+    flaws = reading.flaws
+    if reading.goal is not None and reading.goal != goal:
+        flaws.append(Flaw(0, say("cli_plan_goal", locale)))
+    if not reading.items and not flaws:
+        flaws.append(Flaw(0, say("cli_plan_empty", locale)))
+    if len(reading.items) > MAX_SUBTASKS:
+        flaws.append(Flaw(0, say("cli_plan_too_many", locale, most=MAX_SUBTASKS)))
+    found = [each for item in reading.items if (each := _subtask(item, flaws, locale))]
+    if flaws:
+        return ()
+    try:
+        check_graph(found)
+    except InvalidPlan as defect:
+        flaws.append(Flaw(reading.line_of(defect.subtask_id), str(defect)))
+    return tuple(found)
+
+
+def as_json(subtasks: Iterable[Subtask]) -> list[dict[str, Any]]:
+    """Subtasks as the wire has them."""
+    return [subtask.model_dump(mode="json", exclude_none=True) for subtask in subtasks]
+
+
+def marked(
+    text: str, notes: Sequence[Flaw], comment: Callable[[str], str], *around: str
+) -> tuple[str, list[str]]:
+    """The text with notes as comments: all at its top with their lines, and each at its place.
+
+    Gives the lines that were added, too, so that `unmarked` can take them out again.
+
+    Args:
+        around: What stands before the notes at the top, and after them.
+    """
+    lines = text.split("\n")
+    places = sorted({note.line for note in notes if note.line})
+    top = len(notes) + len(around)
+    beside = {note.line: list[str]() for note in notes}
+    said: list[str] = []
+    for note in notes:
+        shown = visible(note.message, lines=False)
+        beside[note.line].append(comment(f"! {shown}"))
+        # What is added above a line: the top, and the notes at lines before it and at itself.
+        above = sum(other.line <= note.line for other in notes if other.line)
+        where = f"{note.line + top + above}: " if note.line else ""
+        said.append(comment(f"! {where}{shown}"))
+    added = [*map(comment, around[:1]), *said, *map(comment, around[1:])]
+    for place in reversed(places):
+        lines[place - 1 : place - 1] = beside[place]
+    inserted = [each for place in places for each in beside[place]]
+    return "\n".join([*added, *lines]), [*added, *inserted]
+
+
+def unmarked(text: str, added: Iterable[str]) -> str:
+    """The text without lines that were added; one that the person changed stays."""
+    left = list(added)
+    kept: list[str] = []
+    for line in text.split("\n"):
+        if line.rstrip("\r") in left:
+            left.remove(line.rstrip("\r"))
+        else:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+def _subtask(item: WrittenSubtask, flaws: list[Flaw], locale: str) -> Subtask | None:
+    try:
+        return Subtask.model_validate(item.fields)
+    except ValidationError as error:
+        for each in error.errors(include_url=False, include_input=False):
+            name = ".".join(str(part) for part in each["loc"])
+            line = item.lines.get(str(each["loc"][0]) if each["loc"] else "", item.line)
+            flaws.append(Flaw(line, _said(each["type"], name, each["msg"], locale)))
+        return None
+
+
+def _said(kind: str, name: str, message: str, locale: str) -> str:
+    if kind == "extra_forbidden":
+        return say("cli_plan_unknown_field", locale, name=name, fields=", ".join(FIELDS))
+    return f"{name}: {message}"
+
+
+FIELDS = tuple(name for name in Subtask.model_fields if name != "id")
+
+
+# Plans as YAML: what JSON can say, in YAML's clothes.
+#
+# Plain words are text unless they are a number, `true`, `false` or `null` as in JSON; so `no` and
+# `2024-01-01` are what they look like. Anchors, aliases, tags and keys that stand twice are
+# refused. A character that could deceive stands in a double-quoted text, as YAML's own escape.
+
+_untyped: Any = yaml
+_LOADER = getattr(_untyped, "CSafeLoader", yaml.SafeLoader)
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_WORDS = frozenset({"true", "false", "null"})
+_NOTHING = frozenset({"", "~"})
+_ENDLESS = 1 << 30
+
+
+class _Refused(Exception):
+    """Something that is not read; the line and the key of what is said of it."""
+
+    def __init__(self, line: int, key: str, **fields: object) -> None:
+        super().__init__(key)
+        self.line, self.key, self.fields = line, key, fields
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes what `read` reads."""
+
+    def ignore_aliases(self, data: Any) -> bool:  # noqa: ANN401 - any value
+        """Write a value that stands twice twice."""
+        del data
+        return True
+
+
+def write(goal: str, subtasks: Sequence[Subtask]) -> str:
+    """A plan's goal and its subtasks, without what is taken for granted."""
+    listed = [
+        {"id": subtask.id, "description": subtask.description, **_fields(subtask)}
+        for subtask in subtasks
+    ]
+    text = yaml.dump(
+        {"goal": goal, "subtasks": listed}, Dumper=_Dumper, sort_keys=False, allow_unicode=True,
+        width=_ENDLESS, indent=2,
+    )  # fmt: skip
+    return guarded(text)
+
+
+def read(text: str, locale: str) -> ReadPlan:
+    """Read what stands in a text: a list of subtasks, or an object that has one."""
+    reading = ReadPlan()
+    try:
+        _check(text)
+        root: yaml.Node | None = _untyped.compose(text, Loader=_LOADER)
+        goal, nodes = _top(root)
+        items = [_written(node) for node in nodes]
+    except _Refused as refused:
+        reading.flaws.append(Flaw(refused.line, say(refused.key, locale, **refused.fields)))
+        return reading
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 0
+        said = say("cli_plan_no_yaml", locale, detail=error.problem or error.context or "?")
+        reading.flaws.append(Flaw(line, said))
+        return reading
+    except yaml.YAMLError as error:
+        said = say("cli_plan_no_yaml", locale, detail=str(error).splitlines()[0])
+        reading.flaws.append(Flaw(0, said))
+        return reading
+    return ReadPlan(goal=goal, items=items)
+
+
+def comment(text: str) -> str:
+    """A line that is not read."""
+    return f"# {text}"
+
+
+def block(text: str) -> str:
+    """Several lines that are not read."""
+    return "\n".join(map(comment, text.split("\n"))) + "\n\n"
+
+
+def _fields(subtask: Subtask) -> dict[str, Any]:
+    given = subtask.model_dump(mode="json", exclude_defaults=True)
+    for name in ("id", "description"):
+        given.pop(name)
+    given.setdefault("estimated_time", subtask.estimated_time)
+    return given
+
+
+def _shown(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    style = None
+    if guarded(text) != text:
+        style = '"'
+    elif "\n" in text:
+        style = "|"
+    elif _NUMBER.fullmatch(text):
+        style = "'"
+    untyped: Any = dumper
+    return untyped.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+
+
+_Dumper.add_representer(str, _shown)
+
+
+def _check(text: str) -> None:
+    """Refuse what could grow, or mean something else to another reader, before it is built."""
+    if len(text) > MAX_TEXT:
+        raise _Refused(0, "cli_plan_too_large", most=MAX_TEXT)
+    depth = 0
+    for event in _untyped.parse(text, Loader=_LOADER):
+        line = event.start_mark.line + 1
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise _Refused(line, "cli_plan_anchor")
+        if getattr(event, "tag", None):
+            raise _Refused(line, "cli_plan_tag")
+        if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            depth += 1
+        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise _Refused(line, "cli_plan_deep", most=MAX_DEPTH)
+
+
+def _top(root: yaml.Node | None) -> tuple[str | None, list[yaml.Node]]:
+    if root is None:
+        return None, []
+    if isinstance(root, yaml.SequenceNode):
+        return None, list(root.value)
+    if not isinstance(root, yaml.MappingNode):
+        raise _Refused(_line(root), "cli_plan_shape")
+    parts = _parts(root)
+    strange = next((node for name, node in parts.items() if name not in {"goal", "subtasks"}), None)
+    if strange is not None:
+        raise _Refused(_line(strange), "cli_plan_shape")
+    listed = parts.get("subtasks")
+    if listed is not None and not isinstance(listed, yaml.SequenceNode):
+        raise _Refused(_line(listed), "cli_plan_shape")
+    goal = _value(parts["goal"]) if "goal" in parts else None
+    return None if goal is None else str(goal), list(listed.value) if listed else []
+
+
+def _written(node: yaml.Node) -> WrittenSubtask:
+    if not isinstance(node, yaml.MappingNode):
+        raise _Refused(_line(node), "cli_plan_shape")
+    parts = _parts(node)
+    return WrittenSubtask(
+        fields={name: _value(part) for name, part in parts.items()}, line=_line(node),
+        lines={name: _line(part) for name, part in parts.items()},
+    )  # fmt: skip
+
+
+def _parts(node: yaml.MappingNode) -> dict[str, yaml.Node]:
+    found: dict[str, yaml.Node] = {}
+    for key, value in node.value:
+        name = _value(key) if isinstance(key, yaml.ScalarNode) else None
+        if not isinstance(name, str):
+            raise _Refused(_line(key), "cli_plan_key")
+        if name in found:
+            raise _Refused(_line(key), "cli_plan_twice", name=name)
+        found[name] = value
+    return found
+
+
+def _value(node: yaml.Node) -> Any:  # noqa: ANN401 - any JSON value
+    if isinstance(node, yaml.MappingNode):
+        return {name: _value(part) for name, part in _parts(node).items()}
+    if isinstance(node, yaml.SequenceNode):
+        return [_value(part) for part in node.value]
+    text = str(node.value)
+    if getattr(node, "style", None) or not (
+        text in _WORDS or text in _NOTHING or _NUMBER.fullmatch(text)
+    ):
+        return text
+    try:
+        return None if text in _NOTHING else loads(text)
+    except GonogoError as problem:
+        raise _Refused(_line(node), "cli_plan_no_yaml", detail=problem) from None
+
+
+def _line(node: yaml.Node) -> int:
+    return node.start_mark.line + 1
+
+
+# Editing a plan in the person's editor: opened again until it can be sent, and nothing is lost.
+#
+# The text lies in the state folder while it is edited and until what it says was taken; whoever
+# stops half-way is told where, and goes on from there. Before an edit is sent, the server says what
+# it finds about it, and the person sees what is otherwise.
+
+
+class EditedPlan(Struct, frozen=True):
+    """Subtasks as a person edited them, and the file with what they typed."""
+
+    subtasks: tuple[Subtask, ...]
+    file: Path
+    plan_id: str
+
+
+class PlanEditor(Struct, frozen=True, kw_only=True):
+    """Lets a person edit plans."""
+
+    client: Client
+    person: TerminalPerson
+    folder: Path
+    locale: str
+
+    async def edit(
+        self, approval: ApprovalView, *, given: str | None = None, sure: bool = False
+    ) -> EditedPlan | None:
+        """Let the person edit the plan that a question is about; None when nothing is to be sent.
+
+        Args:
+            given: Begin with this text, as if it had been typed in the editor.
+            sure: Ask nothing, neither before it is sent nor by opening the editor again.
+
+        Raises:
+            Stop: there is no editor, or the person gave up; where their text is kept is said.
+        """
+        revision = await self.client.plan_revision(approval.plan_id or "", approval.revision or 1)
+        file = self.folder / self._name(revision)
+        edit = _Edit(self, revision, file)
+        try:
+            if given is None:
+                await edit.begin(approval)
+            else:
+                await edit.take(given)
+            return await edit.to_its_end(sure=sure)
+        except (GonogoError, Withdrawn, anyio.get_cancelled_exc_class()):
+            # Somebody else decided, the server went away, or the person was interrupted.
+            if file.exists():
+                self.person.tell(_kept(file, revision.plan_id, self.locale))
+            raise
+
+    def _name(self, revision: RevisionView) -> str:
+        return f"{revision.plan_id}-{revision.revision}.yaml"
+
+
+def plan_editor(client: Client, person: TerminalPerson, locale: str) -> PlanEditor:
+    """An editor of plans for this command."""
+    folder = read_settings().drafts
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return PlanEditor(client=client, person=person, folder=folder, locale=locale)
+
+
+class SentEdits:
+    """Edits that were sent: their texts go when they were taken, and stay when they were not."""
+
+    def __init__(self, person: TerminalPerson, locale: str) -> None:
+        self._person, self._locale = person, locale
+        self._sent: dict[str, EditedPlan] = {}
+
+    def sent(self, approval_id: str, draft: EditedPlan) -> None:
+        """An edit is on its way."""
+        self._sent[approval_id] = draft
+
+    def refused(self, plan_id: str) -> None:
+        """It was not taken: say where the text is."""
+        for approval_id, draft in list(self._sent.items()):
+            if draft.plan_id == plan_id:
+                self._person.tell(_kept(draft.file, plan_id, self._locale))
+                del self._sent[approval_id]
+
+    def settle(self, pending: Collection[str]) -> None:
+        """Take away the texts of questions that are no longer open."""
+        for approval_id in [each for each in self._sent if each not in pending]:
+            self._sent.pop(approval_id).file.unlink(missing_ok=True)
+
+
+class _Edit:
+    """One edit of one revision."""
+
+    def __init__(self, by: PlanEditor, revision: RevisionView, file: Path) -> None:
+        self._by, self._revision, self._file = by, revision, file
+
+        self._form, self._locale, self._person = yaml, by.locale, by.person
+        self._typed = ""
+        self._notes: list[FindingView] = []
+
+    async def begin(self, approval: ApprovalView) -> None:
+        """Open the plan as it is."""
+        fields = ", ".join(FIELDS)
+        about = say("cli_plan_help_yaml", self._locale, fields=fields)
+        plan = self._form.write(self._revision.goal, self._revision.subtasks)
+        text, added = self._form.block(about) + plan, list[str]()
+        found = [FindingView.model_validate(f) for f in approval.details.get("findings") or ()]
+        warnings = [f for f in found if f.severity != "info"]
+        if notes := self._placed(text, warnings):
+            intro = say("cli_plan_notes", self._locale)
+            text, added = marked(text, notes, self._form.comment, intro)
+        await self._open(text, added)
+
+    async def take(self, text: str) -> None:
+        """Take a text as typed."""
+        self._typed = text
+        await anyio.Path(self._file).write_text(text, encoding="utf-8")
+
+    async def to_its_end(self, *, sure: bool) -> EditedPlan | None:
+        """Judge what was typed, and go on until it can be sent or is given up."""
+        while True:
+            subtasks, flaws = await self._judged()
+            if flaws:
+                await self._mend(flaws, sure=sure)
+                continue
+            if list(subtasks) == self._revision.subtasks:
+                self._tell("cli_plan_unchanged")
+                self._file.unlink(missing_ok=True)
+                return None
+            word = "send" if sure else await self._asked(subtasks)
+            if word == "send":
+                return EditedPlan(subtasks, self._file, self._revision.plan_id)
+            if word != "edit":
+                self._person.tell(self._kept())
+                return None
+            await self._open(self._typed, [])
+
+    async def _judged(self) -> tuple[tuple[Subtask, ...], list[Flaw]]:
+        reading = self._form.read(self._typed, self._locale)
+        subtasks = subtasks_of(reading, self._revision.goal, self._locale)
+        if reading.flaws:
+            return (), sorted(reading.flaws, key=lambda flaw: flaw.line)
+        found = await self._by.client.check_plan(self._revision.plan_id, as_json(subtasks))
+        if found.problem:
+            return subtasks, [Flaw(reading.line_of(found.subtask_id), found.problem)]
+        self._notes = found.findings
+        errors = [f for f in found.findings if f.severity == "error"]
+        return subtasks, [Flaw(reading.line_of(f.subtask_id), f.message) for f in errors]
+
+    async def _mend(self, flaws: Sequence[Flaw], *, sure: bool) -> None:
+        """Open the text again, with what is wrong in it; given up when it is saved as it was."""
+        if sure or not self._person.is_there:
+            for flaw in flaws:
+                self._person.tell(f"{flaw.line or '-'}: {visible(flaw.message, lines=False)}")
+            raise Stop(self._kept())
+        first = visible(flaws[0].message, lines=False)
+        self._tell("cli_plan_found", count=len(flaws), first=first)
+        intro, outro = (say(key, self._locale) for key in ("cli_plan_flaws", "cli_plan_flaws_end"))
+        opened, added = marked(self._typed, flaws, self._form.comment, intro, outro)
+        await self._open(opened, added)
+        if self._saved == opened:
+            raise Stop(self._kept())
+
+    async def _asked(self, subtasks: Sequence[Subtask]) -> str | None:
+        for line in self._otherwise(subtasks):
+            self._person.tell(line)
+        options = {
+            "send": say("cli_plan_send", self._locale),
+            "edit": say("cli_plan_again", self._locale),
+            "discard": say("cli_plan_discard", self._locale),
+        }
+        try:
+            return await self._person.choose(say("cli_plan_send_question", self._locale), options)
+        except Withdrawn:
+            self._person.tell(self._kept())
+            raise
+
+    def _otherwise(self, subtasks: Sequence[Subtask]) -> list[str]:
+        now = self._revision
+        before = _as_revision(now, now.revision, now.subtasks)
+        diff = plan_diff(before, _as_revision(now, now.revision + 1, subtasks))
+        lines = list(diff_lines(diff))
+        if not (diff.added or diff.removed or diff.changed):
+            lines[1:] = [say("cli_plan_order", self._locale)]
+        return [
+            *lines,
+            *(f"! {f.severity}: {visible(f.message, lines=False)}" for f in self._notes),
+        ]
+
+    def _placed(self, text: str, found: Sequence[FindingView]) -> list[Flaw]:
+        reading = self._form.read(text, self._locale)
+        return [Flaw(reading.line_of(f.subtask_id), f.message) for f in found]
+
+    async def _open(self, text: str, added: Sequence[str]) -> None:
+        try:
+            self._saved = await self._person.edit(text, ".yaml", keep=self._file)
+        except Stop as problem:
+            if await _is(self._file, text):
+                self._file.unlink(missing_ok=True)
+                raise
+            raise Stop(f"{problem}. {self._kept()}", problem.code) from None
+        self._typed = unmarked(self._saved, added)
+
+    def _kept(self) -> str:
+        return _kept(self._file, self._revision.plan_id, self._locale)
+
+    def _tell(self, key: str, **fields: object) -> None:
+        self._person.tell(say(key, self._locale, **fields))
+
+
+def _kept(file: Path, plan_id: str, locale: str) -> str:
+    return say("cli_plan_kept", locale, file=file, plan_id=plan_id)
+
+
+def _as_revision(view: RevisionView, number: int, subtasks: Sequence[Subtask]) -> Revision:
+    return Revision(plan_id=view.plan_id, number=number, goal=view.goal, subtasks=tuple(subtasks))
+
+
+async def _is(file: Path, text: str) -> bool:
+    path = anyio.Path(file)
+    return not await path.exists() or await path.read_bytes() == text.encode()

@@ -1,1 +1,0 @@
-"""A plan as a text that a person edits, in Markdown and in YAML."""
