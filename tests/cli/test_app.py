@@ -12,7 +12,7 @@ import pytest
 from cli.conftest import SECONDS, environment
 from gonogo import __version__
 from gonogo.cli.app import app
-from gonogo.cli.commands.maintenance import Check, _database
+from gonogo.cli.checks import Check, _database
 from gonogo.settings import Settings
 
 HEAVY = "import sys, gonogo.cli; print(sorted(set(sys.modules) & set(sys.argv[1:])))"

@@ -6,7 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gonogo.cli.commands.audit import _told, check_file
+from gonogo.cli.audit_files import check_file
+from gonogo.cli.commands.audit import _told
 from gonogo.cli.support import Exit
 from gonogo.domain.report_views import AuditHead, AuditReport
 

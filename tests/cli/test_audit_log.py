@@ -4,7 +4,7 @@ import json
 from datetime import timedelta
 
 from fakes.rows import NOW, audit_entry
-from gonogo.cli.commands.audit import newest
+from gonogo.cli.audit_files import newest
 from gonogo.domain.audit_chain import AuditFilter
 from gonogo.domain.views import Audit
 

@@ -9,8 +9,8 @@ import pytest
 
 from cli.conftest import end_background
 from cli.test_owner import wait_for
+from gonogo.cli import checks
 from gonogo.cli.background import minimal
-from gonogo.cli.commands import maintenance as checks
 from gonogo.cli.folder import Folder
 from gonogo.demo import lay_out, run_tests
 from gonogo.settings import Settings

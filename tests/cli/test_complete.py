@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.cli import support as arguments
+from gonogo.cli import arguments
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,8 @@ import httpx
 import pytest
 
 from gonogo.cli.daemon import RuntimeLink
-from gonogo.cli.plan_file import MAX_TEXT, EditedPlan, PlanEditor, SentEdits, read
+from gonogo.cli.plan_file import MAX_TEXT, EditedPlan, PlanEditor, SentEdits
+from gonogo.cli.plan_yaml import read
 from gonogo.cli.session.decisions import _send, _text_of
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.input import TerminalPerson

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from gonogo.cli import plan_file as form
+from gonogo.cli import plan_yaml as form
 from gonogo.cli.plan_file import Flaw, marked, subtasks_of, unmarked
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask
 from gonogo.domain.text_safety import _LOOKS_ESCAPED, guarded, visible
@@ -152,7 +152,7 @@ def test_plain_words_of_yaml_are_what_they_look_like():
 def test_yaml_is_read_where_its_library_has_no_part_in_c():
     code = (
         "import sys, yaml; vars(yaml).pop('CSafeLoader', None)\n"
-        "from gonogo.cli.plan_file import yaml as form\n"
+        "from gonogo.cli import plan_yaml as form\n"
         "print(form.read(sys.stdin.read(), 'en').items[0].fields)"
     )
     done = subprocess.run(

@@ -20,7 +20,7 @@ from websockets.exceptions import ConnectionClosed
 
 from fakes.issuer import Provider, encoded, key_pair, maced, provider, signed
 from fakes.world import LIMIT, World, calls, says, world_of, write
-from gonogo.cli.commands.maintenance import findings
+from gonogo.cli.checks import findings
 from gonogo.domain.errors import (
     Forbidden,
     IdentityUnknown,

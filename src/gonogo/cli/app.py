@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from gonogo.cli.arguments import EXACT, group
 from gonogo.cli.commands import (
     analytics,
     approvals,
@@ -22,7 +23,7 @@ from gonogo.cli.commands import (
     tokens,
     tools,
 )
-from gonogo.cli.support import EXACT, explained, group
+from gonogo.cli.support import explained
 
 app = group(
     "A durable agent runtime: agents propose a plan, you give the go, the engine carries it out.",

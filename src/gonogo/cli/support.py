@@ -1,24 +1,21 @@
-"""What commands share: how they are declared, and how they end."""
+"""How a command ends: its exit code, and one line for what went wrong."""
 
 import gc
 import logging
 import os
-import re
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Generator, Iterable
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from enum import IntEnum
-from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import typer
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-    from gonogo.client import Client
     from gonogo.domain.errors import GonogoError
 
 
@@ -185,121 +182,3 @@ def _os_error(error: OSError) -> str:
 
 def _brief(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0][:300]
-
-
-# How commands are declared: groups, options that several have, words that a shell completes.
-
-
-# What the shell completes ids with: those that the process that owns the state folder knows.
-#
-# Where nobody owns the folder, where the answer takes longer than a person waits, or where anything
-# goes wrong, there is nothing to offer. Only ids are given, and only of characters that mean
-# nothing to a shell: what agents write is never handed to one.
-
-_LIMIT = 1.5
-"""Seconds that the owner may take."""
-_MOST = 100
-_HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
-
-Ask = Callable[["Client"], Awaitable[Iterable[str]]]
-
-
-def plan_ids(incomplete: str) -> list[str]:
-    """Plans, newest first."""
-
-    async def ask(client: "Client") -> Iterable[str]:
-        return [plan.plan_id for plan in (await client.plans(limit=_MOST)).plans]
-
-    return _completed(ask, incomplete)
-
-
-def session_ids(incomplete: str) -> list[str]:
-    """Sessions, newest first."""
-
-    async def ask(client: "Client") -> Iterable[str]:
-        return [each.session_id for each in (await client.sessions(limit=_MOST)).sessions]
-
-    return _completed(ask, incomplete)
-
-
-def approval_ids(incomplete: str) -> list[str]:
-    """Questions that are open."""
-
-    async def ask(client: "Client") -> Iterable[str]:
-        found = await client.approvals(status="pending")
-        return [approval.approval_id for approval in found.approvals[:_MOST]]
-
-    return _completed(ask, incomplete)
-
-
-def _completed(ask: Ask, incomplete: str) -> list[str]:
-    import anyio
-
-    try:
-        found = anyio.run(_found, ask)
-    except Exception:
-        # Whoever presses a key at a prompt is not told why there is nothing to choose from.
-        return []
-    return [each for each in found if each.startswith(incomplete) and _HARMLESS.fullmatch(each)]
-
-
-async def _found(ask: Ask) -> Iterable[str]:
-    import anyio
-
-    from gonogo.cli.daemon import glance
-    from gonogo.cli.folder import Folder, read_settings
-
-    settings = read_settings()
-    folder = Folder(settings.home)
-    if not folder.socket.exists():
-        return ()
-    with anyio.move_on_after(_LIMIT):
-        async with glance(folder, settings, alone=False) as client:
-            return () if client is None else await ask(client)
-    return ()
-
-
-EXACT: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}}
-
-Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
-Events = Annotated[bool, typer.Option("--json", help="Write one JSON event a line.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")]
-Session = Annotated[
-    str | None,
-    typer.Option("--session", help="Only of this session.", autocompletion=session_ids),
-]
-SessionId = Annotated[str, typer.Argument(help="The session's id.", autocompletion=session_ids)]
-PlanId = Annotated[str, typer.Argument(help="The plan's id.", autocompletion=plan_ids)]
-ApprovalId = Annotated[str, typer.Argument(help="The approval's id.", autocompletion=approval_ids)]
-Directory = Annotated[
-    Path | None,
-    typer.Option("-C", "--directory", exists=True, file_okay=False, help="The folder to work in."),
-]
-Model = Annotated[
-    str | None,
-    typer.Option("--model", help="provider:name, or demo; by default GONOGO_MODEL or detected."),
-]
-
-
-def group(about: str, epilog: str | None = None, *, completes: bool = False) -> typer.Typer:
-    """A group of commands; alone, it shows its help.
-
-    Args:
-        completes: It is the whole program, and offers to complete its words in a shell.
-    """
-    return typer.Typer(
-        help=about,
-        epilog=example(epilog) if epilog else None,
-        no_args_is_help=True,
-        add_completion=completes,
-        rich_markup_mode=None,
-        pretty_exceptions_enable=False,
-        **EXACT,
-    )
-
-
-def example(*lines: str) -> str:
-    """Examples for a help text, kept as they are written."""
-    return "Example:\n\n\b\n" + "\n".join(
-        "  " + line for text in lines for line in text.split("\n")
-    )

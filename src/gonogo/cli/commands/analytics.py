@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.support import Exit, Json, Session, Stop, carry_out, example
+from gonogo.cli.arguments import Json, Session, example
+from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
     from gonogo.domain.report_views import Analytics, Percentiles, SubtaskOutcomes

@@ -5,18 +5,8 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.support import (
-    EXACT,
-    ApprovalId,
-    Exit,
-    Json,
-    Session,
-    Stop,
-    approval_ids,
-    carry_out,
-    example,
-    group,
-)
+from gonogo.cli.arguments import EXACT, ApprovalId, Json, Session, approval_ids, example, group
+from gonogo.cli.support import Exit, Stop, carry_out
 
 app = group("Approvals: the questions that wait for you.")
 

@@ -7,18 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.support import (
-    EXACT,
-    Events,
-    Exit,
-    Json,
-    Limit,
-    PlanId,
-    Session,
-    carry_out,
-    example,
-    group,
-)
+from gonogo.cli.arguments import EXACT, Events, Json, Limit, PlanId, Session, example, group
+from gonogo.cli.support import Exit, carry_out
 
 if TYPE_CHECKING:
     from gonogo.client import Client

@@ -6,18 +6,8 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.support import (
-    EXACT,
-    Directory,
-    Exit,
-    Json,
-    Session,
-    SessionId,
-    Stop,
-    carry_out,
-    example,
-    group,
-)
+from gonogo.cli.arguments import EXACT, Directory, Json, Session, SessionId, example, group
+from gonogo.cli.support import Exit, Stop, carry_out
 
 app = group("The policy: what may run, what asks, what is denied.")
 

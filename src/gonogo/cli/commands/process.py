@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.support import Exit, Json, Stop, carry_out, example
+from gonogo.cli.arguments import Json, example
+from gonogo.cli.support import Exit, Stop, carry_out
 
 STATUS_EXAMPLE = example("gonogo status", "gonogo status --json")
 STOP_EXAMPLE = example("gonogo stop", "gonogo stop --now")

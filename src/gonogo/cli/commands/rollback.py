@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.support import EXACT, Exit, Json, Limit, PlanId, carry_out, example, group
+from gonogo.cli.arguments import EXACT, Json, Limit, PlanId, example, group
+from gonogo.cli.support import Exit, carry_out
 
 if TYPE_CHECKING:
     from gonogo.domain.plan_views import RollbackView

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.support import Directory, Events, Model, carry_out, example, session_ids
+from gonogo.cli.arguments import Directory, Events, Model, example, session_ids
+from gonogo.cli.support import carry_out
 
 RUN_EXAMPLE = example(
     'gonogo run "Add a --json flag to the CLI" -C path/to/repo --model openai:gpt-5',

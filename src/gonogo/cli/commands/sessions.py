@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.support import EXACT, Exit, Json, Limit, SessionId, Stop, carry_out, example, group
+from gonogo.cli.arguments import EXACT, Json, Limit, SessionId, example, group
+from gonogo.cli.support import Exit, Stop, carry_out
 
 app = group("Sessions: conversations, each bound to one workspace.")
 

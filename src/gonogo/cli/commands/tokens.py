@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.support import EXACT, Exit, Json, carry_out, example, group
+from gonogo.cli.arguments import EXACT, Json, example, group
+from gonogo.cli.support import Exit, carry_out
 
 app = group("Tokens: who may speak to the server, and as what.")
 

@@ -156,7 +156,7 @@ _TAKEN = frozenset({ApprovalStatus.EDITED, ApprovalStatus.SUPERSEDED})
 
 async def print_plan(plan_id: str) -> Exit:
     """Write a plan as the text that `plans edit --from` reads."""
-    from gonogo.cli.plan_file import write
+    from gonogo.cli.plan_yaml import write
 
     async with connected() as client:
         plan = await client.plan(plan_id)

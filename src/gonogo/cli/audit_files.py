@@ -1,0 +1,126 @@
+"""The audit log at the terminal, and exports of it checked without the runtime."""
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from gonogo.cli.daemon import RuntimeLink
+from gonogo.cli.support import Exit, Stop
+from gonogo.cli.terminal.output import facts, table
+from gonogo.client import Client
+from gonogo.domain.audit_chain import AuditFilter, ChainHead, FileCheck, read_anchors
+from gonogo.domain.report_views import AuditEntry, AuditHead, AuditReport
+
+
+async def write_out(link: RuntimeLink, span: dict[str, Any]) -> None:
+    """Write an export to standard output."""
+    async for piece in _pieces(link, span):
+        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
+async def copied(link: RuntimeLink, span: dict[str, Any], file: Path) -> list[ChainHead]:
+    """Write an export to a new file, on the disk when this returns. Gives where each chain ends.
+
+    Raises:
+        Stop: there is a file of that name, or what came is not whole.
+    """
+    part = file.with_name(f"{file.name}.part")
+    with _new(file, part) as to:
+        async for piece in _pieces(link, span):
+            to.write(piece)
+        to.flush()
+        os.fsync(to.fileno())
+    check = FileCheck()
+    report = _checked(part, check)
+    if not report.ok:
+        raise Stop(f"The export is not whole: {report.problems[0]}; {part} has what came")
+    part.replace(file)
+    return check.ends
+
+
+def check_file(file: Path, anchors: str | None) -> AuditReport | None:
+    """Check a file, and the anchors where it has the system's chain; None where it has not."""
+    given = read_anchors(anchors) if anchors is not None else []
+    first = FileCheck(given)
+    report = _checked(file, first)
+    if given and all(head.chain != "system" for head in first.ends):
+        return None
+    if not first.record.anchored:
+        return report
+    again = FileCheck(given, first.record.anchored)
+    return _checked(file, again)
+
+
+def check_heads(file: Path, report: AuditReport) -> AuditReport:
+    """Look in a file for what an anchor says of entries that were removed since."""
+    wanted = [ChainHead(chain=head.chain, seq=head.seq, hash=head.hash) for head in report.older]
+    found = _checked(file, FileCheck((), wanted))
+    problems = [*report.problems, *found.problems]
+    return report.model_copy(
+        update={"ok": not problems, "problems": problems, "older": found.older}
+    )
+
+
+def _checked(file: Path, check: FileCheck) -> AuditReport:
+    with file.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        for text in lines:
+            check.take(text)
+    check.finish()
+    return AuditReport(
+        ok=not check.problems, chains=len(check.ends), entries=check.entries,
+        problems=check.problems,
+        older=[AuditHead(chain=h.chain, seq=h.seq, hash=h.hash) for h in check.older],
+    )  # fmt: skip
+
+
+def _new(file: Path, part: Path) -> BinaryIO:
+    if file.exists():
+        raise Stop(f"{file} exists; name a new file", Exit.USAGE)
+    return open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+
+
+async def _pieces(link: RuntimeLink, span: dict[str, Any]) -> AsyncIterator[bytes]:
+    # Where this process is the owner, an answer would be gathered whole before it is given.
+    if link.runtime is not None:
+        async for text in await link.runtime.audit.export(link.runtime.owner, **span):
+            yield text.encode()
+        return
+    async for piece in link.client.export_audit(**span):
+        yield piece
+
+
+# `gonogo audit show`: entries of the log, with why each is there.
+
+_HEAD = ("seq", "time", "actor", "action", "subject", "why")
+
+
+async def newest(
+    client: Client, wanted: AuditFilter, limit: int, locale: str | None = None
+) -> list[AuditEntry]:
+    """The last entries of all chains that are wanted, oldest first."""
+    found, before = list[AuditEntry](), None
+    while True:
+        rest = limit - len(found)
+        page = await client.audit_log(wanted, before=before, limit=rest, locale=locale)
+        found, before = [*page.entries, *found], page.before
+        if before is None or len(found) >= limit:
+            return found
+
+
+def show_entries(entries: list[AuditEntry], *, chains: bool, json: bool) -> Exit:
+    """Write entries, one a row.
+
+    Args:
+        chains: They are of several, so each has its session beside it.
+    """
+    if json:
+        return facts(entries)
+    rows = [
+        (*((e.chain,) if chains else ()), e.seq, e.ts, e.actor_name or e.actor, e.action,
+         e.about or e.subject, e.why or "")
+        for e in entries
+    ]  # fmt: skip
+    return table(("session", *_HEAD) if chains else _HEAD, rows)
