@@ -1,5 +1,6 @@
 """What tests of several rooms share: databases of both kinds, and the event loop."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +14,15 @@ from fakes.rows import NOW
 from fakes.template import empty_database
 from gonogo.store import Store
 
+# What a run imports and collects stays; to look through it for cycles takes a fifth of its time.
+gc.set_threshold(20_000, 20, 10)
 # How long an example takes says more about the machine than about us.
 settings.register_profile("untimed", parent=settings(), deadline=None)
 settings.load_profile("untimed")
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ environment, a folder and a session of its own, but that the imports, most of a 
 What a test says about the start of a Python, it says with `subprocess`.
 """
 
+import atexit
 import gc
 import json
 import os
@@ -16,10 +17,11 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Any, TextIO
+from typing import IO, Any, NoReturn, TextIO
 
 _LONGEST = 1 << 17
 _FILES = 4
@@ -164,8 +166,7 @@ def main(number: int) -> None:
         if os.fork() == 0:
             line.close()
             _keep(files)
-            _become(json.loads(order), files)
-            return
+            _end(_become(json.loads(order), files))
         for each in files:
             os.close(each)
         _forget_keepers()
@@ -188,9 +189,12 @@ def _import_everything() -> None:
     import gonogo.runtime
     import gonogo.server
     from gonogo.llm import ModelSettings, open_model
+    from gonogo.server.app import routes
 
     del alembic, uvicorn, gonogo
     open_model(ModelSettings(name="openai:none", base_url="http://127.0.0.1:1/v1", api_key="x"), {})
+    for route in routes():
+        route.matches({"type": "http", "method": "GET", "path": "/", "root_path": ""})
 
 
 def _keep(files: list[int]) -> None:
@@ -207,8 +211,8 @@ def _keep(files: list[int]) -> None:
     os._exit(0)
 
 
-def _become(order: dict[str, Any], files: list[int]) -> None:
-    """Be the process that was ordered."""
+def _become(order: dict[str, Any], files: list[int]) -> int:
+    """Be the process that was ordered. Gives its exit code."""
     os.setsid()
     # Whoever started the tests may be deaf to the end of a terminal.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
@@ -225,7 +229,26 @@ def _become(order: dict[str, Any], files: list[int]) -> None:
         _measure_anew()
     os.chdir(order["folder"])
     module, *sys.argv[1:] = order["words"]
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if isinstance(end.code, str):
+            sys.stderr.write(f"{end.code}\n")
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        return 1
+    return 0
+
+
+def _end(code: int) -> NoReturn:
+    """End as a Python does, but leave what it has imported to the kernel: that is most of it."""
+    threading._shutdown()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    atexit._run_exitfuncs()
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code)
 
 
 def _measure_anew() -> None:

@@ -9,16 +9,17 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
 import uvicorn
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from msgspec import Struct
 from starlette.middleware import Middleware
+from starlette.routing import BaseRoute
 
 from gonogo import __version__
 from gonogo.domain.errors import Conflict, Forbidden
@@ -96,16 +97,23 @@ def _app_with_paths(*middleware: Middleware) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
-        generate_unique_id_function=lambda route: route.name,
         middleware=middleware,
     )
-    for router in _PREFIXED:
-        app.include_router(router, prefix=PREFIX)
-    for router in _BARE:
-        app.include_router(router, include_in_schema=False)
+    app.router.routes.extend(routes())
     add_handlers(app)
     openapi.add_schema(app)
     return app
+
+
+@cache
+def routes() -> Sequence[BaseRoute]:
+    """All paths. They know no runtime, and what FastAPI makes of each is made once."""
+    router = APIRouter(generate_unique_id_function=lambda route: route.name)
+    for each in _PREFIXED:
+        router.include_router(each, prefix=PREFIX)
+    for each in _BARE:
+        router.include_router(each, include_in_schema=False)
+    return router.routes
 
 
 # Listening: a TCP port for people's programs, a Unix socket for this machine's commands.
