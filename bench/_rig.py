@@ -125,15 +125,12 @@ async def rig(folder: Path, run: Runner) -> AsyncIterator[Rig]:
     async def tell_over(job: Job) -> None:
         over[job.key].set()
 
-    dispatcher = LocalDispatcher(
-        store,
-        {"plan": runner.plan_job, "subtask": runner.subtask_job, "over": tell_over},
-        lambda tx, timer: None,
-    )
+    dispatcher = LocalDispatcher(store)
+    handlers = {"plan": runner.plan_job, "subtask": runner.subtask_job, "over": tell_over}
     store.deliver = dispatcher.take
     try:
         async with anyio.create_task_group() as group:
-            await group.start(dispatcher.serve)
+            await group.start(dispatcher.serve, handlers, lambda tx, timer: None)
             yield Rig(store=store, engine=engine, over=over)
             group.cancel_scope.cancel()
     finally:

@@ -17,8 +17,7 @@ from gonogo.domain.records import Job, JobStop, Timer
 from gonogo.execution import jobs
 from gonogo.execution.agent.executor import CLIENT_CALL
 from gonogo.execution.approvals import DESK_TIMERS
-from gonogo.execution.checkpoints import SWEEP
-from gonogo.execution.erasures import ERASE
+from gonogo.execution.erasures import ERASE, SWEEP
 from gonogo.execution.jobs import LocalDispatcher
 from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN
 from gonogo.store import Outbox, Store, go_on, patiently
@@ -47,9 +46,12 @@ class Bench:
         self.most_at_once = 0
         self.news = anyio.Event()
         self.on_timer = lambda tx, timer: None
-        handlers = {"turn": self.turn, "fails": self.fails}
-        self.dispatcher = LocalDispatcher(store, handlers, self._fire, **more)
+        self.handlers = {"turn": self.turn, "fails": self.fails}
+        self.dispatcher = LocalDispatcher(store, **more)
         store.deliver = self.dispatcher.take
+
+    async def serve(self, **more):
+        await self.dispatcher.serve(self.handlers, self._fire, **more)
 
     async def turn(self, job):
         self.began.append(job)
@@ -109,7 +111,7 @@ class Bench:
     @asynccontextmanager
     async def serving(self):
         async with anyio.create_task_group() as group:
-            await group.start(self.dispatcher.serve)
+            await group.start(self.serve)
             yield self
             group.cancel_scope.cancel()
 
@@ -442,7 +444,7 @@ async def test_jobs_and_timers_wait_for_a_database_that_others_would_not_wait_fo
         written.append(await store.write(lambda tx: job.key))
         bench.tell()
 
-    bench.dispatcher._handlers["turn"] = writes
+    bench.handlers["turn"] = writes
     with patiently():
         await store.write(set_timer, "expiry", "a", NOW)
     other = sqlite3.connect(path, isolation_level=None)
@@ -472,7 +474,7 @@ async def test_a_job_that_gave_up_waiting_is_taken_up_later_and_is_no_defect(sto
     async def gives_up(job):
         raise Busy(reason="not now")
 
-    bench.dispatcher._handlers["fails"] = gives_up
+    bench.handlers["fails"] = gives_up
     with caplog.at_level(logging.WARNING):
         async with bench.serving():
             bench.dispatcher.submit(Job("fails", "x"))

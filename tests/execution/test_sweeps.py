@@ -9,11 +9,12 @@ from fakes import rows
 from fakes.rows import at
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Job
-from gonogo.execution.checkpoints import SWEEP, Sweeps
-from gonogo.execution.erasures import Erasures
+from gonogo.execution.erasures import SWEEP, Erasures, Sweeps
+from gonogo.execution.event_bus import Hub
+from gonogo.execution.jobs import LocalDispatcher
 from gonogo.store import Store
 from gonogo.store.jobs import due_timers, first_timer
-from gonogo.workspace import Snapshots, Traffic, Workspace
+from gonogo.workspace import Snapshots, Traffic
 
 DAY = timedelta(days=1)
 
@@ -29,12 +30,10 @@ class Broken(Snapshots):
 
 
 def sweeper(store: Store, snapshots: Snapshots, days: float) -> Sweeps:
-    async def at_rest(_: object) -> None: ...
-
     erasures = Erasures(
-        store=store, snapshots=snapshots, traffic=Traffic(), open_workspace=Workspace,
-        drafts=Path("nowhere"), taken=Path("nowhere"), at_rest=at_rest,
-        end=lambda _: None,
+        store=store, snapshots=snapshots, traffic=Traffic(),
+        drafts=Path("nowhere"), taken=Path("nowhere"),
+        dispatcher=LocalDispatcher(store), hub=Hub(),
     )  # fmt: skip
     return Sweeps(
         store=store, snapshots=snapshots, erasures=erasures, days=days,

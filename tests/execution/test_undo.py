@@ -51,7 +51,7 @@ class Site:
             (self.root / path).write_text(text)
         self.snapshots = Watched(root / "snapshots")
         self.rollbacks = Rollbacks(
-            store=store, snapshots=self.snapshots, traffic=Traffic(), open_workspace=Workspace,
+            store=store, snapshots=self.snapshots, traffic=Traffic(),
         )  # fmt: skip
 
     async def begin(self, status: PlanStatus) -> None:

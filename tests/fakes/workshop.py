@@ -203,16 +203,13 @@ class Workshop:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """The life of a process: what was left undone goes on, then what comes is done."""
-        dispatcher = LocalDispatcher(
-            self.store,
-            {
-                "plan": self.runner.plan_job,
-                "subtask": self.runner.subtask_job,
-                "over": self._end,
-                REPLAN: self._search,
-            },
-            self._on_timer,
-        )
+        dispatcher = LocalDispatcher(self.store)
+        handlers = {
+            "plan": self.runner.plan_job,
+            "subtask": self.runner.subtask_job,
+            "over": self._end,
+            REPLAN: self._search,
+        }
 
         def deliver(box: Any) -> None:
             dispatcher.take(box)
@@ -220,7 +217,7 @@ class Workshop:
 
         self.store.deliver = deliver
         async with anyio.create_task_group() as group:
-            await group.start(dispatcher.serve)
+            await group.start(dispatcher.serve, handlers, self._on_timer)
             await self.store.write(self._recover)
             yield
             group.cancel_scope.cancel()

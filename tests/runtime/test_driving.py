@@ -168,10 +168,10 @@ async def test_a_start_with_much_to_take_up_is_not_refused_as_if_the_database_wa
         time.sleep(1)
 
     store = Store(database_url, drives=True, patience=0.2)
-    dispatcher = LocalDispatcher(store, {}, lambda tx, timer: None)
+    dispatcher = LocalDispatcher(store)
     driving = Driving(
         store=store, dispatcher=dispatcher, hub=Hub(), metrics=Metrics(),
-        take_up=take_up,
+        handlers={}, on_timer=lambda tx, timer: None, take_up=take_up,
     )  # fmt: skip
     with anyio.fail_after(LIMIT):
         async with anyio.create_task_group() as group:

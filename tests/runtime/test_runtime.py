@@ -11,11 +11,12 @@ from fakes.world import LIMIT, calls, kinds, plan, says, step, world_of, write
 from gonogo.domain.errors import Busy, Conflict, Forbidden, InvalidMessage, NotFound, Unauthorized
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.identity import Principal, Role
+from gonogo.execution.agent.models import ModelPool, model_settings
 from gonogo.llm import ModelSettings
 from gonogo.runtime import Runtime
-from gonogo.runtime.services import ModelPool, model_settings
 from gonogo.settings import Settings
 from gonogo.store import events as log
+from gonogo.telemetry import Metrics
 from gonogo.workspace import Snapshots
 
 LINES = {
@@ -281,7 +282,7 @@ def _message(raw: dict[str, object]):
 
 def test_the_model_is_opened_by_its_name_when_it_is_first_asked(tmp_path: Path) -> None:
     models = ModelPool(
-        settings=Settings(home=tmp_path, model="demo"), environment={}, failed=lambda name: None
+        settings=Settings(home=tmp_path, model="demo"), environment={}, metrics=Metrics()
     )
     assert not models.opened
     assert models().name == "demo"
@@ -291,7 +292,7 @@ def test_the_model_is_opened_by_its_name_when_it_is_first_asked(tmp_path: Path) 
 def test_a_session_that_names_a_model_is_not_given_the_configured_one(tmp_path: Path) -> None:
     models = ModelPool(
         settings=Settings(home=tmp_path, model="openai:of-the-process"),
-        environment={"OPENAI_API_KEY": "k"}, failed=lambda name: None,
+        environment={"OPENAI_API_KEY": "k"}, metrics=Metrics(),
     )  # fmt: skip
     assert models("demo").name == "demo"
     assert models().name == "openai:of-the-process"

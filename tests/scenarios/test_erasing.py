@@ -15,7 +15,7 @@ from gonogo.domain.errors import NotFound
 from gonogo.domain.events import Done
 from gonogo.domain.identity import Role
 from gonogo.domain.tool_calls import UserText
-from gonogo.execution.checkpoints import SWEEP
+from gonogo.execution.erasures import SWEEP
 from gonogo.server import create_app
 from gonogo.store import events as log
 from gonogo.store.jobs import first_timer, set_timer

@@ -29,7 +29,7 @@ from fakes.world import (
 )
 from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed, NotFound
 from gonogo.domain.records import Job
-from gonogo.execution.checkpoints import SWEEP
+from gonogo.execution.erasures import SWEEP
 from gonogo.execution.scheduling import ROLLING_BACK, Work
 from gonogo.store.checkpoints import changes_after
 from gonogo.store.plans import plan_of, revision_of, set_plan, subtask_key, subtask_row

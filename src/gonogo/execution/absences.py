@@ -13,12 +13,11 @@ from msgspec import Struct
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import ModelWaited, WaitFacts
 from gonogo.domain.failures import Absence
-from gonogo.execution.jobs import AGAIN
 from gonogo.execution.scheduling import MODEL
 from gonogo.i18n import say
 from gonogo.store import Tx
 from gonogo.store import events as log
-from gonogo.store.jobs import drop_timer, set_timer
+from gonogo.store.jobs import AGAIN, drop_timer, set_timer
 from gonogo.store.sessions import spoken_in
 
 

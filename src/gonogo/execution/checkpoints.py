@@ -1,26 +1,17 @@
 """Checkpoints: the row that is written before every attempt of a subtask."""
 
-import logging
 from collections.abc import Sequence
-from datetime import timedelta
 
-import anyio.to_thread
-from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import ToolFailed
 from gonogo.domain.events import CheckpointCreated, CheckpointFacts
-from gonogo.domain.records import Checkpoint, Job, Plan
+from gonogo.domain.records import Checkpoint, Plan
 from gonogo.domain.undo import checkpoint_hash
-from gonogo.execution.erasures import Erasures
 from gonogo.execution.scheduling import Start
 from gonogo.i18n import say
-from gonogo.store import Store, Tx, new_id
+from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.checkpoints import add_checkpoints, head_of
-from gonogo.store.jobs import give_up_snapshots, has_timer, kept_objects, set_timer
-from gonogo.store.people import forget_answers
-from gonogo.workspace import Snapshots
 
 
 def checkpoint_starts(tx: Tx, plan: Plan, standings: str, starts: Sequence[Start]) -> None:
@@ -68,52 +59,3 @@ def created(checkpoint: Checkpoint, agent: str | None = None) -> CheckpointCreat
     return CheckpointCreated(
         plan_id=checkpoint.plan_id, subtask_id=checkpoint.subtask_id, agent=agent, metadata=facts
     )
-
-
-# Sweeps: once a day what is kept for nobody goes.
-#
-# That are sessions that nobody touched for long, answers to requests that nobody repeats any more,
-# the snapshots of plans that ended long ago, and what of the snapshots nobody asks for.
-
-_LOG = logging.getLogger(__name__)
-SWEEP = "sweep"
-"""The job that sweeps, and the timer that asks for it."""
-_KEY = "snapshots"
-_FIRST = timedelta(minutes=10)
-_AGAIN = timedelta(days=1)
-_ANSWERS = timedelta(days=7)
-"""For how long a request can be repeated under its key."""
-
-
-class Sweeps(Struct, frozen=True, kw_only=True):
-    """Takes away what is kept for nobody."""
-
-    store: Store
-    snapshots: Snapshots
-    erasures: Erasures
-    days: float
-    """For how long after its end a plan can be rolled back; 0: for ever."""
-    retention: float
-    """Days for which a session is kept in which nothing happens; 0: for ever."""
-
-    def arm(self, tx: Tx) -> None:
-        """After a start: have the next sweep come."""
-        if not has_timer(tx, SWEEP, _KEY):
-            set_timer(tx, SWEEP, _KEY, tx.now + _FIRST)
-
-    async def job(self, job: Job) -> None:
-        """Sweep, and have the next one come."""
-        now, marked = self.store.clock(), 0
-        await self.store.write(set_timer, SWEEP, _KEY, now + _AGAIN)
-        if self.retention:
-            await self.erasures.expire(self.retention)
-        await self.store.write(forget_answers, now - _ANSWERS)
-        if self.days:
-            marked = await self.store.write(give_up_snapshots, now - timedelta(days=self.days))
-        keep = await self.store.read(kept_objects)
-        try:
-            gone = await anyio.to_thread.run_sync(self.snapshots.sweep, keep)
-        except ToolFailed as failure:
-            _LOG.warning("snapshots were not swept: %s", failure)
-            return
-        _LOG.info("gave up %d checkpoints; %d objects of snapshots are gone", marked, gone)

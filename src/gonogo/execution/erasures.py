@@ -9,7 +9,7 @@ nobody touched for as long as they are kept are deleted in the same way.
 import logging
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from msgspec import Struct, field
 from gonogo.domain.audit_chain import DELETED, SYSTEM
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Job, Session
+from gonogo.execution.event_bus import Hub
+from gonogo.execution.jobs import LocalDispatcher
 from gonogo.store import Store, Tx, go_on
 from gonogo.store import events as log
 from gonogo.store.erasing import (
@@ -30,7 +32,8 @@ from gonogo.store.erasing import (
     expired_sessions,
     keys_of,
 )
-from gonogo.store.jobs import kept_objects
+from gonogo.store.jobs import give_up_snapshots, has_timer, kept_objects, set_timer
+from gonogo.store.people import forget_answers
 from gonogo.store.sessions import end_rules, set_session
 from gonogo.workspace import Snapshots, Traffic, Workspace
 
@@ -49,15 +52,12 @@ class Erasures(Struct, frozen=True, kw_only=True):
     store: Store
     snapshots: Snapshots
     traffic: Traffic
-    open_workspace: Callable[[Path], Workspace]
     drafts: Path
     """Where people's edits of plans are kept while they are not sent."""
     taken: Path
     """Where what people had taken away lies, a folder for each call."""
-    at_rest: Callable[[Collection[str]], Awaitable[None]]
-    """Waits until no job with one of these keys runs."""
-    end: Callable[[str], None]
-    """Ends what follows a session."""
+    dispatcher: LocalDispatcher
+    hub: Hub
     _alone: anyio.Lock = field(default_factory=anyio.Lock)
     _waited_for: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
 
@@ -74,7 +74,7 @@ class Erasures(Struct, frozen=True, kw_only=True):
 
     async def done(self, session_id: str) -> None:
         """Wait until a session that was deleted is erased, if that does not take too long."""
-        self.end(session_id)
+        self.hub.end(session_id)
         event = self._waited_for.setdefault(session_id, anyio.Event())
         with anyio.move_on_after(_PATIENCE):
             found = await self.store.read(deleted_sessions)
@@ -86,7 +86,7 @@ class Erasures(Struct, frozen=True, kw_only=True):
         """Delete the sessions that are over, and in which nothing happened for so many days."""
         while found := await self.store.write(self._expire, days):
             for session in found:
-                self.end(session.id)
+                self.hub.end(session.id)
 
     def _expire(self, tx: Tx, days: float) -> list[Session]:
         found = expired_sessions(tx, tx.now - timedelta(days=days))
@@ -104,7 +104,7 @@ class Erasures(Struct, frozen=True, kw_only=True):
         """Erase the sessions of a workspace that were deleted."""
         found = await self.store.read(deleted_sessions, workspace)
         keys = await self.store.read(keys_of, [deleted.id for deleted in found])
-        await self.at_rest(keys)
+        await self.dispatcher.at_rest(keys)
         await self._forget_files(Path(workspace), keys)
         for deleted in found:
             while not await self.store.write(erase_rows, deleted.id):
@@ -132,7 +132,7 @@ class Erasures(Struct, frozen=True, kw_only=True):
     def _forget(self, root: Path, keep: set[str]) -> None:
         try:
             if root.is_dir():
-                self.snapshots.recover(self.open_workspace(root))
+                self.snapshots.recover(Workspace(root))
         except (ToolFailed, OSError) as failure:
             _LOG.warning("what a rollback left in %s is still there: %s", root, failure)
         try:
@@ -162,3 +162,51 @@ def _open_folders(top: Path) -> None:
         for inner in (Path(root, name) for name in folders):
             if not inner.is_symlink():
                 inner.chmod(0o700)
+
+
+# Sweeps: once a day what is kept for nobody goes.
+#
+# That are sessions that nobody touched for long, answers to requests that nobody repeats any more,
+# the snapshots of plans that ended long ago, and what of the snapshots nobody asks for.
+
+SWEEP = "sweep"
+"""The job that sweeps, and the timer that asks for it."""
+_KEY = "snapshots"
+_FIRST = timedelta(minutes=10)
+_AGAIN = timedelta(days=1)
+_ANSWERS = timedelta(days=7)
+"""For how long a request can be repeated under its key."""
+
+
+class Sweeps(Struct, frozen=True, kw_only=True):
+    """Takes away what is kept for nobody."""
+
+    store: Store
+    snapshots: Snapshots
+    erasures: Erasures
+    days: float
+    """For how long after its end a plan can be rolled back; 0: for ever."""
+    retention: float
+    """Days for which a session is kept in which nothing happens; 0: for ever."""
+
+    def arm(self, tx: Tx) -> None:
+        """After a start: have the next sweep come."""
+        if not has_timer(tx, SWEEP, _KEY):
+            set_timer(tx, SWEEP, _KEY, tx.now + _FIRST)
+
+    async def job(self, job: Job) -> None:
+        """Sweep, and have the next one come."""
+        now, marked = self.store.clock(), 0
+        await self.store.write(set_timer, SWEEP, _KEY, now + _AGAIN)
+        if self.retention:
+            await self.erasures.expire(self.retention)
+        await self.store.write(forget_answers, now - _ANSWERS)
+        if self.days:
+            marked = await self.store.write(give_up_snapshots, now - timedelta(days=self.days))
+        keep = await self.store.read(kept_objects)
+        try:
+            gone = await anyio.to_thread.run_sync(self.snapshots.sweep, keep)
+        except ToolFailed as failure:
+            _LOG.warning("snapshots were not swept: %s", failure)
+            return
+        _LOG.info("gave up %d checkpoints; %d objects of snapshots are gone", marked, gone)

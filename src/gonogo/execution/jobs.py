@@ -14,7 +14,7 @@ from msgspec import Struct, field
 from gonogo.domain.errors import Busy
 from gonogo.domain.records import Job, JobStop, Timer
 from gonogo.store import Outbox, Store, Tx, patiently
-from gonogo.store.jobs import due_timers, first_timer, set_timer, take_timer
+from gonogo.store.jobs import AGAIN, due_timers, first_timer, set_timer, take_timer
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[Job], Awaitable[None]]
@@ -22,8 +22,6 @@ OnTimer = Callable[[Tx, Timer], Any]
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _PAUSE = _GLANCE = 1.0
 _SOON, _LATER = timedelta(seconds=5), timedelta(minutes=1)
-AGAIN = "again_"
-"""With a job's kind behind it: the timer that has a job run again which broke off."""
 
 
 class _Slot(Struct):
@@ -45,8 +43,6 @@ class LocalDispatcher:
     def __init__(
         self,
         store: Store,
-        handlers: Mapping[str, Handler],
-        on_timer: OnTimer,
         *,
         capacity: int = 64,
         aside: Collection[str] = (),
@@ -58,8 +54,8 @@ class LocalDispatcher:
             aside: Kinds of jobs that bound themselves and wait for strangers: they take no place.
         """
         self._store = store
-        self._handlers = handlers
-        self._on_timer = on_timer
+        self._handlers: Mapping[str, Handler] = {}
+        self._on_timer: OnTimer = _drop
         self._room = anyio.Semaphore(capacity, fast_acquire=True)
         self._aside = frozenset(aside)
         self._running: dict[tuple[str, str], _Slot] = {}
@@ -71,8 +67,20 @@ class LocalDispatcher:
         self._arrived = anyio.Event()
         self._group: TaskGroup | None = None
 
-    async def serve(self, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:  # noqa: ANN401
-        """Run jobs and timers until cancelled; then end what runs, and forget what waits."""
+    async def serve(
+        self,
+        handlers: Mapping[str, Handler],
+        on_timer: OnTimer,
+        *,
+        task_status: Any = anyio.TASK_STATUS_IGNORED,  # noqa: ANN401
+    ) -> None:
+        """Run jobs and timers until cancelled; then end what runs, and forget what waits.
+
+        Args:
+            handlers: What carries a job of each kind out.
+            on_timer: Carries a timer out, in the transaction that takes it.
+        """
+        self._handlers, self._on_timer = handlers, on_timer
         try:
             async with anyio.create_task_group() as group:
                 self._group = group
@@ -208,6 +216,10 @@ class LocalDispatcher:
     def _fire(self, tx: Tx, timer: Timer) -> None:
         if take_timer(tx, timer):
             self._on_timer(tx, timer)
+
+
+def _drop(tx: Tx, timer: Timer) -> None:
+    """What timers do before anything is served."""
 
 
 def _log(error: Exception, said: str, *about: str) -> None:

@@ -6,9 +6,7 @@ from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.states import CallStatus, SubtaskStatus
 from gonogo.execution.agent import CLIENT_CALL, UNANSWERED, Hands, doubt
 from gonogo.execution.approvals import DESK_TIMERS, ApprovalService
-from gonogo.execution.checkpoints import SWEEP
-from gonogo.execution.erasures import ERASE
-from gonogo.execution.jobs import AGAIN
+from gonogo.execution.erasures import ERASE, SWEEP
 from gonogo.execution.plans import Engine
 from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN, Work
 from gonogo.execution.turns import Turns
@@ -16,6 +14,7 @@ from gonogo.i18n import DEFAULT
 from gonogo.store import Tx, go_on
 from gonogo.store.approvals import plans_in_revision
 from gonogo.store.calls import call_of, open_calls
+from gonogo.store.jobs import AGAIN
 from gonogo.store.plans import (
     WATCH,
     live_plans,

@@ -372,7 +372,8 @@ class Rollbacks(Struct, frozen=True, kw_only=True):
     store: Store
     snapshots: Snapshots
     traffic: Traffic
-    open_workspace: Callable[[Path], Workspace]
+    open_workspace: Callable[[Path], Workspace] = Workspace
+    """Opens the files that are put back; a test has others, which it can stop anywhere."""
 
     async def look(self, find: Find, *, include_shared: bool) -> Rolled:
         """Find out what a rollback would do now, whoever else writes meanwhile."""

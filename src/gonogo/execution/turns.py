@@ -241,7 +241,7 @@ class Turns(Struct, frozen=True, kw_only=True):
         elif turn.status is TurnStatus.PARKED:
             log.tell_final(tx, turn.session_id)
         else:
-            self._park(tx, turn.session_id, turn)
+            _TurnOwner(turn).park(tx)
 
     # Driving ----------------------------------------------------------------------------------
 
@@ -285,10 +285,7 @@ class Turns(Struct, frozen=True, kw_only=True):
     def _thread(self, session: Session, turn: Turn) -> Thread:
         return Thread(
             **fields_from(session), name=MAIN, script=MAIN, agent=turn.agent, turn_id=turn.id,
-            check=lambda tx: check(tx, turn),
-            park=lambda tx: self._park(tx, session.id, turn),
-            is_waiting=lambda tx: _is_waiting(tx, turn),
-            answered=lambda tx: self._answered(tx, turn),
+            owner=_TurnOwner(turn),
         )  # fmt: skip
 
     def _waits(self, tx: Tx, turn: Turn, error: ModelFailed) -> bool:
@@ -298,18 +295,6 @@ class Turns(Struct, frozen=True, kw_only=True):
             return False
         absence = _waiting(turn).begin(tx, current.away, error, self.patience)
         return absence is not None and set_turn_away(tx, turn, absence.as_json())
-
-    def _answered(self, tx: Tx, turn: Turn) -> None:
-        check(tx, turn)
-        set_turn_away(tx, turn, None)
-        _waiting(turn).end(tx)
-
-    def _park(self, tx: Tx, session_id: str, turn: Turn) -> None:
-        move(tx, turn, TurnStatus.PARKED)
-        log.tell_final(tx, session_id)
-        session = session_of(tx, session_id)
-        if session is not None:
-            tell_all_queued(tx, session)
 
     def _finish(self, tx: Tx, session: Session, turn: Turn, reply: Reply) -> None:
         move(tx, turn, TurnStatus.DONE)
@@ -340,6 +325,26 @@ def _waiting(turn: Turn) -> ModelWait:
     return ModelWait(session_id=turn.session_id, kind="turn", key=turn.id, place=place)
 
 
-def _is_waiting(tx: Tx, turn: Turn) -> bool:
-    current = turn_of(tx, turn.id)
-    return current is not None and current.away is not None
+class _TurnOwner(Struct, frozen=True):
+    """A turn as the owner of its conversation."""
+
+    turn: Turn
+
+    def check(self, tx: Tx) -> None:
+        check(tx, self.turn)
+
+    def park(self, tx: Tx) -> None:
+        move(tx, self.turn, TurnStatus.PARKED)
+        log.tell_final(tx, self.turn.session_id)
+        session = session_of(tx, self.turn.session_id)
+        if session is not None:
+            tell_all_queued(tx, session)
+
+    def is_waiting(self, tx: Tx) -> bool:
+        current = turn_of(tx, self.turn.id)
+        return current is not None and current.away is not None
+
+    def answered(self, tx: Tx) -> None:
+        check(tx, self.turn)
+        set_turn_away(tx, self.turn, None)
+        _waiting(self.turn).end(tx)

@@ -19,7 +19,7 @@ from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.records import Approval, CallRow, Plan, Session, Vote
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.views import ApprovalFilter, ApprovalList, ApprovalView
-from gonogo.execution.agent import RUNTIME, Thread, fields_from, runtime_profile
+from gonogo.execution.agent import NOBODYS, RUNTIME, Thread, fields_from, runtime_profile
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.runtime.receipts import Receipt
 from gonogo.runtime.services import Parts
@@ -316,13 +316,9 @@ def _thread_of(session: Session, call: CallRow) -> Thread:
     return Thread(
         **fields_from(session), name=call.thread, script="", agent=call.agent,
         turn_id=call.turn_id, plan_id=call.plan_id,
-        revision=call.revision, subtask_id=call.subtask_id, check=_nothing, park=_nothing,
+        revision=call.revision, subtask_id=call.subtask_id, owner=NOBODYS,
         profile=runtime_profile(call.tool) if call.agent == RUNTIME else None,
     )  # fmt: skip
-
-
-def _nothing(*_: Any) -> None:  # noqa: ANN401
-    """A judged call of a person's edit is not driven here."""
 
 
 def _session_and_call(tx: Tx, approval: Approval) -> tuple[Session, CallRow]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar, cast
 
@@ -10,28 +9,26 @@ import anyio
 
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.failures import FailureRule, Patterns
-from gonogo.domain.findings import Finding, findings
-from gonogo.domain.plan import BUILT_IN, PLANNERS, Revision, Subtask
+from gonogo.domain.plan import BUILT_IN, PLANNERS
 from gonogo.domain.reviews import Doings
 from gonogo.domain.schedule import STRATEGIES, Strategy
 from gonogo.domain.states import GUARDED_NAMES, ApprovalKind, PlanStatus
 from gonogo.execution.agent import (
     CallKind,
-    Gate,
     Hands,
     Interventions,
     Loop,
     Meter,
+    ModelPool,
     Traces,
     Watches,
     given_in,
     load_profiles,
 )
-from gonogo.execution.checkpoints import SWEEP, Sweeps
-from gonogo.execution.erasures import ERASE, Erasures
+from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Sweeps
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.inbox import Inbox
-from gonogo.execution.jobs import LocalDispatcher
+from gonogo.execution.jobs import Handler, LocalDispatcher
 from gonogo.execution.plans import (
     REPLAN_QUESTION,
     AbsenceKind,
@@ -62,11 +59,11 @@ from gonogo.execution.rollback import AttemptRetreat, Rollbacks
 from gonogo.execution.scheduling import BUDGET, MODEL, REPLAN, Kind
 from gonogo.execution.turns import Controls, Turns
 from gonogo.llm import Model
-from gonogo.policy import ALWAYS_ASK, Conditions, asks_anyway, read_prefix, takes_no_more
+from gonogo.policy import ALWAYS_ASK
 from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
 from gonogo.runtime.links import open_hooks
 from gonogo.runtime.oidc import open_bearers
-from gonogo.runtime.services import ModelPool, Parts, open_desk, open_gate, open_means, replan_rules
+from gonogo.runtime.services import Parts, open_desk, open_gate, open_means, replan_rules
 from gonogo.settings import Settings
 from gonogo.store import Clock, Store
 from gonogo.store.plans import WATCH
@@ -237,9 +234,7 @@ def build(
     hub.watch(metrics.observe)
     profiles = load_profiles(settings.agents, known_tools=kit.names)
     sender = open_hooks(settings, environment, store, metrics)
-    models = ModelPool(
-        settings=settings, environment=environment, only=model, failed=metrics.model_failed
-    )
+    models = ModelPool(settings=settings, environment=environment, only=model, metrics=metrics)
     doings = Doings(
         agents=facts_of(profiles, kit.servers), tools=classes_of(kit.tools), always_ask=ALWAYS_ASK
     )
@@ -249,29 +244,33 @@ def build(
         environment.get("PATH"),
     )  # fmt: skip
     traces = Traces(
-        store=store, traffic=Traffic(), open_workspace=gate.open_workspace,
+        store=store, traffic=Traffic(),
         snapshots=Snapshots(settings.home / "snapshots", limits=SnapshotLimits(
             files=settings.snapshot_max_files, total=settings.snapshot_max_bytes
         )),
     )  # fmt: skip
-    rollbacks = Rollbacks(
-        store=store, traffic=traces.traffic, open_workspace=gate.open_workspace,
-        snapshots=traces.snapshots,
+    rollbacks = Rollbacks(store=store, traffic=traces.traffic, snapshots=traces.snapshots)
+    dispatcher = LocalDispatcher(store, aside={HOOK, ERASE})
+    erasures = Erasures(
+        store=store, snapshots=traces.snapshots, traffic=traces.traffic, dispatcher=dispatcher,
+        hub=hub, drafts=settings.drafts, taken=settings.taken,
     )  # fmt: skip
-    erasures, sweeps = _open_sweeps(settings, traces, hub, lambda: dispatcher)
+    sweeps = Sweeps(
+        store=store, snapshots=traces.snapshots, erasures=erasures,
+        days=settings.keep_checkpoints_days, retention=settings.retention_days,
+    )  # fmt: skip
     hands = Hands(
         store=store, desk=desk, gate=gate, traces=traces,
         watches=Watches(
             store=store, desk=desk, guards=gate.guards, traffic=traces.traffic,
-            taken=settings.taken, open_workspace=gate.open_workspace,
+            taken=settings.taken,
             resume=lambda tx, call: went_on.of_call(tx, call),
         ),
         means=open_means(settings),
     )  # fmt: skip
     loop = Loop(
-        store=store, desk=desk, gate=gate, hands=hands, model=models, tell=hub.tell,
+        store=store, desk=desk, gate=gate, hands=hands, models=models, hub=hub,
         max_requests=settings.max_steps,
-        metered=lambda reply: metrics.model_answered(reply.model, reply.usage),
         meter=Meter(store=store, limits=settings.budget),
         account=Accounts(store=store, snapshots=traces.snapshots).text,
     )  # fmt: skip
@@ -308,7 +307,7 @@ def build(
             workers=frozenset(profiles) - PLANNERS, tools=kit.tools, kinds=subtasks.kinds
         ),
         max_parallel=settings.max_parallel,
-        proposals=Proposals(desk=desk, look_over=_look_over(doings, gate)),
+        proposals=Proposals(desk=desk, gate=gate),
     )  # fmt: skip
     replanning = Replanning(
         desk=desk, engine=engine, planning=planning, within_grant=settings.replan_within_grant
@@ -319,10 +318,9 @@ def build(
         patience=settings.model_patience,
         aims={PlanStatus.REPLANNING: replanning, PlanStatus.AWAITING_APPROVAL: answering},
     )  # fmt: skip
-    controls = Controls(store=store, planning=planning, profiles=profiles)
     turns = Turns(
-        store=store, loop=loop, desk=desk, controls=controls,
-        patience=settings.model_patience,
+        store=store, loop=loop, desk=desk, patience=settings.model_patience,
+        controls=Controls(store=store, planning=planning, profiles=profiles),
     )  # fmt: skip
     went_on = Continuation(engine=engine, turns=turns, hands=hands)
     desk.register(
@@ -341,21 +339,16 @@ def build(
             ),
         }
     )
-    dispatcher = LocalDispatcher(
-        store,
-        {
-            "turn": turns.job,
-            "plan": runner.plan_job,
-            "subtask": runner.subtask_job,
-            REPLAN: search.job,
-            SWEEP: sweeps.job,
-            WATCH: hands.watches.job,
-            ERASE: erasures.job,
-            HOOK: sender.job,
-        },
-        sender.before(Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire),
-        aside={HOOK, ERASE},
-    )
+    handlers: dict[str, Handler] = {
+        "turn": turns.job,
+        "plan": runner.plan_job,
+        "subtask": runner.subtask_job,
+        REPLAN: search.job,
+        SWEEP: sweeps.job,
+        WATCH: hands.watches.job,
+        ERASE: erasures.job,
+        HOOK: sender.job,
+    }
     return Parts(
         settings=settings, store=store, hub=hub, metrics=metrics, desk=desk,
         gate=gate, hands=hands, engine=engine, runner=runner, planning=planning,
@@ -364,50 +357,8 @@ def build(
         turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, models=models,
         profiles=profiles, tools=kit.tools, servers=kit.servers, went_on=went_on,
+        handlers=handlers, on_timer=sender.before(
+            Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire
+        ),
         closing=anyio.Event(), bearers=open_bearers(settings, store.clock),
     )  # fmt: skip
-
-
-def _open_sweeps(
-    settings: Settings,
-    traces: Traces,
-    hub: Hub,
-    dispatcher: Callable[[], LocalDispatcher],
-) -> tuple[Erasures, Sweeps]:
-    """What takes away what is kept for nobody."""
-    erasures = Erasures(
-        store=traces.store, snapshots=traces.snapshots, traffic=traces.traffic,
-        open_workspace=traces.open_workspace, drafts=settings.drafts, taken=settings.taken,
-        at_rest=lambda keys: dispatcher().at_rest(keys), end=hub.end,
-    )  # fmt: skip
-    return erasures, Sweeps(
-        store=traces.store, snapshots=traces.snapshots, erasures=erasures,
-        days=settings.keep_checkpoints_days, retention=settings.retention_days,
-    )  # fmt: skip
-
-
-def _look_over(doings: Doings, gate: Gate) -> Callable[[Revision, bool], Sequence[Finding]]:
-    def problem(prefix: str) -> str | None:
-        found = read_prefix(prefix)
-        return found if isinstance(found, str) else None
-
-    def look_over(revision: Revision, attended: bool) -> Sequence[Finding]:
-        return findings(
-            revision, agents=doings.agents, tools=doings.tools, prefix_problem=problem,
-            asks=partial(_asks_anyway, gate, doings), takes_no_more=takes_no_more,
-            attended=attended and gate.attended,
-        )  # fmt: skip
-
-    return look_over
-
-
-def _asks_anyway(gate: Gate, doings: Doings, subtask: Subtask, command: str) -> str | None:
-    """Why a command asks although a subtask declares it, as far as one knows without a look."""
-    profile = doings.agents.get(subtask.agent or "")
-    may_write = None if profile is None else profile.may_write
-    conditions = Conditions(
-        workspace="/", home=str(gate.home), repo_trusted=gate.repo_trusted,
-        sandboxed=gate.sandbox is not None, max_write_globs=may_write,
-        writes_barred=gate.sandbox is not None and may_write == (),
-    )  # fmt: skip
-    return asks_anyway(command, subtask.agent or "", gate.rules, conditions)

@@ -1,6 +1,6 @@
 """The verb that gives room back to the disk."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,9 +11,9 @@ from msgspec import Struct
 from gonogo.domain.errors import Conflict, ToolFailed
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.views import StateRoom, Vacuumed
-from gonogo.execution.checkpoints import SWEEP
+from gonogo.execution.erasures import SWEEP
 from gonogo.execution.event_bus import Hub
-from gonogo.execution.jobs import LocalDispatcher
+from gonogo.execution.jobs import Handler, LocalDispatcher, OnTimer
 from gonogo.runtime.services import Parts
 from gonogo.store import Store, Tx, patiently
 from gonogo.store.calls import count_open_questions
@@ -93,6 +93,8 @@ class Driving(Struct, frozen=True, kw_only=True):
     dispatcher: LocalDispatcher
     hub: Hub
     metrics: Metrics
+    handlers: Mapping[str, Handler]
+    on_timer: OnTimer
     take_up: Callable[[Tx], None]
     """Sets going what was left undone."""
 
@@ -112,7 +114,7 @@ class Driving(Struct, frozen=True, kw_only=True):
         assert self.store.driver is not None  # noqa: S101 - see `serve`
         await self.count_questions()
         async with anyio.create_task_group() as group:
-            await group.start(self.dispatcher.serve)
+            await group.start(self.dispatcher.serve, self.handlers, self.on_timer)
             await self.store.write(self.take_up)
             task_status.started()
             await self.store.driver.stay()

@@ -27,7 +27,7 @@ from gonogo.store import Tx
 from gonogo.store.checkpoints import checkpoint_of, count_checkpoints, list_checkpoints
 from gonogo.store.plans import subtask_rows
 from gonogo.store.sessions import session_of
-from gonogo.workspace import Change, Snapshots, Tree
+from gonogo.workspace import Change, Snapshots, Tree, Workspace
 
 # Differences of snapshots as clients are shown them.
 
@@ -152,7 +152,7 @@ class Checkpoints(Struct, frozen=True):
         snapshots = self._parts.rollbacks.snapshots
         before = _snapshot(first)
         try:
-            now = self._parts.gate.open_workspace(root)
+            now = Workspace(root)
             after = _snapshot(second) if second else snapshots.take(now)
             return diff_view(snapshots, first.id, second.id if second else None, before, after)
         except ToolFailed as failure:

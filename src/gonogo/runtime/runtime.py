@@ -99,7 +99,7 @@ class Runtime:
         parts.store.deliver = runtime._deliver
         driving = Driving(
             store=parts.store, dispatcher=parts.dispatcher, hub=parts.hub, metrics=parts.metrics,
-            take_up=partial(_take_up, parts),
+            handlers=parts.handlers, on_timer=parts.on_timer, take_up=partial(_take_up, parts),
         )  # fmt: skip
         try:
             await remember(parts)

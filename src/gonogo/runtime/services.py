@@ -1,37 +1,41 @@
 """The opened parts of a runtime, and the gate as the settings have it."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 
 import anyio
 from msgspec import Struct, field
 
-from gonogo.domain.errors import ModelFailed
 from gonogo.domain.failures import Severity
 from gonogo.domain.network import PrivateHosts
 from gonogo.domain.replanning import ReplanRules
-from gonogo.domain.reviews import Doings, Review, deed_of
+from gonogo.domain.reviews import Doings
 from gonogo.domain.states import ApprovalKind
-from gonogo.domain.tool_calls import Call, ModelRequest, Reply
-from gonogo.execution.agent import Gate, Giving, Hands, Means, Profile, Thread, nothing_given
+from gonogo.execution.agent import (
+    NOBODYS,
+    Gate,
+    Giving,
+    Hands,
+    Means,
+    ModelPool,
+    Profile,
+    Thread,
+    nothing_given,
+)
 from gonogo.execution.approvals import ApprovalService
-from gonogo.execution.checkpoints import Sweeps
-from gonogo.execution.erasures import Erasures
+from gonogo.execution.erasures import Erasures, Sweeps
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.inbox import Inbox
-from gonogo.execution.jobs import LocalDispatcher
+from gonogo.execution.jobs import Handler, LocalDispatcher, OnTimer
 from gonogo.execution.plans import Answering, Engine, Planning, PlanRunner, Replanning
 from gonogo.execution.recovery import Continuation
 from gonogo.execution.rollback import Rollbacks
 from gonogo.execution.turns import Turns
-from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.policy import Reviews, load_reviews, load_rules
 from gonogo.runtime.oidc import Bearers
 from gonogo.settings import Settings
-from gonogo.store import Store, Tx, go_on
-from gonogo.store.sessions import session_of
+from gonogo.store import Store
 from gonogo.telemetry import Metrics
 from gonogo.tools import ServerPool, Tool
 from gonogo.webhooks import Sender
@@ -60,8 +64,7 @@ def open_gate(
     return Gate(
         tools=tools, profiles=profiles, home=settings.home, given=given,
         servers=servers, programs=open_programs(settings, path),
-        reviewed=partial(_review_of, reviews),
-        unforeseen=partial(_is_unforeseen, reviews.of_places),
+        reviews=reviews,
         rules=load_rules(settings.admin_rules, settings.rules),
         sandbox=Sandbox.detect() if settings.sandbox else None,
         attended=not settings.unattended, repo_trusted=settings.repo_trusted,
@@ -79,17 +82,8 @@ def bare_thread(
     """
     return Thread(
         session_id="", name="tool", script="", agent=agent, locale=locale,
-        workspace=workspace, remote=remote, check=lambda tx: None, park=lambda tx: None,
+        workspace=workspace, remote=remote, owner=NOBODYS,
     )  # fmt: skip
-
-
-def _review_of(reviews: Reviews, call: Call) -> Review | None:
-    return reviews.of("tool", (deed_of(call.agent, call.tool, call.access),))
-
-
-def _is_unforeseen(places: Reviews, call: Call) -> bool:
-    # A plan declares how a command begins; what that is told to touch is seen when it is called.
-    return call.access.command is not None and _review_of(places, call) is not None
 
 
 def open_programs(settings: Settings, path: str | None) -> Programs:
@@ -160,81 +154,12 @@ def open_desk(settings: Settings, doings: Doings) -> ApprovalService:
     if settings.approval_expiry_action == "keep_waiting":
         seconds = {}
     return ApprovalService(
-        reviews=load_reviews(settings.admin_rules, settings.rules), doings=doings.of,
+        reviews=load_reviews(settings.admin_rules, settings.rules), doings=doings,
         expiry={k: timedelta(seconds=s) if s is not None else None for k, s in seconds.items()},
         warning=timedelta(seconds=settings.approval_warning),
         rejects_expired=settings.approval_expiry_action == "reject",
-        max_pending=settings.max_pending_approvals, has_room=_ask_the_rest,
+        max_pending=settings.max_pending_approvals,
     )  # fmt: skip
-
-
-def _ask_the_rest(tx: Tx, session_id: str) -> None:
-    """A session takes questions again: its plan may have some that there was no room for."""
-    session = session_of(tx, session_id)
-    if session is not None and session.active_plan_id is not None:
-        go_on(tx, "plan", session.active_plan_id)
-
-
-# A model whose failures are counted.
-
-
-class CountedModel(Struct, frozen=True):
-    """Asks another model, and tells when that one does not answer."""
-
-    model: Model
-    failed: Callable[[str], None]
-
-    @property
-    def name(self) -> str:
-        """The other one's."""
-        return self.model.name
-
-    async def request(self, request: ModelRequest, on_text: Callable[[str], None]) -> Reply:
-        """Ask the model, and wait for the whole reply.
-
-        Raises:
-            ModelFailed: there is no reply.
-        """
-        try:
-            return await self.model.request(request, on_text)
-        except ModelFailed:
-            self.failed(self.name)
-            raise
-
-    async def aclose(self) -> None:
-        """Give back the connections."""
-        await self.model.aclose()
-
-
-class ModelPool(Struct, kw_only=True):
-    """The models that are asked, each opened when it is first."""
-
-    settings: Settings
-    environment: dict[str, str]
-    failed: Callable[[str], None]
-    """Told the name of the model when it does not answer."""
-    only: Model | None = None
-    """Asked in the place of every other."""
-    opened: dict[str | None, Model] = field(default_factory=dict[str | None, Model])
-
-    def __call__(self, name: str | None = None) -> Model:
-        """The model of a name, or the configured one.
-
-        Raises:
-            ModelNotConfigured: there is none of the name, or none is configured; the text lists the
-                choices.
-        """
-        if self.only is not None:
-            return CountedModel(self.only, self.failed)
-        if name not in self.opened:
-            wanted = model_settings(self.settings, name)
-            self.opened[name] = open_model(wanted, self.environment)
-        return CountedModel(self.opened[name], self.failed)
-
-    async def aclose(self) -> None:
-        """Give back the connections of all of them."""
-        for model in (*self.opened.values(), *((self.only,) if self.only else ())):
-            await model.aclose()
 
 
 class Parts(Struct, frozen=True, kw_only=True):
@@ -264,20 +189,10 @@ class Parts(Struct, frozen=True, kw_only=True):
     tools: Mapping[str, Tool]
     servers: ServerPool | None
     went_on: Continuation
+    handlers: Mapping[str, Handler]
+    """What carries a job of each kind out."""
+    on_timer: OnTimer
     closing: anyio.Event
     bearers: Bearers | None
     hosts: dict[str, str] = field(default_factory=dict[str, str])
     """Session → the connection that carries out its tools."""
-
-
-def model_settings(settings: Settings, name: str | None = None) -> ModelSettings:
-    """What the settings say of a model, of the configured one where none is named."""
-    key = settings.model_api_key
-    return ModelSettings(
-        name=name or settings.model,
-        base_url=settings.openai_base_url,
-        api_key=key.get_secret_value() if key else None,
-        timeout=settings.model_timeout,
-        max_attempts=settings.model_max_attempts,
-        temperature=settings.temperature,
-    )

@@ -20,6 +20,9 @@ from gonogo.store.schema import (
 )
 from gonogo.store.transaction import Tx
 
+AGAIN = "again_"
+"""With a job's kind behind it: the timer that has a job run again which broke off."""
+
 _DUE_TIMERS = (
     select(*columns_of(timers, Timer))
     .where(timers.c.run_at <= bindparam("now"))

@@ -11,7 +11,7 @@ from gonogo.domain.errors import ModelFailed
 from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.states import PlanStatus
 from gonogo.domain.tool_calls import ModelRequest, Reply, Usage, UserText
-from gonogo.execution.agent import Meter, Thread, keep_reply
+from gonogo.execution.agent import NOBODYS, Meter, Thread, keep_reply
 from gonogo.store import Store, Tx
 from gonogo.store.plans import add_plan, add_revision, plan_of, set_plan
 from gonogo.store.reports import used_by_plan, used_by_session
@@ -35,7 +35,7 @@ def thread(plan: str | None = "p1") -> Thread:
     return Thread(
         session_id="s1", name="p1/1/a#1", script="a", agent="coder", locale="en",
         workspace=Path("/code"), remote=False, plan_id=plan, subtask_id="a" if plan else None,
-        check=lambda tx: None, park=lambda tx: None,
+        owner=NOBODYS,
     )  # fmt: skip
 
 

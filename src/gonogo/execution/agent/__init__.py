@@ -14,7 +14,7 @@ from gonogo.execution.agent.call_log import (
     end_call,
     open_control,
 )
-from gonogo.execution.agent.conversation import Speak, Thread, fields_from
+from gonogo.execution.agent.conversation import NOBODYS, Owner, Speak, Thread, fields_from
 from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means
 from gonogo.execution.agent.file_changes import Traces
 from gonogo.execution.agent.gate import (
@@ -28,6 +28,7 @@ from gonogo.execution.agent.gate import (
     remove_session_rule,
 )
 from gonogo.execution.agent.loop import Finished, Handed, Loop, Resting, keep_reply
+from gonogo.execution.agent.models import ModelPool
 from gonogo.execution.agent.profiles import (
     MODEL,
     RUNTIME,
@@ -42,6 +43,7 @@ from gonogo.execution.agent.watches import Watches
 __all__ = [
     "CLIENT_CALL",
     "MODEL",
+    "NOBODYS",
     "RUNTIME",
     "UNANSWERED",
     "CallKind",
@@ -56,6 +58,8 @@ __all__ = [
     "Loop",
     "Means",
     "Meter",
+    "ModelPool",
+    "Owner",
     "Profile",
     "Resting",
     "Speak",

@@ -71,7 +71,7 @@ class Meter(Struct, frozen=True, kw_only=True):
     def _reserve(self, tx: Tx, thread: Thread, request_id: str, size: int) -> None:
         # The rows of the plan and the session are held, so that nobody counts at the same time.
         plan = lock_plan(tx, thread.plan_id) if thread.plan_id else None
-        thread.check(tx)
+        thread.owner.check(tx)
         of_plan = used_by_plan(tx, plan.id) if plan else Used()
         of_session = Used()
         if plan is None or not OF_SESSIONS.isdisjoint(self.limits):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from msgspec import Struct
 
@@ -17,11 +17,47 @@ Speak = Callable[[Sequence[CallRow]], Reply]
 """Says what a model would: told the thread's calls so far, in order."""
 
 
+class Owner(Protocol):
+    """Whose work a conversation is. It is told of the work inside the loop's own transactions."""
+
+    def check(self, tx: Tx) -> None:
+        """Raise `Superseded` when the owner no longer holds its work."""
+        ...
+
+    def park(self, tx: Tx) -> None:
+        """Let go of its place: everything left waits for a person."""
+        ...
+
+    def is_waiting(self, tx: Tx) -> bool:
+        """Whether it waits for a model that does not answer."""
+        ...
+
+    def answered(self, tx: Tx) -> None:
+        """Wait no longer: the model answered what was asked meanwhile."""
+        ...
+
+
+class _Nobody:
+    """The owner of a conversation in which a single call is judged."""
+
+    def check(self, tx: Tx) -> None: ...
+
+    def park(self, tx: Tx) -> None: ...
+
+    def is_waiting(self, tx: Tx) -> bool:
+        del tx
+        return False
+
+    def answered(self, tx: Tx) -> None: ...
+
+
+NOBODYS: Owner = _Nobody()
+
+
 class Thread(Struct, frozen=True, kw_only=True):
     """One conversation between an agent and a model, in one workspace.
 
-    Its owner (a turn or a subtask) lends it functions, which the loop calls inside its own
-    transactions.
+    Its owner is a turn, a subtask or a search.
     """
 
     session_id: str
@@ -34,14 +70,7 @@ class Thread(Struct, frozen=True, kw_only=True):
     workspace: Path
     remote: bool
     """The client carries out the workspace tools."""
-    check: Callable[[Tx], None]
-    """Raises `Superseded` when the owner no longer holds its work."""
-    park: Callable[[Tx], None]
-    """Everything left waits for a person: the owner lets go of its place."""
-    is_waiting: Callable[[Tx], bool] = lambda tx: False
-    """Whether the owner waits for a model that does not answer."""
-    answered: Callable[[Tx], None] = lambda tx: None
-    """The model answered what was asked while the owner waited for it."""
+    owner: "Owner"
     turn_id: str | None = None
     plan_id: str | None = None
     revision: int | None = None

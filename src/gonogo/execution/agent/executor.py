@@ -30,7 +30,7 @@ from gonogo.store.calls import call_of, open_calls
 from gonogo.store.jobs import set_timer
 from gonogo.store.plans import add_watch, watch_of
 from gonogo.tools import Bench, Tool
-from gonogo.workspace import Ceilings, Network
+from gonogo.workspace import Ceilings, Network, Workspace
 
 # What tools run with: the workspace, the box, and how much of the machine and the network.
 
@@ -58,7 +58,7 @@ class Means(Struct, frozen=True, kw_only=True):
         """
         as_git = gated.verdict.git_as
         return Bench(
-            workspace=gate.open_workspace(thread.workspace),
+            workspace=Workspace(thread.workspace),
             sandbox=gate.sandbox,
             base_hashes=gated.base_hashes,
             run_as=as_git or (None if asked else gated.verdict.run_as),
@@ -275,7 +275,7 @@ class Hands(Struct, frozen=True, kw_only=True):
             thread.hold(tx)
             whose = self.whose_move(open_calls(tx, thread.session_id, thread.name))
         if whose == "person":
-            thread.park(tx)
+            thread.owner.park(tx)
         return whose != "ours"
 
     def whose_move(self, left: Sequence[CallRow]) -> Literal["ours", "client", "person"]:
@@ -395,7 +395,7 @@ class Hands(Struct, frozen=True, kw_only=True):
 
     def deny(self, tx: Tx, thread: Thread, call: CallRow, gated: Gated) -> None:
         """A call may not run."""
-        thread.check(tx)
+        thread.owner.check(tx)
         record.deny(tx, call, gated)
 
     def _whole(
@@ -407,7 +407,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         result: Any,  # noqa: ANN401 - JSON
         error: str | None,
     ) -> None:
-        thread.check(tx)
+        thread.owner.check(tx)
         ended = _C.COMPLETED if error is None else _C.FAILED
         path = (_C.ALLOWED, _C.STARTED, ended)
         record.pass_through(
@@ -422,7 +422,7 @@ class Hands(Struct, frozen=True, kw_only=True):
     def _start_allowed(
         self, tx: Tx, thread: Thread, call: CallRow, gated: Gated, before: "Before"
     ) -> CallRow:
-        thread.check(tx)
+        thread.owner.check(tx)
         record.pass_through(
             tx, call, _C.ALLOWED, _C.STARTED, started_at=tx.now,
             **record.gated_columns(gated), **before.begin(tx),
@@ -432,7 +432,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         return self._after_start(tx, thread, call.id)
 
     def _start_approved(self, tx: Tx, thread: Thread, call: CallRow, before: "Before") -> CallRow:
-        thread.check(tx)
+        thread.owner.check(tx)
         record.pass_through(tx, call, _C.STARTED, started_at=tx.now, **before.begin(tx))
         return self._after_start(tx, thread, call.id)
 
@@ -444,7 +444,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         return started
 
     def _stale(self, tx: Tx, thread: Thread, call: CallRow, error: str | None) -> None:
-        thread.check(tx)
+        thread.owner.check(tx)
         record.note_stale(tx, call, error)
         record.end_call(tx, call, _C.FAILED, error=error)
         self.rest(tx, thread)

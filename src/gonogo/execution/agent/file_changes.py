@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import takewhile
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 import anyio
@@ -96,7 +95,6 @@ class Traces(Struct, frozen=True, kw_only=True):
     store: Store
     snapshots: Snapshots
     traffic: Traffic
-    open_workspace: Callable[[Path], Workspace]
 
     @asynccontextmanager
     async def way(self, thread: Thread, *, alone: bool) -> AsyncGenerator[None]:
@@ -204,14 +202,14 @@ class Traces(Struct, frozen=True, kw_only=True):
 
     def _overlooks(self, thread: Thread, paths: Sequence[str]) -> bool:
         try:
-            tree = self.snapshots.take(self.open_workspace(thread.workspace))
+            tree = self.snapshots.take(Workspace(thread.workspace))
             samples = [sample for path in paths for sample in _samples(path)]
             return any(self.snapshots.hides(tree, sample) for sample in samples)
         except ToolFailed:
             return True
 
     def _keep(self, thread: Thread, trace: ChangeTrace, effects: Sequence[Any]) -> None:
-        workspace = self.open_workspace(thread.workspace)
+        workspace = Workspace(thread.workspace)
         has_tree = trace.checkpoint is None or trace.checkpoint.tree is not None
         if has_tree:
             trace.checkpoint = None
@@ -227,7 +225,7 @@ class Traces(Struct, frozen=True, kw_only=True):
             trace.touched.append(Touched(kept_path(effect.path), _json(state), after))
 
     def _look(self, thread: Thread, trace: ChangeTrace, ended: Ended) -> None:
-        workspace = self.open_workspace(thread.workspace)
+        workspace = Workspace(thread.workspace)
         if trace.is_open:
             trace.found = self._differences(workspace, trace)
         else:

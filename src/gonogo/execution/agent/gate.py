@@ -24,6 +24,7 @@ from gonogo.domain.identity import Principal
 from gonogo.domain.paths import is_secret
 from gonogo.domain.plan import Scope
 from gonogo.domain.records import CallRow, SessionRule
+from gonogo.domain.reviews import deed_of
 from gonogo.domain.text_safety import mark_blanks, visible
 from gonogo.domain.tool_calls import (
     Access,
@@ -43,6 +44,7 @@ from gonogo.policy import (
     ALWAYS_ASK,
     UNATTENDED,
     Conditions,
+    Reviews,
     Rule,
     Rules,
     RuleText,
@@ -383,13 +385,9 @@ class Gate(Struct, frozen=True, kw_only=True):
     attended: bool = True
     """Somebody can be asked, where a session does not say otherwise."""
     repo_trusted: bool = True
-    open_workspace: Callable[[Path], Workspace] = Workspace
     given: Giving = nothing_given
     """Reads what people have given a conversation."""
-    reviewed: Callable[[Call], object] = lambda call: None
-    """Whether rules of review speak of a call."""
-    unforeseen: Callable[[Call], bool] = lambda call: False
-    """Whether rules of review speak of a call for what no plan that allows it has shown."""
+    reviews: Reviews = field(default_factory=Reviews)
     servers: ServerPool | None = None
     """Who brings tools besides."""
     programs: Programs = field(default_factory=Programs)
@@ -468,7 +466,7 @@ class Gate(Struct, frozen=True, kw_only=True):
             ready = await anyio.to_thread.run_sync(_as_it_is, ready, standing)
             given = given.still(standing)
         call, rules = ready.call, self.rules_for(ready.call, given.rules)
-        grant = None if self.unforeseen(call) else given.grant
+        grant = None if self._is_unforeseen(call) else given.grant
         changed = "" if standing is None else change_of(tool.name, standing)
         ready = replace(ready, call=call)
         found, trace = await self._explained(thread, ready, rules, grant, changed)
@@ -497,7 +495,7 @@ class Gate(Struct, frozen=True, kw_only=True):
         if thread.remote and tool.tool_class is not ToolClass.CONTROL:
             access = await anyio.to_thread.run_sync(tool.touches, arguments)
             return _Ready(Call(arguments=arguments, access=access, **named))
-        workspace = self.open_workspace(thread.workspace)
+        workspace = Workspace(thread.workspace)
         prepared = await anyio.to_thread.run_sync(tool.prepare, workspace, parsed)
         call = Call(
             arguments=prepared.arguments, access=prepared.access,
@@ -559,9 +557,20 @@ class Gate(Struct, frozen=True, kw_only=True):
             own: Those of its session. They allow nothing that a rule of review speaks of: else one
                 person could do without the others.
         """
-        if own and self.reviewed(call) is not None:
+        if own and self._is_reviewed(call):
             own = [rule for rule in own if rule.text.decision != "allow"]
         return self.rules.with_session(own)
+
+    def _is_reviewed(self, call: Call) -> bool:
+        """Whether rules of review speak of a call."""
+        return _speaks_of(self.reviews, call)
+
+    def _is_unforeseen(self, call: Call) -> bool:
+        """Whether rules of review speak of a call for what no plan that allows it has shown.
+
+        A plan declares how a command begins; what that is told to touch is seen when it is called.
+        """
+        return call.access.command is not None and _speaks_of(self.reviews.of_places, call)
 
     def profile(self, thread: Thread) -> Profile:
         """What the agent of a conversation may use, and where it may write."""
@@ -585,19 +594,23 @@ class Gate(Struct, frozen=True, kw_only=True):
         What rules of review speak of is for those whom they name.
         """
         held = self.readers and self.sandbox is not None and not thread.remote
-        return held and call.access.command is not None and self.reviewed(call) is None
+        return held and call.access.command is not None and not self._is_reviewed(call)
 
     def _outside(self, thread: Thread) -> Callable[[str], bool]:
         """Whether a path that a command names leads out of the workspace, or is no file in it."""
         if thread.remote:
             return lambda path: False
-        return partial(leads_out, self.open_workspace(thread.workspace))
+        return partial(leads_out, Workspace(thread.workspace))
 
     def _matching(self, thread: Thread) -> Callable[[str], Iterable[str]]:
         """What on the disk a pattern of a command matches."""
         if thread.remote:
             return lambda pattern: ()
         return lambda pattern: glob.iglob(pattern, root_dir=thread.workspace)
+
+
+def _speaks_of(reviews: Reviews, call: Call) -> bool:
+    return reviews.of("tool", (deed_of(call.agent, call.tool, call.access),)) is not None
 
 
 def leads_out(workspace: Workspace, path: str) -> bool:

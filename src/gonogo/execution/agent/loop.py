@@ -13,7 +13,6 @@ started again by anybody.
 
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -41,10 +40,11 @@ from gonogo.execution.agent.budget import Meter, keep_usage
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.executor import Hands
 from gonogo.execution.agent.gate import Gate, Gated, offered_schemas
+from gonogo.execution.agent.models import ModelPool
 from gonogo.execution.agent.questions import is_at_work, question_of_call
 from gonogo.execution.approvals import ApprovalService
+from gonogo.execution.event_bus import Hub
 from gonogo.i18n import say
-from gonogo.llm import Model
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
 from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls
@@ -55,8 +55,6 @@ _MOST_PARTS = 8
 """Replies in a row that a model may be cut off in."""
 MOST_JUDGINGS = 3
 """How often a call that was left behind is judged before that is given up."""
-Tell = Callable[[str, dict[str, Any]], None]
-"""Shows followers of a session something that is not kept."""
 
 
 class Finished(Struct, frozen=True):
@@ -82,14 +80,11 @@ class Loop(Struct, frozen=True, kw_only=True):
     desk: ApprovalService
     gate: Gate
     hands: Hands
-    model: Callable[[str | None], Model]
-    """Opens a model by its name, or the one that the process is configured with."""
-    tell: Tell
+    models: ModelPool
+    hub: Hub
     meter: Meter
     account: Callable[[str, str], Awaitable[str]]
     """The account of a plan that is over, from its id and a locale."""
-    metered: Callable[[Reply], None] = lambda reply: None
-    """Told of each answer of the model."""
     max_requests: int = 100
     """Requests to the model between two messages of the user."""
 
@@ -131,7 +126,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         return await self._left(thread)
 
     def _count(self, tx: Tx, thread: Thread, calls: Sequence[CallRow]) -> None:
-        thread.check(tx)
+        thread.owner.check(tx)
         begin_judging(tx, calls)
 
     # Calls ------------------------------------------------------------------------------------
@@ -176,7 +171,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         self, tx: Tx, thread: Thread, asks: Sequence[tuple[CallRow, Gated]], counted: bool
     ) -> bool:
         """Ask what is to be asked; let go when nothing is left to run. True: the loop rests."""
-        thread.check(tx)
+        thread.owner.check(tx)
         if counted:
             end_judging(tx, thread.session_id, thread.name)
         for call, gated in asks:
@@ -229,23 +224,23 @@ class Loop(Struct, frozen=True, kw_only=True):
             messages=continued(messages, say("model_continue", thread.locale)),
             tools=await offered_schemas(self.gate, thread),
         )
-        model = self.model(thread.model)
+        model = self.models(thread.model)
         reply = await self.meter.ask(
             thread, request, lambda: model.request(request, lambda token: self._show(thread, token))
         )
-        self.metered(reply)
         if waited:
-            await self.store.write(thread.answered)
+            await self.store.write(thread.owner.answered)
         begun = "".join(part.text for part in unfinished(messages))
         return reply.model_copy(update={"begun": begun})
 
     def _show(self, thread: Thread, token: str) -> None:
+        """Show followers what is not kept: text as it is written."""
         event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
-        self.tell(thread.session_id, event.body())
+        self.hub.tell(thread.session_id, event.body())
 
     def _before(self, tx: Tx, thread: Thread) -> tuple[tuple[Message, ...], bool]:
         """What a request is made of, and whether its answer is waited for."""
-        return self._messages(tx, thread), thread.is_waiting(tx)
+        return self._messages(tx, thread), thread.owner.is_waiting(tx)
 
     def _messages(self, tx: Tx, thread: Thread) -> tuple[Message, ...]:
         """The conversation as the model is told it, every call with its one result."""
@@ -256,12 +251,12 @@ class Loop(Struct, frozen=True, kw_only=True):
 
     def _keep_part(self, tx: Tx, thread: Thread, reply: Reply) -> list[Reply]:
         """Keep a reply that is no answer yet. Gives all of them since the last that was one."""
-        thread.check(tx)
+        thread.owner.check(tx)
         _remember(tx, thread, reply)
         return unfinished(conversation(tx, thread.session_id, thread.name))
 
     def _keep(self, tx: Tx, thread: Thread, reply: Reply) -> list[CallRow]:
-        thread.check(tx)
+        thread.owner.check(tx)
         keep_reply(tx, thread, reply)
         record.propose(tx, thread, reply)
         return open_calls(tx, thread.session_id, thread.name)

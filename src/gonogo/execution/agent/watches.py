@@ -49,7 +49,6 @@ class Watches(Struct, frozen=True, kw_only=True):
     desk: ApprovalService
     guards: Guards
     traffic: Traffic
-    open_workspace: Callable[[Path], Workspace]
     taken: Path
     """Where what people have taken away lies, a folder for each call."""
     resume: Callable[[Tx, CallRow], None]
@@ -71,7 +70,7 @@ class Watches(Struct, frozen=True, kw_only=True):
         command = gated.access.command
         if gated.around is None or command is None:
             return None
-        root = self.open_workspace(thread.workspace).root
+        root = Workspace(thread.workspace).root
         found = await anyio.to_thread.run_sync(self.guards.look, root)
         expects = gated.verdict.expects
         if asked:
@@ -97,7 +96,7 @@ class Watches(Struct, frozen=True, kw_only=True):
                 return None
 
     def _left(self, watch: Watch) -> list[str]:
-        root = self.open_workspace(Path(watch.workspace)).root
+        root = Workspace(Path(watch.workspace)).root
         marks = {real_path(path): mark for path, mark in watch.marks.items()}
         found = [
             each
@@ -234,7 +233,7 @@ class Watches(Struct, frozen=True, kw_only=True):
         call = await self.store.read(call_of, watch.call_id)
         assert call is not None  # noqa: S101 - its watch was written with its start
         paths = [real_path(path) for path in watch.found or ()]
-        root, to = self.open_workspace(Path(watch.workspace)).root, self._place(call)
+        root, to = Workspace(Path(watch.workspace)).root, self._place(call)
         try:
             await anyio.to_thread.run_sync(take_away, root, paths, to)
         except OSError as failure:

@@ -4,16 +4,15 @@ The service knows how to ask, decide and expire. What an answer means for a plan
 the business of an `ApprovalType`, registered by the room that knows; a new one needs no more.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited
-from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Vote
-from gonogo.domain.reviews import NO_REVIEW, Deed, Review, strictest
+from gonogo.domain.reviews import NO_REVIEW, Doings, Review, strictest
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.strict_json import digest
 from gonogo.execution.approvals import types as notices
@@ -32,7 +31,7 @@ from gonogo.execution.approvals.types import (
     tell_voted,
 )
 from gonogo.policy import Reviews
-from gonogo.store import Tx, new_id
+from gonogo.store import Tx, go_on, new_id
 from gonogo.store.approvals import (
     askers_of_plan,
     escalate_approval,
@@ -50,6 +49,7 @@ from gonogo.store.calls import (
     pending_approvals,
 )
 from gonogo.store.jobs import drop_timer, set_timer
+from gonogo.store.sessions import session_of
 
 # Quorum: approvals are counted as votes until there are enough of them for one and the same thing.
 #
@@ -131,8 +131,8 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
     """What answers mean, by the kind's word; a new kind is registered here and nowhere else."""
     reviews: Reviews = field(default_factory=Reviews)
     """Who decides what; a question that no rule speaks of is decided by whoever sees it."""
-    doings: Callable[[Sequence[Subtask]], tuple[Deed, ...]] = lambda subtasks: ()
-    """What subtasks could do without a further question, as reviews look at it."""
+    doings: Doings = field(default_factory=Doings)
+    """Finds what subtasks could do without a further question, as reviews look at it."""
     expiry: Mapping[str, timedelta | None] = field(default_factory=dict[str, timedelta | None])
     """How long a question of each kind stays open; None or absent is for ever."""
     warning: timedelta = timedelta(hours=1)
@@ -141,8 +141,6 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
     """A question that expires counts as rejected, by nobody."""
     max_pending: int = 256
     """Open questions that one session may have. What the runtime has to ask it asks in any case."""
-    has_room: Callable[[Tx, str], None] = lambda tx, session_id: None
-    """Called when a question closes in a session that took no more."""
 
     def register(self, kinds: Mapping[str, ApprovalType]) -> None:
         """Add kinds of questions.
@@ -293,7 +291,7 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
 
     def _review(self, kind: str, matter: Matter, before: Approval | None) -> Review | None:
         """Who decides: all that the rules say, and what held for the question before the edit."""
-        found = self.reviews.of(kind, (*matter.deeds, *self.doings(matter.subtasks)))
+        found = self.reviews.of(kind, (*matter.deeds, *self.doings.of(matter.subtasks)))
         if before is None or before.review is None:
             return found
         was = review_of(before)
@@ -337,7 +335,7 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
             drop_timer(tx, ESCALATE, approval.id)
         notices.tell_closed(tx, approval, status, ruling)
         if self.room(tx, approval.session_id) == 1:
-            self.has_room(tx, approval.session_id)
+            _ask_the_rest(tx, approval.session_id)
         decided = approval_of(tx, approval.id)
         assert decided is not None  # noqa: S101 - updated one line above
         return decided
@@ -401,3 +399,10 @@ def withdraw_all(tx: Tx, desk: ApprovalService, session_id: str) -> None:
     """Close every open question of a session that goes away."""
     for approval in pending_approvals(tx, session_id):
         desk.withdraw(tx, approval)
+
+
+def _ask_the_rest(tx: Tx, session_id: str) -> None:
+    """A session takes questions again: its plan may have some that there was no room for."""
+    session = session_of(tx, session_id)
+    if session is not None and session.active_plan_id is not None:
+        go_on(tx, "plan", session.active_plan_id)

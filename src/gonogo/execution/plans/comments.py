@@ -14,7 +14,7 @@ or proposes holds the question's row, so that one comes after the other.
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -80,26 +80,39 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _check(tx: Tx, plan: Plan) -> None:
-    """Check that the search goes on; the question's row is held, as whoever decides holds it."""
-    asked = approval_of_plan(tx, plan.id)
-    if asked is not None:
-        lock_approval(tx, asked.id)
-    current = plan_of(tx, plan.id)
-    found = current.revising if current else None
-    if found is None or current is None or current.status is not PlanStatus.AWAITING_APPROVAL:
-        raise Superseded(f"Plan {plan.id} is no longer with its planner")
-    if found["id"] != (plan.revising or {}).get("id"):
-        raise Superseded(f"Plan {plan.id} was sent back again")
+class ReviseTalk(ArchitectTalk, frozen=True):
+    """The conversation in which a plan's planner answers comments on it."""
 
+    column: ClassVar = "revising"
 
-_TALK = ArchitectTalk(
-    column="revising",
-    name=revise_thread,
-    script=lambda plan: f"revise-{plan.revision}",
-    brief=brief,
-    check=_check,
-)
+    @property
+    def name(self) -> str:
+        """One for each time that the plan is sent back."""
+        return revise_thread(self.plan)
+
+    @property
+    def script(self) -> str:
+        """With the revision that was commented on."""
+        return f"revise-{self.plan.revision}"
+
+    def brief(self, tx: Tx, locale: str) -> str:
+        """The plan, and what was said of it."""
+        return brief(tx, self.plan, locale)
+
+    def check(self, tx: Tx) -> None:
+        """Raise `Superseded` when the plan is no longer with its planner, or was sent back again.
+
+        The question's row is held, as whoever decides holds it.
+        """
+        asked = approval_of_plan(tx, self.plan.id)
+        if asked is not None:
+            lock_approval(tx, asked.id)
+        current = plan_of(tx, self.plan.id)
+        found = current.revising if current else None
+        if found is None or current is None or current.status is not PlanStatus.AWAITING_APPROVAL:
+            raise Superseded(f"Plan {self.plan.id} is no longer with its planner")
+        if found["id"] != (self.plan.revising or {}).get("id"):
+            raise Superseded(f"Plan {self.plan.id} was sent back again")
 
 
 class Answering(Struct, frozen=True, kw_only=True):
@@ -107,7 +120,10 @@ class Answering(Struct, frozen=True, kw_only=True):
 
     desk: ApprovalService
     planning: Planning
-    talk: ArchitectTalk = _TALK
+
+    def talk(self, plan: Plan) -> ArchitectTalk:
+        """The conversation in which the comments are answered."""
+        return ReviseTalk(plan)
 
     # What people do ---------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """Planning: a plan from its proposal to its end, and what a person's decision about it means."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,19 +17,21 @@ from gonogo.domain.events import (
     PlanRejected,
     PlanRejectedFacts,
 )
-from gonogo.domain.findings import Finding, FindingSeverity
+from gonogo.domain.findings import Finding, FindingSeverity, findings
 from gonogo.domain.plan import Revision, Subtask, critical_path, with_types
 from gonogo.domain.plan_views import PlanChanges, as_planned
 from gonogo.domain.records import MAIN, Approval, Plan, Session, Turn
 from gonogo.domain.reviews import standing_comments
 from gonogo.domain.states import ENDED, ApprovalKind, DecisionWord, PlanStatus, SubtaskStatus
 from gonogo.domain.tool_calls import UserText
+from gonogo.execution.agent import Gate
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn
 from gonogo.execution.plans.ending import ARCHITECT, PlanEnding, execution_result
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.revisions import PlanReader, completed, mint_grants
 from gonogo.i18n import DEFAULT, plan_summary, rejected_plan, say, told
+from gonogo.policy import Conditions, asks_anyway, read_prefix, takes_no_more
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
@@ -43,9 +45,7 @@ class Proposals(Struct, frozen=True, kw_only=True):
     """Asks about revisions."""
 
     desk: ApprovalService
-    look_over: Callable[[Revision, bool], Sequence[Finding]] = lambda revision, attended: ()
-    """What a person should know of a plan, told whether somebody can be asked while it runs; an
-    error refuses it."""
+    gate: Gate
 
     def in_order(self, revision: Revision) -> Revision:
         """The revision, if no finding refuses it.
@@ -53,7 +53,7 @@ class Proposals(Struct, frozen=True, kw_only=True):
         Raises:
             InvalidPlan: one does.
         """
-        for finding in self.look_over(revision, True):
+        for finding in self._look_over(revision, attended=True):
             if finding.severity is FindingSeverity.ERROR:
                 raise InvalidPlan(say(finding.key, "en", **finding.fields))
         return revision
@@ -66,8 +66,29 @@ class Proposals(Struct, frozen=True, kw_only=True):
                 **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
                 "message": say(finding.key, locale, **_said(finding.fields, locale)),
             }
-            for finding in self.look_over(revision, not session.unattended)
+            for finding in self._look_over(revision, attended=not session.unattended)
         ]
+
+    def _look_over(self, revision: Revision, *, attended: bool) -> Sequence[Finding]:
+        """What is noticed; an error refuses the plan."""
+        doings = self.desk.doings
+        return findings(
+            revision, agents=doings.agents, tools=doings.tools, prefix_problem=_prefix_problem,
+            asks=self._asks_anyway, takes_no_more=takes_no_more,
+            attended=attended and self.gate.attended,
+        )  # fmt: skip
+
+    def _asks_anyway(self, subtask: Subtask, command: str) -> str | None:
+        """Why a command asks that a subtask declares, as far as one knows without a look."""
+        agent = subtask.agent or ""
+        profile, gate = self.desk.doings.agents.get(agent), self.gate
+        may_write = None if profile is None else profile.may_write
+        conditions = Conditions(
+            workspace="/", home=str(gate.home), repo_trusted=gate.repo_trusted,
+            sandboxed=gate.sandbox is not None, max_write_globs=may_write,
+            writes_barred=gate.sandbox is not None and may_write == (),
+        )  # fmt: skip
+        return asks_anyway(command, agent, gate.rules, conditions)
 
     def put_before_person(
         self,
@@ -118,6 +139,11 @@ class Proposals(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
         log.tell(tx, session.id, _notice(plan, revision, approval))
         return approval
+
+
+def _prefix_problem(prefix: str) -> str | None:
+    found = read_prefix(prefix)
+    return found if isinstance(found, str) else None
 
 
 def _notice(plan: Plan, revision: Revision, approval: Approval) -> PlanNotified:

@@ -8,7 +8,7 @@ which one a plan has, its status says.
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import anyio
 from msgspec import Struct
@@ -49,7 +49,6 @@ from gonogo.execution.agent import (
     open_control,
 )
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
-from gonogo.execution.jobs import AGAIN
 from gonogo.execution.plans.brief import cut
 from gonogo.execution.plans.ending import ARCHITECT, replan_thread
 from gonogo.execution.plans.engine import Engine
@@ -60,7 +59,7 @@ from gonogo.i18n import DEFAULT, cause_and_fix, say
 from gonogo.store import Stopwatch, Store, Tx, go_on
 from gonogo.store import events as log
 from gonogo.store.calls import pending_of_plan
-from gonogo.store.jobs import set_timer
+from gonogo.store.jobs import AGAIN, set_timer
 from gonogo.store.plans import (
     add_revision,
     current_revision,
@@ -79,70 +78,82 @@ _TRIES = 3
 """Proposals of one search that are refused before it is given up."""
 
 
-class ArchitectTalk(Struct, frozen=True, kw_only=True):
-    """The conversation of a search with the architect, and its clock."""
+class ArchitectTalk(Struct, frozen=True):
+    """The conversation of one plan's search with the architect, its owner, and its clock."""
 
-    column: Literal["replan", "revising"]
+    column: ClassVar[Literal["replan", "revising"]]
     """Where the plan keeps what the search is about, and when it began."""
-    name: Callable[[Plan], str]
-    """The conversation's name, another one for each search."""
-    script: Callable[[Plan], str]
-    """What a scripted model knows it by."""
-    brief: Callable[[Tx, Plan, str], str]
-    """What the architect is told first, in a language."""
-    check: Callable[[Tx, Plan], None]
-    """Raises `Superseded` when the search is no longer wanted."""
+    plan: Plan
 
-    def open(self, tx: Tx, plan: Plan, timeout: float) -> tuple[Thread, float]:
+    @property
+    def name(self) -> str:
+        """The conversation's name, another one for each search."""
+        raise NotImplementedError
+
+    @property
+    def script(self) -> str:
+        """What a scripted model knows it by."""
+        raise NotImplementedError
+
+    def brief(self, tx: Tx, locale: str) -> str:
+        """What the architect is told first."""
+        raise NotImplementedError
+
+    def check(self, tx: Tx) -> None:
+        """Raise `Superseded` when the search is no longer wanted."""
+        raise NotImplementedError
+
+    def open(self, tx: Tx, timeout: float) -> tuple[Thread, float]:
         """The conversation to begin or to go on with, and the seconds it has left."""
-        session = session_of(tx, plan.session_id)
+        session = session_of(tx, self.plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         thread = Thread(
-            **fields_from(session), name=self.name(plan), script=self.script(plan), agent=ARCHITECT,
-            plan_id=plan.id, revision=plan.revision,
-            check=lambda tx: self.check(tx, plan),
-            park=lambda tx: self._park(tx, plan),
-            is_waiting=lambda tx: "away" in self._about(plan_of(tx, plan.id)),
-            answered=lambda tx: self._answered(tx, plan),
+            **fields_from(session), name=self.name, script=self.script, agent=ARCHITECT,
+            plan_id=self.plan.id, revision=self.plan.revision, owner=self,
         )  # fmt: skip
-        began = self._about(plan).get("began")
+        began = self._about(self.plan).get("began")
         if began is None:
             began = tx.now.isoformat()
-            self._set_began(tx, plan, began)
+            self._set_began(tx, self.plan, began)
         if not conversation(tx, session.id, thread.name):
-            told = UserText(content=self.brief(tx, plan, session.spoken))
+            told = UserText(content=self.brief(tx, session.spoken))
             append_message(tx, session.id, thread.name, told, agent=ARCHITECT)
         return thread, max(0.0, timeout - elapsed(datetime.fromisoformat(began), tx.now))
 
-    def rest(self, tx: Tx, plan: Plan) -> None:
+    def rest(self, tx: Tx) -> None:
         """The search waits; what that takes is not the search's."""
-        self._set_began(tx, plan, None)
+        self._set_began(tx, self.plan, None)
 
-    def wait(self, tx: Tx, plan: Plan, error: ModelFailed, patience: float) -> bool:
+    def wait(self, tx: Tx, error: ModelFailed, patience: float) -> bool:
         """Wait for a model that does not answer; what that takes is not the search's.
 
         False once patience is at its end.
         """
-        about = self._about(plan)
-        absence = _waiting(plan).begin(tx, about.get("away"), error, patience)
+        about = self._about(self.plan)
+        absence = _waiting(self.plan).begin(tx, about.get("away"), error, patience)
         if absence is None:
             return False
         to = {**about, "began": None, "away": absence.as_json()}
-        return set_plan(tx, plan, **{self.column: to})
+        return set_plan(tx, self.plan, **{self.column: to})
 
-    def _answered(self, tx: Tx, plan: Plan) -> None:
-        self.check(tx, plan)
-        about = dict(self._about(plan_of(tx, plan.id)))
+    def is_waiting(self, tx: Tx) -> bool:
+        """Whether the search waits for a model that does not answer."""
+        return "away" in self._about(plan_of(tx, self.plan.id))
+
+    def answered(self, tx: Tx) -> None:
+        """The model answered what was asked while the search waited for it."""
+        self.check(tx)
+        about = dict(self._about(plan_of(tx, self.plan.id)))
         about.pop("away", None)
-        set_plan(tx, plan, **{self.column: about})
-        _waiting(plan).end(tx)
+        set_plan(tx, self.plan, **{self.column: about})
+        _waiting(self.plan).end(tx)
 
-    def _park(self, tx: Tx, plan: Plan) -> None:
+    def park(self, tx: Tx) -> None:
         """The search waits for a person."""
-        current = plan_of(tx, plan.id)
+        current = plan_of(tx, self.plan.id)
         if current is not None and self._about(current):
-            self.rest(tx, current)
-        log.tell_final(tx, plan.session_id)
+            self._set_began(tx, current, None)
+        log.tell_final(tx, self.plan.session_id)
 
     def _about(self, plan: Plan | None) -> Mapping[str, Any]:
         return getattr(plan, self.column, None) or {}
@@ -154,8 +165,7 @@ class ArchitectTalk(Struct, frozen=True, kw_only=True):
 class Aim(Protocol):
     """What a search is for; each method is a part of its caller's transaction."""
 
-    @property
-    def talk(self) -> ArchitectTalk:
+    def talk(self, plan: Plan) -> ArchitectTalk:
         """The conversation in which it is looked for."""
         ...
 
@@ -241,7 +251,7 @@ class Search(Struct, frozen=True, kw_only=True):
         aim = self.aims.get(plan.status) if plan else None
         if plan is None or aim is None or not aim.ready(tx, plan):
             return None
-        return aim, *aim.talk.open(tx, plan, self.timeout)
+        return aim, *aim.talk(plan).open(tx, self.timeout)
 
     async def _search(self, aim: Aim, thread: Thread) -> str | None:
         """Drive the conversation. Gives why there is no new revision; None when all is written."""
@@ -264,7 +274,7 @@ class Search(Struct, frozen=True, kw_only=True):
 
     def _end_talk(self, tx: Tx, thread: Thread, call: CallRow) -> str:
         """The architect calls something else that speaks to the runtime: there is no other plan."""
-        thread.check(tx)
+        thread.owner.check(tx)
         opened = open_control(tx, call)
         end_call(tx, opened, CallStatus.COMPLETED, result={"ended": True})
         said = call.arguments.get("result") or call.arguments.get("question") or call.tool
@@ -287,11 +297,11 @@ class Search(Struct, frozen=True, kw_only=True):
     def _put_off(self, tx: Tx, aim: Aim, thread: Thread, seconds: float) -> None:
         """A model's quota is used up: search on when it is there again."""
         plan = _checked(tx, thread)
-        aim.talk.rest(tx, plan)
+        aim.talk(plan).rest(tx)
         set_timer(tx, f"{AGAIN}{REPLAN}", plan.id, tx.now + timedelta(seconds=seconds))
 
     def _wait(self, tx: Tx, aim: Aim, thread: Thread, error: ModelFailed) -> bool:
-        return aim.talk.wait(tx, _checked(tx, thread), error, self.patience)
+        return aim.talk(_checked(tx, thread)).wait(tx, error, self.patience)
 
     def _spent(self, tx: Tx, aim: Aim, thread: Thread, error: BudgetSpent) -> None:
         aim.spent(tx, _checked(tx, thread), error)
@@ -301,7 +311,7 @@ class Search(Struct, frozen=True, kw_only=True):
 
 
 def _checked(tx: Tx, thread: Thread) -> Plan:
-    thread.check(tx)
+    thread.owner.check(tx)
     plan = plan_of(tx, thread.plan_id or "")
     assert plan is not None  # noqa: S101 - `check` found it
     return plan
@@ -385,21 +395,32 @@ ABOUT = "replan"
 """What an intervention is about that asks whether to replan once more."""
 
 
-def _check(tx: Tx, plan: Plan) -> None:
-    current = plan_of(tx, plan.id)
-    if current is None or current.status is not PlanStatus.REPLANNING:
-        raise Superseded(f"Plan {plan.id} is no longer replanned")
-    if (current.revision, current.replans) != (plan.revision, plan.replans):
-        raise Superseded(f"Plan {plan.id} is no longer replanned")
+class ReplanTalk(ArchitectTalk, frozen=True):
+    """The conversation in which a plan that was sent back is planned anew."""
 
+    column: ClassVar = "replan"
 
-_TALK = ArchitectTalk(
-    column="replan",
-    name=replan_thread,
-    script=lambda plan: f"replan-{plan.replans}",
-    brief=brief,
-    check=_check,
-)
+    @property
+    def name(self) -> str:
+        """One for each search of the plan."""
+        return replan_thread(self.plan)
+
+    @property
+    def script(self) -> str:
+        """With the search's number."""
+        return f"replan-{self.plan.replans}"
+
+    def brief(self, tx: Tx, locale: str) -> str:
+        """What failed, why, and what is done."""
+        return brief(tx, self.plan, locale)
+
+    def check(self, tx: Tx) -> None:
+        """Raise `Superseded` when the plan is no longer replanned, or anew."""
+        current = plan_of(tx, self.plan.id)
+        if current is None or current.status is not PlanStatus.REPLANNING:
+            raise Superseded(f"Plan {self.plan.id} is no longer replanned")
+        if (current.revision, current.replans) != (self.plan.revision, self.plan.replans):
+            raise Superseded(f"Plan {self.plan.id} is no longer replanned")
 
 
 class Replanning(Struct, frozen=True, kw_only=True):
@@ -408,9 +429,12 @@ class Replanning(Struct, frozen=True, kw_only=True):
     desk: ApprovalService
     engine: Engine
     planning: Planning
-    talk: ArchitectTalk = _TALK
     within_grant: bool = False
     """Carry out without a question what needs nothing new."""
+
+    def talk(self, plan: Plan) -> ArchitectTalk:
+        """The conversation in which the next revision is looked for."""
+        return ReplanTalk(plan)
 
     def start(self, tx: Tx, plan_id: str, reason: str, by: str) -> None:
         """A person has a plan changed.
@@ -511,7 +535,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
 
     def spent(self, tx: Tx, plan: Plan, error: BudgetSpent) -> None:
         """A budget is spent: search on when a person gives more."""
-        self.talk.rest(tx, plan)
+        self.talk(plan).rest(tx)
         self.engine.rounds.pause_search(tx, plan.id, error.excess)
 
     def give_up(self, tx: Tx, plan: Plan, reason: str) -> None:

@@ -236,14 +236,25 @@ class Threads(Struct, frozen=True, kw_only=True):
             **fields_from(session), name=name, script=work.subtask.id, agent=opening.agent,
             plan_id=plan.id, revision=work.revision.number, subtask_id=work.subtask.id,
             auto_approve=plan.auto_approve_tools, profile=opening.profile, speak=opening.speak,
-            check=lambda tx: check_held(tx, work),
-            park=lambda tx: self.engine.work.park(tx, work),
-            is_waiting=lambda tx: waits_for_model(tx, plan.id),
-            answered=lambda tx: self.engine.pauses.model_answered(tx, plan.id),
+            owner=_SubtaskOwner(self.engine, work),
         )  # fmt: skip
 
 
-def waits_for_model(tx: Tx, plan_id: str) -> bool:
-    """Whether a plan is paused because its model does not answer."""
-    plan = plan_of(tx, plan_id)
-    return plan is not None and plan.pause_reason == MODEL
+class _SubtaskOwner(Struct, frozen=True):
+    """A subtask as the owner of its attempt's conversation; its plan waits for the model."""
+
+    engine: Engine
+    work: Work
+
+    def check(self, tx: Tx) -> None:
+        check_held(tx, self.work)
+
+    def park(self, tx: Tx) -> None:
+        self.engine.work.park(tx, self.work)
+
+    def is_waiting(self, tx: Tx) -> bool:
+        plan = plan_of(tx, self.work.revision.plan_id)
+        return plan is not None and plan.pause_reason == MODEL
+
+    def answered(self, tx: Tx) -> None:
+        self.engine.pauses.model_answered(tx, self.work.revision.plan_id)

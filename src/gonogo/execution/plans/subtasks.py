@@ -383,7 +383,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
 
     def _remind(self, tx: Tx, thread: Thread, reply: Reply, ending: Ending) -> bool:
         """Ask for the call that is wanted. False if that was done before."""
-        thread.check(tx)
+        thread.owner.check(tx)
         before = conversation(tx, thread.session_id, thread.name)
         if sum(isinstance(message, UserText) for message in before) > 1:
             return False
@@ -437,7 +437,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         append_message(tx, thread.session_id, thread.name, Reply(text=said), agent=thread.agent)
 
     def _question(self, tx: Tx, thread: Thread, call: CallRow) -> None:
-        thread.check(tx)
+        thread.owner.check(tx)
         open_control(tx, call)
         question = str(call.arguments.get("question", ""))
         reason = say(
@@ -457,10 +457,10 @@ class AgentStep(Struct, frozen=True, kw_only=True):
                 agent=thread.agent,
             ),
         )  # fmt: skip
-        thread.park(tx)
+        thread.owner.park(tx)
 
     def _refuse(self, tx: Tx, thread: Thread, call: CallRow, error: str) -> None:
-        thread.check(tx)
+        thread.owner.check(tx)
         opened = open_control(tx, call)
         end_call(tx, opened, _C.FAILED, error=error)
 

@@ -296,7 +296,7 @@ class PlanState(Struct):
 
     def count_over(self) -> int:
         """How many of the plan's subtasks are over."""
-        return count_ended(row.status for row in self.rows.values())
+        return count_ended([row.status for row in self.rows.values()])
 
     def write(self) -> None:
         """Write the moves that were made.
