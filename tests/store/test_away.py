@@ -260,17 +260,17 @@ async def test_a_server_that_never_answers_holds_up_neither_who_asks_nor_the_end
     store = Store(mortal_postgres.url(database), drives=True, patience=0.5)
     with anyio.fail_after(LIMIT):
         await store.write(begin)
-        async with anyio.create_task_group() as group:
-            assert store.driver is not None
-            group.start_soon(store.driver.stay)
-            with mortal_postgres.frozen():
+        with mortal_postgres.frozen():
+            async with anyio.create_task_group() as group:
+                assert store.driver is not None
+                group.start_soon(store.driver.stay)
                 for ask in (store.read, store.write) if is_asked else ():
                     with pytest.raises(Busy):
                         await ask(session_of, "s1")
                 await anyio.sleep(0.2)
                 group.cancel_scope.cancel()
-                store.stop_waiting()
-                await in_thread(store.close, abandon_on_cancel=True)
+            store.stop_waiting()
+            await in_thread(store.close, abandon_on_cancel=True)
 
 
 def test_what_is_no_database_is_no_empty_one(tmp_path: Path) -> None:
