@@ -142,6 +142,10 @@ def test_any_removed_or_repeated_line_is_found(place):
     assert checked([*lines()[: place + 1], *lines()[place:]]).problems
 
 
+def test_a_chain_that_is_in_a_file_twice_is_named():
+    assert "s1: it stands in the file twice" in checked(lines(S1 + S2 + S1 + SYS)).problems
+
+
 @given(places, places)
 def test_any_two_lines_that_changed_places_are_found(one, other):
     harmed = [*ALL]

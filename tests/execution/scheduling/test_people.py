@@ -13,11 +13,20 @@ from gonogo.domain.errors import Conflict, IllegalTransition, NotFound
 from gonogo.domain.failures import Category, Failure
 from gonogo.domain.records import JobStop
 from gonogo.domain.states import PlanStatus, SubtaskStatus
+from gonogo.execution.plans import Retry
 from gonogo.execution.scheduling import ADVANCE, REPLAN, Completed, Failed, Outcome, Work
-from gonogo.store import Outbox, Tx
+from gonogo.store import Outbox, Store, Tx
 from gonogo.store.jobs import due_timers
-from gonogo.store.plans import active_grant, add_grants, add_plan, add_revision, grant_of, move_plan
-from gonogo.store.sessions import add_session
+from gonogo.store.plans import (
+    active_grant,
+    add_grants,
+    add_plan,
+    add_revision,
+    end_grant,
+    grant_of,
+    move_plan,
+)
+from gonogo.store.sessions import add_session, set_session
 
 _S = SubtaskStatus
 
@@ -294,3 +303,43 @@ async def test_only_a_subtask_that_waits_to_start_can_be_failed_by_a_no(
         await open_shop.store.write(fail)
     gate.set()
     await open_shop.end_of(plan_id)
+
+
+@pytest.mark.feature(208)
+async def test_what_another_plan_of_the_session_stands_before_is_not_tried_again(
+    open_shop: Workshop,
+) -> None:
+    async def fails(work: Work) -> Outcome:
+        return Failed(Failure(message="no", category=Category.LOGIC))
+
+    open_shop.steps["a"] = fails
+    plan_id = await open_shop.carry_out({"id": "a"})
+    retry, plan = Retry(open_shop.engine.rounds).subtask, await open_shop.plan(plan_id)
+    with pytest.raises(NotFound, match="id=none"):
+        await open_shop.do(retry, "none", "a")
+    await open_shop.store.write(set_session, plan.session_id, active_plan_id=plan_id)
+    with pytest.raises(Conflict, match="another plan"):
+        await open_shop.do(retry, plan_id, "a")
+
+    await open_shop.store.write(set_session, plan.session_id, active_plan_id=None)
+    await open_shop.do(retry, plan_id, "a")
+    assert (await open_shop.plan(plan_id)).revision == 2
+    await open_shop.end_of(plan_id)
+
+
+async def test_the_end_of_one_grant_is_said_with_why_and_leaves_the_others(store: Store) -> None:
+    def granted(tx: Tx) -> None:
+        rows.begin(tx)
+        add_plan(tx, rows.plan())
+        add_revision(tx, rows.revision(rows.subtask("a"), rows.subtask("b")), "architect", "first")
+        add_grants(tx, [rows.grant("g1"), rows.grant("g2", subtask_id="b")])
+
+    await store.write(granted)
+    await store.write(end_grant, "p1", "a", "it was cancelled")
+
+    ended = await store.read(grant_of, "g1")
+    assert ended is not None
+    assert (ended.status, ended.ended_at, ended.ended_because) == (
+        "ended", rows.NOW, "it was cancelled",
+    )  # fmt: skip
+    assert await store.read(active_grant, "p1", 1, "b") is not None
