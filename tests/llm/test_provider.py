@@ -152,10 +152,12 @@ async def test_an_odd_finish_reason_is_still_a_reply(provider, ask):
 
 @pytest.mark.parametrize("empty", [{}, {"text": " \n "}, {"reasoning": "Hm."}])
 async def test_an_empty_answer_is_asked_for_once_more(provider, ask, empty):
-    provider.replies(empty, {"text": "Now"})
+    provider.replies(empty, {"text": "Now"}, {"text": "Now"})
     reply = await ask()
+    alone = (await ask()).usage
     assert reply.text == "Now"
-    assert reply.usage.input_tokens == 200
+    assert (reply.usage.input_tokens, reply.usage.output_tokens) == (200, 2 * alone.output_tokens)
+    assert reply.usage.duration_ms > 0
 
 
 async def test_two_empty_answers_are_an_ordinary_empty_reply(provider, ask):

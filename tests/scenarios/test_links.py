@@ -127,7 +127,7 @@ async def test_a_decision_by_link_is_the_persons_and_says_how_it_came(linked):
         view = await world.runtime.approvals.get(world.ann, question.approval_id)
         assert (view.decided_by, view.feedback) == ("ann", "go <b>on</b>")
         [entry] = await world.audit("tool.approved")
-        assert entry.actor == "user:ann"
+        assert (entry.actor, entry.ts) == ("user:ann", view.decided_at)
         assert entry.details["decision"]["via"] == f"link {made.link_id}"
         [made_entry] = await world.audit("link.made")
         assert made_entry.details["link_id"] == made.link_id

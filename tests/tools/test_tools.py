@@ -260,6 +260,7 @@ async def test_writing_the_effects_gives_the_hashes_that_were_promised(
     ("second", "kind"),
     [
         ("--- a/g\n+++ b/g\n@@ -1 +1 @@\n-nothing\n+x\n", "not_found_in_file"),
+        ("--- a/g\n+++ /dev/null\n@@ -1 +0,0 @@\n-two\n", "not_found_in_file"),
         ("--- a/none\n+++ b/none\n@@ -1 +1 @@\n-a\n+x\n", "file_not_found"),
         ("--- /dev/null\n+++ b/g\n@@ -0,0 +1 @@\n+x\n", "file_exists"),
         ("--- /dev/null\n+++ b/.git/hooks/x\n@@ -0,0 +1 @@\n+x\n", "protected_path"),
@@ -271,7 +272,7 @@ async def test_a_patch_that_fails_in_one_file_changes_none(
     workspace: Workspace, second: str, kind: str
 ) -> None:
     workspace.write("f", b"one\n", base=None)
-    workspace.write("g", b"two\n", base=None)
+    workspace.write("g", b"two\nmore\n", base=None)
     (workspace.root / "link").symlink_to("..")
     patch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+1\n" + second
     unchecked = Prepared(arguments={"patch": patch})
