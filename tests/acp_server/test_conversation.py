@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 from acp import schema
 
 from gonogo.acp_server.session import text_of
@@ -22,6 +23,16 @@ async def test_an_editor_says_hello_opens_a_session_and_gets_its_answer(editor, 
     assert "MCP servers that this editor offers are not used: docs." in first
     assert pad.text.removeprefix(first) == "Well, it is a project."
     assert len(pad.of("agent_message_chunk")) > 1
+
+
+@pytest.mark.parametrize("words", ["approve", "start", "/unknown", "/"])
+async def test_what_is_no_command_is_said_to_the_agent(editor, folder, provider, words):
+    provider.replies({"text": "So you say."})
+    async with editor() as pad:
+        session = await pad.open(folder)
+        assert await pad.say(session.session_id, words) == "end_turn"
+        assert pad.text == "So you say."
+    assert provider.requests[-1]["messages"][-1] == {"role": "user", "content": words}
 
 
 def test_a_file_in_a_prompt_is_named_as_tools_name_it_and_its_text_stays_a_quotation(

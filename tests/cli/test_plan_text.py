@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from gonogo.cli import plan_yaml as form
 from gonogo.cli.plan_file import Flaw, marked, subtasks_of, unmarked
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask
+from gonogo.domain.strict_json import MAX_DEPTH
 from gonogo.domain.text_safety import _LOOKS_ESCAPED, guarded, visible
 
 PIECES = (
@@ -136,6 +137,16 @@ def test_what_is_wrong_in_yaml_is_said_with_its_line(text, line, said):
     (found, *_) = told(text)
     assert found[0] == line
     assert said in found[1]
+
+
+def test_what_is_nested_as_deep_as_a_message_may_be_is_read_and_nothing_deeper():
+    def nested(lists):
+        return f"- {{id: a, description: D, inputs: {{x: {'[' * lists}{']' * lists}}}}}"
+
+    around = 3
+    (item,) = form.read(nested(MAX_DEPTH - around), "en").items
+    assert str(item.fields["inputs"]["x"]).count("[") == MAX_DEPTH - around
+    assert "nested deeper" in told(nested(MAX_DEPTH - around + 1))[0][1]
 
 
 def test_plain_words_of_yaml_are_what_they_look_like():

@@ -40,8 +40,8 @@ def test_every_comment_has_its_answer_in_any_order():
         ([answer("a", None)], "comment a is empty"),
         ([answer("a", {"x": 1})], "comment a is empty"),
         ([answer("a", "x" * 4_001)], "over 4000 characters"),
-        (["a"], "each one is an object"),
-        ({"a": "So."}, "a list of"),
+        (["a"], r"^answers: each one is an object \{comment_id, answer\}$"),
+        ({"a": "So."}, r"^answers: a list of \{comment_id, answer\} is needed$"),
     ],
 )
 def test_what_is_no_answer_to_all_of_them_is_refused_and_says_why(raw, problem):

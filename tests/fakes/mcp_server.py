@@ -1,7 +1,8 @@
 """A real MCP server of the SDK: `python -m fakes.mcp_server FOLDER [PORT]`, over stdio or HTTP.
 
 It lists what FOLDER/tools.json holds at that moment, a list of `{name, description, parameters}`,
-and writes each call as a line into FOLDER/calls. What a call does follows from its arguments:
+and writes each call as a line into FOLDER/calls; while there is a file "lists nothing", it does not
+answer who asks for the list. What a call does follows from its arguments:
 
     {"text": "hi"}     the tool's name and the text, as text and as structured content
     {"fail": "why"}    an error of the tool
@@ -43,6 +44,8 @@ def server_of(folder: Path) -> Server[Any]:
     """The server of a folder."""
 
     async def list_tools(context: Any, params: Any) -> ListToolsResult:
+        if (folder / "lists nothing").exists():
+            await anyio.sleep_forever()
         listed = json.loads((folder / "tools.json").read_text())
         return ListToolsResult(
             tools=[

@@ -6,6 +6,7 @@ import traceback
 
 import anyio
 import pytest
+from pydantic_ai.exceptions import ModelAPIError, ModelRequestRejectedError
 
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.llm import ModelSettings, open_model
@@ -168,6 +169,13 @@ async def test_a_server_that_is_not_there_is_a_failure_that_may_pass(settings, a
             await model.request(asked(), lambda _text: None)
         await model.aclose()
     assert caught.value.transient
+
+
+def test_a_request_that_was_refused_for_itself_does_not_pass_whatever_its_status():
+    refused = ModelRequestRejectedError("m", "no such image")
+
+    assert not model_failed("m", refused).transient
+    assert model_failed("m", ModelAPIError("m", "the line broke")).transient
 
 
 async def test_an_answer_that_is_no_stream_is_a_failure(provider, settings, asked):

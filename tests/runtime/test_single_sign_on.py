@@ -388,6 +388,14 @@ async def test_a_provider_that_answers_nonsense_is_one_that_does_not_answer(tmp_
         assert await status_of(world, idp.token()) == 503
 
 
+@pytest.mark.parametrize(("more", "status"), [(0, 200), (1, 503)])
+async def test_a_key_set_may_have_as_many_bytes_as_is_said_and_no_more(tmp_path, idp, more, status):
+    keys = json.dumps({"keys": idp.keys}).encode()
+    idp.answer = 200, {}, keys.ljust(oidc.MAX_BYTES + more)
+    async with opened(tmp_path, idp, oidc_jwks_url=f"{idp.url}/keys") as world:
+        assert await status_of(world, idp.token()) == status
+
+
 async def test_a_provider_that_never_comes_to_an_end_is_not_waited_for(monkeypatch):
     monkeypatch.setattr(oidc, "SECONDS", 1)
     gone = anyio.Event()

@@ -145,6 +145,14 @@ async def test_a_program_that_is_no_server_offers_nothing_and_says_why(config, c
         assert told.value.kind == "server_unavailable"
 
 
+async def test_a_server_that_does_not_list_its_tools_is_away_and_not_waited_for(folder, config):
+    (folder / "lists nothing").touch()
+    async with serving(replace(config, start_timeout=3.0)) as servers:
+        with pytest.raises(ToolFailed, match=r"^MCP server docs does not list its tools$") as told:
+            await servers.look("mcp__docs__search")
+        assert told.value.kind == "server_unavailable"
+
+
 async def test_tools_that_do_not_fit_are_left_out_and_it_is_said_why(folder, config):
     plain = {"type": "object", "properties": {}}
     listed = ["search", "Search", "twice", "twice", "hidden", "delete"]
