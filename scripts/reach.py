@@ -1,8 +1,8 @@
 """Which tests run which function: measured once for each test file, and kept.
 
-Each test is a context of coverage.py, with the processes that it starts. Left out are the tests on
-PostgreSQL, which do again what those on SQLite do; those in a browser; and the comparison with bash
-in tests/policy/test_mutants.py, which takes longer than all others together.
+Each test is a context of coverage.py, with the processes that it starts. Left out are those in a
+browser, and the comparison with bash in tests/policy/test_mutants.py, which takes longer than all
+others together.
 """
 
 import ast
@@ -24,8 +24,7 @@ from coverage import CoverageData
 
 LEFT_OUT = ("tests/policy/test_mutants.py", "tests/console/")
 PYTEST = [
-    sys.executable, "-m", "pytest", "-q", "-p", "plugins.fresh", "-k", "not postgresql",
-    "--hypothesis-seed=0",
+    sys.executable, "-m", "pytest", "-q", "-p", "plugins.fresh", "--hypothesis-seed=0",
 ]  # fmt: skip
 MEASURED = """
 [run]
@@ -118,6 +117,9 @@ def _measure(copy: Path, paths: list[str], jobs: int) -> dict[str, dict[str, Any
     if ran.returncode not in (0, 1, 5):
         sys.exit(f"{ran.stdout.decode(errors='replace')[-20_000:]}\nThe tests did not run.")
     seconds: dict[str, float] = json.loads(times.read_text())
+    if unseen := {*paths} - {test.split("::")[0] for test in seconds}:
+        told = ran.stdout.decode(errors="replace")[-20_000:]
+        sys.exit(f"{told}\nNo test passed in {', '.join(sorted(unseen))}.")
     return _by_file(paths, seconds, _runs(copy, data))
 
 

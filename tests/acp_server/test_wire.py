@@ -42,7 +42,7 @@ def test_a_request_that_cannot_be_read_is_answered_by_its_id(raw):
         + b'"}}\n'
     )
     answer = raw.read()
-    assert (answer["id"], answer["error"]["code"]) == (7, -32600)
+    assert (answer["jsonrpc"], answer["id"], answer["error"]["code"]) == ("2.0", 7, -32600)
 
 
 def test_what_is_asked_wrongly_is_refused_and_the_next_is_answered(raw, folder):

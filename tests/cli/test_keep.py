@@ -43,6 +43,14 @@ def test_a_session_is_deleted_only_when_that_was_said(gonogo, home, terminal, se
     line.type("k\n")
     assert line.end() == 0
     assert gonogo("sessions", "show", session).returncode == 0
+    line = terminal("sessions", "delete", session)
+    line.expect(session)
+    line.type("d\n")
+    assert line.end() == 0
+    assert not holds(home, b"banana")
+
+
+def test_a_session_is_deleted_without_a_question_where_the_command_says_yes(gonogo, home, session):
     done = gonogo("sessions", "delete", session, "--yes")
     assert (done.returncode, session in done.stdout) == (0, True)
     assert gonogo("sessions", "delete", session, "--yes").returncode == 1

@@ -270,6 +270,11 @@ def test_an_error_whose_type_says_nothing_is_judged_by_its_words():
     assert (found.severity, found.category, found.metadata) == ("critical", "dependency", {"a": 1})
 
 
+@pytest.mark.parametrize("error", [ToolFailed("timeout", "x"), Conflict("nobody knows this")])
+def test_where_it_happened_is_in_every_diagnosis(error):
+    assert KNOWN.diagnose(error, {"subtask_id": "s1"}).metadata == {"subtask_id": "s1"}
+
+
 def test_a_failure_of_known_kind_gets_its_hint():
     found = diagnosed(Failure(message="x", severity=Severity.HIGH, category=Category.POLICY))
 

@@ -207,6 +207,9 @@ async def test_what_a_person_caused_names_them_and_what_ran_says_why(world):
     }
     assert len(executed) == 4
     assert set(executed) <= set(allowed)
+    plans = {e["details"].get("plan_id") for e in entries if e["action"] == "plan.approved"}
+    assert len(plans) == 1
+    assert {details.get("plan_id") for details in allowed.values()} == {None, *plans}
     for details in allowed.values():
         why = {name for name in ("reason", "rule", "source", "decision") if details.get(name)}
         assert why, details

@@ -261,6 +261,7 @@ async def test_a_long_plan_is_told_in_bounded_space_its_failures_first(make):
         head, *told, left = text.splitlines()
         assert plan_id in head
         assert json.loads(told[1])["subtask"] == last
+        assert sum(len(line) + 1 for line in told) <= 16_000
         assert left == f"{202 - len(told)} more lines are left out here."
 
 

@@ -235,3 +235,40 @@ def test_an_order_that_says_nothing_rolls_back_since_the_latest_checkpoint_and_f
 
     assert (order.checkpoint_id, order.subtask_id) == (None, None)
     assert (order.whole, order.dry_run, order.include_shared) == (False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "said"),
+    [
+        ("GET", "/api/v1/nothing", {}, "Not Found"),
+        ("PUT", "/api/v1/sessions", {}, "Method Not Allowed"),
+        (
+            "GET", "/api/v1/sessions?limit=0", {},
+            "limit: Input should be greater than or equal to 1",
+        ),
+        (
+            "POST", "/api/v1/sessions", {"Idempotency-Key": ""},
+            "Idempotency-Key: 1 to 200 printable ASCII characters",
+        ),
+        (
+            "GET", "/api/v1/sessions", {"Authorization": "Basic eA=="},
+            "This needs a token: Authorization: Bearer <token>",
+        ),
+        (
+            "GET", "/api/v1/sessions", {"Authorization": ""},
+            "This needs a token: Authorization: Bearer <token>",
+        ),
+    ],
+)  # fmt: skip
+async def test_a_refusal_says_what_is_wrong(ask, method, path, headers, said):
+    async with ask() as client:
+        answer = await client.request(method, path, headers=headers | JSON, content=b"{}")
+
+    assert answer.json()["detail"] == said
+
+
+async def test_a_request_without_a_token_is_told_how_to_send_one(ask):
+    async with ask(token=None) as client:
+        answer = await client.get("/api/v1/sessions")
+
+    assert answer.json()["detail"] == "This needs a token: Authorization: Bearer <token>"

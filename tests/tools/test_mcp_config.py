@@ -79,6 +79,8 @@ def test_an_address_gets_headers_whose_values_are_in_the_environment(tmp_path):
         ({**HTTP, "url": "https://[x"}, "url: this is no address"),
         ({**STDIO, "classes": {"x": "control"}}, "classes"),
         ({**STDIO, "timeout": 0}, "timeout"),
+        ({**STDIO, "args": ["x"] * 101}, "args"),
+        ({**STDIO, "args": ["x" * 4_001]}, "args"),
         ({**STDIO, "comand": "x"}, "comand"),
     ],
 )

@@ -385,6 +385,7 @@ def test_status_is_told_without_following(workspace: Workspace) -> None:
     "path",
     [
         *("a\0b", "a\nb", "a\x1bb", "a\u202eb", "a\u200bb", "\u2066a", "a\ufe0f", "\ud800"),
+        *("a\u2028b", "a\u2029b"),
         *("a\u034f", "\u180ba", "\ufffc", "a\U0001d159"),
         *("..\uff0fx", "\u2024\u2024/x", ".git::$DATA"),
         *("x" * 256, "x" * 5_000, "d/" * 101 + "x"),

@@ -339,7 +339,7 @@ class _Edit:
 
     async def _open(self, text: str, added: Sequence[str]) -> None:
         try:
-            self._saved = await self._person.edit(text, ".yaml", keep=self._file)
+            self._saved = await self._person.edit(text, keep=self._file)
         except Stop as problem:
             if await _is(self._file, text):
                 self._file.unlink(missing_ok=True)

@@ -263,7 +263,7 @@ class ServerState(Struct, kw_only=True):
         if not self.auth:
             return self.runtime.owner
         if credential is None:
-            raise Unauthorized("This needs a token: Authorization: Bearer <token>")
+            raise _no_token()
         try:
             return await self._holder(credential)
         except Unauthorized:
@@ -369,7 +369,7 @@ def presented(connection: HTTPConnection) -> Credential | None:
     if header is not None:
         kind, _, token = header.partition(" ")
         if kind.lower() != "bearer" or not token.strip():
-            raise Unauthorized("This needs a token: Authorization: Bearer <token>")
+            raise _no_token()
         return Credential(token=token.strip())
     secret = connection.cookies.get(cookie_name(connection))
     if secret is None:
@@ -421,3 +421,7 @@ def _is_own_page(connection: HTTPConnection) -> bool:
     if connection.scope["type"] == "websocket" or connection.scope["method"] not in _READING:
         return False
     return connection.headers.get("sec-fetch-site") in {None, "none", "same-origin"}
+
+
+def _no_token() -> Unauthorized:
+    return Unauthorized("This needs a token: Authorization: Bearer <token>")

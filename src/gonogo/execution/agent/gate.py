@@ -382,20 +382,20 @@ class Gate(Struct, frozen=True, kw_only=True):
     rules: Rules
     sandbox: Sandbox | None
     home: Path
-    attended: bool = True
+    attended: bool
     """Somebody can be asked, where a session does not say otherwise."""
-    repo_trusted: bool = True
-    given: Giving = nothing_given
+    repo_trusted: bool
+    given: Giving
     """Reads what people have given a conversation."""
-    reviews: Reviews = field(default_factory=Reviews)
-    servers: ServerPool | None = None
+    reviews: Reviews
+    servers: ServerPool | None
     """Who brings tools besides."""
-    programs: Programs = field(default_factory=Programs)
+    programs: Programs
     """Where commands find theirs."""
+    readers: bool
+    """Commands that only read run without a question where the sandbox holds them to it."""
     guards: Guards = field(default_factory=Guards)
     """What commands must not change."""
-    readers: bool = False
-    """Commands that only read run without a question where the sandbox holds them to it."""
 
     async def judge(
         self,
