@@ -4,6 +4,7 @@ from typing import Any
 
 import anyio
 import pytest
+from acp import RequestError
 
 from fakes.asked import until_commented
 from fakes.openai_server import FakeOpenAI
@@ -81,6 +82,8 @@ async def test_a_plan_is_rejected_held_and_started_by_what_the_person_chooses_or
         pad.default = "reject"
         assert await pad.say(session_id, "Build it") == "end_turn"
         assert pad.of("plan")[-1].entries == []
+        with pytest.raises(RequestError, match="Nothing waits for a decision here"):
+            await pad.say(session_id, "/approve")
 
         pad.default = None
         await pad.agent.set_session_mode(session_id=session_id, mode_id="architect")

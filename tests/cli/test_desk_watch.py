@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from gonogo.cli.session.watching import News, OpenQuestions, news_line
+from gonogo.cli.terminal.render import review_lines
 from gonogo.client import Client
 from gonogo.domain.views import ApprovalView
 
@@ -60,6 +61,13 @@ async def test_a_question_is_news_when_it_comes_changes_and_ends():
 
 
 REVIEW = {"needed": 2, "role": "operator", "rules": ["r"]}
+
+
+def test_who_has_approved_is_named_beside_how_many_must():
+    votes = [{"name": name, "decision": "approve", "created_at": NOW} for name in ("ann", "bob")]
+    asked = question("a", review=REVIEW | {"needed": 3}, votes=votes)
+
+    assert [*review_lines(asked, "ru")] == ["подтверждений: 2 из 3", "подтвердили: ann, bob"]
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,18 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from gonogo.cli.terminal.render import EventLines, JsonLines
+from gonogo.cli.terminal.render import EventLines, JsonLines, comment_lines
 from gonogo.domain.events import AnyEvent
+
+
+def test_an_answered_comment_has_the_agents_words_under_it():
+    comment = {"author": "ann", "subtask_id": "b", "content": "Why?"}
+    told = [*comment_lines([comment, comment | {"answer": "It\x1b is needed"}])]
+
+    assert told == [
+        "? ann on b: Why?", "    no answer yet",
+        "? ann on b: Why?", "    the agent answers: It\\x1b is needed",
+    ]  # fmt: skip
 
 
 @pytest.fixture

@@ -152,6 +152,8 @@ async def test_it_is_found_as_well_once_old_entries_were_removed(store):
     ]  # fmt: skip
     for statements in [*harms("s1", 5, 7), *harms(SYSTEM, 1, 4), *HEAD_HARMS, *floors]:
         assert not (await harmed(store, *statements)).ok, statements
+    unfounded = await harmed(store, "DELETE FROM audit_floors WHERE chain = 's1'")
+    assert "s1: entries up to 0 are gone, 4 of them by a removal on record" in unfounded.problems
 
 
 async def test_the_log_says_who_removed_what_and_goes_on(store):

@@ -200,6 +200,20 @@ async def test_it_names_the_chains_that_grew_last_and_stays_small(file):
     assert list(known) == [*names[51:], "s0"]
 
 
+async def test_of_many_chains_that_are_gone_three_are_named_and_the_others_counted(file):
+    store = opened(file)
+    await store.write(log.start_system_chain)
+    names = [f"s{number}" for number in range(4)]
+    await store.write(begin, *names)
+    for name in names:
+        await told(store, chain=name)
+    store.close()
+    file.unlink()
+
+    with pytest.raises(Conflict, match=r"\(and 1 more\)\. Its -wal file"):
+        opened(file)
+
+
 async def test_what_is_undone_is_not_known(file):
     def fail(tx):
         log.note(tx, "s1", actor="ann", action="did", subject="x")
