@@ -19,7 +19,7 @@ def patch(body: str, path: str = "f") -> str:
 
 def applied(text: str, body: str) -> str:
     (file,) = parse_patch(patch(body))
-    return apply_hunks("f", text, file.hunks)
+    return apply_hunks("f", text, file.hunks).text
 
 
 def refused(kind: str, why: str | None = None):
@@ -134,7 +134,7 @@ def test_any_difference_that_is_shown_applies_to_give_the_other_text(
 
     for text in (shown, bare):
         (file,) = parse_patch(text)
-        assert apply_hunks("f", before, file.hunks) == after
+        assert apply_hunks("f", before, file.hunks).text == after
 
 
 def ended(text: str) -> list[str]:

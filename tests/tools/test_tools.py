@@ -284,6 +284,51 @@ async def test_a_patch_that_fails_in_one_file_changes_none(
     assert workspace.read("f") == b"one\n"
 
 
+@pytest.mark.feature(228)
+async def test_an_edit_in_other_white_space_lands_as_it_was_shown_and_says_so(
+    workspace: Workspace,
+) -> None:
+    workspace.write("f.py", b"if x:\n\tprint(1)\n\tprint(2)\n", base=None)
+    edit = {"path": "f.py", "old": "    print(1)\n    print(2)\n", "new": "    print(3)\n"}
+    shown = TOOLS["edit_file"].prepare(workspace, TOOLS["edit_file"].parse(edit))
+    result = await do(workspace, "edit_file", **edit)
+
+    assert workspace.read("f.py") == b"if x:\n\tprint(3)\n"
+    assert shown.preview.splitlines()[3:] == [" if x:", "-\tprint(1)", "-\tprint(2)", "+\tprint(3)"]
+    assert shown.effects[0].after == result["hash"]
+    assert result["note"] == "lines 2-3 had other white space than your text; the file's was kept"
+    patch = "--- a/f.py\n+++ b/f.py\n@@ -2 +2 @@\n-  print(3)\n+  print(4\n"
+    [done] = (await do(workspace, "apply_patch", patch=patch))["files"]
+    assert workspace.read("f.py") == b"if x:\n\tprint(4\n"
+    assert done["note"].startswith("line 2 had other white space")
+    assert done["problem"] == "'f.py' is no valid Python any more: line 2: '(' was never closed"
+
+
+@pytest.mark.feature(228)
+async def test_what_is_not_there_is_answered_with_the_nearest_lines_but_not_of_secrets(
+    workspace: Workspace,
+) -> None:
+    held = "".join(f"KEY_{number}=value {number}\n" for number in range(9)).encode()
+    for path in ("f", ".env"):
+        workspace.write(path, held, base=None)
+    told = []
+    for path in ("f", ".env"):
+        with pytest.raises(ToolFailed) as failure:
+            prepare(workspace, "edit_file", path=path, old="KEY_3=value 3\nKEY_4=x\n", new="")
+        told.append(str(failure.value))
+    assert told == [
+        "'f' does not hold `old`; nearest to it: lines 4-5; read the file again",
+        "'.env' does not hold `old`",
+    ]
+
+
+@pytest.mark.feature(228)
+async def test_a_write_that_no_longer_reads_says_where(workspace: Workspace) -> None:
+    new = await do(workspace, "write_file", path="a.json", content='{"a": 1')
+    assert new["problem"].startswith("'a.json' is no valid JSON: line 1: ")
+    assert "problem" not in await do(workspace, "write_file", path="a.json", content="{}")
+
+
 async def test_an_edit_must_be_meant(workspace: Workspace) -> None:
     workspace.write("f", b"aaa\nb\n", base=None)
 

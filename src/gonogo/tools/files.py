@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Annotated, Any
 
+from msgspec import Struct
 from pydantic import Field
 
 from gonogo.domain.errors import ToolFailed
+from gonogo.domain.paths import is_secret
 from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, FileEffect, ToolClass
 from gonogo.tools.base import (
@@ -20,6 +22,8 @@ from gonogo.tools.base import (
     in_thread,
     path_of,
 )
+from gonogo.tools.landing import differing, edited, nearest, told, with_ends
+from gonogo.tools.syntax import broken
 from gonogo.workspace import Query, Workspace, compile_glob, elsewhere
 
 READ_CAP = 128 * 1024
@@ -314,44 +318,58 @@ def _write(bench: Bench, arguments: WriteFile) -> JsonObject:
     with bench.approved():
         before = bench.workspace.hash(arguments.path)
         bench.workspace.write(arguments.path, data, base=base)
-    return {
+    done = {
         "path": arguments.path,
         "hash": content_hash(data),
         "bytes": len(data),
         "created": before is None,
     }
+    return done | broken(arguments.path, None, data)
 
 
-def _edited(workspace: Workspace, arguments: EditFile, path: str) -> tuple[bytes, bytes, int]:
+class _EditedFile(Struct, frozen=True, kw_only=True):
+    """What an edit makes of a file."""
+
+    before: bytes
+    after: bytes
+    count: int = 1
+    loosely: tuple[tuple[int, int], ...] = ()
+    """First and last line of what stood there but for white space."""
+
+
+def _edited(workspace: Workspace, arguments: EditFile, path: str) -> _EditedFile:
     before = workspace.read(path, follow=False)
-    text = decoded(path, before)
-    if arguments.old == arguments.new:
+    text, old, new = decoded(path, before), arguments.old, arguments.new
+    if old == new:
         raise ToolFailed("no_change", "`old` and `new` are the same: nothing would change")
-    first = text.find(arguments.old)
-    if first < 0:
-        hint = "; its lines end with CRLF" if "\r\n" in text and "\n" in arguments.old else ""
-        raise ToolFailed("not_found_in_file", f"{path!r} does not hold `old`{hint}")
-    if arguments.replace_all:
-        count = text.count(arguments.old)
-        return before, encoded(text.replace(arguments.old, arguments.new)), count
-    if text.find(arguments.old, first + 1) >= 0:
+    first = text.find(old)
+    if first >= 0 and (arguments.replace_all or text.find(old, first + 1) < 0):
+        after = encoded(text.replace(old, new))
+        return _EditedFile(before=before, after=after, count=text.count(old))
+    if first >= 0:
         raise ToolFailed(
             "not_unique", f"{path!r} holds `old` more than once: give more lines, or replace_all"
         )
-    return before, encoded(text.replace(arguments.old, arguments.new, 1)), 1
+    if not arguments.replace_all and (found := edited(text, old, new)):
+        after, place = found
+        if after == text:
+            raise ToolFailed("no_change", f"{path!r} holds `new` there already")
+        return _EditedFile(before=before, after=encoded(after), loosely=(place,))
+    near = [] if is_secret(path) else nearest(with_ends(text), with_ends(old))
+    raise ToolFailed("not_found_in_file", f"{path!r} does not hold `old`{told(near)}")
 
 
 def _prepare_edit(workspace: Workspace, arguments: EditFile) -> Prepared:
     path, current = _changing(workspace, arguments.path)
     check_read(path, current, arguments.base_hash)
-    before, after, _ = _edited(workspace, arguments, path)
-    base = content_hash(before)
+    edit = _edited(workspace, arguments, path)
+    base = content_hash(edit.before)
     return Prepared(
         arguments=arguments.final(path=path),
         access=Access(writes=(path,)),
         base_hashes={path: base},
-        effects=(FileEffect(path=path, before=base, after=content_hash(after)),),
-        preview=difference(path, before, after),
+        effects=(FileEffect(path=path, before=base, after=content_hash(edit.after)),),
+        preview=difference(path, edit.before, edit.after),
     )
 
 
@@ -363,10 +381,12 @@ def _edit(bench: Bench, arguments: EditFile) -> JsonObject:
             raise ToolFailed(
                 "changed_since_approval", f"{arguments.path!r} has changed since it was approved"
             )
-        before, after, count = _edited(bench.workspace, arguments, arguments.path)
-        expected = content_hash(before) if base == "any" else base
-        bench.workspace.write(arguments.path, after, base=expected)
-    return {"path": arguments.path, "hash": content_hash(after), "replacements": count}
+        edit = _edited(bench.workspace, arguments, arguments.path)
+        expected = content_hash(edit.before) if base == "any" else base
+        bench.workspace.write(arguments.path, edit.after, base=expected)
+    done = {"path": arguments.path, "hash": content_hash(edit.after), "replacements": edit.count}
+    faults = broken(arguments.path, edit.before, edit.after)
+    return done | differing(edit.loosely) | faults
 
 
 def _prepare_mkdir(workspace: Workspace, arguments: CreateDirectory) -> Prepared:
@@ -449,8 +469,9 @@ WRITING_TOOLS = (
     Tool(
         name="edit_file",
         description=(
-            "Replace an exact text in a file. `old` must occur exactly once, blanks and line ends"
-            " included, unless replace_all is true."
+            "Replace an exact text in a file. `old` must occur exactly once, unless replace_all is"
+            " true. Whole lines that differ in white space alone are found, too, and `new` gets"
+            " the file's indentation; the result says so."
         ),
         arguments=EditFile,
         tool_class=ToolClass.IDEMPOTENT,

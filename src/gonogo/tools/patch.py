@@ -1,8 +1,9 @@
-"""Unified diffs: read strictly, applied exactly.
+"""Unified diffs: read strictly, applied where they fit.
 
 A patch is plain: text hunks for files that are created, changed or deleted. Renames, copies,
 modes and binary hunks are refused. A hunk's old lines must stand in the file as they are, at the
-line it names or at exactly one other place; no line is guessed.
+line it names or at exactly one other place, or at one place but for white space; no line is
+guessed.
 """
 
 import re
@@ -14,6 +15,7 @@ from msgspec import Struct
 from pydantic import Field
 
 from gonogo.domain.errors import ToolFailed
+from gonogo.domain.paths import is_secret
 from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, FileEffect, ToolClass
 from gonogo.tools.base import (
@@ -27,6 +29,15 @@ from gonogo.tools.base import (
     in_thread,
 )
 from gonogo.tools.files import encoded
+from gonogo.tools.landing import (
+    differing,
+    loose_places,
+    nearest,
+    reindented,
+    told,
+    with_ends,
+)
+from gonogo.tools.syntax import broken
 from gonogo.workspace import Workspace, elsewhere
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -79,49 +90,65 @@ def parse_patch(text: str) -> tuple[FilePatch, ...]:
     return tuple(patches)
 
 
-def apply_hunks(path: str, text: str, hunks: Sequence[Hunk]) -> str:
+class Landed(Struct, frozen=True):
+    """A text with hunks applied, and the lines of it before that stood there but for white space.
+
+    They are the first and last of each such place, counted from 1.
+    """
+
+    text: str
+    loosely: tuple[tuple[int, int], ...] = ()
+
+
+def apply_hunks(path: str, text: str, hunks: Sequence[Hunk]) -> Landed:
     """The text with the hunks applied.
 
     Raises:
         ToolFailed: `not_found_in_file` or `not_unique`, naming the hunk.
     """
-    lines = _with_ends(text)
-    result: list[str] = []
+    lines = with_ends(text)
+    result, loosely = list[str](), list[tuple[int, int]]()
     done = 0
     for hunk in hunks:
-        place = _place(path, lines, hunk, done)
-        result += [*lines[done:place], *hunk.new]
-        done = place + len(hunk.old)
-    return "".join(result + lines[done:])
+        place, new = _place(path, lines, hunk, done)
+        last = place + len(hunk.old)
+        if new is not hunk.new:
+            loosely.append((place + 1, last))
+        result += [*lines[done:place], *new]
+        done = last
+    return Landed("".join(result + lines[done:]), tuple(loosely))
 
 
-def _place(path: str, lines: list[str], hunk: Hunk, done: int) -> int:
+def _place(path: str, lines: list[str], hunk: Hunk, done: int) -> tuple[int, Sequence[str]]:
+    """Where a hunk begins, and its new lines as they belong there."""
     named = hunk.start - 1 if hunk.old else hunk.start
     if named >= done and _stands(lines, hunk.old, named):
-        return named
+        return named, hunk.new
     if not hunk.old:
         raise ToolFailed("not_found_in_file", f"{path!r} has no line {hunk.start} to add after")
     places = [at for at in range(done, len(lines) + 1) if _stands(lines, hunk.old, at)]
-    if not places:
-        raise ToolFailed(
-            "not_found_in_file", f"{path!r} does not hold the old lines of hunk @@ -{hunk.start}"
-        )
     if len(places) > 1:
         raise ToolFailed(
             "not_unique",
             f"{path!r} holds the old lines of hunk @@ -{hunk.start} at {len(places)} places,"
             " and none is where it says",
         )
-    return places[0]
+    if places:
+        return places[0], hunk.new
+    loose = loose_places(lines, hunk.old, done)
+    if len(loose) == 1:
+        there = lines[loose[0] : loose[0] + len(hunk.old)]
+        if (new := reindented(there, hunk.old, hunk.new)) is not None:
+            return loose[0], new
+    near = [] if is_secret(path) else nearest(lines, hunk.old)
+    raise ToolFailed(
+        "not_found_in_file",
+        f"{path!r} does not hold the old lines of hunk @@ -{hunk.start}{told(near)}",
+    )
 
 
 def _stands(lines: list[str], old: tuple[str, ...], at: int) -> bool:
     return at + len(old) <= len(lines) and tuple(lines[at : at + len(old)]) == old
-
-
-def _with_ends(text: str) -> list[str]:
-    lines = text.split("\n")
-    return [f"{line}\n" for line in lines[:-1]] + [lines[-1]] * bool(lines[-1])
 
 
 class _PatchReader:
@@ -276,6 +303,7 @@ class _Change(Struct, frozen=True):
     path: str
     before: bytes | None
     after: bytes | None
+    loosely: tuple[tuple[int, int], ...] = ()
 
     @property
     def hashes(self) -> tuple[str | None, str | None]:
@@ -310,14 +338,14 @@ def _change(workspace: Workspace, file: FilePatch) -> _Change:
     if file.creates:
         if current is not None:
             raise ToolFailed("file_exists", f"{path!r} exists already")
-        return _Change(path, None, encoded(apply_hunks(path, "", file.hunks)))
+        return _Change(path, None, encoded(apply_hunks(path, "", file.hunks).text))
     if current is None:
         raise ToolFailed("file_not_found", f"{path!r} does not exist")
     before = workspace.read(path, follow=False)
-    after = apply_hunks(path, decoded(path, before), file.hunks)
+    landed = apply_hunks(path, decoded(path, before), file.hunks)
     if not file.deletes:
-        return _checked(_Change(path, before, encoded(after)))
-    if after:
+        return _checked(_Change(path, before, encoded(landed.text), landed.loosely))
+    if landed.text:
         raise ToolFailed("not_found_in_file", f"{path!r} holds more than the patch deletes")
     return _Change(path, before, None)
 
@@ -362,6 +390,8 @@ def _run(bench: Bench, arguments: ApplyPatch) -> JsonObject:
     return {
         "files": [
             {"path": change.path, "action": change.action, "hash": change.hashes[1]}
+            | differing(change.loosely)
+            | ({} if change.after is None else broken(change.path, change.before, change.after))
             for change in changes
         ]
     }
@@ -404,7 +434,7 @@ PATCHING_TOOLS = (
         name="apply_patch",
         description=(
             "Apply a unified diff to one or several files; /dev/null creates or deletes one."
-            " Every hunk must fit exactly, else nothing is changed."
+            " Every hunk must fit, white space aside, else nothing is changed."
         ),
         arguments=ApplyPatch,
         tool_class=ToolClass.IDEMPOTENT,

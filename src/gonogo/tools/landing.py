@@ -1,0 +1,236 @@
+"""Edits that land: the place of a text that is in a file but for its white space.
+
+Models copy lines with other blanks, tabs or line ends than the file has. Such lines are found where
+they stand at one place only, and what replaces them gets the file's own indentation: lines that the
+edit keeps stay as they are in the file, and those that it brings are indented as the lines around
+them were translated. Where that would be a guess, nothing is changed, and the nearest places are
+named.
+"""
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from math import gcd
+from typing import Any
+
+NEAREST = 3
+"""Places that are named where a text is not found."""
+_COMPARED = 20_000
+"""Lines of a file that are compared letter by letter, for the nearest places."""
+_LETTERS = 200
+"""Of each line."""
+_ALIKE = 0.6
+"""How much of two lines is the same, at least, for the one to be near the other; 0 to 1."""
+
+
+def with_ends(text: str) -> list[str]:
+    """The lines of a text with their line feeds, which alone end lines of a diff."""
+    lines = text.split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + [lines[-1]] * bool(lines[-1])
+
+
+def loose_places(lines: Sequence[str], old: Sequence[str], start: int = 0) -> list[int]:
+    """Where the old lines stand in a file but for white space, as indices; at most two of them."""
+    wanted = [_key(line) for line in old]
+    if not any(wanted):
+        return []
+    keys, found = [_key(line) for line in lines], list[int]()
+    for at in range(start, len(keys) - len(wanted) + 1):
+        if keys[at] == wanted[0] and keys[at : at + len(wanted)] == wanted:
+            found.append(at)
+            if len(found) > 1:
+                break
+    return found
+
+
+def reindented(there: Sequence[str], old: Sequence[str], new: Sequence[str]) -> list[str] | None:
+    """The new lines as they belong in the file; None where their indentation would be a guess.
+
+    Args:
+        there: The lines of the file that the old ones were found at, one for each.
+        old: The lines as the edit has them.
+        new: What replaces them.
+    """
+    olds, news = ([line.rstrip("\r\n") for line in lines] for lines in (old, new))
+    shift = _Shift.between(olds, there, news)
+    if shift is None:
+        return None
+    end = "\r\n" if there[0].endswith("\r\n") else "\n"
+    result = list[str]()
+    for kind, first, last, begin, stop in difflib.SequenceMatcher(
+        None, olds, news, autojunk=False
+    ).get_opcodes():
+        if kind == "equal":
+            result += there[first:last]
+            continue
+        for line in news[begin:stop]:
+            indent = shift.of(_indent(line))
+            if indent is None:
+                return None
+            result.append(f"{indent}{line[len(_indent(line)) :]}{end}" if line.strip() else end)
+    return _ended(result, end, whole=there[-1].endswith("\n"))
+
+
+def edited(text: str, old: str, new: str) -> tuple[str, tuple[int, int]] | None:
+    """The text with `old` replaced at the one place where it stands but for white space.
+
+    Gives the first and last line that were replaced, counted from 1, as well; None where there is
+    no such place, several, or no sure indentation.
+    """
+    if old.endswith("\n") and new and not new.endswith("\n"):
+        return None
+    if not old.endswith("\n"):
+        old, new = f"{old}\n", f"{new}\n"
+    lines, olds = with_ends(text), with_ends(old)
+    places = loose_places(lines, olds)
+    if len(places) != 1:
+        return None
+    first, last = places[0], places[0] + len(olds)
+    there = reindented(lines[first:last], olds, with_ends(new))
+    if there is None:
+        return None
+    return "".join([*lines[:first], *there, *lines[last:]]), (first + 1, last)
+
+
+def nearest(lines: Sequence[str], old: Sequence[str]) -> list[tuple[int, int]]:
+    """First and last line, counted from 1, of the places that are most like the old lines."""
+    wanted, keys = [_key(line) for line in old], [_key(line) for line in lines]
+    if not any(wanted):
+        return []
+    votes = _votes(keys, wanted) or _likeness(keys, wanted)
+    chosen = list[int]()
+    for at, _ in sorted(votes.items(), key=lambda each: (-each[1], each[0])):
+        if all(abs(at - other) >= len(wanted) for other in chosen):
+            chosen.append(at)
+        if len(chosen) == NEAREST:
+            break
+    return [(max(at, 0) + 1, min(at + len(wanted), len(lines))) for at in chosen]
+
+
+def differing(places: Iterable[tuple[int, int]]) -> dict[str, Any]:
+    """What an agent is told of the places, first and last line, that its lines fitted loosely."""
+    said = _named(places)
+    note = f"{said} had other white space than your text; the file's was kept"
+    return {"note": note} if said else {}
+
+
+def told(places: Iterable[tuple[int, int]]) -> str:
+    """The nearest places, first and last line, as the end of an error; nothing where none is."""
+    said = _named(places)
+    return f"; nearest to it: {said}; read the file again" if said else ""
+
+
+def _named(places: Iterable[tuple[int, int]]) -> str:
+    """`line 4`, `lines 4-5, 9`, or nothing."""
+    said = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in places)
+    return said and f"{'line' if said.isdecimal() else 'lines'} {said}"
+
+
+def _key(line: str) -> str:
+    return " ".join(line.split())
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def _ended(lines: list[str], end: str, *, whole: bool) -> list[str]:
+    """The lines, each with an end; the last one only where the file's was `whole`."""
+    ended = [line if line.endswith("\n") else f"{line}{end}" for line in lines]
+    if ended and not whole:
+        ended[-1] = ended[-1].removesuffix(end)
+    return ended
+
+
+def _votes(keys: Sequence[str], wanted: Sequence[str]) -> Mapping[int, float]:
+    """Where a place would begin → how many of its lines are the same."""
+    spots = dict[str, list[int]]()
+    for number, key in enumerate(wanted):
+        if key:
+            spots.setdefault(key, []).append(number)
+    votes = Counter[int]()
+    for at, key in enumerate(keys):
+        votes.update(at - number for number in spots.get(key, ())[:NEAREST])
+    return votes
+
+
+def _likeness(keys: Sequence[str], wanted: Sequence[str]) -> Mapping[int, float]:
+    """Where a place would begin → how much its longest line is like that of the wanted ones."""
+    longest = max(range(len(wanted)), key=lambda number: len(wanted[number]))
+    matcher = difflib.SequenceMatcher(None, "", wanted[longest][:_LETTERS], autojunk=False)
+    found = dict[int, float]()
+    for at, key in enumerate(keys[:_COMPARED]):
+        matcher.set_seq1(key[:_LETTERS])
+        quick = matcher.real_quick_ratio() > _ALIKE and matcher.quick_ratio() > _ALIKE
+        if quick and (ratio := matcher.ratio()) > _ALIKE:
+            found[at - longest] = ratio
+    return found
+
+
+class _Shift:
+    """How indentation as an edit has it becomes that of the file: `factor` times it, and `more`.
+
+    Lengths count blanks or tabs; an indentation has only one of the two.
+    """
+
+    def __init__(self, signs: tuple[str, str], factor: Fraction, more: Fraction) -> None:
+        self._signs, self._factor, self._more = signs, factor, more
+
+    @classmethod
+    def between(
+        cls, olds: Sequence[str], there: Sequence[str], news: Sequence[str]
+    ) -> "_Shift | None":
+        """The one shift under which every old line has the indentation that it has in the file."""
+        pairs = sorted(
+            {
+                (_indent(old), _indent(line))
+                for old, line in zip(olds, there, strict=True)
+                if old.strip()
+            },
+            key=lambda pair: len(pair[0]),
+        )
+        texts = [_indent(line) for line in (*olds, *news) if line.strip()]
+        ours, theirs = _sign(texts), _sign(line for _, line in pairs)
+        if ours is None or theirs is None:
+            return None
+        factor = _factor(pairs, ours or theirs, theirs or ours, texts)
+        if factor is None:
+            return None
+        shift = cls((ours, theirs or ours), factor, len(pairs[0][1]) - factor * len(pairs[0][0]))
+        return shift if all(shift.of(old) == line for old, line in pairs) else None
+
+    def of(self, indent: str) -> str | None:
+        """The file's indentation for one of the edit's; None where there is no whole one."""
+        length = self._factor * len(indent) + self._more
+        if length < 0 or length.denominator != 1:
+            return None
+        return self._signs[1] * int(length)
+
+
+def _sign(indents: Iterable[str]) -> str | None:
+    """What they are made of: blanks, tabs, nothing; None where it is both."""
+    signs = set("".join(indents))
+    return None if len(signs) > 1 else "".join(signs)
+
+
+def _factor(
+    pairs: Sequence[tuple[str, str]], ours: str, theirs: str, texts: Sequence[str]
+) -> Fraction | None:
+    """How many of the file's signs one of the edit's stands for."""
+    steps = {
+        Fraction(len(after[1]) - len(before[1]), len(after[0]) - len(before[0]))
+        for before, after in pairwise(pairs)
+        if len(after[0]) != len(before[0])
+    }
+    if steps:
+        [step, *others] = steps
+        return step if step > 0 and not others else None
+    if ours == theirs:
+        return Fraction(1)
+    old, line = pairs[0]
+    if theirs == "\t":
+        unit = gcd(*(len(text) for text in texts))
+        return Fraction(1, unit) if unit > 1 else None
+    return Fraction(len(line), len(old)) if old and line else None

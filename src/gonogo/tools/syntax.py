@@ -1,0 +1,100 @@
+"""Whether a file that was written still reads as what its name says: Python, JSON, YAML or TOML.
+
+An agent is told in the result of the call that wrote it, while it knows what it wanted. It is told
+and not refused: a change of several files may be whole only at its end.
+"""
+
+import ast
+import json
+import tomllib
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from threading import Lock
+from typing import Any
+
+_MOST = 1 << 20
+"""Bytes of a file that is looked at."""
+_TOO_MUCH = (RecursionError, MemoryError, SystemError)
+"""What parsers say of nesting that they cannot hold; nothing is known of the file then."""
+_quiet = Lock()
+
+
+def broken(path: str, before: bytes | None, after: bytes) -> dict[str, Any]:
+    """What the result of a write says: where the file cannot be read, if it could be before.
+
+    Args:
+        before: What the file held; None where there was none, or where all of it is new.
+    """
+    problem = _problem(path, after)
+    if problem is None or (before is not None and _problem(path, before) is not None):
+        return {}
+    kind = _NAMES[PurePosixPath(path).suffix]
+    more = "" if before is None else " any more"
+    return {"problem": f"{path!r} is no valid {kind}{more}: {problem}"}
+
+
+def _problem(path: str, data: bytes) -> str | None:
+    kind = _NAMES.get(PurePosixPath(path).suffix)
+    if kind is None or len(data) > _MOST:
+        return None
+    try:
+        return _PARSERS[kind](data)
+    except _TOO_MUCH:
+        return None
+    except UnicodeDecodeError as error:
+        return f"byte {error.start} is not UTF-8"
+
+
+def _python(data: bytes) -> str | None:
+    # What it warns of is no defect. The filters are the whole process's.
+    with _quiet, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            ast.parse(data)
+        except SyntaxError as error:
+            return f"line {error.lineno or 1}: {error.msg}"
+        except ValueError as error:
+            return str(error)
+    return None
+
+
+def _json(data: bytes) -> str | None:
+    try:
+        json.loads(data.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        return f"line {error.lineno}: {error.msg}"
+    return None
+
+
+def _toml(data: bytes) -> str | None:
+    try:
+        tomllib.loads(data.decode())
+    except tomllib.TOMLDecodeError as error:
+        return str(error)
+    return None
+
+
+def _yaml(data: bytes) -> str | None:
+    import yaml
+
+    untyped: Any = yaml
+    loader = getattr(untyped, "CSafeLoader", yaml.SafeLoader)
+    try:
+        for _ in untyped.parse(data.decode(), Loader=loader):
+            pass
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        return f"line {mark.line + 1 if mark else 1}: {error.problem or error.context}"
+    except yaml.YAMLError as error:
+        return str(error).split("\n", 1)[0]
+    return None
+
+
+_PARSERS: Mapping[str, Callable[[bytes], str | None]] = {
+    "Python": _python, "JSON": _json, "TOML": _toml, "YAML": _yaml,
+}  # fmt: skip
+_NAMES = {
+    ".py": "Python", ".pyi": "Python", ".json": "JSON", ".ipynb": "JSON", ".toml": "TOML",
+    ".yaml": "YAML", ".yml": "YAML",
+}  # fmt: skip

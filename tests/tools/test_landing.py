@@ -1,0 +1,204 @@
+"""An edit whose white space is off lands at its one place with the file's own, or not at all."""
+
+import ast
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gonogo.domain.errors import ToolFailed
+from gonogo.tools.landing import edited, nearest
+from gonogo.tools.patch import apply_hunks, parse_patch
+
+CODE = '''\
+class Shelf:
+    """What is kept."""
+
+    def __init__(self, room):
+        self.room = room
+        self.kept = []
+
+    def put(self, thing):
+        if len(self.kept) < self.room:
+            self.kept.append(thing)
+            return True
+        return False
+
+    def count(self):
+        return len(self.kept)
+'''
+PUT = CODE.splitlines(keepends=True)[7:12]
+BETTER = [*PUT[:2], "            # There is room.\n", *PUT[2:4], "        raise Full(thing)\n"]
+
+
+def tabs(text: str) -> str:
+    return re.sub("^(    )+", lambda found: "\t" * (len(found[0]) // 4), text, flags=re.M)
+
+
+def twos(text: str) -> str:
+    return re.sub("^(    )+", lambda found: "  " * (len(found[0]) // 4), text, flags=re.M)
+
+
+def flat(text: str) -> str:
+    """One level less, as models quote a method."""
+    return re.sub("^    ", "", text, flags=re.M)
+
+
+def deep(text: str) -> str:
+    return re.sub("^(?=.)", "    ", text, flags=re.M)
+
+
+def blanks_behind(text: str) -> str:
+    return text.replace("\n", "  \n")
+
+
+def crlf(text: str) -> str:
+    return text.replace("\n", "\r\n")
+
+
+def same(text: str) -> str:
+    return text
+
+
+WAYS = (same, tabs, twos, flat, deep, blanks_behind, crlf)
+
+
+@pytest.mark.parametrize(
+    ("of_file", "of_edit"),
+    [(a, b) for a in (same, tabs, twos, crlf) for b in WAYS if b("".join(PUT)) not in a(CODE)],
+)
+@pytest.mark.feature(228)
+def test_an_edit_in_other_white_space_gives_what_it_means_in_the_files_own(of_file, of_edit):
+    text, old, new = of_file(CODE), "".join(PUT), "".join(BETTER)
+    whole = CODE.replace(old, new)
+
+    after, place = edited(text, of_edit(old), of_edit(new)) or ("", ())
+
+    assert place == (8, 12)
+    # What an edit puts behind its own new lines is its own.
+    assert re.sub(r" +(?=\r?$)", "", after, flags=re.M) == of_file(whole)
+
+
+def test_lines_that_an_edit_keeps_stay_as_the_file_has_them():
+    text = 'def f():\n    a = "two  blanks"   \n    b  =  1\n    return a\n'
+    old = 'a = "two blanks"\nb = 1\n'
+    new = 'a = "two blanks"\nb = 2\n'
+
+    assert edited(text, old, new) == (text.replace("b  =  1", "b = 2"), (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ("a\n  b\na\nb\n", " a\nb\n", "x\n"),
+        ("  a\n  b\n", "a\n  b\n", "c\n"),
+        ("\ta\n", "  a\n", "  if a:\n   b\n"),
+        ("\t  a\n", "a\n", "c\n"),
+        ("  a\n", "a\n", "if a:\n\tb\n"),
+        (" a\n", "  a\n", "c\n"),
+        ("  a\n", "a \n", "c"),
+        ("a\n\n\nb\n", " \n", "c\n"),
+        ("a = 1\n", "a=1\n", "a=2\n"),
+    ],
+    ids=["two places", "two shifts", "a part of a tab", "both in the file", "both in the edit",
+         "less than nothing", "a lost line end", "nothing but blanks", "other words"],
+)  # fmt: skip
+def test_where_it_would_be_a_guess_nothing_lands(text, old, new):
+    assert edited(text, old, new) is None
+
+
+def test_the_end_of_a_file_stays_as_it_is():
+    assert edited("a\n  b", "b ", "b\nc") == ("a\n  b\n  c", (2, 2))
+    assert edited("a\n  b\n", "b ", "") == ("a\n\n", (2, 2))
+    assert edited("a\n  b\n", "b \n", "") == ("a\n", (2, 2))
+    assert edited("a\r\n  b", "b \n", "c\nd\n") == ("a\r\n  c\n  d", (2, 2))
+
+
+WORDS = st.sampled_from(["a", "b()", "return c", "x = [1, 2]", "pass  # why"])
+DEPTHS = st.lists(st.tuples(st.integers(0, 4), WORDS), min_size=1, max_size=14)
+
+
+def lines_of(drawn, sign="    "):
+    return [f"{sign * depth}{word} {number}\n" for number, (depth, word) in enumerate(drawn)]
+
+
+@given(st.data())
+@pytest.mark.feature(228)
+def test_what_lands_is_what_was_meant_and_else_nothing(data):
+    """Whatever the lines are: the place is right, or there is none."""
+    drawn = data.draw(DEPTHS)
+    first = data.draw(st.integers(0, len(drawn) - 1))
+    last = data.draw(st.integers(first, len(drawn) - 1)) + 1
+    added = data.draw(st.lists(st.tuples(st.integers(0, 4), WORDS), max_size=3))
+    file_sign = data.draw(st.sampled_from(["    ", "\t", "  "]))
+    edit_sign = data.draw(st.sampled_from(["    ", "\t", "  "]))
+    less = data.draw(st.integers(0, min([depth for depth, _ in [*drawn[first:last], *added]])))
+
+    def of_edit(chosen):
+        return [line.removeprefix(edit_sign * less) for line in lines_of(chosen, edit_sign)]
+
+    text = lines_of(drawn, file_sign)
+    old = [line.removeprefix(edit_sign * less) for line in lines_of(drawn, edit_sign)[first:last]]
+    extra = [f"{line[:-1]}!\n" for line in lines_of(added, file_sign)]
+    theirs = [f"{line[:-1]}!\n" for line in of_edit(added)]
+    found = edited("".join(text), "".join(old), "".join([*old, *theirs]))
+
+    if found is None:
+        return
+    after, place = found
+    assert place == (first + 1, last)
+    assert [line.strip() for line in after.splitlines()] == [
+        line.strip() for line in [*text[:last], *extra, *text[last:]]
+    ]
+    assert after.splitlines(keepends=True)[:last] == text[:last]
+
+
+MANGLED = 1_000
+
+
+@pytest.mark.feature(228)
+def test_of_many_mangled_edits_nearly_all_land_and_none_breaks_a_file():
+    landed = 0
+    methods = re.findall(r"(?m)^    def .*\n(?:        .*\n|\n)+", CODE)
+    for number in range(MANGLED):
+        of_file = (same, tabs, twos, crlf)[number % 4]
+        of_edit = WAYS[number // 4 % len(WAYS)]
+        method = methods[number % len(methods)].rstrip("\n") + "\n"
+        words = method.split("\n")
+        words.insert(1, f"        print({number})")
+        new = "\n".join(words)
+        text, old = of_file(CODE), of_edit(method)
+        exact = (text.replace(old, of_edit(new)),) if old in text else None
+        found = exact or edited(text, old, of_edit(new))
+        if found is not None:
+            landed += 1
+            meant = ast.dump(ast.parse(CODE.replace(method, new)))
+            assert ast.dump(ast.parse(found[0])) == meant
+            continue
+        [first, *_] = nearest(text.split("\n"), old.split("\n"))
+        assert text.split("\n")[first[0] - 1].split() == method.split("\n")[0].split()
+    assert landed >= 0.95 * MANGLED
+
+
+def test_the_nearest_places_are_those_with_the_most_lines_in_common_and_else_the_most_alike():
+    lines = ["start", "  one", "  two", "end", "start", "  one", "  three", "end", "other"]
+    assert nearest(lines, ["start", "one", "three!", "end"]) == [(1, 4), (5, 8)]
+    assert nearest(lines, ["ather"]) == [(9, 9)]
+    assert nearest(lines, ["nothing of the kind"]) == []
+    assert nearest(lines, ["", " "]) == []
+    assert nearest([*lines, *lines], ["start"]) == [(1, 1), (5, 5), (10, 10)]
+
+
+def test_a_hunk_in_other_white_space_lands_and_is_told():
+    lines = [
+        "--- a/f", "+++ b/f", "@@ -1,2 +1,2 @@", " def put(self, thing):",
+        "-    if len(self.kept) < self.room:", "+    if self.is_open:",
+    ]  # fmt: skip
+    (file,) = parse_patch("\n".join(lines))
+    landed = apply_hunks("f", CODE, file.hunks)
+
+    assert landed.text == CODE.replace("len(self.kept) < self.room", "self.is_open")
+    assert landed.loosely == ((8, 9),)
+    with pytest.raises(ToolFailed, match="hunk @@ -1; nearest to it: lines 8-9; read the"):
+        apply_hunks("f", CODE.replace("self.room:", "room:"), file.hunks)
