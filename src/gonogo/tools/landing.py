@@ -198,7 +198,11 @@ class _Shift:
         factor = _factor(pairs, ours or theirs, theirs or ours, texts)
         if factor is None:
             return None
-        shift = cls((ours, theirs or ours), factor, len(pairs[0][1]) - factor * len(pairs[0][0]))
+        least, more = pairs[0][0], len(pairs[0][1]) - factor * len(pairs[0][0])
+        if len(pairs) == 1 and more and any(len(text) < len(least) for text in texts):
+            # One level says where the others are only to those who go on from it.
+            return None
+        shift = cls((ours, theirs or ours), factor, more)
         return shift if all(shift.of(old) == line for old, line in pairs) else None
 
     def of(self, indent: str) -> str | None:
