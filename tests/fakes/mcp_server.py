@@ -9,6 +9,7 @@ answer who asks for the list. What a call does follows from its arguments:
     {"exit": 3}        the server ends in the middle of the call
     {"size": 1000}     so many letters
     {"wait": true}     no answer ever
+    {"beside": 8}      an answer once there were so many calls
 """
 
 import json
@@ -40,6 +41,10 @@ def write_tools(folder: Path, *names: str, **described: Any) -> None:
     (folder / "tools.json").write_text(json.dumps(tools))
 
 
+def _count(folder: Path) -> int:
+    return len((folder / "calls").read_text().splitlines())
+
+
 def server_of(folder: Path) -> Server[Any]:
     """The server of a folder."""
 
@@ -66,6 +71,7 @@ def server_of(folder: Path) -> Server[Any]:
             os._exit(given["exit"])
         if "wait" in given:
             await anyio.sleep_forever()
+        await until(lambda: _count(folder) >= given.get("beside", 0))
         if "fail" in given:
             return CallToolResult(
                 content=[TextContent(type="text", text=given["fail"])], is_error=True

@@ -13,7 +13,7 @@ import pytest
 
 import fakes.mcp_server
 from fakes.mcp_server import write_tools
-from fakes.world import call, calls, is_running, of, plan, says, step, world_of
+from fakes.world import call, calls, is_running, of, plan, says, step, world_of, write
 from gonogo.domain.tool_calls import MOST_CHANGES
 from gonogo.execution.agent.loop import MOST_JUDGINGS
 
@@ -59,6 +59,46 @@ def done(folder):
     """What the server was called for."""
     calls = folder / "calls"
     return [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []
+
+
+@pytest.mark.feature(224)
+async def test_pure_calls_of_one_reply_run_at_once_and_are_told_in_their_order(
+    make, tmp_path, served
+):
+    with (tmp_path / "config" / "mcp.toml").open("a") as table:
+        table.write('classes = { "search" = "pure" }\n')
+    asked = [call(TOOL, text=str(number), beside=8) for number in range(8)]
+    lines = {"main/coder": [calls(*asked), says("found it")]}
+    async with make(lines) as world:
+        events = await world.say("Look it up", "coder")
+
+        results = of(events, "tool_result")
+        assert [e["result"]["structured"]["said"] for e in results] == [
+            f"search: {number}" for number in range(8)
+        ]
+        assert [e["call_id"] for e in of(events, "tool_call")] == [e["call_id"] for e in results]
+        assert events[-1]["content"] == "found it"
+
+
+@pytest.mark.feature(224)
+async def test_what_looks_after_a_change_sees_it_and_what_fails_spoils_no_other(make):
+    reply = calls(
+        call("read_file", path="a.txt"), call("read_file", path="none.txt"),
+        write("a.txt", "new\n"), call("read_file", path="a.txt"),
+    )  # fmt: skip
+    lines = {
+        "main/architect": [plan(step("a", scope={"tools": ["write_file"], "paths": ["a.txt"]}))],
+        "a": [reply, says("Done")],
+    }
+    async with make(lines) as world:
+        (world.folder / "a.txt").write_text("old\n")
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+
+        first, failed, written, last = of(await world.log(), "tool_result", subtask_id="a")
+        assert (first["result"]["content"], last["result"]["content"]) == ("old\n", "new\n")
+        assert failed["error"].startswith("file_not_found")
+        assert written["tool_name"] == "write_file"
 
 
 async def test_a_tool_of_a_server_asks_and_its_answer_reaches_the_agent(make, served):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio.to_thread
+from anyio import CapacityLimiter, create_task_group
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -107,6 +108,8 @@ _C = CallStatus
 _LOG = logging.getLogger(__name__)
 STOPPED = because("gonogo stopped while it ran")
 UNANSWERED = because("its client has not told the result in time")
+_AT_ONCE = 8
+"""Pure calls of one reply that run at the same time."""
 CLIENT_CALL = "client_call"
 """The timer after which a call that a client carries out has an unknown outcome."""
 
@@ -136,19 +139,40 @@ class Hands(Struct, frozen=True, kw_only=True):
     client_timeout: timedelta = timedelta(minutes=10)
     """How long a client may take for one call before its outcome is unknown."""
 
-    async def run_allowed(self, thread: Thread, call: CallRow, gated: Gated) -> None:
-        """Run a proposed call that a rule or a grant allows.
+    def only_looks(self, thread: Thread, call: CallRow) -> bool:
+        """Whether a call changes nothing here, so that others may run beside it."""
+        return not thread.remote and self.gate.tools[call.tool].tool_class is ToolClass.PURE
 
-        A call of a pure tool is written once, with its result; any other is `started` first.
+    async def look(self, thread: Thread, calls: Sequence[tuple[CallRow, Gated]]) -> None:
+        """Run allowed calls of pure tools at the same time.
+
+        Each is written once, with its result, in their order.
         """
-        tool = self.gate.tools[call.tool]
-        if tool.tool_class is ToolClass.PURE and not thread.remote:
-            result, error = await self.carry_out(thread, tool, gated)
-            await self.store.write(self._whole, thread, call, gated, result, error)
-            return
+        places, found = CapacityLimiter(_AT_ONCE), dict[str, tuple[Any, str | None] | Exception]()
+
+        async def one(call: CallRow, gated: Gated) -> None:
+            async with places:
+                try:
+                    tool = self.gate.tools[call.tool]
+                    found[call.id] = await self.carry_out(thread, tool, gated)
+                except Exception as error:
+                    found[call.id] = error
+
+        async with create_task_group() as group:
+            for call, gated in calls:
+                group.start_soon(one, call, gated)
+        for call, gated in calls:
+            outcome = found[call.id]
+            if isinstance(outcome, Exception):
+                raise outcome
+            await self.store.write(self._whole, thread, call, gated, *outcome)
+
+    async def run_allowed(self, thread: Thread, call: CallRow, gated: Gated) -> None:
+        """Run a proposed call that a rule or a grant allows; it is `started` first."""
         if thread.remote:
             await self.store.write(self._start_allowed, thread, call, gated, Before())
             return
+        tool = self.gate.tools[call.tool]
         async with self._way(thread, gated, asked=False):
             try:
                 before = await self._before(thread, call, gated, asked=False)

@@ -134,38 +134,51 @@ class Loop(Struct, frozen=True, kw_only=True):
     async def _settle(self, thread: Thread, calls: Sequence[CallRow]) -> Handed | Resting | None:
         asks: list[tuple[CallRow, Gated]] = []
         controls: list[CallRow] = []
+        looks: list[tuple[CallRow, Gated]] = []
         for call in calls:
-            if call.judgings > MOST_JUDGINGS and _is_to_judge(call):
-                await self.hands.give_up(thread, call)
-            elif call.status is _C.PROPOSED:
-                await self._judge(thread, call, asks, controls)
-            elif call.status is _C.ALLOWED:
-                await self.hands.run_approved(thread, call)
-            elif is_at_work(call):
-                await self.hands.recover(thread, call)
+            gated = await self._judged(thread, call)
+            if gated is None or gated.verdict.decision == "deny":
+                looks = await self._looked(thread, looks)
+                await self._go_on(thread, call, gated)
+            elif gated.verdict.decision == "ask":
+                asks.append((call, await self.gate.with_words(thread, gated)))
+            elif gated.tool_class is ToolClass.CONTROL:
+                controls.append(replace(call, arguments=gated.arguments))
+            elif self.hands.only_looks(thread, call):
+                looks.append((call, gated))
+            else:
+                looks = await self._looked(thread, looks)
+                await self.hands.run_allowed(thread, call, gated)
+        await self._looked(thread, looks)
         counted = any(call.judgings for call in calls)
         if await self.store.write(self._rest, thread, asks, counted):
             return Resting()
         return Handed(controls[0]) if controls else None
 
-    async def _judge(
-        self,
-        thread: Thread,
-        call: CallRow,
-        asks: list[tuple[CallRow, Gated]],
-        controls: list[CallRow],
-    ) -> None:
+    async def _judged(self, thread: Thread, call: CallRow) -> Gated | None:
+        """The verdict on a call that is new, if it may be judged once more."""
+        if call.status is not _C.PROPOSED or call.judgings > MOST_JUDGINGS:
+            return None
         problem = call.verdict.get("problem")
         arguments = None if problem else call.arguments
-        gated = await self.gate.judge(thread, call.tool, arguments, problem)
-        if gated.verdict.decision == "deny":
-            await self.store.write(self.hands.deny, thread, call, gated)
-        elif gated.verdict.decision == "ask":
-            asks.append((call, await self.gate.with_words(thread, gated)))
-        elif gated.tool_class is ToolClass.CONTROL:
-            controls.append(replace(call, arguments=gated.arguments))
-        else:
-            await self.hands.run_allowed(thread, call, gated)
+        return await self.gate.judge(thread, call.tool, arguments, problem)
+
+    async def _looked(
+        self, thread: Thread, looks: Sequence[tuple[CallRow, Gated]]
+    ) -> list[tuple[CallRow, Gated]]:
+        """Carry out what only looks, before anything changes; gives what is left of that."""
+        await self.hands.look(thread, looks)
+        return []
+
+    async def _go_on(self, thread: Thread, call: CallRow, denied: Gated | None) -> None:
+        if denied is not None:
+            await self.store.write(self.hands.deny, thread, call, denied)
+        elif call.judgings > MOST_JUDGINGS and _is_to_judge(call):
+            await self.hands.give_up(thread, call)
+        elif call.status is _C.ALLOWED:
+            await self.hands.run_approved(thread, call)
+        elif is_at_work(call):
+            await self.hands.recover(thread, call)
 
     def _rest(
         self, tx: Tx, thread: Thread, asks: Sequence[tuple[CallRow, Gated]], counted: bool
