@@ -121,6 +121,13 @@ async def test_what_a_person_is_asked_is_answered_in_words_of_their_own_from_an_
     assert message["decision"] == "edit"
 
 
+async def test_a_call_that_was_changed_in_the_editor_is_sent_as_it_was_changed():
+    [message] = await answered(Reader("edit", '{"command": "ls -l"}'), "ls")
+
+    assert message["decision"] == "edit"
+    assert message["modified_arguments"] == {"command": "ls -l"}
+
+
 async def test_what_was_not_changed_in_the_editor_is_asked_again():
     person = Reader("edit", '{\n  "command": "ls"\n}\n', "approve")
 

@@ -8,6 +8,7 @@ from gonogo.execution.plans.brief import cut, shaped
 def test_a_long_result_is_cut_and_says_how_much_is_left_out():
     assert cut("x" * 10, 10, "en") == "x" * 10
     assert cut("x" * 17, 10, "en") == "x" * 10 + "… (7 more characters)"
+    assert cut("x" * 17, 10, "ru") == "x" * 10 + "… (ещё символов: 7)"
     assert cut({"a": 1}, 4, "en") == '{"a"… (4 more characters)'
 
 

@@ -296,6 +296,8 @@ async def test_the_account_is_no_message_that_people_are_shown(make):
         await told(world, plan_id)
         said = [m.content for m in await world.history("user") if m.subtask_id is None]
         assert said == ["Build it", "What was done?"]
+        [result] = [m for m in await world.history("assistant") if "Completed: 1" in m.content]
+        assert result.agent == "architect"
 
 
 async def test_a_session_in_russian_has_its_account_in_russian(make):

@@ -402,6 +402,15 @@ async def test_a_call_moves_only_as_it_was_seen(store):
     assert (await store.read(calls.call_of, "call_1")).approval_id == "x"
 
 
+async def test_questions_of_one_moment_are_in_the_order_of_their_ids(store):
+    await store.write(begin, "s1")
+    for approval_id in ("b", "c", "a"):
+        await store.write(calls.add_approval, approval(approval_id))
+
+    found = await store.read(calls.pending_approvals, "s1")
+    assert [asked.id for asked in found] == ["a", "b", "c"]
+
+
 async def test_approvals_are_found_by_what_they_are_about(store):
     await store.write(begin, "s1", "s2")
     await store.write(begin_plan)

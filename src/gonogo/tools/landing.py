@@ -65,6 +65,10 @@ def reindented(there: Sequence[str], old: Sequence[str], new: Sequence[str]) -> 
         if kind == "equal":
             result += there[first:last]
             continue
+        pairs = zip(olds[first:last], there[first:last], strict=True)
+        if any(old.strip() != line.strip() for old, line in pairs):
+            # Blanks within a line may be those of a string, which the new line would change.
+            return None
         for line in news[begin:stop]:
             indent = shift.of(_indent(line))
             if indent is None:
