@@ -246,6 +246,22 @@ async def test_a_model_that_fails_ends_the_turn_with_an_error(make):
         assert (await world.say("Hi", "ask"))[-1]["content"] == "Fine"
 
 
+async def test_a_defect_ends_the_turn_and_says_what_to_look_for_in_the_log(make, monkeypatch):
+    async def broken(*_):
+        raise ZeroDivisionError
+
+    async with make({"main/ask": [says("Fine")]}) as world:
+        with monkeypatch.context() as patched:
+            patched.setattr(type(world.model), "request", broken)
+            [*_, ended] = await world.say("Hi", "ask")
+
+        assert (ended["code"], ended["is_final"]) == ("internal", True)
+        assert ended["error"].startswith("Something went wrong inside gonogo. The log has the")
+        assert "(turn_" in ended["error"]
+        assert "ZeroDivision" not in str(ended)
+        assert (await world.say("Hi", "ask"))[-1]["content"] == "Fine"
+
+
 async def test_a_turn_that_finds_no_end_is_stopped(make):
     lines = {"main/ask": [calls(call("list_files"))] * 9}
     async with make(lines, max_steps=4) as world:
