@@ -120,6 +120,27 @@ def test_the_end_of_a_file_stays_as_it_is():
     assert edited("a\r\n  b", "b \n", "c\nd\n") == ("a\r\n  c\n  d", (2, 2))
 
 
+@pytest.mark.parametrize("count", [3, 600])
+def test_what_an_edit_keeps_at_its_ends_stays_however_long_it_is(count):
+    middle = [f"x = {number}\n" for number in range(count)]
+    text = ["if a:\n", "    b  = 1\n", *(f"    {line}" for line in middle), "    c  = 2\n", "d\n"]
+    old = ["b = 1\n", *middle, "c = 2\n"]
+    new = ["b = 1\n", *(f"y = {number}\n" for number in reversed(range(count))), "c = 2\n"]
+    meant = [*text[:2], *(f"    {line}" for line in new[1:-1]), *text[-2:]]
+
+    assert edited("".join(text), "".join(old), "".join(new)) == ("".join(meant), (2, count + 3))
+    assert edited("".join(text), "".join(old), "".join([*old[:-1], "z\n", old[-1]])) == (
+        "".join([*text[:-2], "    z\n", *text[-2:]]), (2, count + 3),
+    )  # fmt: skip
+
+
+def test_lines_that_are_all_alike_are_looked_through_in_one_go():
+    many = 50_000
+    assert edited("x \n" * 2 * many, "x\n" * many, "y\n") is None
+    assert edited("x \n" * 2 * many, "x\n" * many + "y\n", "y\n") is None
+    assert nearest(["a" * 200] * many, ["a" * 150 + "b" * 50])[0] == (1, 1)
+
+
 WORDS = st.sampled_from(["a", "b()", "return c", "x = [1, 2]", "pass  # why"])
 DEPTHS = st.lists(st.tuples(st.integers(0, 4), WORDS), min_size=1, max_size=14)
 

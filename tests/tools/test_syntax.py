@@ -45,7 +45,7 @@ def test_what_is_new_has_never_read_otherwise():
         ("tsconfig.json", b"{} // why", b"{} // why not"),
         ("a.txt", None, b"def ("),
         ("py", None, b"def ("),
-        ("a.py", None, b"(" + b" " * (1 << 20)),
+        ("a.py", None, b"(" + b" " * (1 << 18)),
         ("a.json", None, b"[" * 100_000),
         ("a.toml", None, b"a = " + b"[" * 100_000),
         ("a.yaml", None, b"- " * 1_000 + b"a"),

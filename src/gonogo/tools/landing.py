@@ -9,16 +9,21 @@ named.
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from math import gcd
+from operator import eq
 from typing import Any
 
 NEAREST = 3
 """Places that are named where a text is not found."""
 _COMPARED = 20_000
 """Lines of a file that are compared letter by letter, for the nearest places."""
+_READ = 20
+"""Of those lines the ones that may be alike, whose letters' order is compared, too."""
+_STEPS = 250_000
+"""Pairs of lines that an edit is compared with itself by, line by line."""
 _LETTERS = 200
 """Of each line."""
 _ALIKE = 0.6
@@ -36,12 +41,11 @@ def loose_places(lines: Sequence[str], old: Sequence[str], start: int = 0) -> li
     wanted = [_key(line) for line in old]
     if not any(wanted):
         return []
-    keys, found = [_key(line) for line in lines], list[int]()
-    for at in range(start, len(keys) - len(wanted) + 1):
-        if keys[at] == wanted[0] and keys[at : at + len(wanted)] == wanted:
-            found.append(at)
-            if len(found) > 1:
-                break
+    # One search through one text, which is as quick however alike the lines are.
+    text = "".join(f"\n{_key(line)}" for line in lines[start:]) + "\n"
+    sought, found, at = "".join(f"\n{key}" for key in wanted) + "\n", list[int](), -1
+    while len(found) < 2 and (at := text.find(sought, at + 1)) >= 0:
+        found.append(start + text.count("\n", 0, at))
     return found
 
 
@@ -59,9 +63,7 @@ def reindented(there: Sequence[str], old: Sequence[str], new: Sequence[str]) -> 
         return None
     end = "\r\n" if there[0].endswith("\r\n") else "\n"
     result = list[str]()
-    for kind, first, last, begin, stop in difflib.SequenceMatcher(
-        None, olds, news, autojunk=False
-    ).get_opcodes():
+    for kind, first, last, begin, stop in _steps(olds, news):
         if kind == "equal":
             result += there[first:last]
             continue
@@ -75,6 +77,25 @@ def reindented(there: Sequence[str], old: Sequence[str], new: Sequence[str]) -> 
                 return None
             result.append(f"{indent}{line[len(_indent(line)) :]}{end}" if line.strip() else end)
     return _ended(result, end, whole=there[-1].endswith("\n"))
+
+
+def _steps(olds: Sequence[str], news: Sequence[str]) -> Iterator[tuple[str, int, int, int, int]]:
+    """What is kept and what is replaced, as difflib says it; where that is too much, in one."""
+    same = list(map(eq, olds, news))
+    head = same.index(False) if False in same else len(same)
+    most = min(len(olds), len(news)) - head
+    same = list(map(eq, reversed(olds), reversed(news)))[:most]
+    tail = same.index(False) if False in same else len(same)
+    first, begin = len(olds) - tail, len(news) - tail
+    yield "equal", 0, head, 0, head
+    middle = olds[head:first], news[head:begin]
+    if len(middle[0]) * len(middle[1]) > _STEPS:
+        yield "replace", head, first, head, begin
+    else:
+        matcher = difflib.SequenceMatcher(None, *middle, autojunk=False)
+        for kind, i1, i2, j1, j2 in matcher.get_opcodes():
+            yield kind, head + i1, head + i2, head + j1, head + j2
+    yield "equal", first, len(olds), begin, len(news)
 
 
 def edited(text: str, old: str, new: str) -> tuple[str, tuple[int, int]] | None:
@@ -164,11 +185,15 @@ def _likeness(keys: Sequence[str], wanted: Sequence[str]) -> Mapping[int, float]
     """Where a place would begin → how much its longest line is like that of the wanted ones."""
     longest = max(range(len(wanted)), key=lambda number: len(wanted[number]))
     matcher = difflib.SequenceMatcher(None, "", wanted[longest][:_LETTERS], autojunk=False)
-    found = dict[int, float]()
+    quick = list[tuple[float, int]]()
     for at, key in enumerate(keys[:_COMPARED]):
         matcher.set_seq1(key[:_LETTERS])
-        quick = matcher.real_quick_ratio() > _ALIKE and matcher.quick_ratio() > _ALIKE
-        if quick and (ratio := matcher.ratio()) > _ALIKE:
+        if matcher.real_quick_ratio() > _ALIKE and (ratio := matcher.quick_ratio()) > _ALIKE:
+            quick.append((-ratio, at))
+    found = dict[int, float]()
+    for _, at in sorted(quick)[:_READ]:
+        matcher.set_seq1(keys[at][:_LETTERS])
+        if (ratio := matcher.ratio()) > _ALIKE:
             found[at - longest] = ratio
     return found
 

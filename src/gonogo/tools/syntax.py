@@ -13,8 +13,8 @@ from pathlib import PurePosixPath
 from threading import Lock
 from typing import Any
 
-_MOST = 1 << 20
-"""Bytes of a file that is looked at."""
+_MOST = 1 << 18
+"""Bytes of a file that is looked at; what parsers make of them takes hundreds of times as much."""
 _TOO_MUCH = (RecursionError, MemoryError, SystemError)
 """What parsers say of nesting that they cannot hold; nothing is known of the file then."""
 _quiet = Lock()
