@@ -114,11 +114,11 @@ def _measure(copy: Path, paths: list[str], jobs: int) -> dict[str, dict[str, Any
         stdout=PIPE,
         stderr=STDOUT,
     )
+    told = ran.stdout.decode(errors="replace")[-20_000:]
     if ran.returncode not in (0, 1, 5):
-        sys.exit(f"{ran.stdout.decode(errors='replace')[-20_000:]}\nThe tests did not run.")
+        sys.exit(f"{told}\nThe tests did not run.")
     seconds: dict[str, float] = json.loads(times.read_text())
     if unseen := {*paths} - {test.split("::")[0] for test in seconds}:
-        told = ran.stdout.decode(errors="replace")[-20_000:]
         sys.exit(f"{told}\nNo test passed in {', '.join(sorted(unseen))}.")
     return _by_file(paths, seconds, _runs(copy, data))
 

@@ -186,13 +186,19 @@ async def grown_in_spite(file):
     store.close()
 
 
-async def test_it_names_the_chains_that_grew_last_and_stays_small(file):
+async def with_chains(file, count):
+    """A store with so many sessions, in each of which something was written down."""
     store = opened(file)
     await store.write(log.start_system_chain)
-    names = [f"s{number}" for number in range(150)]
+    names = [f"s{number}" for number in range(count)]
     await store.write(begin, *names)
     for name in names:
         await told(store, chain=name)
+    return store, names
+
+
+async def test_it_names_the_chains_that_grew_last_and_stays_small(file):
+    store, names = await with_chains(file, 150)
     await told(store, chain="s0")
     store.close()
 
@@ -201,12 +207,7 @@ async def test_it_names_the_chains_that_grew_last_and_stays_small(file):
 
 
 async def test_of_many_chains_that_are_gone_three_are_named_and_the_others_counted(file):
-    store = opened(file)
-    await store.write(log.start_system_chain)
-    names = [f"s{number}" for number in range(4)]
-    await store.write(begin, *names)
-    for name in names:
-        await told(store, chain=name)
+    store, _ = await with_chains(file, 4)
     store.close()
     file.unlink()
 

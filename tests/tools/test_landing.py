@@ -165,7 +165,7 @@ def test_what_lands_is_what_was_meant_and_else_nothing(data):
         return [line.removeprefix(edit_sign * less) for line in lines_of(chosen, edit_sign)]
 
     text = lines_of(drawn, file_sign)
-    old = [line.removeprefix(edit_sign * less) for line in lines_of(drawn, edit_sign)[first:last]]
+    old = of_edit(drawn)[first:last]
     extra = [f"{line[:-1]}!\n" for line in lines_of(added, file_sign)]
     theirs = [f"{line[:-1]}!\n" for line in of_edit(added)]
     found = edited("".join(text), "".join(old), "".join([*old, *theirs]))

@@ -232,8 +232,7 @@ def difference(path: str, before: bytes | None, after: bytes | None) -> str:
     if before is not None and is_secret(path):
         return _sizes(path, before, after, "what it holds may be secret")
     try:
-        old = _lines(before)
-        new = _lines(after)
+        old, new = (with_ends(decoded("", data or b"")) for data in (before, after))
     except ToolFailed:
         return _sizes(path, before, after)
     if len(old) + len(new) > DIFF_LINES:
@@ -243,9 +242,9 @@ def difference(path: str, before: bytes | None, after: bytes | None) -> str:
     return "".join(_marked(difflib.unified_diff(old, new, *names)))
 
 
-def _lines(data: bytes | None) -> list[str]:
-    # Not splitlines(): only a line feed ends a line of a diff.
-    text = decoded("", data or b"")
+def with_ends(text: str) -> list[str]:
+    """The lines of a text with their line feeds, which alone end lines of a diff."""
+    # Not splitlines(), which knows other ends.
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + [lines[-1]] * bool(lines[-1])
 

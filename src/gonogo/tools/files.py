@@ -7,7 +7,6 @@ from msgspec import Struct
 from pydantic import Field
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.paths import is_secret
 from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, FileEffect, ToolClass
 from gonogo.tools.base import (
@@ -21,8 +20,9 @@ from gonogo.tools.base import (
     difference,
     in_thread,
     path_of,
+    with_ends,
 )
-from gonogo.tools.landing import differing, edited, nearest, told, with_ends
+from gonogo.tools.landing import differing, edited, told
 from gonogo.tools.syntax import broken
 from gonogo.workspace import Query, Workspace, compile_glob, elsewhere
 
@@ -355,8 +355,8 @@ def _edited(workspace: Workspace, arguments: EditFile, path: str) -> _EditedFile
         if after == text:
             raise ToolFailed("no_change", f"{path!r} holds `new` there already")
         return _EditedFile(before=before, after=encoded(after), loosely=(place,))
-    near = [] if is_secret(path) else nearest(with_ends(text), with_ends(old))
-    raise ToolFailed("not_found_in_file", f"{path!r} does not hold `old`{told(near)}")
+    near = told(path, with_ends(text), with_ends(old))
+    raise ToolFailed("not_found_in_file", f"{path!r} does not hold `old`{near}")
 
 
 def _prepare_edit(workspace: Workspace, arguments: EditFile) -> Prepared:

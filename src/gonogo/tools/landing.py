@@ -16,6 +16,9 @@ from math import gcd
 from operator import eq
 from typing import Any
 
+from gonogo.domain.paths import is_secret
+from gonogo.tools.base import with_ends
+
 NEAREST = 3
 """Places that are named where a text is not found."""
 _COMPARED = 20_000
@@ -30,13 +33,25 @@ _ALIKE = 0.6
 """How much of two lines is the same, at least, for the one to be near the other; 0 to 1."""
 
 
-def with_ends(text: str) -> list[str]:
-    """The lines of a text with their line feeds, which alone end lines of a diff."""
-    lines = text.split("\n")
-    return [f"{line}\n" for line in lines[:-1]] + [lines[-1]] * bool(lines[-1])
+def landed(
+    lines: Sequence[str], old: Sequence[str], new: Sequence[str], start: int = 0
+) -> tuple[int, list[str]] | None:
+    """Where the old lines stand but for white space, and the new ones as they belong there.
+
+    None where that is nowhere, at several places, or a guess.
+
+    Args:
+        start: The index of the first line of the file that is looked at.
+    """
+    match _loose_places(lines, old, start):
+        case [place]:
+            there = _reindented(lines[place : place + len(old)], old, new)
+            return None if there is None else (place, there)
+        case _:
+            return None
 
 
-def loose_places(lines: Sequence[str], old: Sequence[str], start: int = 0) -> list[int]:
+def _loose_places(lines: Sequence[str], old: Sequence[str], start: int) -> list[int]:
     """Where the old lines stand in a file but for white space, as indices; at most two of them."""
     wanted = [_key(line) for line in old]
     if not any(wanted):
@@ -49,7 +64,7 @@ def loose_places(lines: Sequence[str], old: Sequence[str], start: int = 0) -> li
     return found
 
 
-def reindented(there: Sequence[str], old: Sequence[str], new: Sequence[str]) -> list[str] | None:
+def _reindented(there: Sequence[str], old: Sequence[str], new: Sequence[str]) -> list[str] | None:
     """The new lines as they belong in the file; None where their indentation would be a guess.
 
     Args:
@@ -109,13 +124,11 @@ def edited(text: str, old: str, new: str) -> tuple[str, tuple[int, int]] | None:
     if not old.endswith("\n"):
         old, new = f"{old}\n", f"{new}\n"
     lines, olds = with_ends(text), with_ends(old)
-    places = loose_places(lines, olds)
-    if len(places) != 1:
+    found = landed(lines, olds, with_ends(new))
+    if found is None:
         return None
-    first, last = places[0], places[0] + len(olds)
-    there = reindented(lines[first:last], olds, with_ends(new))
-    if there is None:
-        return None
+    first, there = found
+    last = first + len(olds)
     return "".join([*lines[:first], *there, *lines[last:]]), (first + 1, last)
 
 
@@ -141,9 +154,9 @@ def differing(places: Iterable[tuple[int, int]]) -> dict[str, Any]:
     return {"note": note} if said else {}
 
 
-def told(places: Iterable[tuple[int, int]]) -> str:
-    """The nearest places, first and last line, as the end of an error; nothing where none is."""
-    said = _named(places)
+def told(path: str, lines: Sequence[str], old: Sequence[str]) -> str:
+    """The nearest places as the end of an error; nothing where none is, or the file is secret."""
+    said = "" if is_secret(path) else _named(nearest(lines, old))
     return f"; nearest to it: {said}; read the file again" if said else ""
 
 

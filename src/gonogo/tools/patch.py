@@ -15,7 +15,6 @@ from msgspec import Struct
 from pydantic import Field
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.paths import is_secret
 from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, FileEffect, ToolClass
 from gonogo.tools.base import (
@@ -27,16 +26,10 @@ from gonogo.tools.base import (
     decoded,
     difference,
     in_thread,
-)
-from gonogo.tools.files import encoded
-from gonogo.tools.landing import (
-    differing,
-    loose_places,
-    nearest,
-    reindented,
-    told,
     with_ends,
 )
+from gonogo.tools.files import encoded
+from gonogo.tools.landing import differing, landed, told
 from gonogo.tools.syntax import broken
 from gonogo.workspace import Workspace, elsewhere
 
@@ -135,15 +128,11 @@ def _place(path: str, lines: list[str], hunk: Hunk, done: int) -> tuple[int, Seq
         )
     if places:
         return places[0], hunk.new
-    loose = loose_places(lines, hunk.old, done)
-    if len(loose) == 1:
-        there = lines[loose[0] : loose[0] + len(hunk.old)]
-        if (new := reindented(there, hunk.old, hunk.new)) is not None:
-            return loose[0], new
-    near = [] if is_secret(path) else nearest(lines, hunk.old)
+    if found := landed(lines, hunk.old, hunk.new, done):
+        return found
+    near = told(path, lines, hunk.old)
     raise ToolFailed(
-        "not_found_in_file",
-        f"{path!r} does not hold the old lines of hunk @@ -{hunk.start}{told(near)}",
+        "not_found_in_file", f"{path!r} does not hold the old lines of hunk @@ -{hunk.start}{near}"
     )
 
 
@@ -342,10 +331,10 @@ def _change(workspace: Workspace, file: FilePatch) -> _Change:
     if current is None:
         raise ToolFailed("file_not_found", f"{path!r} does not exist")
     before = workspace.read(path, follow=False)
-    landed = apply_hunks(path, decoded(path, before), file.hunks)
+    patched = apply_hunks(path, decoded(path, before), file.hunks)
     if not file.deletes:
-        return _checked(_Change(path, before, encoded(landed.text), landed.loosely))
-    if landed.text:
+        return _checked(_Change(path, before, encoded(patched.text), patched.loosely))
+    if patched.text:
         raise ToolFailed("not_found_in_file", f"{path!r} holds more than the patch deletes")
     return _Change(path, before, None)
 

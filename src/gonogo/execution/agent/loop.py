@@ -138,7 +138,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         for call in calls:
             gated = await self._judged(thread, call)
             if gated is None or gated.verdict.decision == "deny":
-                looks = await self._looked(thread, looks)
+                await self._look(thread, looks)
                 await self._go_on(thread, call, gated)
             elif gated.verdict.decision == "ask":
                 asks.append((call, await self.gate.with_words(thread, gated)))
@@ -147,9 +147,9 @@ class Loop(Struct, frozen=True, kw_only=True):
             elif self.hands.only_looks(thread, call):
                 looks.append((call, gated))
             else:
-                looks = await self._looked(thread, looks)
+                await self._look(thread, looks)
                 await self.hands.run_allowed(thread, call, gated)
-        await self._looked(thread, looks)
+        await self._look(thread, looks)
         counted = any(call.judgings for call in calls)
         if await self.store.write(self._rest, thread, asks, counted):
             return Resting()
@@ -157,23 +157,22 @@ class Loop(Struct, frozen=True, kw_only=True):
 
     async def _judged(self, thread: Thread, call: CallRow) -> Gated | None:
         """The verdict on a call that is new, if it may be judged once more."""
-        if call.status is not _C.PROPOSED or call.judgings > MOST_JUDGINGS:
+        if call.status is not _C.PROPOSED or _is_hopeless(call):
             return None
         problem = call.verdict.get("problem")
         arguments = None if problem else call.arguments
         return await self.gate.judge(thread, call.tool, arguments, problem)
 
-    async def _looked(
-        self, thread: Thread, looks: Sequence[tuple[CallRow, Gated]]
-    ) -> list[tuple[CallRow, Gated]]:
-        """Carry out what only looks, before anything changes; gives what is left of that."""
-        await self.hands.look(thread, looks)
-        return []
+    async def _look(self, thread: Thread, looks: list[tuple[CallRow, Gated]]) -> None:
+        """Carry out and take away what only looks, before anything changes."""
+        if looks:
+            await self.hands.look(thread, looks)
+            looks.clear()
 
     async def _go_on(self, thread: Thread, call: CallRow, denied: Gated | None) -> None:
         if denied is not None:
             await self.store.write(self.hands.deny, thread, call, denied)
-        elif call.judgings > MOST_JUDGINGS and _is_to_judge(call):
+        elif _is_hopeless(call):
             await self.hands.give_up(thread, call)
         elif call.status is _C.ALLOWED:
             await self.hands.run_approved(thread, call)
@@ -279,6 +278,11 @@ def _is_to_judge(call: CallRow) -> bool:
     if call.status is _C.STARTED:
         return call.tool_class is not ToolClass.CONTROL
     return call.status in {_C.PROPOSED, _C.ALLOWED}
+
+
+def _is_hopeless(call: CallRow) -> bool:
+    """Whether a call ended everybody who looked at it."""
+    return call.judgings > MOST_JUDGINGS and _is_to_judge(call)
 
 
 def keep_reply(tx: Tx, thread: Thread, reply: Reply, *, final: bool = False) -> None:
