@@ -3,10 +3,26 @@
 import json
 from pathlib import Path
 
-from gonogo.domain.plan_views import CheckpointDiff, RollbackView
+import pytest
+
+from gonogo.domain.plan_views import Changes, CheckpointDiff, RollbackView
 
 
-def test_what_the_demo_did_is_listed_and_undone(gonogo, tmp_path):
+def changes_are_shown(gonogo, plan, env):
+    shown = gonogo("changes", plan["plan_id"], env=env)
+    names = gonogo("changes", "--session", plan["session_id"], "--stat", env=env)
+    facts = gonogo("changes", plan["plan_id"], "--file", "README.md", "--json", env=env)
+
+    [readme] = Changes.model_validate_json(facts.stdout).files
+    assert (readme.status, readme.withheld) == ("modified", None)
+    assert f"modified  README.md  +{readme.lines_added} −{readme.lines_removed}" in shown.stdout
+    assert readme.diff in shown.stdout
+    assert readme.diff.splitlines()[0] not in names.stdout
+    assert names.stdout.splitlines()[0].startswith("files: ")
+
+
+@pytest.mark.feature(239)
+def test_what_the_demo_did_is_shown_listed_and_undone(gonogo, tmp_path):
     (tmp_path / "t").mkdir()
     gonogo("demo", "--yes", env={"TMPDIR": str(tmp_path / "t"), "GONOGO_HOME": ""}, whole=True)
     [folder] = Path(tmp_path / "t").glob("gonogo-demo-*")
@@ -19,6 +35,7 @@ def test_what_the_demo_did_is_listed_and_undone(gonogo, tmp_path):
     diff = gonogo("checkpoints", "diff", first[0], env=env)
     between = gonogo("checkpoints", "diff", first[0], "--to", first[0], "--json", env=env)
 
+    changes_are_shown(gonogo, plan, env)
     latest = gonogo("rollback", plan["plan_id"], "--to", "latest", "--dry-run", env=env)
     whole = gonogo("rollback", plan["plan_id"], "--dry-run", "--json", env=env)
     dry = gonogo("rollback", plan["plan_id"], "--to", first[0], "--dry-run", env=env)
@@ -43,3 +60,17 @@ def test_an_unknown_plan_is_said_to_be_unknown(gonogo):
 
     assert done.returncode == 1
     assert "No plan found with id=plan_none" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "give the id of a plan, or --session ID"),
+        (("p", "--session", "s"), "give the id of a plan, or --session ID"),
+        (("--session", "s", "--subtask", "a"), "--subtask goes with a plan's id"),
+    ],
+)
+def test_whose_changes_are_meant_has_to_be_said(gonogo, words, said):
+    done = gonogo("changes", *words)
+
+    assert (done.returncode, said in " ".join(done.stderr.split())) == (2, True)

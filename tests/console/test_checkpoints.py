@@ -76,3 +76,27 @@ def test_a_checkpoint_tells_whether_it_is_whole_and_how_its_files_differ(
     expect(dialog.get_by_role("region", name="left.txt")).to_contain_text("+left")
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+@pytest.mark.feature(239)
+@pytest.mark.parametrize("width", [1280, 400])
+def test_what_a_session_a_plan_and_a_subtask_changed_is_one_difference(server, ground, look, width):
+    ground.model.script(SAYS)
+    Person(server).carry_out("changed")
+    page = look(server.link, width=width)
+    page.get_by_role("heading", level=1).wait_for()
+    page.goto(f"{server.url}/#/sessions/changed/changes")
+
+    left, right = (page.get_by_role("region", name=f"{name}.txt") for name in ("left", "right"))
+    expect(left).to_contain_text("+left")
+    expect(right).to_contain_text("+right")
+    expect(page.get_by_text("Files: 2")).to_be_visible()
+    assert violations(page) == []
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+    page.get_by_role("combobox", name="Changes of").click()
+    page.get_by_role("option").nth(1).click()
+    page.get_by_role("combobox", name="Subtask").click()
+    page.get_by_role("option", name="left").click()
+    expect(right).to_have_count(0)
+    expect(left).to_contain_text("+left")

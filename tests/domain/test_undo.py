@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from fakes.rows import NOW
 from gonogo.domain.records import FileChange
-from gonogo.domain.undo import FOLDER, came_to, kept_path, real_path, reckon
+from gonogo.domain.undo import FOLDER, came_to, kept_path, net_changes, real_path, reckon
 
 
 def change(number, path, before, after, origin="tool"):
@@ -81,6 +81,20 @@ def test_a_mode_is_a_change_where_it_is_known_and_what_nobody_knows_is_one():
     assert came_to([change(1, "x", plain, "0")]) == {}
     assert came_to([change(1, ".", None, {"unknown": "it was too large"})])
     assert came_to([]) == {}
+
+
+def test_what_became_of_each_file_is_told_by_its_first_and_last_state():
+    kept = {"hash": "1", "blob": "b1"}
+    states = [
+        ("new", None, kept), ("gone", kept, None), ("other", kept, "2"),
+        ("dir", None, FOLDER), (".", None, {"unknown": "it was too large"}),
+    ]  # fmt: skip
+    found = net_changes([change(n, *each) for n, each in enumerate(states)])
+
+    assert [(each.path, each.status, each.blobs) for each in found] == [
+        (".", "unknown", (None, None)), ("gone", "deleted", ("b1", None)),
+        ("new", "added", (None, "b1")), ("other", "modified", ("b1", None)),
+    ]  # fmt: skip
 
 
 @given(st.binary(min_size=1).filter(lambda name: not name.startswith(b"/") and b"\0" not in name))

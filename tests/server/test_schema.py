@@ -14,6 +14,7 @@ PATHS = """
 /sessions/{session_id} get patch delete
 /sessions/{session_id}/history get
 /sessions/{session_id}/log get
+/sessions/{session_id}/changes get
 /sessions/{session_id}/pending-approvals get
 /sessions/{session_id}/events get
 /sessions/{session_id}/rules get post
@@ -34,6 +35,7 @@ PATHS = """
 /plans/{plan_id}/resume post
 /plans/{plan_id}/cancel post
 /plans/{plan_id}/replan post
+/plans/{plan_id}/changes get
 /plans/{plan_id}/rollback post
 /plans/{plan_id}/subtasks/{subtask_id}/retry post
 /plans/{plan_id}/subtasks/{subtask_id}/skip post

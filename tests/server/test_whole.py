@@ -303,18 +303,25 @@ async def test_checkpoints_and_a_rollback_over_the_wire(world, tmp_path):
         diff = await ann.checkpoint_diff(state.checkpoint_id)
         dry = await ann.rollback(plan.plan_id, subtask_id="one", dry_run=True)
         assert (tmp_path / "work/a").read_text() == "1"
+        changed = await ann.plan_changes(plan.plan_id, subtask_id="one", path="a")
+        of_all = await ann.session_changes("s1", limit=1, offset=0)
         done = await ann.rollback(plan.plan_id, subtask_id="one")
 
         assert (page.total, state.verified) == (2, True)
         assert [(f.path, f.status) for f in diff.files] == [("a", "added")]
         assert [(f.path, f.action) for f in dry.files] == [("a", "delete")]
         assert done.files == dry.files
+        assert [(f.path, f.status, f.subtasks) for f in changed.files] == [("a", "added", ["one"])]
+        assert of_all.files == changed.files
         assert not (tmp_path / "work/a").exists()
         for asked in (
             bob.checkpoints(plan.plan_id),
             bob.checkpoint(state.checkpoint_id),
             bob.checkpoint_diff(state.checkpoint_id),
             bob.rollback(plan.plan_id),
+            bob.plan_changes(plan.plan_id),
+            bob.session_changes("s1"),
+            ann.plan_changes(plan.plan_id, subtask_id="none"),
             ann.rollback(plan.plan_id, checkpoint_id="checkpoint_none"),
         ):
             with pytest.raises(NotFound):

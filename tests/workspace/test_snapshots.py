@@ -1345,6 +1345,35 @@ def test_nothing_is_counted_in_a_store_that_does_not_exist(snapshots: Snapshots)
     assert snapshots.changed_lines([(None, None), ("0" * 40, None)]) == [None, None]
 
 
+def test_the_hunks_of_each_pair_are_as_long_as_wanted_and_so_are_all_of_them(
+    snapshots: Snapshots,
+) -> None:
+    old, new, bare = (snapshots.blob(data) for data in (b"a\nb\n", b"a\nB\n", b"\0"))
+    lost = "0" * 39 + "1"
+    pairs = [(old, new), (None, old), (old, None), (old, old), (bare, None), (lost, None)]
+
+    def hunks(limit: int, in_all: int) -> list[tuple[str, bool]]:
+        return [(*found,) for found in snapshots.hunks(pairs, limit=limit, in_all=in_all)]
+
+    whole = [
+        ("@@ -1,2 +1,2 @@\n a\n-b\n+B\n", False),
+        ("@@ -0,0 +1,2 @@\n+a\n+b\n", False),
+        ("@@ -1,2 +0,0 @@\n-a\n-b\n", False),
+        ("", False), ("", False), ("", False),
+    ]  # fmt: skip
+    assert hunks(100, 1_000) == whole
+    assert hunks(24, 1_000) == [
+        (whole[0][0][:-1], True) if n == 0 else each for n, each in enumerate(whole)
+    ]
+    assert hunks(100, 40) == [
+        whole[0], (whole[1][0][:15], True), ("", True), ("", True), ("", True), ("", False),
+    ]  # fmt: skip
+
+
+def test_there_are_no_hunks_in_a_store_that_does_not_exist(snapshots: Snapshots) -> None:
+    assert snapshots.hunks([("0" * 40, None)], limit=9, in_all=9) == [("", False)]
+
+
 def test_what_is_no_id_is_refused_before_a_program_sees_it(snapshots: Snapshots) -> None:
     snapshots.blob(b"a\n")
 

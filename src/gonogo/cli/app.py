@@ -13,6 +13,7 @@ from gonogo.cli.commands import (
     analytics,
     approvals,
     audit,
+    changes,
     maintenance,
     plans,
     policy,
@@ -94,6 +95,7 @@ app.command("demo", **EXACT, epilog=run.DEMO_EXAMPLE)(run.demo)
 app.command("serve", **EXACT, epilog=run.SERVE_EXAMPLE)(run.serve)
 app.command("acp", **EXACT, epilog=run.ACP_EXAMPLE)(run.acp)
 app.command("mcp", **EXACT, epilog=run.MCP_EXAMPLE)(run.mcp)
+app.command("changes", **EXACT, epilog=changes.EXAMPLE)(changes.changes)
 app.command("rollback", **EXACT, epilog=rollback.EXAMPLE)(rollback.rollback)
 app.command("status", **EXACT, epilog=process.STATUS_EXAMPLE)(process.status)
 app.command("stop", **EXACT, epilog=process.STOP_EXAMPLE)(process.stop)

@@ -13,6 +13,7 @@ from gonogo.client.transport import EventBody, StreamQuery, Transport, given, na
 from gonogo.domain.audit_chain import AuditFilter, ChainHead
 from gonogo.domain.messages import ClientMessage, PlanDecision
 from gonogo.domain.plan_views import (
+    Changes,
     CheckpointDiff,
     CheckpointList,
     CheckpointState,
@@ -492,6 +493,38 @@ class Client(Transport):
             "dry_run": dry_run, "include_shared": include_shared,
         }  # fmt: skip
         return await self._post(f"/plans/{named(plan_id)}/rollback", RollbackView, given(body))
+
+    async def plan_changes(
+        self,
+        plan_id: str,
+        *,
+        subtask_id: str | None = None,
+        path: str | None = None,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> Changes:
+        """What a plan, or one of its subtasks, did to files: one difference from first to last.
+
+        Args:
+            path: Only this file, with as much of its difference as one answer holds.
+        """
+        return await self._get(
+            f"/plans/{named(plan_id)}/changes", Changes,
+            subtask_id=subtask_id, path=path, limit=limit, offset=offset,
+        )  # fmt: skip
+
+    async def session_changes(
+        self, session_id: str, *, path: str | None = None, limit: int = 100, offset: int = 0
+    ) -> Changes:
+        """What all plans of a session, and agents outside of plans, did to files.
+
+        Args:
+            path: Only this file, with as much of its difference as one answer holds.
+        """
+        return await self._get(
+            f"/sessions/{named(session_id)}/changes", Changes,
+            path=path, limit=limit, offset=offset,
+        )  # fmt: skip
 
     # Waiting for what agents do, by following it: nothing is polled, and nothing is missed.
 

@@ -221,7 +221,7 @@ class Transport:
         """Close the connections."""
         await self._http.aclose()
 
-    async def _get(self, path: str, model: type[T], **query: _Query) -> T:
+    async def _get(self, path: str, model: type[T], /, **query: _Query) -> T:
         return _read(model, await self._ask("GET", path, params=_params(query)))
 
     async def _post(

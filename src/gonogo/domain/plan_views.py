@@ -353,6 +353,50 @@ class CheckpointDiff(View):
     truncated: bool = False
 
 
+class ChangedFile(View):
+    """What became of one file, over all that was done to it.
+
+    `unknown`: nobody could tell what was changed there. `.` is the whole workspace.
+    """
+
+    path: str
+    status: Literal["added", "deleted", "modified", "unknown"]
+    lines_added: int | None = None
+    lines_removed: int | None = None
+    subtasks: list[str]
+    """Those that changed it, in their order; agents outside of plans have no name here."""
+    diff: str = ""
+    """The hunks of a unified diff; what could deceive stands as visible escapes."""
+    withheld: Literal["secret", "no_text", "more"] | None = None
+    """Why the diff is not there, or not all of it: a file of secrets; no text, a very long one, or
+    one that is kept no more; more than one answer holds."""
+
+
+class ChangesBy(View):
+    """What one subtask, or what agents did outside of plans, came to."""
+
+    plan_id: str | None = None
+    subtask_id: str | None = None
+    files: int
+    lines_added: int
+    lines_removed: int
+
+
+class Changes(View):
+    """What a plan, a subtask or a session did to files: one difference from first to last."""
+
+    session_id: str
+    plan_id: str | None = None
+    subtask_id: str | None = None
+    files: list[ChangedFile]
+    """A page of them, by path."""
+    total: int
+    lines_added: int
+    """Of all files whose lines can be counted, not of this page alone."""
+    lines_removed: int
+    by: list[ChangesBy]
+
+
 class RollbackFile(View):
     """What a rollback does about one file.
 

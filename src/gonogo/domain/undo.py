@@ -11,7 +11,7 @@ blob and mode where they are known.
 from collections.abc import Iterable, Sequence
 from datetime import UTC
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
 
@@ -90,6 +90,34 @@ def came_to(changes: Iterable[FileChange]) -> dict[str, tuple[State, State]]:
         before = found[change.path][0] if change.path in found else change.before
         found[change.path] = before, change.after
     return {path: states for path, states in found.items() if _differ(*states)}
+
+
+class NetChange(NamedTuple):
+    """What changes came to at the path of one file."""
+
+    path: str
+    before: State
+    after: State
+
+    @property
+    def blobs(self) -> tuple[str | None, str | None]:
+        """The ids of the content before and of the one after, where they are known."""
+        return (self.before or {}).get("blob"), (self.after or {}).get("blob")
+
+    @property
+    def status(self) -> Literal["added", "deleted", "modified", "unknown"]:
+        """What became of the file; `unknown` where nobody could tell."""
+        if "unknown" in (self.after or {}):
+            return "unknown"
+        if self.before is None:
+            return "added"
+        return "deleted" if self.after is None else "modified"
+
+
+def net_changes(changes: Iterable[FileChange]) -> list[NetChange]:
+    """What changes of files, given oldest first, came to, by path; folders are left out."""
+    found = sorted(came_to(changes).items())
+    return [NetChange(path, *states) for path, states in found if FOLDER not in states]
 
 
 def _differ(before: State, after: State) -> bool:

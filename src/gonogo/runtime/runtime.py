@@ -21,6 +21,7 @@ from gonogo.llm import Model, available_models
 from gonogo.runtime.approvals import Approvals
 from gonogo.runtime.audit import AuditLog
 from gonogo.runtime.build import Extensions, open_parts
+from gonogo.runtime.changes import FileChanges
 from gonogo.runtime.foreign_tools import ForeignServers, remember
 from gonogo.runtime.links import Links
 from gonogo.runtime.maintenance import Driving, Maintenance
@@ -60,6 +61,7 @@ class Runtime:
         self.links = Links(parts, self.approvals)
         self.plans = Plans(parts)
         self.checkpoints = Checkpoints(parts)
+        self.changes = FileChanges(parts)
         self.streams = Streams(parts)
         self.people = People(parts)
         self.answers = KeptAnswers(parts)

@@ -146,6 +146,14 @@ class Page(BaseModel):
     offset: Annotated[int, Query(ge=0, lt=2**31)] = 0
 
 
+class WantedFiles(BaseModel):
+    """Which changed files are shown."""
+
+    path: Annotated[str | None, StringConstraints(min_length=1, max_length=4096)] = None
+    limit: Annotated[int, Query(ge=1, le=500)] = 100
+    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0
+
+
 # Answers to plain requests, and how a repeated request gets the same one.
 #
 # A POST with an `Idempotency-Key` is done once: its answer, refusals included, is stored under the

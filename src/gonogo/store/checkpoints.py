@@ -56,13 +56,18 @@ _CHANGES_OF = (
     )
     .order_by(file_changes.c.id)
 )
+_CHANGES_IN = (
+    select(*columns_of(file_changes, FileChange))
+    .where(file_changes.c.session_id == bindparam("session_id"))
+    .order_by(file_changes.c.id)
+)
 _DROP = delete(file_changes).where(
-    file_changes.c.plan_id == bindparam("of"),
+    file_changes.c.session_id == bindparam("of"),
     file_changes.c.call_id == bindparam("call"),
     file_changes.c.path == bindparam("at"),
 )
 _CLEAR = delete(file_changes).where(
-    file_changes.c.plan_id == bindparam("of"), file_changes.c.call_id == bindparam("call")
+    file_changes.c.session_id == bindparam("of"), file_changes.c.call_id == bindparam("call")
 )
 _COUNT_OF_ATTEMPT = select(func.count()).where(
     checkpoints.c.plan_id == bindparam("plan_id"),
@@ -161,7 +166,7 @@ class Doer(NamedTuple):
     """Whose changes are written down."""
 
     session_id: str
-    plan_id: str
+    plan_id: str | None
     revision: int | None
     subtask_id: str | None
     call_id: str | None
@@ -185,20 +190,25 @@ def changes_of_subtask(tx: Tx, plan_id: str, subtask_id: str) -> list[FileChange
     return many(tx, _CHANGES_OF, params, FileChange)
 
 
+def changes_of_session(tx: Tx, session_id: str) -> list[FileChange]:
+    """What was changed in a session, for its plans and besides, oldest first."""
+    return many(tx, _CHANGES_IN, {"session_id": session_id}, FileChange)
+
+
 def drop_changes(tx: Tx, doer: Doer, paths: Collection[str]) -> None:
     """Take back what was written down of a call, where it had no effect."""
-    params = [{"of": doer.plan_id, "call": doer.call_id, "at": path} for path in paths]
+    params = [{"of": doer.session_id, "call": doer.call_id, "at": path} for path in paths]
     if params:
         tx.execute(_DROP, params)
 
 
 def clear_changes(tx: Tx, doer: Doer) -> None:
     """Take back all that was written down of a call."""
-    tx.execute(_CLEAR, {"of": doer.plan_id, "call": doer.call_id})
+    tx.execute(_CLEAR, {"of": doer.session_id, "call": doer.call_id})
 
 
 def set_after(tx: Tx, doer: Doer, touched: Sequence[Touched]) -> None:
     """Complete what a call left at its paths."""
     for path, _, after in touched:
-        where = {"plan_id": doer.plan_id, "call_id": doer.call_id, "path": path}
+        where = {"session_id": doer.session_id, "call_id": doer.call_id, "path": path}
         change(tx, file_changes, where, {"after": after})

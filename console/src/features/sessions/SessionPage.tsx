@@ -11,6 +11,9 @@ import { Chat } from "../chat/Chat";
 import { SessionMenu } from "./SessionMenu";
 
 const PlanRoom = lazy(() => import("../plan/PlanRoom"));
+const SessionChanges = lazy(async () => ({
+  default: (await import("../changes/SessionChanges")).SessionChanges,
+}));
 const Checkpoints = lazy(async () => ({
   default: (await import("../checkpoints/Checkpoints")).Checkpoints,
 }));
@@ -76,6 +79,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
             <Tabs.List>
               <Tabs.Tab value="chat">{t("sessions.chat")}</Tabs.Tab>
               <Tabs.Tab value="plan">{t("sessions.plan")}</Tabs.Tab>
+              <Tabs.Tab value="changes">{t("sessions.changes")}</Tabs.Tab>
               <Tabs.Tab value="checkpoints">{t("sessions.checkpoints")}</Tabs.Tab>
             </Tabs.List>
             <Tabs.Panel value="chat" pt="xs">
@@ -84,6 +88,11 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
             <Tabs.Panel value="plan" pt="sm">
               <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
                 <PlanRoom sessionId={sessionId} />
+              </Suspense>
+            </Tabs.Panel>
+            <Tabs.Panel value="changes" pt="xs">
+              <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
+                <SessionChanges sessionId={sessionId} />
               </Suspense>
             </Tabs.Panel>
             <Tabs.Panel value="checkpoints" pt="xs">

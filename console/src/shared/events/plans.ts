@@ -13,6 +13,8 @@ const OF_PLANS: ReadonlySet<unknown> = new Set([
   "listRevisions",
   "listComments",
   "getPending",
+  "getPlanChanges",
+  "getSessionChanges",
 ]);
 /** Milliseconds in which whatever comes is one piece of news. */
 const GATHER = 300;

@@ -3,6 +3,7 @@
 import { planEn } from "./planEn";
 import { en as analytics } from "./rooms/analytics";
 import { en as audit } from "./rooms/audit";
+import { en as changes } from "./rooms/changes";
 import { en as checkpoints } from "./rooms/checkpoints";
 import { en as range } from "./rooms/range";
 import { en as settings } from "./rooms/settings";
@@ -11,6 +12,7 @@ import type { Texts } from "./texts";
 export const en = {
   analytics,
   audit,
+  changes,
   checkpoints,
   range,
   settings,
@@ -73,6 +75,7 @@ export const en = {
     updated: "Last event {{when}}",
     chat: "Conversation",
     plan: "Plan",
+    changes: "Changes",
     checkpoints: "Checkpoints",
     untitled: "Untitled",
     noMatch: "No session has that in its title, folder or id.",

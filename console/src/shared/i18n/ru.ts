@@ -3,6 +3,7 @@ import type { Language } from "./en";
 import { planRu } from "./planRu";
 import { ru as analytics } from "./rooms/analytics";
 import { ru as audit } from "./rooms/audit";
+import { ru as changes } from "./rooms/changes";
 import { ru as checkpoints } from "./rooms/checkpoints";
 import { ru as range } from "./rooms/range";
 import { ru as settings } from "./rooms/settings";
@@ -10,6 +11,7 @@ import { ru as settings } from "./rooms/settings";
 export const ru: Language = {
   analytics,
   audit,
+  changes,
   checkpoints,
   range,
   settings,
@@ -72,6 +74,7 @@ export const ru: Language = {
     updated: "Последнее событие {{when}}",
     chat: "Разговор",
     plan: "План",
+    changes: "Изменения",
     checkpoints: "Точки отката",
     untitled: "Без названия",
     noMatch: "Ни у одной сессии этого нет в названии, папке или id.",

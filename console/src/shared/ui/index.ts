@@ -2,6 +2,7 @@ export * from "./Code";
 export * from "./Confirm";
 export * from "./Diff";
 export * from "./Filters";
+export * from "./Lines";
 export * from "./Loaded";
 export * from "./Markdown";
 export * from "./range";

@@ -68,8 +68,7 @@ class ChangeTrace(Struct, kw_only=True):
 
     def begin(self, tx: Tx) -> dict[str, Any]:
         """Write down what is about to change. Gives columns of the call's row."""
-        # Held, so that a plan's rows get their numbers in the order of its checkpoints.
-        lock_plan(tx, self.doer.plan_id)
+        self._lock(tx)
         if self.checkpoint is not None and self.tree is not None:
             set_tree(tx, self.checkpoint, self.tree)
         # Somebody who is gone may have started the same call.
@@ -81,12 +80,17 @@ class ChangeTrace(Struct, kw_only=True):
         """Write down what has changed."""
         if not (self.void or self.done or self.found):
             return
-        lock_plan(tx, self.doer.plan_id)
+        self._lock(tx)
         if self.is_open:
             clear_changes(tx, self.doer)
         drop_changes(tx, self.doer, self.void)
         set_after(tx, self.doer, self.done)
         add_changes(tx, self.doer, COMMAND, self.found)
+
+    def _lock(self, tx: Tx) -> None:
+        # A plan's rows get their numbers in the order of its checkpoints.
+        if self.doer.plan_id is not None:
+            lock_plan(tx, self.doer.plan_id)
 
 
 class Traces(Struct, frozen=True, kw_only=True):
@@ -105,20 +109,16 @@ class Traces(Struct, frozen=True, kw_only=True):
 
     async def before(
         self, thread: Thread, call: CallRow, effects: Sequence[Any], *, is_open: bool
-    ) -> ChangeTrace | None:
-        """Keep what is there before a call; None where nothing is to be followed.
+    ) -> ChangeTrace:
+        """Keep what is there before a call.
 
         Args:
             effects: What a file tool changes: values with a path, and the hashes around it.
 
         Raises:
-            ToolFailed: it cannot be kept, so the call must not run.
+            ToolFailed: it cannot be kept, so a subtask's call must not run.
         """
-        if thread.plan_id is None or thread.revision is None or thread.subtask_id is None:
-            return None
-        checkpoint = await self.store.read(
-            attempt_checkpoint, thread.plan_id, thread.revision, thread.subtask_id
-        )
+        checkpoint = await self._checkpoint(thread)
 
         def kept() -> ChangeTrace:
             trace = ChangeTrace(doer=_doer(thread, call), checkpoint=checkpoint, is_open=is_open)
@@ -128,15 +128,17 @@ class Traces(Struct, frozen=True, kw_only=True):
         try:
             return await self._insist(kept)
         except ToolFailed as failure:
+            if thread.subtask_id is None:
+                # No rollback counts on it: the call runs, and nobody knows what it changed.
+                touched = _unknown([effect.path for effect in effects] or ["."], failure)
+                return ChangeTrace(doer=_doer(thread, call), is_open=is_open, touched=touched)
             if failure.kind != "too_large":
                 raise
             told = say("model_snapshot_too_large", thread.locale, problem=str(failure))
             raise ToolFailed("too_large", told) from failure
 
-    def again(self, thread: Thread, call: CallRow) -> ChangeTrace | None:
+    def again(self, thread: Thread, call: CallRow) -> ChangeTrace:
         """The trace of a call that was started by somebody who is gone."""
-        if thread.plan_id is None:
-            return None
         is_open = not call.effects
         trace = ChangeTrace(doer=_doer(thread, call), is_open=is_open)
         trace.tree = Tree(call.tree) if call.tree else None
@@ -157,7 +159,7 @@ class Traces(Struct, frozen=True, kw_only=True):
             except (ToolFailed, OSError) as failure:
                 _LOG.warning("what %s changed is not known: %s", trace.doer.call_id, failure)
                 if trace.is_open:
-                    trace.found = [Touched(".", None, {"unknown": str(failure)})]
+                    trace.found = _unknown(["."], failure)
 
     async def cut_off(self, thread: Thread, trace: ChangeTrace | None) -> None:
         """Write down what a call has changed that is being cancelled."""
@@ -181,6 +183,14 @@ class Traces(Struct, frozen=True, kw_only=True):
         if not await self.store.read(has_acted, thread.session_id, *key):
             return False
         return thread.remote or await anyio.to_thread.run_sync(self._overlooks, thread, paths)
+
+    async def _checkpoint(self, thread: Thread) -> Checkpoint | None:
+        """What was taken before the attempt that a conversation is of; a turn has none."""
+        if thread.plan_id is None or thread.revision is None or thread.subtask_id is None:
+            return None
+        return await self.store.read(
+            attempt_checkpoint, thread.plan_id, thread.revision, thread.subtask_id
+        )
 
     async def _insist(self, work: Callable[[], T]) -> T:
         """Do what keeps something beside the database; that its disk is full is waited for."""
@@ -244,7 +254,7 @@ class Traces(Struct, frozen=True, kw_only=True):
 
     def _differences(self, workspace: Workspace, trace: ChangeTrace) -> list[Touched]:
         if trace.tree is None:
-            return []
+            return trace.touched
         now = self.snapshots.take(workspace)
         changes = self.snapshots.diff(trace.tree, now)
         folders = self.snapshots.folders(trace.tree, now)
@@ -255,9 +265,14 @@ class Traces(Struct, frozen=True, kw_only=True):
         ]
 
 
+def _unknown(paths: Iterable[str], failure: Exception) -> list[Touched]:
+    """Nobody can tell what was changed there."""
+    return [Touched(kept_path(path), None, {"unknown": str(failure)}) for path in paths]
+
+
 def _doer(thread: Thread, call: CallRow) -> Doer:
     return Doer(
-        thread.session_id, thread.plan_id or "", thread.revision, thread.subtask_id, call.id,
+        thread.session_id, thread.plan_id, thread.revision, thread.subtask_id, call.id,
         str(thread.workspace),
     )  # fmt: skip
 

@@ -27,7 +27,7 @@ from gonogo.domain.states import (
 )
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.tool_calls import PlanAccount, Reply
-from gonogo.domain.undo import FOLDER, State, came_to, shown_path
+from gonogo.domain.undo import net_changes, shown_path
 from gonogo.execution.agent import drop_call, end_call
 from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, wake
@@ -196,18 +196,18 @@ class Accounts(Struct, frozen=True, kw_only=True):
 
     def _files(self, changes: Iterable[FileChange]) -> dict[str, list[dict[str, Any]]]:
         """What came of the files, by subtask."""
-        found = [(key, *change) for key, run in _by_subtask(changes) for change in _net(run)]
-        blobs = [(_blob(before), _blob(after)) for _, _, before, after in found[:_MOST_COUNTED]]
+        found = [(key, change) for key, run in _by_subtask(changes) for change in net_changes(run)]
         try:
-            counts = self.snapshots.changed_lines(blobs)
+            counts = self.snapshots.changed_lines([c.blobs for _, c in found[:_MOST_COUNTED]])
         except ToolFailed:
             counts = []
         files = defaultdict[str, list[dict[str, Any]]](list)
-        for n, (key, path, before, after) in enumerate(found):
-            count = counts[n] if n < len(counts) else None
+        for n, (key, change) in enumerate(found):
+            known = n < len(counts) and change.status != "unknown"
+            count = counts[n] if known else None
             lines = {"lines_added": count.added, "lines_removed": count.removed} if count else {}
-            status = _file_status(before, after)
-            files[key].append({"path": shown_path(path), "status": status, **lines})
+            about = {"path": shown_path(change.path), "status": change.status}
+            files[key].append({**about, **lines})
         return files
 
 
@@ -246,22 +246,6 @@ def _by_subtask(changes: Iterable[FileChange]) -> Iterable[tuple[str, list[FileC
         if change.subtask_id is not None:
             runs[change.subtask_id].append(change)
     return runs.items()
-
-
-def _net(changes: Iterable[FileChange]) -> Iterable[tuple[str, State, State]]:
-    for path, states in sorted(came_to(changes).items()):
-        if FOLDER not in states:
-            yield path, *states
-
-
-def _blob(state: State) -> str | None:
-    return (state or {}).get("blob")
-
-
-def _file_status(before: State, after: State) -> str:
-    if "unknown" in (after or {}):
-        return "unknown"
-    return "added" if before is None else "deleted" if after is None else "modified"
 
 
 # The text ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.plan_views import (
+    Changes,
     CheckpointDiff,
     CheckpointList,
     CheckpointState,
@@ -35,7 +36,7 @@ from gonogo.server.bodies import (
     RollbackOrder,
 )
 from gonogo.server.openapi import takes
-from gonogo.server.requests import Filter, Name, Page, answer, once, read_body
+from gonogo.server.requests import Filter, Name, Page, WantedFiles, answer, once, read_body
 
 router = APIRouter(prefix="/plans", tags=["plans"])
 Number = Annotated[int, Query(ge=1, lt=2**31)]
@@ -192,6 +193,21 @@ async def replan(caller: Authenticated, plan_id: Name) -> Response:
         body,
         lambda: caller.runtime.plans.replan(caller.principal, plan_id, body.reason),
     )
+
+
+class WantedChanges(WantedFiles):
+    """Which of a plan's changed files are shown."""
+
+    subtask_id: Filter = None
+
+
+@router.get("/{plan_id}/changes", response_model=Changes)
+async def get_plan_changes(
+    caller: Authenticated, plan_id: Name, wanted: Annotated[WantedChanges, Query()]
+) -> Response:
+    """What a plan, or one of its subtasks, did to files: one difference from first to last."""
+    found = await caller.runtime.changes.of_plan(caller.principal, plan_id, **wanted.model_dump())
+    return answer(found)
 
 
 @router.post(

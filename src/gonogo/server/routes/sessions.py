@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from gonogo.domain.errors import InvalidCursor
 from gonogo.domain.identity import Role
+from gonogo.domain.plan_views import Changes
 from gonogo.domain.views import (
     History,
     PendingApprovals,
@@ -20,7 +21,7 @@ from gonogo.server.auth import Authenticated
 from gonogo.server.bodies import NewRule, NewSession, SessionChange
 from gonogo.server.middleware import is_local_socket
 from gonogo.server.openapi import lists, streams, takes
-from gonogo.server.requests import Name, answer, once, read_body
+from gonogo.server.requests import Name, WantedFiles, answer, once, read_body
 from gonogo.server.sse import EventStream, as_json
 
 router = APIRouter(prefix="/sessions", tags=["sessions"])
@@ -131,6 +132,15 @@ async def get_log(
     """The latest events of a session before a seq, or at its end; oldest first."""
     events = await caller.runtime.sessions.log_page(caller.principal, session_id, before, limit)
     return Response(as_json({"events": events}), media_type="application/json")
+
+
+@router.get("/{session_id}/changes", response_model=Changes)
+async def get_session_changes(
+    caller: Authenticated, session_id: Name, wanted: Annotated[WantedFiles, Query()]
+) -> Response:
+    """What all plans of a session, and agents outside of plans, did to files."""
+    changes = caller.runtime.changes
+    return answer(await changes.of_session(caller.principal, session_id, **wanted.model_dump()))
 
 
 @router.get(

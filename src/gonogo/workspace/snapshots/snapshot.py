@@ -28,11 +28,8 @@ from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.workspace import Workspace
 from gonogo.workspace.snapshots.git import (
-    EMPTY_TREE,
     Git,
-    Outlet,
     blob_id,
-    check_id,
     intake,
     outlet,
     write_blob,
@@ -55,6 +52,7 @@ from gonogo.workspace.snapshots.states import (
     Change,
     FileState,
     Folders,
+    Hunks,
     LineCount,
     SnapshotLimits,
     Tree,
@@ -62,204 +60,9 @@ from gonogo.workspace.snapshots.states import (
     git_mode,
     kept_mode,
     parent_opened,
-    parents,
 )
 from gonogo.workspace.snapshots.sweep import GRACE, NO_GRACE, pack, sweep, useless
-
-# Reading snapshots: their files, what differs between two, and whether they are whole.
-
-_FILES = b"files/"
-_DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
-
-_MOST_COUNTED = "core.bigFileThreshold=16m"
-"""Above it the lines of a file are not counted."""
-
-Entry = tuple[int, str]
-"""The mode that is kept, and the blob."""
-
-
-class Meta(Struct, frozen=True, kw_only=True):
-    """What a snapshot says beside its files."""
-
-    empty: tuple[str, ...]
-    modes: Mapping[str, int]
-    unseen: frozenset[str]
-
-    def hides(self, path: str) -> bool:
-        """Whether the snapshot left `path` alone, so that it knows nothing of it."""
-        if not self.unseen:
-            return False
-        return path in self.unseen or any(f"{above}/" in self.unseen for above in parents(path))
-
-
-class Trees:
-    """The snapshots in one store."""
-
-    def __init__(self, git: Git) -> None:
-        self._git = git
-
-    def diff(self, before: Tree, after: Tree) -> tuple[Change, ...]:
-        """See `Snapshots.diff`."""
-        if before == after:
-            return ()
-        old, new = self._meta(before), self._meta(after)
-        pairs = self._pairs(before, after, old, new)
-        with outlet(self._git) as contents:
-            return tuple(
-                Change(path=path, before=_state(contents, first), after=_state(contents, second))
-                for path, (first, second) in sorted(pairs.items())
-                if first is not None or not old.hides(path)
-            )
-
-    def folders(self, before: Tree, after: Tree) -> Folders:
-        """See `Snapshots.folders`."""
-        old, new = self._meta(before), self._meta(after)
-        had, has = _folders(self.entries(before), old), _folders(self.entries(after), new)
-        made = (path for path in has - had if not old.hides(path) and f"{path}/" not in old.unseen)
-        gone = (path for path in old.empty if path not in has and not new.hides(path))
-        return Folders(made=tuple(sorted(made)), gone=tuple(sorted(gone)))
-
-    def hides(self, tree: Tree, path: str) -> bool:
-        """See `Snapshots.hides`."""
-        return self._meta(tree).hides(path)
-
-    def unified(self, before: Tree, after: Tree, path: str, limit: int) -> str:
-        """See `Snapshots.unified`."""
-        ids = (check_id(before), check_id(after))
-        literal = os.fsdecode(_FILES) + path
-        arguments = ("diff-tree", "-p", "--relative=files/", *_DIFF, *ids, "--", literal)
-        said = self._git.run(*arguments).decode("utf-8", "replace")
-        if len(said) <= limit:
-            return said
-        return f"{said[:limit]}\n[cut after {limit} of {len(said)} characters]\n"
-
-    def changed_lines(
-        self, pairs: Sequence[tuple[str | None, str | None]]
-    ) -> list[LineCount | None]:
-        """See `Snapshots.changed_lines`."""
-        held = set(self._git.held({check_id(blob) for pair in pairs for blob in pair if blob}))
-        known = {n: pair for n, pair in enumerate(pairs) if held.issuperset(filter(None, pair))}
-        trees = [self._numbered({n: pair[side] for n, pair in known.items()}) for side in (0, 1)]
-        said = self._git.run(
-            "-c", _MOST_COUNTED, "diff-tree", "-r", "-z", "--numstat", *_DIFF, *trees
-        )
-        counts: list[LineCount | None] = [
-            LineCount(0, 0) if n in known else None for n in range(len(pairs))
-        ]
-        for line in said.split(b"\0")[:-1]:
-            added, removed, name = line.split(b"\t")
-            counts[int(name)] = None if added == b"-" else LineCount(int(added), int(removed))
-        return counts
-
-    def entries(self, tree: Tree) -> dict[str, Entry]:
-        """Each file with its mode and blob."""
-        modes = self._meta(tree).modes
-        said = self._git.run("ls-tree", "-r", "-z", check_id(tree), "--", "files/")
-        found: dict[str, Entry] = {}
-        for line in said.split(b"\0")[:-1]:
-            facts, _, name = line.partition(b"\t")
-            mode, _, blob = facts.split(b" ")
-            path = os.fsdecode(name.removeprefix(_FILES))
-            found[path] = (_kept(int(mode, 8), modes.get(path)), blob.decode())
-        return found
-
-    def state(self, tree: Tree, path: str) -> FileState | None:
-        """See `Snapshots.state`."""
-        entry = self.entries(tree).get(path)
-        with outlet(self._git) as contents:
-            return _state(contents, entry)
-
-    def files_id(self, tree: Tree) -> str:
-        """See `Snapshots.files_id`."""
-        said = self._git.run("ls-tree", "-z", check_id(tree), "--", "files")
-        return said.split(b"\t")[0].split(b" ")[2].decode() if said else EMPTY_TREE
-
-    def verify(self, tree: Tree) -> tuple[str, ...]:
-        """See `Snapshots.verify`."""
-        entries = sorted(self.entries(tree).items())
-        with outlet(self._git) as contents:
-            return tuple(path for path, (_, blob) in entries if not _whole(contents, blob))
-
-    def _numbered(self, blobs: Mapping[int, str | None]) -> str:
-        """The tree of contents that have numbers in the place of names."""
-        lines = (f"100644 blob {blob}\t{n}\0" for n, blob in blobs.items() if blob)
-        return self._git.run("mktree", "-z", given="".join(lines).encode()).decode().strip()
-
-    def _pairs(
-        self, before: Tree, after: Tree, old: Meta, new: Meta
-    ) -> dict[str, tuple[Entry | None, Entry | None]]:
-        ids = (check_id(before), check_id(after))
-        said = self._git.run("diff-tree", "-r", "-z", "--raw", "--no-renames", *ids)
-        words = said.split(b"\0")[:-1]
-        pairs: dict[str, tuple[Entry | None, Entry | None]] = {}
-        for facts, name in zip(words[::2], words[1::2], strict=True):
-            if not name.startswith(_FILES):
-                continue
-            path = os.fsdecode(name.removeprefix(_FILES))
-            first, second, first_blob, second_blob, _ = facts.removeprefix(b":").split(b" ")
-            pairs[path] = (
-                _entry(first, first_blob, old.modes.get(path)),
-                _entry(second, second_blob, new.modes.get(path)),
-            )
-        self._add_rare_modes(pairs, before, after, old, new)
-        return pairs
-
-    def _add_rare_modes(
-        self,
-        pairs: dict[str, tuple[Entry | None, Entry | None]],
-        before: Tree,
-        after: Tree,
-        old: Meta,
-        new: Meta,
-    ) -> None:
-        """Add the files that differ in nothing but a mode that trees do not keep."""
-        paths = {path for path, _ in old.modes.items() ^ new.modes.items()} - pairs.keys()
-        if not paths:
-            return
-        first, second = self.entries(before), self.entries(after)
-        pairs.update({path: (first.get(path), second.get(path)) for path in paths})
-
-    def _meta(self, tree: Tree) -> Meta:
-        try:
-            said = json.loads(self._git.run("cat-file", "blob", f"{check_id(tree)}:meta"))
-            return Meta(
-                empty=tuple(said["empty"]), modes=said["modes"], unseen=frozenset(said["unseen"])
-            )
-        except (ValueError, KeyError, TypeError) as error:
-            raise ToolFailed("io_error", f"The snapshot {tree!r} is damaged") from error
-
-
-def _kept(mode: int, rare: int | None) -> int:
-    if stat.S_ISLNK(mode):
-        return stat.S_IFLNK
-    return mode if rare is None else stat.S_IFREG | rare & 0o777
-
-
-def _entry(mode: bytes, blob: bytes, rare: int | None) -> Entry | None:
-    number = int(mode, 8)
-    return (_kept(number, rare), blob.decode()) if number else None
-
-
-def _state(contents: Outlet, entry: Entry | None) -> FileState | None:
-    if entry is None:
-        return None
-    mode, blob = entry
-    return FileState(blob=blob, mode=mode, hash=content_hash(contents.read(blob)))
-
-
-def _whole(contents: Outlet, blob: str) -> bool:
-    try:
-        contents.read(blob)
-    except ToolFailed:
-        return False
-    return True
-
-
-def _folders(entries: Iterable[str], meta: Meta) -> set[str]:
-    named = [*entries, *meta.unseen, *(f"{path}/" for path in meta.empty)]
-    # A folder that was left alone ends in `/`: it counts as one that is there.
-    return {above for path in named for above in parents(path)}
-
+from gonogo.workspace.snapshots.trees import Trees
 
 _LOG = logging.getLogger(__name__)
 _NO_LIMITS = SnapshotLimits()
@@ -407,6 +210,29 @@ class Snapshots:
             return [None for _ in pairs]
         with self._writing(), open_store(self._git.folder):
             return self._trees.changed_lines(pairs)
+
+    def hunks(
+        self, pairs: Sequence[tuple[str | None, str | None]], *, limit: int, in_all: int
+    ) -> list[Hunks]:
+        """How the texts of each pair differ, as the hunks of a unified diff.
+
+        Args:
+            pairs: The ids of the content before and of the one after; None is no file.
+            limit: Characters of one pair's hunks.
+            in_all: Characters of all of them together.
+
+        Returns:
+            Of each pair in turn. No text where nothing differs, or where `changed_lines` counts
+            nothing. What could deceive is as it stands in the files: make it visible before it
+            is shown.
+
+        Raises:
+            ToolFailed: `io_error` or `timeout`.
+        """
+        if not (self._git.folder / "HEAD").exists():
+            return [Hunks("", cut=False) for _ in pairs]
+        with self._writing(), open_store(self._git.folder):
+            return self._trees.hunks(pairs, limit, in_all)
 
     def state(self, tree: Tree, path: str) -> FileState | None:
         """One file of a snapshot; None when it has none there."""

@@ -44,6 +44,14 @@ class LineCount(NamedTuple):
     removed: int
 
 
+class Hunks(NamedTuple):
+    """How two texts differ: the hunks of a unified diff, from the first `@@` on."""
+
+    text: str
+    cut: bool
+    """There is more than was wanted."""
+
+
 class Change(Struct, frozen=True, kw_only=True):
     """What two snapshots have differently at one path; None is no file."""
 

@@ -1,0 +1,81 @@
+import { Alert, Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { type UseQueryOptions, useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import type { ChangedFile, Changes } from "@/shared/api";
+import { Diff, Lines, visible } from "@/shared/ui";
+
+const COLORS = { added: "green", deleted: "red", modified: "blue", unknown: "yellow" } as const;
+
+// biome-ignore lint/suspicious/noExplicitAny: the options of either of two generated queries
+type Whole = (file: string) => UseQueryOptions<any, any, Changes, any>;
+
+/** The changed files with their differences, and how much each subtask did. */
+export function FileList({ changes, whole }: { changes: Changes; whole: Whole }) {
+  const { t } = useTranslation();
+  const { files, total, by } = changes;
+  if (files.length === 0) {
+    return <Text size="sm">{t("changes.none")}</Text>;
+  }
+  return (
+    <Stack gap="md">
+      <Stack gap={2}>
+        <Group gap="xs">
+          <Text fw={600}>{t("changes.files", { number: total })}</Text>
+          <Lines added={changes.lines_added} removed={changes.lines_removed} />
+        </Group>
+        {by.length > 1 &&
+          by.map(({ plan_id, subtask_id, files, lines_added, lines_removed }) => (
+            <Group key={`${plan_id} ${subtask_id}`} gap="xs">
+              <Text size="sm">{subtask_id ?? t("changes.outside")}</Text>
+              <Text size="sm" c="dimmed">
+                {t("changes.files", { number: files })}
+              </Text>
+              <Lines added={lines_added} removed={lines_removed} />
+            </Group>
+          ))}
+      </Stack>
+      {files.map((file) => (
+        <OneFile key={file.path} file={file} whole={whole} />
+      ))}
+      {total > files.length && (
+        <Alert color="yellow">{t("changes.more", { number: total - files.length })}</Alert>
+      )}
+    </Stack>
+  );
+}
+
+function OneFile({ file, whole }: { file: ChangedFile; whole: Whole }) {
+  const { t } = useTranslation();
+  const [isWhole, setWhole] = useState(false);
+  const long = useQuery({ ...whole(file.path), enabled: isWhole, staleTime: 0 });
+  const shown = long.data?.files[0] ?? file;
+  const canGrow = shown.withheld === "more" && !isWhole;
+  return (
+    <section aria-label={visible(file.path)}>
+      <Group gap="xs" mb={4}>
+        <Text ff="monospace" size="sm" style={{ overflowWrap: "anywhere" }}>
+          {visible(file.path)}
+        </Text>
+        <Badge variant="light" color={COLORS[file.status]}>
+          {t(`changes.${file.status}`)}
+        </Badge>
+        <Lines added={file.lines_added} removed={file.lines_removed} />
+        <Text size="xs" c="dimmed">
+          {file.subtasks.join(", ")}
+        </Text>
+      </Group>
+      {shown.diff && <Diff text={shown.diff} />}
+      {shown.withheld !== undefined && !canGrow && (
+        <Text size="sm" c="dimmed">
+          {t(`changes.withheld.${shown.withheld}`)}
+        </Text>
+      )}
+      {canGrow && (
+        <Button size="xs" variant="default" mt={4} onClick={() => setWhole(true)}>
+          {t("changes.whole")}
+        </Button>
+      )}
+    </section>
+  );
+}

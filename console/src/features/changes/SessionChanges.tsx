@@ -1,0 +1,100 @@
+import { Select, Stack } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import { useTranslation } from "react-i18next";
+import {
+  getPlanChangesOptions,
+  getSessionChangesOptions,
+  listPlansOptions,
+  type PlanView,
+} from "@/shared/api";
+import { Loaded, visible } from "@/shared/ui";
+import { FileList } from "./FileList";
+
+const PLANS = 100;
+const ALL = "";
+
+/** What agents did to files: in the whole session, in one of its plans, or in one subtask. */
+export function SessionChanges({ sessionId }: { sessionId: string }) {
+  const { t } = useTranslation();
+  const [chosen, setChosen] = useState(ALL);
+  const plans = useQuery(listPlansOptions({ query: { session_id: sessionId, limit: PLANS } }));
+
+  return (
+    <Loaded query={plans}>
+      {({ plans }) => {
+        const plan = plans.find(({ plan_id }) => plan_id === chosen);
+        const choices = plans.map(({ plan_id, goal }) => ({
+          value: plan_id,
+          label: visible(goal),
+        }));
+        return (
+          <Stack gap="sm">
+            {plans.length > 0 && (
+              <Select
+                label={t("changes.whose")}
+                data={[{ value: ALL, label: t("changes.session") }, ...choices]}
+                value={chosen}
+                onChange={(next) => setChosen(next ?? ALL)}
+                allowDeselect={false}
+                searchable
+              />
+            )}
+            {plan === undefined ? (
+              <OfSession sessionId={sessionId} />
+            ) : (
+              <OfPlan key={plan.plan_id} plan={plan} />
+            )}
+          </Stack>
+        );
+      }}
+    </Loaded>
+  );
+}
+
+function OfSession({ sessionId }: { sessionId: string }) {
+  const path = { session_id: sessionId };
+  const found = useQuery({ ...getSessionChangesOptions({ path }), staleTime: 0 });
+  return (
+    <Loaded query={found}>
+      {(changes) => (
+        <FileList
+          changes={changes}
+          whole={(file) => getSessionChangesOptions({ path, query: { path: file } })}
+        />
+      )}
+    </Loaded>
+  );
+}
+
+function OfPlan({ plan }: { plan: PlanView }) {
+  const { t } = useTranslation();
+  const [subtask, setSubtask] = useState<string | null>(null);
+  const path = { plan_id: plan.plan_id };
+  const subtask_id = subtask ?? undefined;
+  const found = useQuery({
+    ...getPlanChangesOptions({ path, query: { subtask_id } }),
+    staleTime: 0,
+  });
+  return (
+    <>
+      <Select
+        label={t("changes.subtask")}
+        placeholder={t("changes.allSubtasks")}
+        data={plan.subtasks.map(({ id }) => id)}
+        value={subtask}
+        onChange={setSubtask}
+        clearable
+        searchable
+      />
+      <Loaded query={found}>
+        {(changes) => (
+          <FileList
+            changes={changes}
+            whole={(file) => getPlanChangesOptions({ path, query: { subtask_id, path: file } })}
+          />
+        )}
+      </Loaded>
+    </>
+  );
+}
