@@ -14,7 +14,7 @@ from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
 from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionRule
 from gonogo.domain.states import ENDED
-from gonogo.domain.tool_calls import MESSAGE, PlanAccount, Reply, ToolAnswer, ToolRequest
+from gonogo.domain.tool_calls import MESSAGE, Reply, ToolRequest, UserText
 from gonogo.domain.views import (
     History,
     MessageView,
@@ -73,10 +73,9 @@ def said_by_people(tx: Tx, session_id: str) -> Iterator[MessageView]:
 def _views(row: MessageRow, calls: dict[str, CallRow]) -> Iterator[MessageView]:
     message = MESSAGE.validate_python(row.body)
     place = _place_of(row)
-    if isinstance(message, ToolAnswer | PlanAccount):
-        return
-    if not isinstance(message, Reply):
+    if isinstance(message, UserText):
         yield MessageView(role="user", content=message.content, **place)
+    if not isinstance(message, Reply):
         return
     asked = [call.model_dump(mode="json", exclude_none=True) for call in message.calls]
     yield MessageView(role="assistant", content=message.text, tool_calls=asked or None, **place)
