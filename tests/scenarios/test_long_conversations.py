@@ -11,7 +11,7 @@ from itertools import pairwise
 import pytest
 
 from fakes.world import Model, call, calls, of, plan, run, says, step, write
-from gonogo.domain.errors import ModelFailed, PromptTooLong
+from gonogo.domain.errors import ModelFailed, NotFound, PromptTooLong
 from gonogo.domain.tool_calls import ToolAnswer
 
 WINDOW = 32_000
@@ -276,3 +276,17 @@ async def test_a_model_that_is_away_when_it_is_to_sum_up_is_waited_for(make):
         await world.until("assistant_message", content="Done")
         compacted = of(await world.log(), "context_compacted")
         assert all(each["metadata"]["summary"] for each in compacted)
+
+
+async def test_what_the_next_request_would_hold_is_told_by_parts_and_tokens(make):
+    lines = {"main/coder": [reads(0), says("Done")]}
+    async with make(lines, model_window=50_000) as world:
+        laid_out(world, 1)
+        await world.say("Go", "coder")
+        found = await world.runtime.sessions.context(world.ann, world.session)
+        assert (found.agent, found.window) == ("coder", 50_000)
+        counts = {part.part: part.count for part in found.parts}
+        assert (counts["texts"], counts["replies"], counts["results"]) == (1, 2, 1)
+        assert found.tokens > next(p.tokens for p in found.parts if p.part == "results") > 300
+        with pytest.raises(NotFound):
+            await world.runtime.sessions.context(world.bob, world.session)

@@ -539,6 +539,7 @@ AnyEvent = Annotated[
     | PlanProgress
     | PlanChanged
     | ModelWaited
+    | ContextShortened
     | PlanRolledBack
     | PlanEnded
     | CheckpointCreated

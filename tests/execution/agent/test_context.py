@@ -27,6 +27,7 @@ from gonogo.execution.agent.context import (
     Place,
     estimate,
     kept_places,
+    parts_of,
     record_of_thread,
     to_compact,
     to_elide,
@@ -267,6 +268,20 @@ def test_the_least_that_a_provider_refused_is_remembered():
     marks = [Compacted(before=0, text="", clip=1, window=each) for each in (9_000, None, 5_000)]
     assert record(marks).refused == 5_000
     assert record([]).refused is None
+
+
+def test_what_a_request_holds_is_told_by_its_parts():
+    said, calls = steps(4, 700)
+    compacted = Compacted(before=2, text="Facts", kept=(0,), clip=100)
+    marks = [compacted, Shortened(results={"c1": 0, "c2": 300})]
+    found = record([*said, *marks], *calls)
+    parts = {part.name: part for part in parts_of(found, FRAME)}
+    assert {name: part.count for name, part in parts.items()} == {
+        "system": 1, "tools": 0, "texts": 1, "summary": 1, "replies": 3, "lines": 1, "excerpts": 1,
+        "results": 1,
+    }  # fmt: skip
+    assert sum(part.tokens for part in parts.values()) == found.tokens(FRAME)
+    assert parts["results"].tokens > 700 > parts["excerpts"].tokens > parts["lines"].tokens
 
 
 sizes = some.lists(some.integers(0, 3_000), min_size=1, max_size=30)

@@ -15,6 +15,7 @@ from gonogo.execution.agent.call_log import (
     open_control,
 )
 from gonogo.execution.agent.compaction import Contexts
+from gonogo.execution.agent.context import parts_of
 from gonogo.execution.agent.conversation import NOBODYS, Owner, Speak, Thread, fields_from
 from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means
 from gonogo.execution.agent.file_changes import Traces
@@ -80,6 +81,7 @@ __all__ = [
     "model_profile",
     "nothing_given",
     "open_control",
+    "parts_of",
     "remove_session_rule",
     "runtime_profile",
 ]

@@ -175,6 +175,40 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         return frame.tokens + sum(map(tokens_in, self.messages))
 
 
+class Part(Struct, frozen=True):
+    """One kind of what a request holds."""
+
+    name: str
+    tokens: int
+    count: int
+
+
+def parts_of(found: ThreadRecord, frame: Frame) -> list[Part]:
+    """What the next request would hold, by kind, as estimated."""
+    tools = Frame("", frame.tools).tokens
+    parts = [Part("system", estimate(frame.system), 1), Part("tools", tools, len(frame.tools))]
+    sizes: dict[str, list[int]] = {}
+    before = found.compacted.text if found.compacted else None
+    for message in found.messages:
+        kind = _kind_of(message, found.shown, before)
+        sizes.setdefault(kind, []).append(tokens_in(message))
+    return parts + [Part(kind, sum(each), len(each)) for kind, each in sizes.items()]
+
+
+def _kind_of(message: Message, shown: Mapping[str, int], before: str | None) -> str:
+    match message:
+        case ToolAnswer(call_id=call_id) if call_id in shown:
+            return "lines" if shown[call_id] == 0 else "excerpts"
+        case ToolAnswer():
+            return "results"
+        case Reply():
+            return "replies"
+        case UserText(content=content) if content == before:
+            return "summary"
+        case _:
+            return "texts"
+
+
 def estimate(text: str) -> int:
     """Tokens of a text: one for four bytes, which letters of other alphabets have more of."""
     return tokens_of(len(text.encode("utf-8", "replace")))

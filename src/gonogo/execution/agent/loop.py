@@ -217,7 +217,7 @@ class Loop(Struct, frozen=True, kw_only=True):
     async def _ask_model(self, thread: Thread) -> Reply:
         found = await self.contexts.read(thread)
         self._check(thread, found.whole)
-        frame = await self._frame(thread)
+        frame = await self.frame(thread)
         found = await self.contexts.fitted(thread, found, frame)
         try:
             reply = await self._send(thread, found, frame)
@@ -245,7 +245,8 @@ class Loop(Struct, frozen=True, kw_only=True):
             said = say(loop.key, thread.locale, count=loop.count, tools=tools, detail=loop.detail)
             raise FailedError(said)
 
-    async def _frame(self, thread: Thread) -> Frame:
+    async def frame(self, thread: Thread) -> Frame:
+        """What stands before the messages of every request of a thread."""
         system = _system(self.gate.profile(thread).prompt, thread)
         return Frame(system, await offered_schemas(self.gate, thread))
 

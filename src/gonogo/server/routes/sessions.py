@@ -9,6 +9,7 @@ from fastapi import APIRouter, Header, Query, Response
 from gonogo.domain.errors import InvalidCursor
 from gonogo.domain.identity import Role
 from gonogo.domain.views import (
+    ContextView,
     History,
     PendingApprovals,
     SessionList,
@@ -76,6 +77,12 @@ async def get_history(caller: Authenticated, session_id: Name, by_people: bool =
     return answer(
         await caller.runtime.sessions.history(caller.principal, session_id, by_people=by_people)
     )
+
+
+@router.get("/{session_id}/context", response_model=ContextView)
+async def get_context(caller: Authenticated, session_id: Name) -> Response:
+    """What the next request to the model would hold, by part and tokens."""
+    return answer(await caller.runtime.sessions.context(caller.principal, session_id))
 
 
 @router.get("/{session_id}/pending-approvals", response_model=PendingApprovals)
