@@ -134,6 +134,13 @@ class Settings(BaseSettings):
     model_patience: Annotated[float, Field(ge=0, le=366 * DAY)] = 600.0
     """Seconds for which a model is waited for that does not answer; then a person is asked. 0: who
     needs it fails at once."""
+    model_window: Annotated[int, Field(ge=4_000, le=100_000_000)] | None = None
+    """Tokens that one request to the model and its reply may have together; by default what is
+    known of the model, and 32000 where nothing is."""
+    result_tokens: Annotated[int, Field(ge=200, le=10_000_000)] = 8_000
+    """Tokens of one tool result that a model is given; of a longer one its beginning and its end,
+    and the rest when it asks. A small window has less room: all results of a reply get at most a
+    quarter of it."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """Sampling temperature; by default the provider's."""
 

@@ -62,6 +62,7 @@ class Talker:
     """A model that says very much, and asks for something in passing."""
 
     name = "talker"
+    window = 1 << 40
 
     async def request(self, request, on_text):
         if any(isinstance(message, Reply) for message in request.messages):

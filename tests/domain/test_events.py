@@ -101,6 +101,27 @@ BODIES = {
         "content": "The model does not answer.",
         "metadata": {"reason": "model", "until": "2026-09-03T10:00:00Z", "error": "timed out"},
     },
+    "context_elided": {
+        "content": "Older results are left out.",
+        "metadata": {
+            "window": 32_000,
+            "tokens_before": 20_000,
+            "tokens_after": 9_000,
+            "results": 12,
+            "version": 1,
+        },
+    },
+    "context_compacted": {
+        "content": "The older part is summed up.",
+        "metadata": {
+            "window": 32_000,
+            "tokens_before": 26_000,
+            "tokens_after": 9_000,
+            "messages": 40,
+            "summary": True,
+            "version": 1,
+        },
+    },
     "model_back": {"content": "It answers.", "metadata": {"reason": "model"}},
     "plan_rolled_back": {
         "content": "Rolled back.",

@@ -10,7 +10,7 @@ from pydantic_ai.exceptions import ModelAPIError, ModelRequestRejectedError
 
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.llm import ModelSettings, open_model
-from gonogo.llm.provider import model_failed
+from gonogo.llm.failures import model_failed
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-test-0123456789abcdef"

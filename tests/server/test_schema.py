@@ -13,6 +13,7 @@ PATHS = """
 /sessions get post
 /sessions/{session_id} get patch delete
 /sessions/{session_id}/history get
+/sessions/{session_id}/context get
 /sessions/{session_id}/log get
 /sessions/{session_id}/changes get
 /sessions/{session_id}/pending-approvals get

@@ -40,6 +40,7 @@ from gonogo.domain.views import (
     AuditHeads,
     Calls,
     CallView,
+    ContextView,
     DecisionAnswer,
     DecisionAnswers,
     Grants,
@@ -168,6 +169,10 @@ class Client(Transport):
     async def history(self, session_id: str) -> History:
         """A session's messages."""
         return await self._get(f"/sessions/{named(session_id)}/history", History)
+
+    async def context(self, session_id: str) -> ContextView:
+        """What the next request of a session's conversation would hold."""
+        return await self._get(f"/sessions/{named(session_id)}/context", ContextView)
 
     async def pending_approvals(self, session_id: str) -> PendingApprovals:
         """What a session waits for."""

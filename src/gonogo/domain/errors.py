@@ -216,6 +216,10 @@ class ModelFailed(InternalFailure):
         self.sent = sent
 
 
+class PromptTooLong(ModelFailed):
+    """The provider refused a request because it holds more than the model's window."""
+
+
 class ModelNotConfigured(InternalFailure):
     """No model is configured, or its credentials are missing."""
 

@@ -375,6 +375,32 @@ class ModelWaited(Event):
     metadata: WaitFacts
 
 
+class ContextFacts(Fact):
+    """What the model was shown of a conversation before and after, in tokens as estimated."""
+
+    window: int
+    """Of the model."""
+    tokens_before: int
+    tokens_after: int
+    results: int | None = None
+    """How many results are a line now."""
+    messages: int | None = None
+    """How many messages a text stands for now, from the first one on."""
+    summary: bool | None = None
+    """Whether a model summed them up; else the text has the facts of the record alone."""
+    version: int
+    """Of the rules by which it was done."""
+
+
+class ContextShortened(Event):
+    """A conversation nears its model's window: from here on the model is shown less of it."""
+
+    tones = {"context_compacted": Tone.NOTICE}
+    type: Literal["context_elided", "context_compacted"]
+    content: str
+    metadata: ContextFacts
+
+
 class RollbackFacts(Fact):
     """What a rollback did; paths as they are stored, a few hundred at most."""
 
@@ -513,6 +539,7 @@ AnyEvent = Annotated[
     | PlanProgress
     | PlanChanged
     | ModelWaited
+    | ContextShortened
     | PlanRolledBack
     | PlanEnded
     | CheckpointCreated

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -248,6 +248,10 @@ class Stored(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
 
+    pinned: ClassVar[bool] = False
+    """Whether a message stands whole in every request, also when what is around it no longer
+    does."""
+
 
 class Usage(Stored):
     """What one request to a model cost."""
@@ -330,7 +334,38 @@ class PlanAccount(Stored):
     plan_id: str
 
 
-Message = Annotated[UserText | Reply | ToolAnswer | PlanAccount, Field(discriminator="role")]
+class Shortened(Stored):
+    """From here on the model is shown less of some results. The record keeps them whole."""
+
+    role: Literal["shortened"] = "shortened"
+    version: int = 1
+    """Of the rules by which it is shown."""
+    results: dict[str, int]
+    """By the id of the call: the tokens that are left of its result; 0 is a line in its place."""
+
+
+class Compacted(Stored):
+    """From here on a text stands in the place of the older part of the conversation."""
+
+    role: Literal["compacted"] = "compacted"
+    version: int = 1
+    """Of the rules by which it is shown."""
+    before: int
+    """How many of the conversation's messages it stands for, from the first one on."""
+    text: str
+    """The facts as the database had them, and a summary by a model where there is one."""
+    kept: tuple[int, ...] = ()
+    """Those of them that stay before the text: the task, and what is pinned."""
+    clip: int
+    """The tokens that each of these may have."""
+    window: int | None = None
+    """The tokens that the provider refused as too many, if that was the reason."""
+
+
+Message = Annotated[
+    UserText | Reply | ToolAnswer | PlanAccount | Shortened | Compacted,
+    Field(discriminator="role"),
+]
 MESSAGE: TypeAdapter[Message] = TypeAdapter(Message, config=ConfigDict(defer_build=True))
 
 
@@ -353,6 +388,10 @@ class ModelRequest(Stored):
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSchema, ...] = ()
+    cache_key: str = ""
+    """The same in all requests of a thread: where providers look for what they have cached."""
+    earlier: tuple[str, ...] = ()
+    """The models of the replies that are no longer among the messages; scripts count them."""
 
 
 def says_nothing(text: str) -> bool:
@@ -365,6 +404,8 @@ def unfinished(messages: Sequence[Message]) -> list[Reply]:
     """The replies at the end of a conversation that are no answer yet, oldest first."""
     found: list[Reply] = []
     for message in reversed(messages):
+        if isinstance(message, Shortened | Compacted):
+            continue
         if not isinstance(message, Reply) or not message.is_unfinished:
             break
         found.append(message)

@@ -82,6 +82,28 @@ class History(View):
     messages: list[MessageView]
 
 
+class ContextPart(View):
+    """One kind of what a request to a model holds."""
+
+    part: str
+    """`system`, `tools`, `texts` of people and of the runtime, `summary`, `replies`, `results`, and
+    results of which less is shown: `excerpts`, `lines`."""
+    tokens: int
+    count: int
+
+
+class ContextView(View):
+    """What the next request of a session's conversation would hold, in tokens as estimated."""
+
+    session_id: str
+    agent: str
+    window: int | None
+    """Of the model; None: no model is configured."""
+    tokens: int
+    """In all, as the provider counted the last request where it did."""
+    parts: list[ContextPart]
+
+
 class GrantView(View):
     """What an approved plan may do without a question."""
 

@@ -19,11 +19,17 @@ class Model(Protocol):
         """What people call it: `openai:gpt-5`, `demo`."""
         ...
 
+    @property
+    def window(self) -> int | None:
+        """Tokens that a request and its reply may have together; None: nobody knows."""
+        ...
+
     async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
         """Ask the model, and wait for the whole reply.
 
         Raises:
             ModelFailed: there is no reply, after the retries that make sense.
+            PromptTooLong: the request holds more than the model's window.
         """
         ...
 
@@ -49,6 +55,8 @@ class ModelSettings:
     max_attempts: int = 5
     """Attempts in all, the first one counted."""
     temperature: float | None = None
+    window: int | None = None
+    """What is known of the model's window, in tokens; None: the provider's library is asked."""
     backoff: float = 0.5
     """Seconds before the second attempt; doubled for each further one, with jitter."""
     max_retry_after: float = 60.0

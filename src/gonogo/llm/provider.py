@@ -31,6 +31,7 @@ from gonogo.domain.tool_calls import (
     Usage,
     UserText,
 )
+from gonogo.llm.failures import model_failed
 from gonogo.llm.model import ModelSettings, OnText, new_call_id
 
 if TYPE_CHECKING:
@@ -386,94 +387,10 @@ def _cost(response: "theirs.ModelResponse") -> float | None:
         return None
 
 
-# A provider's failure as `ModelFailed`: what happened, whether it may pass, and no secrets.
-#
-# May pass: timeouts, broken connections and streams, 408, 429 and 5xx. Will not: every other 4xx,
-# and a quota that is used up.
-
-_PASSING = frozenset({408, 429})
-_LOOKS_LIKE_A_KEY = re.compile(
-    r"\b(?:sk|pk|gsk|xai|AIza)[-_][-_A-Za-z0-9]{6,}|\bAIza[-_A-Za-z0-9]{12,}"
-)
-_MAX_TEXT = 500
-_SHORTEST = 4
-
-
-def model_failed(model: str, error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
-    """Describe what a provider, or the way to it, did."""
-    status = _status(error)
-    told = " ".join(redacted(_what(error, status), secrets).split())
-    return ModelFailed(
-        f"{model} {told[:_MAX_TEXT]}",
-        http_status=status,
-        retry_after=getattr(error, "retry_after", None),
-        transient=_may_pass(error, status),
-        sent=not _was_never_sent(error),
-    )
-
-
-def redacted(text: str, secrets: Iterable[str]) -> str:
-    """The text without the secrets, and without what looks like one."""
-    # The longest first: another one may be the beginning of it.
-    for secret in sorted(secrets, key=len, reverse=True):
-        if len(secret) >= _SHORTEST:
-            text = text.replace(secret, "***")
-    return _LOOKS_LIKE_A_KEY.sub("***", text)
-
-
-def _status(error: Exception) -> int | None:
-    from pydantic_ai.exceptions import ModelHTTPError
-
-    return error.status_code if isinstance(error, ModelHTTPError) else None
-
-
-def _what(error: Exception, status: int | None) -> str:
-    if isinstance(error, TimeoutError):
-        return "did not answer in time"
-    detail = _detail(getattr(error, "body", None)).strip()
-    if status is not None:
-        return f"answered {status}: {detail}" if detail else f"answered {status}"
-    return f"failed: {detail or str(error) or type(error).__name__}"
-
-
-def _detail(body: object) -> str:
-    if isinstance(body, str):
-        return body
-    if not isinstance(body, dict):
-        return ""
-    fields = cast("dict[str, Any]", body)
-    return _detail(fields.get("error")) or str(fields.get("message") or "")
-
-
-def _was_never_sent(error: Exception) -> bool:
-    from pydantic_ai.exceptions import ModelConnectionError
-
-    return isinstance(error, ModelConnectionError) and error.phase in ("pool", "connect")
-
-
-def _may_pass(error: Exception, status: int | None) -> bool:
-    import httpx2
-    from pydantic_ai import exceptions
-
-    if isinstance(error, exceptions.ModelQuotaExceededError):
-        return False
-    if status is not None:
-        return status in _PASSING or status >= 500
-    if isinstance(error, exceptions.ModelRequestRejectedError):
-        return False
-    return isinstance(
-        error,
-        (
-            exceptions.ModelAPIError,
-            exceptions.UnexpectedModelBehavior,
-            httpx2.TransportError,
-            OSError,
-            TimeoutError,
-        ),
-    )
-
-
 _MARK_ERRORS = frozenset({"anthropic", "bedrock", "google", "google-cloud"})
+_KNOWS_KEYS = "openai"
+_WINDOWS = {"google": 1_000_000, "google-cloud": 1_000_000, "mistral": 128_000}
+"""Of the models of a provider of which nobody says more."""
 
 logger = logging.getLogger(__name__)
 
@@ -493,6 +410,8 @@ class ProviderModel:
         self._model = model
         self._settings = settings
         self._hidden = hidden
+        self.window = settings.window or model.context_window or _window_of(model)
+        """As `Model.window`."""
         self._entered = False
         self._gave_up: float | None = None
         """When a request was given up last; None once another one was answered."""
@@ -507,10 +426,11 @@ class ProviderModel:
         messages = to_provider(told, self.name, self._wire())
         asked = parameters(request)
         relay = Relay(on_text)
-        reply = await self._answer(messages, asked, relay)
+        key = request.cache_key
+        reply = await self._answer(messages, asked, relay, key)
         if not reply.is_empty:
             return reply
-        again = await self._answer(messages, asked, relay)
+        again = await self._answer(messages, asked, relay, key)
         return again.model_copy(update={"usage": _sum(reply.usage, again.usage), "asked": 2})
 
     def _wire(self) -> ProviderTraits:
@@ -526,11 +446,15 @@ class ProviderModel:
             await self._model.__aexit__(None, None, None)
 
     async def _answer(
-        self, messages: "list[ModelMessage]", asked: "ModelRequestParameters", relay: Relay
+        self,
+        messages: "list[ModelMessage]",
+        asked: "ModelRequestParameters",
+        relay: Relay,
+        cache_key: str,
     ) -> Reply:
         began = time.perf_counter()
         with anyio.move_on_after(self._settings.total_timeout):
-            response = await self._persist(messages, asked, relay)
+            response = await self._persist(messages, asked, relay, cache_key)
             duration_ms = (time.perf_counter() - began) * 1000
             return from_provider(response, self.name, duration_ms)
         raise ModelFailed(
@@ -538,9 +462,13 @@ class ProviderModel:
         )
 
     async def _persist(
-        self, messages: "list[ModelMessage]", asked: "ModelRequestParameters", relay: Relay
+        self,
+        messages: "list[ModelMessage]",
+        asked: "ModelRequestParameters",
+        relay: Relay,
+        cache_key: str,
     ) -> "ModelResponse":
-        settings = self._request_settings()
+        settings = self._request_settings(cache_key)
         attempt, sent = 1, False
         while True:
             relay.restart()
@@ -632,7 +560,7 @@ class ProviderModel:
             if size > MAX_REPLY:
                 raise ModelFailed(f"{self.name} wrote more than {MAX_REPLY} characters")
 
-    def _request_settings(self) -> "TheirSettings":
+    def _request_settings(self, cache_key: str) -> "TheirSettings":
         from pydantic_ai.settings import ModelSettings as TheirSettings
 
         settings = TheirSettings(
@@ -640,7 +568,12 @@ class ProviderModel:
             timeout=self._settings.timeout,
             # The same in every attempt, so that a provider's log tells them for one request.
             extra_headers={"X-Client-Request-Id": secrets.token_hex(16)},
+            # Marks the tools, the system text and the conversation where a provider wants that.
+            cache=True,
         )
+        if cache_key and self._model.system == _KNOWS_KEYS:
+            # Other servers that speak this protocol may refuse what they do not know.
+            settings = cast("TheirSettings", {**settings, "openai_prompt_cache_key": cache_key})
         if self._settings.temperature is not None:
             settings["temperature"] = self._settings.temperature
         return settings
@@ -659,6 +592,10 @@ class ProviderModel:
         backoff = self._settings.backoff * 2 ** (attempt - 1)
         jittered = backoff * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
         return max(asked, min(jittered, self._settings.max_retry_after))
+
+
+def _window_of(model: "TheirModel") -> int | None:
+    return _WINDOWS.get(model.system)
 
 
 def _sum(first: Usage, second: Usage) -> Usage:

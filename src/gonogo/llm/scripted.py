@@ -25,13 +25,14 @@ the reply at its limit of length.
 """
 
 _PIECE = 24
+_WINDOW = 200_000
 
 
 class ScriptedModel:
     """Answers with the lines of a script.
 
     The key of a line is the subtask's id, or `main/<agent>` in a session's conversation. Its index
-    is the number of replies that the conversation already holds from that key. A last line that is
+    is the number of replies that the conversation already had from that key. A last line that is
     no answer (it is empty, or cut off) is given again and again.
     """
 
@@ -48,6 +49,7 @@ class ScriptedModel:
             ending: What is said when the script has no more lines; None is a `ModelFailed`.
         """
         self.name = name
+        self.window: int | None = _WINDOW
         self._lines = lines
         self._ending = ending
 
@@ -86,8 +88,9 @@ class ScriptedModel:
             for message in request.messages
             if isinstance(message, Reply) and (not in_main or message.model == self._mark(request))
         ]
-        lines, said = self._lines.get(key, ()), len(given)
-        if lines and said >= len(lines) and given[-1].is_unfinished:
+        earlier = [m for m in request.earlier if not in_main or m == self._mark(request)]
+        lines, said = self._lines.get(key, ()), len(earlier) + len(given)
+        if lines and given and said >= len(lines) and given[-1].is_unfinished:
             said = len(lines) - 1
         if said < len(lines):
             line = lines[said]

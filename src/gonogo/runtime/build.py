@@ -15,6 +15,7 @@ from gonogo.domain.schedule import STRATEGIES, Strategy
 from gonogo.domain.states import GUARDED_NAMES, ApprovalKind, PlanStatus
 from gonogo.execution.agent import (
     CallKind,
+    Contexts,
     Hands,
     Interventions,
     Loop,
@@ -271,8 +272,11 @@ def build(
     loop = Loop(
         store=store, desk=desk, gate=gate, hands=hands, models=models, hub=hub,
         max_requests=settings.max_steps,
-        meter=Meter(store=store, limits=settings.budget),
-        account=Accounts(store=store, snapshots=traces.snapshots).text,
+        contexts=Contexts(
+            store=store, models=models, meter=Meter(store=store, limits=settings.budget),
+            account=Accounts(store=store, snapshots=traces.snapshots).text,
+            result_tokens=settings.result_tokens,
+        ),
     )  # fmt: skip
     engine = Engine.of(
         PlanRules(

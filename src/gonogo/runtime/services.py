@@ -95,6 +95,7 @@ def open_means(settings: Settings) -> Means:
     """What tools may have."""
     return Means(
         command_timeout=settings.command_timeout, command_output=settings.command_output,
+        result_tokens=settings.result_tokens,
         hidden=_hidden(settings),
         ceilings=Ceilings(
             processes=settings.command_processes, memory=settings.command_memory,

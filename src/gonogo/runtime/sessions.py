@@ -9,13 +9,21 @@ from typing import Any
 
 from msgspec import Struct
 
-from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
+from gonogo.domain.errors import (
+    Conflict,
+    Forbidden,
+    InvalidMessage,
+    ModelNotConfigured,
+    NotFound,
+)
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
 from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionRule
 from gonogo.domain.states import ENDED
-from gonogo.domain.tool_calls import MESSAGE, PlanAccount, Reply, ToolAnswer, ToolRequest
+from gonogo.domain.tool_calls import MESSAGE, Reply, ToolRequest, UserText
 from gonogo.domain.views import (
+    ContextPart,
+    ContextView,
     History,
     MessageView,
     PendingApprovals,
@@ -23,7 +31,14 @@ from gonogo.domain.views import (
     SessionRuleView,
     SessionView,
 )
-from gonogo.execution.agent import make_session_rule, remove_session_rule
+from gonogo.execution.agent import (
+    NOBODYS,
+    Thread,
+    fields_from,
+    make_session_rule,
+    parts_of,
+    remove_session_rule,
+)
 from gonogo.execution.approvals import withdraw_all
 from gonogo.i18n import resolve
 from gonogo.policy import RuleText
@@ -73,10 +88,9 @@ def said_by_people(tx: Tx, session_id: str) -> Iterator[MessageView]:
 def _views(row: MessageRow, calls: dict[str, CallRow]) -> Iterator[MessageView]:
     message = MESSAGE.validate_python(row.body)
     place = _place_of(row)
-    if isinstance(message, ToolAnswer | PlanAccount):
-        return
-    if not isinstance(message, Reply):
+    if isinstance(message, UserText):
         yield MessageView(role="user", content=message.content, **place)
+    if not isinstance(message, Reply):
         return
     asked = [call.model_dump(mode="json", exclude_none=True) for call in message.calls]
     yield MessageView(role="assistant", content=message.text, tool_calls=asked or None, **place)
@@ -233,6 +247,34 @@ class Sessions(Struct, frozen=True):
             NotFound: there is none of that id that the principal may see.
         """
         return await self._parts.store.read(_history, principal, session_id, by_people)
+
+    async def context(self, principal: Principal, session_id: str) -> ContextView:
+        """What the next request of a session's own conversation would hold.
+
+        Raises:
+            NotFound: there is none of that id that the principal may see, or its agent is gone.
+        """
+        session = await self._parts.store.read(visible, principal, session_id)
+        if session.agent not in self._parts.gate.profiles:
+            raise NotFound(f"There is no agent {session.agent!r} any more")
+        thread = Thread(
+            **fields_from(session), name=MAIN, script=MAIN, agent=session.agent, owner=NOBODYS
+        )
+        loop = self._parts.turns.loop
+        found = await loop.contexts.read(thread)
+        frame = await loop.frame(thread)
+        try:
+            window = loop.contexts.window(thread, found)
+        except ModelNotConfigured:
+            window = None
+        parts = [
+            ContextPart(part=part.name, tokens=part.tokens, count=part.count)
+            for part in parts_of(found, frame)
+        ]
+        return ContextView(
+            session_id=session_id, agent=session.agent, window=window,
+            tokens=found.tokens(frame), parts=parts,
+        )  # fmt: skip
 
     async def log_page(
         self, principal: Principal, session_id: str, before: int | None, limit: int

@@ -20,12 +20,16 @@ from gonogo.tools.mcp.config import ServerConfig, load_servers
 from gonogo.tools.mcp.schemas import SchemaChecks
 from gonogo.tools.mcp.servers import Remembered, ServerPool, ServerReport, Sight
 from gonogo.tools.mcp.tool import Definition, ForeignTool, difference
+from gonogo.tools.outputs import OUTPUT_TOOLS, READ_OUTPUT, excerpt, how_to_read, line_of, text_of
 from gonogo.tools.patch import PATCHING_TOOLS
 
 
 def builtin_tools() -> dict[str, Tool]:
     """Every tool that gonogo brings, by name."""
-    tools = (*READING_TOOLS, *WRITING_TOOLS, *PATCHING_TOOLS, *COMMAND_TOOLS, *CONTROL_TOOLS)
+    tools = (
+        *READING_TOOLS, *OUTPUT_TOOLS, *WRITING_TOOLS, *PATCHING_TOOLS, *COMMAND_TOOLS,
+        *CONTROL_TOOLS,
+    )  # fmt: skip
     return {tool.name: tool for tool in tools}
 
 
@@ -57,6 +61,7 @@ def ending_tools() -> dict[str, Tool]:
 
 
 __all__ = [
+    "READ_OUTPUT",
     "Arguments",
     "Bench",
     "Definition",
@@ -73,7 +78,11 @@ __all__ = [
     "builtin_tools",
     "difference",
     "ending_tools",
+    "excerpt",
+    "how_to_read",
+    "line_of",
     "load_servers",
     "propose_tool",
+    "text_of",
     "touched",
 ]

@@ -38,7 +38,7 @@ class Arguments(BaseModel):
 
     def final(self, **changed: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
         """The arguments as JSON, with some of them replaced; what is absent stays absent."""
-        return self.model_dump(mode="json", exclude_none=True) | changed
+        return self.model_dump(mode="json", exclude_none=True, by_alias=True) | changed
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
@@ -52,6 +52,10 @@ class Prepared(Struct, frozen=True, kw_only=True):
     effects: tuple[FileEffect, ...] = ()
     preview: str = ""
     """What a person is shown: a unified diff, or the command."""
+
+
+Output = Callable[[str], Awaitable[Any]]
+"""The result of an earlier call, by its id; raises `ToolFailed` if it is not to be read."""
 
 
 class Bench(Struct, frozen=True, kw_only=True):
@@ -83,6 +87,10 @@ class Bench(Struct, frozen=True, kw_only=True):
     """A command in the sandbox may not write in the workspace."""
     search_path: str = DEFAULT_PATH
     output_cap: int = OUTPUT_CAP
+    output: Output | None = None
+    """Gives the results of the conversation's earlier calls."""
+    result_tokens: int = 8_000
+    """What a model is given of one result."""
     command_timeout: float = 120.0
     """Seconds, for a command that names no time limit."""
     on_spawn: Callable[[int], None] | None = None
@@ -135,6 +143,9 @@ class Tool(Struct, frozen=True, kw_only=True):
     touches: Touches
     prepare: Prepare
     run: Run | None = None
+    of_record: bool = False
+    """It reads what the record holds and nothing of the workspace: so it runs here, wherever the
+    workspace is."""
 
     def schema(self) -> ToolSchema:
         """The tool as a model is told of it."""

@@ -27,7 +27,9 @@ from gonogo.tools.syntax import broken
 from gonogo.workspace import Query, Workspace, compile_glob, elsewhere
 
 READ_CAP = 128 * 1024
-"""Characters of a file that one call gives."""
+"""Characters of a file that one call gives at most."""
+_CHARACTERS_PER_TOKEN = 3
+"""Of code, and with what JSON adds."""
 
 LINE = Annotated[int, Field(ge=1, le=100_000_000)]
 
@@ -104,7 +106,7 @@ def _read(bench: Bench, arguments: ReadFile) -> JsonObject:
     content = "\n".join(wanted)
     if wanted and (start - 1 + len(wanted) < len(lines) or text.endswith("\n")):
         content += "\n"
-    shown = content[:READ_CAP]
+    shown = _beginning(content, bench.result_tokens * _CHARACTERS_PER_TOKEN)
     whole = len(shown) == len(content)
     result: JsonObject = {
         "path": arguments.path,
@@ -115,9 +117,19 @@ def _read(bench: Bench, arguments: ReadFile) -> JsonObject:
         "total_lines": len(lines),
         "truncated": not whole,
     }
+    if not whole:
+        result["size"] = len(data)
     if lossy:
         result["lossy"] = True
     return result
+
+
+def _beginning(content: str, most: int) -> str:
+    """Whole lines of a text, as many as fit; of a very long first line as much as may be."""
+    if len(content) <= most:
+        return content[:READ_CAP]
+    end = content.rfind("\n", 0, min(most, READ_CAP)) + 1
+    return content[: end or READ_CAP]
 
 
 def _as_text(data: bytes) -> tuple[str, bool]:
@@ -179,8 +191,9 @@ READING_TOOLS = (
     Tool(
         name="read_file",
         description=(
-            "Read a text file, whole or a range of lines. `hash` in the result names this content;"
-            " give it as base_hash when you change the file."
+            "Read a text file, whole or a range of lines. Of a large one you get a part, with its"
+            " `size` in bytes and `total_lines`: read on with start_line. `hash` in the result"
+            " names this content; give it as base_hash when you change the file."
         ),
         arguments=ReadFile,
         tool_class=ToolClass.PURE,

@@ -8,7 +8,7 @@ runs in a box where the machine has one, and nothing of it is left when it is ov
 from gonogo.workspace.files.content import Base
 from gonogo.workspace.files.listing import FolderEntry, Listing, compile_glob
 from gonogo.workspace.files.safe_open import elsewhere
-from gonogo.workspace.files.search import Match, Query, SearchResult
+from gonogo.workspace.files.search import Match, Query, SearchResult, matching_lines
 from gonogo.workspace.files.workspace import READ_LIMIT, Stat, Workspace
 from gonogo.workspace.locks import Traffic
 from gonogo.workspace.sandbox.bubblewrap import Sandbox, nothing
@@ -72,6 +72,7 @@ __all__ = [
     "compile_glob",
     "elsewhere",
     "is_harmless",
+    "matching_lines",
     "nothing",
     "run_command",
     "take_away",

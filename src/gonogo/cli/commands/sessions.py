@@ -22,6 +22,12 @@ def show_session(session_id: SessionId, json: Json = False) -> None:
     carry_out(_show, session_id, json)
 
 
+@app.command("context", **EXACT, epilog=example("gonogo sessions context s_0192"))
+def show_context(session_id: SessionId, json: Json = False) -> None:
+    """Show what the next request to the model would hold, by part and tokens."""
+    carry_out(_context, session_id, json)
+
+
 @app.command("delete", **EXACT, epilog=example("gonogo sessions delete s_0192"))
 def delete_session(
     session_id: SessionId,
@@ -60,6 +66,20 @@ async def _show(session_id: str, json: bool) -> Exit:
         for approval in pending.pending_approvals:
             line(f"waits: {approval.approval_id} {one_line(approval.subject, 1000)}")
         return Exit.DONE
+
+
+async def _context(session_id: str, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, line, one_line, table
+
+    async with connected() as client:
+        found = await client.context(session_id)
+    if json:
+        return facts(found)
+    taken = f" of {found.window}, {found.tokens * 100 // found.window} %" if found.window else ""
+    line(f"{one_line(found.agent)}: {found.tokens} tokens{taken}")
+    rows = [(part.part, str(part.count), str(part.tokens)) for part in found.parts]
+    return table(("part", "count", "tokens"), rows)
 
 
 async def _delete(session_id: str, yes: bool) -> Exit:

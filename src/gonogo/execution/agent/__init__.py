@@ -14,6 +14,8 @@ from gonogo.execution.agent.call_log import (
     end_call,
     open_control,
 )
+from gonogo.execution.agent.compaction import Contexts
+from gonogo.execution.agent.context import parts_of
 from gonogo.execution.agent.conversation import NOBODYS, Owner, Speak, Thread, fields_from
 from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means
 from gonogo.execution.agent.file_changes import Traces
@@ -47,6 +49,7 @@ __all__ = [
     "RUNTIME",
     "UNANSWERED",
     "CallKind",
+    "Contexts",
     "ConversationGrants",
     "Finished",
     "Gate",
@@ -78,6 +81,7 @@ __all__ = [
     "model_profile",
     "nothing_given",
     "open_control",
+    "parts_of",
     "remove_session_rule",
     "runtime_profile",
 ]

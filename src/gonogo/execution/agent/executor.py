@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed, because
 from gonogo.domain.network import read_network
+from gonogo.domain.paths import is_secret
 from gonogo.domain.records import CallRow, Watch
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import ToolClass
@@ -30,6 +31,7 @@ from gonogo.store import Store, Tx
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.jobs import set_timer
 from gonogo.store.plans import add_watch, watch_of
+from gonogo.store.sessions import session_of
 from gonogo.tools import Bench, Tool
 from gonogo.workspace import Ceilings, Network, Workspace
 
@@ -49,6 +51,8 @@ class Means(Struct, frozen=True, kw_only=True):
     """How much of the machine one command may take."""
     network: Network = field(default_factory=lambda: Network(hosts=False))
     """How commands reach what they may."""
+    result_tokens: int = 8_000
+    """What a model is given of one result."""
 
     def bench(self, gate: Gate, thread: Thread, gated: Gated, *, asked: bool) -> Bench:
         """Where one call runs.
@@ -73,6 +77,7 @@ class Means(Struct, frozen=True, kw_only=True):
             ceilings=self.ceilings,
             command_timeout=self.command_timeout,
             output_cap=self.command_output,
+            result_tokens=self.result_tokens,
             search_path=gate.programs.elsewhere(thread.workspace),
             **_around(gated.around, asked=asked),
         )
@@ -108,10 +113,24 @@ _C = CallStatus
 _LOG = logging.getLogger(__name__)
 STOPPED = because("gonogo stopped while it ran")
 UNANSWERED = because("its client has not told the result in time")
+_PATHS = ("path", "source", "destination")
 _AT_ONCE = 8
 """Pure calls of one reply that run at the same time."""
 CLIENT_CALL = "client_call"
 """The timer after which a call that a client carries out has an unknown outcome."""
+
+
+def _readable(tx: Tx, thread: Thread, call_id: str) -> CallRow | None:
+    """A call of a conversation that has its result, while its session is there."""
+    call, session = call_of(tx, call_id), session_of(tx, thread.session_id)
+    if call is None or session is None or session.deleted or call.finished_at is None:
+        return None
+    same = (call.session_id, call.thread) == (thread.session_id, thread.name)
+    return call if same else None
+
+
+def _named_paths(call: CallRow) -> list[str]:
+    return [str(call.arguments[n]) for n in _PATHS if isinstance(call.arguments.get(n), str)]
 
 
 class Before(Struct, frozen=True):
@@ -141,7 +160,8 @@ class Hands(Struct, frozen=True, kw_only=True):
 
     def only_looks(self, thread: Thread, call: CallRow) -> bool:
         """Whether a call changes nothing here, so that others may run beside it."""
-        return not thread.remote and self.gate.tools[call.tool].tool_class is ToolClass.PURE
+        tool = self.gate.tools[call.tool]
+        return tool.of_record or (not thread.remote and tool.tool_class is ToolClass.PURE)
 
     async def look(self, thread: Thread, calls: Sequence[tuple[CallRow, Gated]]) -> None:
         """Run allowed calls of pure tools at the same time.
@@ -404,6 +424,8 @@ class Hands(Struct, frozen=True, kw_only=True):
         """
         assert tool.run is not None  # noqa: S101 - control tools never come here
         bench = self.means.bench(self.gate, thread, gated, asked=asked)
+        if tool.of_record:
+            bench = replace(bench, output=partial(self._output, thread))
         try:
             parsed = await anyio.to_thread.run_sync(tool.parse, gated.arguments)
             return await tool.run(bench, parsed), None
@@ -414,6 +436,20 @@ class Hands(Struct, frozen=True, kw_only=True):
         except OSError as error:
             _LOG.exception("tool %s failed", tool.name)
             return None, f"io_error: {error.strerror or error}"
+
+    async def _output(self, thread: Thread, call_id: str) -> Any:  # noqa: ANN401 - JSON
+        """The result of a call of the same conversation.
+
+        Raises:
+            ToolFailed: there is none, or it is of what may not be read without a question.
+        """
+        call = await self.store.read(_readable, thread, call_id)
+        if call is None:
+            raise ToolFailed("not_found", f"This conversation has no result of {call_id!r}")
+        secrets = [path for path in _named_paths(call) if is_secret(path)]
+        if secrets:
+            raise ToolFailed("secret", f"{secrets[0]!r} may hold secrets: use {call.tool} anew")
+        return call.error if call.error is not None else call.result
 
     # Transactions -----------------------------------------------------------------------------
 
@@ -438,7 +474,8 @@ class Hands(Struct, frozen=True, kw_only=True):
             tx, call, *path, result=result, error=error, started_at=tx.now, finished_at=tx.now,
             **record.gated_columns(gated),
         )  # fmt: skip
-        record.tell_called(tx, call, gated)
+        # A client that carries out tools leaves this one alone.
+        record.tell_called(tx, call, gated, runs=not thread.remote)
         record.note_allowed(tx, call, gated)
         record.tell_result(tx, call, ended, result=result, error=error)
         self.rest(tx, thread)

@@ -61,7 +61,7 @@ from gonogo.store import events as log
 from gonogo.store.calls import Begun, perhaps_done
 from gonogo.store.plans import active_grant
 from gonogo.store.sessions import active_rules, add_rule, end_rule, next_rule
-from gonogo.tools import ServerPool, Tool, difference
+from gonogo.tools import READ_OUTPUT, ServerPool, Tool, difference
 from gonogo.workspace import Guarded, Guards, Programs, Sandbox, Workspace
 
 # What a command finds in its workspace, looked up before it is judged.
@@ -134,7 +134,7 @@ _SHOWN, _MOST = 200, 100
 
 def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
     """The tools that the agent of a conversation may call, as far as they are known."""
-    own = gate.profile(thread).tools
+    own = _own_tools(gate, thread)
     if gate.servers is None:
         return tuple(name for name in own if name in gate.tools)
     if thread.remote:
@@ -143,6 +143,15 @@ def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
     lent = gate.servers.lent(thread.agent) if thread.profile is None else ()
     known = (name for name in own if name in gate.tools or name in gate.servers)
     return tuple(dict.fromkeys((*known, *lent)))
+
+
+def _own_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
+    """What its profile names; whoever has calls with results can read these again."""
+    named = gate.profile(thread).tools
+    known = (gate.tools[name] for name in named if name in gate.tools)
+    if all(tool.tool_class is ToolClass.CONTROL for tool in known) or READ_OUTPUT in named:
+        return named
+    return (*named, READ_OUTPUT)
 
 
 def may_call(gate: "Gate", thread: Thread, name: str) -> bool:
@@ -156,10 +165,10 @@ def may_call(gate: "Gate", thread: Thread, name: str) -> bool:
 
 async def offered_schemas(gate: "Gate", thread: Thread) -> tuple[ToolSchema, ...]:
     """What a model is told of the tools that it may call; the servers that bring some start."""
-    own = gate.profile(thread).tools
+    own = _own_tools(gate, thread)
     ours = [gate.tools[n].schema() for n in own if n in gate.tools and server_of(n) is None]
     if gate.servers is None or thread.remote:
-        return tuple(ours)
+        return _sorted(ours)
     named = {server_of(name) for name in own}
     listed = await gate.servers.offered(
         lambda config: (
@@ -172,7 +181,12 @@ async def offered_schemas(gate: "Gate", thread: Thread) -> tuple[ToolSchema, ...
     theirs = [gate.tools[name].schema() for name in listed if name in allowed]
     if PROPOSE in own and listed:
         ours = [_with_tools(gate, schema, listed) for schema in ours]
-    return (*ours, *theirs)
+    return _sorted([*ours, *theirs])
+
+
+def _sorted(schemas: Iterable[ToolSchema]) -> tuple[ToolSchema, ...]:
+    """In an order that does not depend on who brought them, and when."""
+    return tuple(sorted(schemas, key=lambda schema: schema.name))
 
 
 def change_of(name: str, standing: ToolHistory) -> str:

@@ -11,13 +11,14 @@ Every step is read from and written to the database, so the loop can be stopped 
 started again by anybody.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from gonogo.domain.errors import InternalFailure as FailedError
+from gonogo.domain.errors import PromptTooLong
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.failures import NoWork
 from gonogo.domain.records import CallRow
@@ -26,17 +27,15 @@ from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import (
     Message,
     ModelRequest,
-    PlanAccount,
     Reply,
     ToolClass,
     UserText,
-    accounted,
-    continued,
-    repaired,
     unfinished,
 )
 from gonogo.execution.agent import call_log as record
-from gonogo.execution.agent.budget import Meter, keep_usage
+from gonogo.execution.agent.budget import keep_usage
+from gonogo.execution.agent.compaction import Contexts
+from gonogo.execution.agent.context import Frame, ThreadRecord, cache_key
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.executor import Hands
 from gonogo.execution.agent.gate import Gate, Gated, offered_schemas
@@ -82,9 +81,8 @@ class Loop(Struct, frozen=True, kw_only=True):
     hands: Hands
     models: ModelPool
     hub: Hub
-    meter: Meter
-    account: Callable[[str, str], Awaitable[str]]
-    """The account of a plan that is over, from its id and a locale."""
+    contexts: Contexts
+    """What models are shown of a conversation."""
     max_requests: int = 100
     """Requests to the model between two messages of the user."""
 
@@ -217,10 +215,28 @@ class Loop(Struct, frozen=True, kw_only=True):
         return reply
 
     async def _ask_model(self, thread: Thread) -> Reply:
-        said, waited = await self.store.read(self._before, thread)
-        over = {message.plan_id for message in said if isinstance(message, PlanAccount)}
-        accounts = {plan_id: await self.account(plan_id, thread.locale) for plan_id in over}
-        messages = accounted(said, accounts)
+        found = await self.contexts.read(thread)
+        self._check(thread, found.whole)
+        frame = await self.frame(thread)
+        found = await self.contexts.fitted(thread, found, frame)
+        try:
+            reply = await self._send(thread, found, frame)
+        except PromptTooLong:
+            shorter = await self.contexts.compacted(thread, found, frame, refused=True)
+            if shorter is None:
+                raise
+            reply = await self._send(thread, shorter, frame)
+        if found.waited:
+            await self.store.write(thread.owner.answered)
+        begun = "".join(part.text for part in unfinished(found.whole))
+        return reply.model_copy(update={"begun": begun})
+
+    def _check(self, thread: Thread, messages: Sequence[Message]) -> None:
+        """Check that the conversation may go on.
+
+        Raises:
+            InternalFailure: it has gone on for too long, or it turns in a circle.
+        """
         if _requests(messages) >= self.max_requests:
             raise FailedError(say("turn_limit", thread.locale, steps=self.max_requests))
         loop = stuck(messages)
@@ -228,38 +244,26 @@ class Loop(Struct, frozen=True, kw_only=True):
             tools = ", ".join(loop.tools)
             said = say(loop.key, thread.locale, count=loop.count, tools=tools, detail=loop.detail)
             raise FailedError(said)
-        profile = self.gate.profile(thread)
+
+    async def frame(self, thread: Thread) -> Frame:
+        """What stands before the messages of every request of a thread."""
+        system = _system(self.gate.profile(thread).prompt, thread)
+        return Frame(system, await offered_schemas(self.gate, thread))
+
+    async def _send(self, thread: Thread, found: ThreadRecord, frame: Frame) -> Reply:
         request = ModelRequest(
-            agent=thread.agent,
-            thread=thread.script,
-            system=_system(profile.prompt, thread),
-            messages=continued(messages, say("model_continue", thread.locale)),
-            tools=await offered_schemas(self.gate, thread),
-        )
+            agent=thread.agent, thread=thread.script, system=frame.system, tools=frame.tools,
+            messages=found.messages, cache_key=cache_key(thread), earlier=found.earlier,
+        )  # fmt: skip
         model = self.models(thread.model)
-        reply = await self.meter.ask(
+        return await self.contexts.meter.ask(
             thread, request, lambda: model.request(request, lambda token: self._show(thread, token))
         )
-        if waited:
-            await self.store.write(thread.owner.answered)
-        begun = "".join(part.text for part in unfinished(messages))
-        return reply.model_copy(update={"begun": begun})
 
     def _show(self, thread: Thread, token: str) -> None:
         """Show followers what is not kept: text as it is written."""
         event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
         self.hub.tell(thread.session_id, event.body())
-
-    def _before(self, tx: Tx, thread: Thread) -> tuple[tuple[Message, ...], bool]:
-        """What a request is made of, and whether its answer is waited for."""
-        return self._messages(tx, thread), thread.owner.is_waiting(tx)
-
-    def _messages(self, tx: Tx, thread: Thread) -> tuple[Message, ...]:
-        """The conversation as the model is told it, every call with its one result."""
-        said = conversation(tx, thread.session_id, thread.name)
-        calls = thread_calls(tx, thread.session_id, thread.name)
-        answers = [record.answer_of(c, thread.locale) for c in calls if c.retry_of is None]
-        return repaired([*said, *answers], say("model_lost", thread.locale))
 
     def _keep_part(self, tx: Tx, thread: Thread, reply: Reply) -> list[Reply]:
         """Keep a reply that is no answer yet. Gives all of them since the last that was one."""

@@ -10,6 +10,9 @@ from gonogo.llm import Model, ModelSettings, open_model
 from gonogo.settings import Settings
 from gonogo.telemetry import Metrics
 
+CAREFUL_WINDOW = 32_000
+"""Tokens of a model of which nobody knows its window."""
+
 
 class CountedModel(Struct, frozen=True):
     """Asks another model, and counts its answers, and how often it has none."""
@@ -21,6 +24,11 @@ class CountedModel(Struct, frozen=True):
     def name(self) -> str:
         """The other one's."""
         return self.model.name
+
+    @property
+    def window(self) -> int | None:
+        """The other one's."""
+        return self.model.window
 
     async def request(self, request: ModelRequest, on_text: Callable[[str], None]) -> Reply:
         """Ask the model, and wait for the whole reply.
@@ -65,6 +73,14 @@ class ModelPool(Struct, kw_only=True):
             self.opened[name] = open_model(wanted, self.environment)
         return CountedModel(self.opened[name], self.metrics)
 
+    def window(self, name: str | None = None) -> int:
+        """Tokens that a request to a model and its reply may have together.
+
+        Raises:
+            ModelNotConfigured: there is no such model.
+        """
+        return self.settings.model_window or self(name).window or CAREFUL_WINDOW
+
     async def aclose(self) -> None:
         """Give back the connections of all of them."""
         for model in (*self.opened.values(), *((self.only,) if self.only else ())):
@@ -81,4 +97,5 @@ def model_settings(settings: Settings, name: str | None = None) -> ModelSettings
         timeout=settings.model_timeout,
         max_attempts=settings.model_max_attempts,
         temperature=settings.temperature,
+        window=settings.model_window,
     )

@@ -10,6 +10,7 @@ from gonogo.domain.errors import InvalidCursor
 from gonogo.domain.identity import Role
 from gonogo.domain.plan_views import Changes
 from gonogo.domain.views import (
+    ContextView,
     History,
     PendingApprovals,
     SessionList,
@@ -77,6 +78,12 @@ async def get_history(caller: Authenticated, session_id: Name, by_people: bool =
     return answer(
         await caller.runtime.sessions.history(caller.principal, session_id, by_people=by_people)
     )
+
+
+@router.get("/{session_id}/context", response_model=ContextView)
+async def get_context(caller: Authenticated, session_id: Name) -> Response:
+    """What the next request to the model would hold, by part and tokens."""
+    return answer(await caller.runtime.sessions.context(caller.principal, session_id))
 
 
 @router.get("/{session_id}/pending-approvals", response_model=PendingApprovals)

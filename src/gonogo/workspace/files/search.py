@@ -90,6 +90,22 @@ def search_folder(root: Path, opener: Opener, path: str, query: Query) -> Search
     return _collect(_by_python(place, query, pattern), query.limit)
 
 
+def matching_lines(lines: Sequence[str], pattern: str) -> list[int]:
+    """The numbers, from 1 on, of the lines in which a regular expression is found. It blocks.
+
+    Raises:
+        ToolFailed: `invalid_arguments` for what is no such expression, `timeout` for one that takes
+            too long.
+    """
+    expression = _checked(Query(pattern=pattern))
+    argv = [sys.executable, "-I", "-S", str(_MATCHER)]
+    data = "\n".join(lines).encode("utf-8", "replace")
+    with _running(argv, Path("/"), TIME_LIMIT) as engine:
+        engine.say(json.dumps({"pattern": expression}).encode() + b"\n")
+        engine.say(b"%d\n%b" % (len(data), data))
+        return json.loads(engine.answer())
+
+
 def _checked(query: Query) -> str:
     if len(query.pattern) > MAX_PATTERN or not query.pattern or "\n" in query.pattern:
         raise ToolFailed(

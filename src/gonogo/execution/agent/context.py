@@ -1,0 +1,429 @@
+"""What a model is asked: built from the record for each request, and never carried along.
+
+The record (messages and calls) is never shortened. What a model sees of it is: a long result is
+given in part, an old result of a call that only looked becomes a line, and of a conversation that
+does not fit the older part becomes a text. Each of these steps is a message of the conversation
+itself, so that the same record always builds the same request. Between two steps a request begins
+with the one before it, byte for byte, which is what providers cache.
+
+Nothing is ever taken apart: a message, with the provider's own form of it, and the results of its
+calls stay together or go together.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from hashlib import sha256
+from itertools import chain
+from typing import Any
+
+from msgspec import Struct
+
+from gonogo.domain.records import CallRow
+from gonogo.domain.replanning import tokens_of
+from gonogo.domain.states import CallStatus
+from gonogo.domain.tool_calls import (
+    Compacted,
+    Message,
+    PlanAccount,
+    Reply,
+    Shortened,
+    ToolAnswer,
+    ToolClass,
+    ToolSchema,
+    UserText,
+    accounted,
+    continued,
+    repaired,
+)
+from gonogo.execution.agent import call_log
+from gonogo.execution.agent.conversation import Thread
+from gonogo.i18n import say
+from gonogo.store import Tx
+from gonogo.store.calls import thread_calls
+from gonogo.store.sessions import conversation
+from gonogo.tools import excerpt, how_to_read, line_of, text_of
+
+ELIDE_FROM = 0.6
+"""The share of the window from which on old results become lines."""
+COMPACT_FROM = 0.8
+"""The share of the window from which on the older part becomes a text."""
+_RECENT = 0.2
+"""The share of the window that elision and compaction leave alone at the end."""
+_WORTH = 0.1
+"""The share of the window that a step must give back: else it breaks the cache for nothing."""
+_RESULTS = 0.25
+"""The share of the window that all results of one reply may have."""
+_KEPT = 0.25
+"""The share of the window that one message may have which stays when others go."""
+_LEAST = 200
+"""Tokens that a result has in any case."""
+_SMALL = 60
+"""Tokens of a result that is not worth a line in its place."""
+_AROUND = 4
+"""Tokens that a message takes besides what it says."""
+
+
+class Frame(Struct, frozen=True):
+    """What stands before the messages of every request of a thread."""
+
+    system: str
+    tools: tuple[ToolSchema, ...]
+
+    @property
+    def tokens(self) -> int:
+        """An estimate of what it takes."""
+        schemas = (json.dumps(tool.model_dump()) for tool in self.tools)
+        return estimate(self.system) + sum(map(estimate, schemas))
+
+
+class Place(Struct, frozen=True):
+    """A message of a conversation, and behind a reply the results of its calls, whole."""
+
+    message: Message
+    answers: tuple[ToolAnswer, ...] = ()
+
+
+class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
+    """A conversation as the record has it at one moment."""
+
+    places: Sequence[Place]
+    calls: Mapping[str, CallRow]
+    """By their ids."""
+    shown: Mapping[str, int]
+    """Of which results less is shown: the tokens that are left of each."""
+    compacted: Compacted | None = None
+    marked: int = 0
+    """How many messages were there when less was shown of something for the last time."""
+    refused: int | None = None
+    """The least number of tokens that a provider refused as too many."""
+    accounts: Mapping[str, str]
+    """What came of each plan that ended in it."""
+    note: str
+    """What the model is told after a reply that was cut off."""
+    waited: bool = False
+    """Its owner waits for a model that did not answer."""
+
+    @property
+    def start(self) -> int:
+        """The first message that no text stands for."""
+        return self.compacted.before if self.compacted else 0
+
+    @cached_property
+    def whole(self) -> tuple[Message, ...]:
+        """All of it: what people would read."""
+        found = chain.from_iterable((place.message, *place.answers) for place in self.places)
+        return accounted(tuple(found), self.accounts)
+
+    @cached_property
+    def messages(self) -> tuple[Message, ...]:
+        """What the model is shown of it."""
+        return self._told([*self._head(), *chain.from_iterable(map(self.shown_of, self._rest))])
+
+    @property
+    def _rest(self) -> Sequence[Place]:
+        return self.places[self.start :]
+
+    @property
+    def earlier(self) -> tuple[str, ...]:
+        """The models of the replies that a text stands for."""
+        gone = (place.message for place in self.places[: self.start])
+        return tuple(message.model for message in gone if isinstance(message, Reply))
+
+    def _told(self, found: Sequence[Message]) -> tuple[Message, ...]:
+        return continued(accounted(found, self.accounts), self.note)
+
+    def _head(self) -> Iterator[Message]:
+        if self.compacted is None:
+            return
+        for at in self.compacted.kept:
+            yield _clipped(self.places[at].message, self.compacted.clip)
+        yield UserText(content=self.compacted.text)
+
+    def shown_of(self, place: Place) -> tuple[Message, ...]:
+        """One place as the model sees it."""
+        return (place.message, *map(self._shown_answer, place.answers))
+
+    def _shown_answer(self, answer: ToolAnswer) -> ToolAnswer:
+        tokens, call = self.shown.get(answer.call_id), self.calls.get(answer.call_id)
+        if tokens is None or call is None:
+            return answer
+        content = _line(call) if tokens == 0 else _part(call, tokens)
+        return answer.model_copy(update={"content": content})
+
+    def size_of(self, place: Place) -> int:
+        """What one place takes in a request."""
+        return sum(map(tokens_in, self._told(self.shown_of(place))))
+
+    def is_worth(self, end: int, window: int) -> bool:
+        """Whether enough is gained where a text stands for the messages before `end`."""
+        return sum(map(self.size_of, self.places[self.start : end])) >= window * _WORTH
+
+    def tokens(self, frame: Frame) -> int:
+        """What the next request takes: as the provider counted the last one, and what came since.
+
+        An estimate of all of it where nothing was counted since less is shown of something.
+        """
+        for at in range(len(self.places) - 1, max(self.start, self.marked) - 1, -1):
+            reply = self.places[at].message
+            if isinstance(reply, Reply) and reply.usage.input_tokens:
+                usage, place = reply.usage, self.places[at]
+                since: list[Message] = [*map(self._shown_answer, place.answers)]
+                since += chain.from_iterable(map(self.shown_of, self.places[at + 1 :]))
+                known = (usage.input_tokens + usage.output_tokens) // reply.asked
+                return known + sum(map(tokens_in, self._told(since)))
+        return frame.tokens + sum(map(tokens_in, self.messages))
+
+
+class Part(Struct, frozen=True):
+    """One kind of what a request holds."""
+
+    name: str
+    tokens: int
+    count: int
+
+
+def parts_of(found: ThreadRecord, frame: Frame) -> list[Part]:
+    """What the next request would hold, by kind, as estimated."""
+    tools = Frame("", frame.tools).tokens
+    parts = [Part("system", estimate(frame.system), 1), Part("tools", tools, len(frame.tools))]
+    sizes: dict[str, list[int]] = {}
+    before = found.compacted.text if found.compacted else None
+    for message in found.messages:
+        kind = _kind_of(message, found.shown, before)
+        sizes.setdefault(kind, []).append(tokens_in(message))
+    return parts + [Part(kind, sum(each), len(each)) for kind, each in sizes.items()]
+
+
+def _kind_of(message: Message, shown: Mapping[str, int], before: str | None) -> str:
+    match message:
+        case ToolAnswer(call_id=call_id) if call_id in shown:
+            return "lines" if shown[call_id] == 0 else "excerpts"
+        case ToolAnswer():
+            return "results"
+        case Reply():
+            return "replies"
+        case UserText(content=content) if content == before:
+            return "summary"
+        case _:
+            return "texts"
+
+
+def estimate(text: str) -> int:
+    """Tokens of a text: one for four bytes, which letters of other alphabets have more of."""
+    return tokens_of(len(text.encode("utf-8", "replace")))
+
+
+def tokens_in(message: Message) -> int:
+    """What a message takes in a request."""
+    match message:
+        case Reply(usage=usage) if usage.output_tokens:
+            return usage.output_tokens // message.asked
+        case Reply():
+            made = sum(estimate(json.dumps(call.arguments)) for call in message.calls)
+            return _AROUND + estimate(message.text) + made
+        case UserText() | ToolAnswer():
+            return _AROUND + estimate(message.content)
+        case _:
+            return 0
+
+
+def cache_key(thread: Thread) -> str:
+    """Where providers look for what they have cached of a thread; it tells them nothing of it."""
+    name = "\0".join((thread.session_id, thread.name, thread.agent))
+    return sha256(name.encode()).hexdigest()[:32]
+
+
+# From the rows of the database to the conversation.
+
+
+def read_thread(tx: Tx, thread: Thread) -> tuple[list[Message], Mapping[str, CallRow], bool]:
+    """The messages and calls of a thread, and whether its owner waits for a model."""
+    said = conversation(tx, thread.session_id, thread.name)
+    calls = {call.id: call for call in thread_calls(tx, thread.session_id, thread.name)}
+    return said, calls, thread.owner.is_waiting(tx)
+
+
+def plans_in(said: Sequence[Message]) -> set[str]:
+    """The plans that ended in a conversation."""
+    return {message.plan_id for message in said if isinstance(message, PlanAccount)}
+
+
+def record_of_thread(
+    said: Sequence[Message],
+    calls: Mapping[str, CallRow],
+    accounts: Mapping[str, str],
+    locale: str,
+    *,
+    waited: bool = False,
+) -> ThreadRecord:
+    """A conversation from its stored messages: what was said, and what is shown of it since."""
+    spoken: list[Message] = []
+    shown: dict[str, int] = {}
+    compacted, marked = None, 0
+    refused: list[int] = []
+    for message in said:
+        match message:
+            case Shortened():
+                shown |= message.results
+                marked = len(spoken)
+            case Compacted():
+                compacted, marked = message, len(spoken)
+                refused += [message.window] if message.window else []
+            case _:
+                spoken.append(message)
+    answers = [call_log.answer_of(c, locale) for c in calls.values() if c.retry_of is None]
+    return ThreadRecord(
+        places=_places(repaired([*spoken, *answers], say("model_lost", locale))),
+        calls=calls, shown=shown, compacted=compacted, marked=marked,
+        refused=min(refused, default=None), accounts=accounts, waited=waited,
+        note=say("model_continue", locale),
+    )  # fmt: skip
+
+
+def _places(messages: Sequence[Message]) -> list[Place]:
+    found: list[tuple[Message, list[ToolAnswer]]] = []
+    for message in messages:
+        if isinstance(message, ToolAnswer):
+            found[-1][1].append(message)
+        else:
+            found.append((message, []))
+    return [Place(message, tuple(answers)) for message, answers in found]
+
+
+# How what is shown less of is shown. These are the rules of version 1: a later version adds others
+# beside them, since records name the one that they were made by.
+
+
+def _line(call: CallRow) -> str:
+    when = call.finished_at.isoformat(timespec="seconds") if call.finished_at else "?"
+    size = len(text_of(_came_of(call)))
+    return line_of(call.tool, call.arguments, call.id, when, size)
+
+
+def _part(call: CallRow, tokens: int) -> str:
+    return excerpt(text_of(_came_of(call)), tokens, how_to_read(call.id, call.tool))
+
+
+def _came_of(call: CallRow) -> Any:  # noqa: ANN401 - JSON
+    return call.error if call.error is not None else call.result
+
+
+def _clipped(message: Message, tokens: int) -> Message:
+    if not isinstance(message, UserText) or estimate(message.content) <= tokens:
+        return message
+    content = excerpt(message.content, tokens, lambda first, last: "The record holds them.")
+    return message.model_copy(update={"content": content})
+
+
+# What is to be shown less of.
+
+
+def too_long(found: ThreadRecord, window: int, most: int) -> dict[str, int]:
+    """The results that are too long to be given whole, and what is given of each.
+
+    Args:
+        most: Tokens of one result.
+    """
+    parts: dict[str, int] = {}
+    for place in found.places[found.start :]:
+        sizes = {a.call_id: tokens_in(a) for a in place.answers if a.call_id in found.calls}
+        room = int(window * _RESULTS)
+        if sum(min(size, most) for size in sizes.values()) > room:
+            room //= len(sizes)
+        bound = max(min(most, room), _LEAST)
+        parts |= {
+            call_id: bound
+            for call_id, size in sizes.items()
+            if size > bound + _SMALL and call_id not in found.shown
+        }
+    return parts
+
+
+def to_elide(found: ThreadRecord, window: int) -> dict[str, int]:
+    """The old results of calls that only looked, if leaving them out is worth it."""
+    saved, lines = 0, dict[str, int]()
+    for place in found.places[found.start : _end_of_old(found, int(window * _RECENT))]:
+        for answer in place.answers:
+            call = found.calls.get(answer.call_id)
+            if call is None or not _can_be_elided(call) or found.shown.get(call.id) == 0:
+                continue
+            size = tokens_in(found.shown_of(Place(place.message, (answer,)))[1])
+            if size > _SMALL * 2:
+                lines[call.id] = 0
+                saved += size - _SMALL
+    return lines if saved >= window * _WORTH else {}
+
+
+def _can_be_elided(call: CallRow) -> bool:
+    return call.tool_class is ToolClass.PURE and call.status is CallStatus.COMPLETED
+
+
+def to_compact(found: ThreadRecord, window: int) -> int:
+    """How many of the conversation's messages are old: what a text may stand for."""
+    end = _end_of_old(found, int(window * _RECENT))
+    # A reply that goes on with others is one reply.
+    while end > found.start and end < len(found.places) and _goes_on(found.places[end - 1]):
+        end -= 1
+    return end
+
+
+def _goes_on(place: Place) -> bool:
+    return isinstance(place.message, Reply) and place.message.is_unfinished
+
+
+def _end_of_old(found: ThreadRecord, room: int) -> int:
+    """Where the end of a conversation begins that fits; it is the last place at least."""
+    end = len(found.places)
+    while end > found.start:
+        room -= found.size_of(found.places[end - 1])
+        if room < 0 and end < len(found.places):
+            break
+        end -= 1
+        if room < 0:
+            break
+    return end
+
+
+def kept_places(found: ThreadRecord, end: int, *, turns: bool) -> tuple[int, ...]:
+    """Which of the old messages stay as they are: the task, and those that are pinned.
+
+    Args:
+        turns: The task is what the person said last, as in a session's conversation; else it is
+            what the conversation began with.
+    """
+    texts = [at for at, place in enumerate(found.places) if isinstance(place.message, UserText)]
+    task = [at for at in (texts[-1:] if turns else texts[:1]) if at < end]
+    pinned = [at for at in range(end) if found.places[at].message.pinned]
+    return tuple(sorted({*task, *pinned}))
+
+
+def room_of_kept(window: int) -> int:
+    """Tokens that each of the messages which stay may have."""
+    return int(window * _KEPT)
+
+
+def transcript(found: ThreadRecord, end: int, tokens: int) -> str:
+    """What a model is told to sum up: the old messages, each cut so that all of them fit."""
+    shown = list(chain.from_iterable(map(found.shown_of, found.places[found.start : end])))
+    each = max(_SMALL, min(_LEAST * 5, tokens // max(len(shown), 1)))
+    # Of very many the newest: those before them are in the text that stood for them.
+    shown = shown[-(tokens // each) :]
+    before = [f"EARLIER: {found.compacted.text}"] if found.compacted else []
+    told = [_told_line(message, each * 4) for message in shown]
+    return "\n\n".join([*before, *filter(None, told)])
+
+
+def _told_line(message: Message, most: int) -> str:
+    match message:
+        case Reply():
+            calls = "; ".join(f"{c.name} {json.dumps(c.arguments)}" for c in message.calls)
+            said, who = f"{message.text} {calls and f'CALLS: {calls}'}".strip(), "AGENT"
+        case ToolAnswer():
+            said, who = message.content, f"RESULT of {message.tool_name}"
+        case UserText():
+            said, who = message.content, "USER"
+        case _:
+            return ""
+    cut = f"{said[: most * 2 // 3]} … {said[-most // 3 :]}" if len(said) > most else said
+    return f"{who}: {cut}"
