@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from gonogo.cli import plan_yaml as form
 from gonogo.cli.plan_file import Flaw, marked, subtasks_of, unmarked
+from gonogo.domain.checks import DoneCheck, FileText
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask
 from gonogo.domain.strict_json import MAX_DEPTH
 from gonogo.domain.text_safety import _LOOKS_ESCAPED, guarded, visible
@@ -35,6 +36,14 @@ JSON = st.recursive(
 )  # fmt: skip
 SEVERAL = st.lists(ODD, max_size=3).map(tuple)
 HOSTS = st.sampled_from([False, True, ("true",), ("example.org", "*.example.org:443")])
+PATHS = ODD.map("x{}".format)
+CHECKS = (
+    st.builds(DoneCheck, command=ODD.filter(bool), timeout=st.none() | st.floats(0.1, 3_600))
+    | st.builds(DoneCheck, file_exists=PATHS)
+    | st.builds(DoneCheck, file_contains=st.builds(FileText, path=PATHS, text=ODD.filter(bool)))
+    | st.builds(DoneCheck, unchanged=st.lists(PATHS, min_size=1, max_size=3).map(tuple))
+    | st.builds(DoneCheck, ask=ODD.filter(bool))
+)
 SUBTASK = st.builds(
     Subtask,
     id=st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}", fullmatch=True),
@@ -60,6 +69,8 @@ SUBTASK = st.builds(
     timeout=st.none() | st.floats(0, 86_400, exclude_min=True),
     on_reject=st.sampled_from([None, "skip", "fail"]),
     after_skipped=st.sampled_from([None, "skip", "run"]),
+    done_when=st.none() | st.lists(CHECKS, min_size=1, max_size=3).map(tuple),
+    must_change=st.sampled_from([None, True, False]),
 )
 
 

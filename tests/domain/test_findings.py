@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gonogo.domain.checks import DoneCheck
 from gonogo.domain.findings import MAX_FINDINGS, Finding, FindingSeverity, ProfileFacts, findings
 from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask, SubtaskType
 from gonogo.domain.tool_calls import ToolClass
@@ -27,6 +28,7 @@ AGENTS = {
     "writer": ProfileFacts(tools=("read_file", "write_file"), may_write=("docs/**", "*.md")),
 }
 SRC = Scope(paths=("src/**",))
+DONE = DoneCheck(command="pytest -q")
 
 
 def problem(command):
@@ -58,7 +60,7 @@ def codes(*subtasks, **more):
 
 @pytest.mark.feature(204)
 def test_a_plan_that_is_in_order_has_nothing_but_its_longest_chain():
-    found = look(step("a", scope=SRC), check("c", "a"))
+    found = look(step("a", scope=SRC, done_when=(DONE,)), check("c", "a"))
 
     assert found == (
         Finding(
@@ -69,6 +71,42 @@ def test_a_plan_that_is_in_order_has_nothing_but_its_longest_chain():
     )
     assert found[0].key == "finding_critical_path"
     assert look(check("only")) == ()
+
+
+@pytest.mark.feature(225)
+def test_who_acts_without_a_check_is_named_once_for_your_information():
+    def named(*subtasks):
+        found = [f for f in look(*subtasks) if f.code == "no_checks"]
+        assert {f.severity for f in found} <= {FindingSeverity.INFO}
+        return [f.fields["subtasks"] for f in found]
+
+    two = (step("a", scope=SRC), step("b", "a", scope=SRC))
+    assert named(*two, check("c", "b")) == ["a, b"]
+    assert named(two[0], step("b", "a", scope=SRC, done_when=(DONE,)), check("c", "b")) == ["a"]
+    # A warning names those already, texts for people are no matter for checks, and others' ends
+    # are not their own word.
+    assert named(*two) == []
+    prose = step("a", scope=Scope(paths=("docs/*.md",)))
+    assert named(prose, check("c", "a")) == []
+    tool = step("a", tool="write_file", inputs={"path": "x.py"})
+    judge = step("b", scope=SRC, type="validation")
+    assert named(tool, judge, check("c", "a", "b")) == []
+    assert ("no_verification", None) not in codes(step("a", scope=SRC, done_when=(DONE,)))
+
+
+@pytest.mark.feature(225)
+def test_a_check_that_will_ask_is_a_warning():
+    asks = {"make > log": "not understood"}
+    checked = step("a", scope=SRC, done_when=(DoneCheck(command="make > log"), DONE))
+    found = [f for f in look(checked, check_asks=asks.get) if f.code == "check_asks"]
+
+    [finding] = found
+    assert (finding.severity, finding.subtask_id) == (FindingSeverity.WARNING, "a")
+    assert (finding.fields["command"], finding.fields["problem"]) == (
+        "make > log",
+        "not understood",
+    )
+    assert ("check_asks", "a") not in codes(checked)
 
 
 @pytest.mark.feature(204)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gonogo.domain.checks import DoneCheck
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failures import Failure, Severity
 from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask
@@ -146,6 +147,8 @@ SCOPE = Scope(
         ({"retry_policy": RetryPolicy(on=("logic",))}, False),
         ({"after_skipped": "run"}, False),
         ({"type": "validation"}, False),
+        ({"done_when": (DoneCheck(file_exists="a"),)}, False),
+        ({"must_change": False}, False),
     ],
 )
 def test_a_revision_stays_within_what_was_approved_only_if_it_names_nothing_new(change, inside):

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.rows import NOW
+from gonogo.domain.checks import DoneCheck, FileText
 from gonogo.domain.plan import KindRule, RetryPolicy, Scope, Subtask, Worker, parse_subtasks
 from gonogo.domain.plan_views import STANDING, SubtaskView, as_planned
 from gonogo.domain.records import SubtaskRow
@@ -31,6 +32,14 @@ POLICIES = st.builds(
     RetryPolicy, max_attempts=st.integers(1, 20), delay=st.floats(0, 86_400),
     backoff=st.floats(1, 10), on=WORDS,
 )  # fmt: skip
+PATHS = st.sampled_from(["a.txt", "src/**", "./b/c"])
+CHECKS = (
+    st.builds(DoneCheck, command=st.text(min_size=1), timeout=st.none() | st.floats(0.1, 3_600))
+    | st.builds(DoneCheck, file_exists=PATHS)
+    | st.builds(DoneCheck, file_contains=st.builds(FileText, path=PATHS, text=st.text(min_size=1)))
+    | st.builds(DoneCheck, unchanged=st.lists(PATHS, min_size=1, max_size=3).map(tuple))
+    | st.builds(DoneCheck, ask=st.text(min_size=1))
+)
 FIELDS = {
     "id": st.just("b"), "description": st.text(min_size=1, max_size=50),
     "type": st.sampled_from(["action", "check"]), "dependencies": st.sampled_from([(), ("a",)]),
@@ -40,6 +49,8 @@ FIELDS = {
     "approval_required": st.booleans(), "retry_policy": st.none() | POLICIES,
     "timeout": st.none() | st.floats(0.001, 86_400), "on_reject": st.sampled_from([None, "fail"]),
     "after_skipped": st.sampled_from([None, "skip", "run"]),
+    "done_when": st.none() | st.lists(CHECKS, min_size=1, max_size=3).map(tuple),
+    "must_change": st.sampled_from([None, True, False]),
 }  # fmt: skip
 WORKERS = st.sampled_from([{"agent": "coder"}, {"tool": "write_file"}, {}])
 RULES = {name: KindRule(name=name, workers=frozenset(Worker)) for name in ("action", "check")}
@@ -47,7 +58,14 @@ RULES = {name: KindRule(name=name, workers=frozenset(Worker)) for name in ("acti
 
 def subtasks():
     fields = st.fixed_dictionaries(FIELDS)
-    return st.builds(lambda given, worker: Subtask(**given, **worker), fields, WORKERS)
+    return st.builds(lambda given, worker: _subtask(**given, **worker), fields, WORKERS)
+
+
+def _subtask(**fields):
+    """A subtask; one that is no action of an agent is not checked as those are."""
+    if "agent" not in fields or fields["type"] != "action":
+        fields |= {"done_when": None, "must_change": None}
+    return Subtask(**fields)
 
 
 def rows():

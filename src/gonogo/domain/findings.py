@@ -15,6 +15,7 @@ from itertools import chain, product
 from msgspec import Struct, field
 
 from gonogo.domain.base import Frozen
+from gonogo.domain.checks import commands_of
 from gonogo.domain.conditions import gives_no_answer, never_true, read_condition, references
 from gonogo.domain.errors import InvalidPlan, Said
 from gonogo.domain.failures import Category
@@ -357,6 +358,7 @@ def findings(
     prefix_problem: Callable[[str], str | None],
     asks: Callable[[Subtask, str], str | None] = lambda subtask, command: None,
     takes_no_more: Callable[[str], bool] = lambda command: False,
+    check_asks: Callable[[str], str | None] = lambda command: None,
     attended: bool = True,
 ) -> tuple[Finding, ...]:
     """Look a plan over: errors first, then warnings, each in the order of the subtasks.
@@ -366,10 +368,11 @@ def findings(
         prefix_problem: Why the beginning of a command may not be allowed; None if it may.
         asks: Why a command that a subtask declares asks all the same; None if it does not.
         takes_no_more: Whether every word behind a command asks.
+        check_asks: Why a command asks all the same by which a subtask is checked.
         attended: Somebody can be asked while the plan runs.
     """
     look = _Look(
-        revision.subtasks, agents, tools, prefix_problem, asks, takes_no_more, attended
+        revision.subtasks, agents, tools, prefix_problem, asks, takes_no_more, check_asks, attended
     )  # fmt: skip
     each = (_of_subtask(look, subtask) for subtask in look.subtasks)
     found = [*chain.from_iterable(each), *_overlapping(look), *_of_plan(look)]
@@ -391,6 +394,7 @@ class _Look:
     prefix_problem: Callable[[str], str | None]
     asks: Callable[[Subtask, str], str | None]
     takes_no_more: Callable[[str], bool]
+    check_asks: Callable[[str], str | None]
     attended: bool
     above: Mapping[str, frozenset[str]] = dataclasses.field(init=False)
     reach: Mapping[str, Reach] = dataclasses.field(init=False)
@@ -428,6 +432,7 @@ def _of_subtask(look: _Look, subtask: Subtask) -> _Found:
     yield from _worker(look, subtask)
     yield from _scope(look, subtask, subtask.scope or Scope())
     yield from _commands(look, subtask)
+    yield from _checks_of(look, subtask)
     yield from _condition(look, subtask)
     yield from _inputs(look, subtask)
     yield from _course(look, subtask)
@@ -501,6 +506,12 @@ def _commands(look: _Look, subtask: Subtask) -> _Found:
             yield _finding(_W, "irreversible_command", subtask, command=final)
 
 
+def _checks_of(look: _Look, subtask: Subtask) -> _Found:
+    for command in commands_of(subtask.done_when):
+        if (why := look.check_asks(command)) is not None:
+            yield _finding(_W, "check_asks", subtask, command=command, problem=why)
+
+
 def _condition(look: _Look, subtask: Subtask) -> _Found:
     if subtask.condition is None:
         return
@@ -564,6 +575,10 @@ def _of_plan(look: _Look) -> _Found:
     unchecked = [s.id for s in look.writers() if not _is_prose(look, s) and not _checked(look, s)]
     if unchecked:
         yield _finding(_W, "no_verification", None, subtasks=_listed(unchecked))
+    # Who is named above is told of already.
+    bare = [s.id for s in look.writers() if s.id not in unchecked and _could_be_checked(look, s)]
+    if bare:
+        yield _finding(_I, "no_checks", None, subtasks=_listed(bare))
     path = critical_path(look.subtasks)
     if len(path) > 1:
         by_id = {subtask.id: subtask for subtask in look.subtasks}
@@ -576,6 +591,12 @@ def _is_prose(look: _Look, subtask: Subtask) -> bool:
     return all(glob.lower().endswith(_PROSE) for glob in look.reach[subtask.id].writes)
 
 
+def _could_be_checked(look: _Look, subtask: Subtask) -> bool:
+    """Whether its agent alone says when it is done, although checks could."""
+    acts = subtask.type == SubtaskType.ACTION and subtask.agent is not None
+    return acts and subtask.done_when is None and not _is_prose(look, subtask)
+
+
 def _checked(look: _Look, writer: Subtask) -> bool:
     """Whether something looks at what it wrote: it itself, or what comes after it."""
     after = (s for s in look.subtasks if s is writer or writer.id in look.above[s.id])
@@ -584,6 +605,8 @@ def _checked(look: _Look, writer: Subtask) -> bool:
 
 def _checks(look: _Look, subtask: Subtask) -> bool:
     if subtask.type == SubtaskType.VALIDATION or look.reach[subtask.id].commands:
+        return True
+    if subtask.done_when:
         return True
     return subtask.agent in _CHECKERS
 

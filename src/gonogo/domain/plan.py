@@ -12,11 +12,13 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 from msgspec import Struct
-from pydantic import Field, StringConstraints, ValidationError
+from pydantic import Field, StringConstraints, ValidationError, field_validator
 
 from gonogo.domain.base import Frozen
+from gonogo.domain.checks import MOST_CHECKS, DoneCheck
 from gonogo.domain.errors import InvalidPlan, defect_of, defects_of
 from gonogo.domain.network import Network
+from gonogo.domain.paths import is_secret
 from gonogo.domain.strict_json import digest
 
 if TYPE_CHECKING:
@@ -235,6 +237,17 @@ class Subtask(Frozen):
     after_skipped: Literal["skip", "run"] | None = None
     """What becomes of a subtask when a dependency was skipped by its own condition: by default it
     is skipped too; `run` takes that dependency as met."""
+    done_when: Annotated[tuple[DoneCheck, ...], Field(max_length=MOST_CHECKS)] | None = None
+    """What has to hold before its agent is believed that it is done."""
+    must_change: Annotated[bool, Field(strict=True)] | None = None
+    """Whether it is only done when it has changed a file; by default if its scope names paths."""
+
+    @field_validator("done_when")
+    @classmethod
+    def _no_checks_are_none(
+        cls, given: tuple[DoneCheck, ...] | None
+    ) -> tuple[DoneCheck, ...] | None:
+        return given or None
 
     @property
     def minutes(self) -> float:
@@ -308,6 +321,7 @@ def parse_subtasks(
         with defects_of(subtask.id):
             _check_kind(subtask, position, kinds)
             _check_worker(subtask, agents, tools)
+            _check_done(subtask)
     check_graph(subtasks, known)
     return subtasks
 
@@ -490,6 +504,22 @@ def _check_worker(subtask: Subtask, agents: Collection[str], tools: Collection[s
             f"Subtask {subtask.id!r}: there is no agent {subtask.agent!r}; "
             f"use one of {', '.join(sorted(agents))}"
         )
+
+
+def _check_done(subtask: Subtask) -> None:
+    """Check that who is checked is an agent that acts: there is somebody to send it back to."""
+    for path in filter(None, (check.file for check in subtask.done_when or ())):
+        if is_secret(path):
+            said = f"{path!r} may hold secrets, which no check reads"
+            raise InvalidPlan(f"Subtask {subtask.id!r}: done_when: {said}")
+    if subtask.type == SubtaskType.ACTION and subtask.agent is not None:
+        return
+    for name in ("done_when", "must_change"):
+        if getattr(subtask, name) is not None:
+            raise InvalidPlan(
+                f"Subtask {subtask.id!r}: {name}: only for an action that an agent carries out;"
+                " let a validation depend on it instead"
+            )
 
 
 # Who waits for whom, worked out once for a whole graph.

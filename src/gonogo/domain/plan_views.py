@@ -6,6 +6,7 @@ from typing import Any, Literal, cast
 from msgspec import Struct
 
 from gonogo.domain.base import View
+from gonogo.domain.checks import DoneCheck
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 
@@ -30,6 +31,9 @@ class SubtaskView(View):
     on_reject: str | None = None
     retry_policy: dict[str, Any] | None = None
     timeout: float | None = None
+    done_when: list[DoneCheck] | None = None
+    """The checks that have to hold before it counts as done."""
+    must_change: bool | None = None
     result: Any = None
     error: dict[str, Any] | None = None
     reason: str | None = None

@@ -167,7 +167,7 @@ WITHIN: Mapping[str, Rule] = {
         name: _same(name)
         for name in (
             "id", "agent", "tool", "type", "condition", "after_skipped", "on_reject", "timeout",
-            "retry_policy",
+            "retry_policy", "done_when", "must_change",
         )
     },
 }  # fmt: skip

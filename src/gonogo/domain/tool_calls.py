@@ -127,6 +127,9 @@ class Grant(Frozen):
     revision: int
     subtask_id: str
     scope: Scope = Scope()
+    words: str | None = None
+    """The command by which the subtask is checked, where the call is that check: it is allowed
+    just as it is written, and runs where it changes nothing."""
 
     @property
     def name(self) -> str:
@@ -278,6 +281,8 @@ class UserText(Stored):
 
     role: Literal["user"] = "user"
     content: str
+    about: str | None = None
+    """What it is about, where the runtime has to know: `checks` that did not hold."""
 
 
 class Reply(Stored):

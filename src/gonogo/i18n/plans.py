@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gonogo.domain.checks import DoneCheck
 from gonogo.domain.events import PlanEndedFacts
 from gonogo.domain.plan import Revision, Scope, Subtask, critical_path, own_tool
 from gonogo.domain.plan_views import PlanChanges
@@ -133,10 +134,22 @@ def _rules(subtask: Subtask, locale: str) -> list[str]:
         found.append(say("summary_condition", locale, condition=_code(_line(subtask.condition))))
     if subtask.inputs:
         found.append(say("summary_inputs", locale, inputs=_code(visible_json(subtask.inputs))))
-    named = {"after_skipped", "on_reject", "retry_policy", "timeout"}
+    found += [_check(check, locale) for check in subtask.done_when or ()]
+    named = {"after_skipped", "on_reject", "retry_policy", "timeout", "must_change"}
     rest = subtask.model_dump(mode="json", include=named, exclude_none=True, exclude_defaults=True)
     found += [f"{name}: {_code(visible_json(value))}" for name, value in rest.items()]
     return found
+
+
+def _check(check: DoneCheck, locale: str) -> str:
+    """What has to hold before a subtask counts as done."""
+    contains = check.file_contains
+    fields = {
+        "command": check.command, "path": check.file, "question": check.ask,
+        "text": contains and contains.text, "globs": ", ".join(check.unchanged or ()),
+    }  # fmt: skip
+    shown = {name: _code(_line(value)) for name, value in fields.items() if value}
+    return say(f"summary_check_{check.kind}", locale, **shown)
 
 
 def _code(line: str) -> str:

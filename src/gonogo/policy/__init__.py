@@ -40,7 +40,15 @@ from gonogo.policy.trace import (
     VerdictStage,
     VerdictTrace,
 )
-from gonogo.policy.verdict import CONTROL, UNATTENDED, asks_anyway, explain, takes_no_more, verdict
+from gonogo.policy.verdict import (
+    CONTROL,
+    UNATTENDED,
+    asks_anyway,
+    check_asks,
+    explain,
+    takes_no_more,
+    verdict,
+)
 
 __all__ = [
     "ALWAYS_ASK",
@@ -64,6 +72,7 @@ __all__ = [
     "VerdictTrace",
     "as_toml",
     "asks_anyway",
+    "check_asks",
     "check_command",
     "covers",
     "explain",

@@ -77,6 +77,7 @@ def command_verdict(
         or _asked(command, call, rules, trace)
         or judging.doubted()
         or _unbounded(call, conditions, grant, trace)
+        or judging.checked()
         or judging.covered()
     )
     return _in_its_box(_unlooked(found, call, trace), command)
@@ -281,6 +282,31 @@ class _Judging(Struct, frozen=True):
         doubted = [objection.part for objection in doubts]
         others = (self._cover_of(part) for part in self.command.parts if part not in doubted)
         return self._asks([*doubts, *(o for o in others if isinstance(o, Objection))])
+
+    def checked(self) -> Verdict | None:
+        """Allow a check of the approved plan in just its words, where it can change nothing."""
+        grant = self.grant
+        if grant is None or grant.words is None or grant.words != self.call.access.command:
+            return None
+        step = self.trace.enter(VerdictStage.GRANT)
+        problem = self._beyond_check()
+        if not step.take(grant.name, problem):
+            return Verdict(decision="ask", reason=str(problem), rule="builtin:check")
+        reason = because(
+            "the approved plan checks subtask {subtask!r} by it", subtask=grant.subtask_id
+        )
+        return Verdict(
+            decision="allow", reason=reason, rule=grant.name, source="grant",
+            run_as=self.command.render("nobody"), read_only=True,
+        )  # fmt: skip
+
+    def _beyond_check(self) -> str | None:
+        """Why a command does more than a check may, if it does."""
+        if self.call.access.network:
+            return because("it asks for the network")
+        if any(part.writes_git for part in self.command.parts):
+            return because("it writes in the repository, which no check may")
+        return None
 
     def covered(self) -> Verdict:
         """Allow what rules and the grant cover, part by part; else ask."""

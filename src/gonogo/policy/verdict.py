@@ -283,6 +283,24 @@ def asks_anyway(written: str, agent: str, rules: Rules, conditions: Conditions) 
     return None if found.decision == "allow" else found.reason
 
 
+def check_asks(text: str, agent: str, rules: Rules, conditions: Conditions) -> str | None:
+    """Why a command asks, or is denied, by which a plan checks a subtask; None if it does not.
+
+    Args:
+        agent: Who calls it.
+    """
+    call = Call(
+        tool=COMMAND_TOOL, tool_class=ToolClass.OTHER, agent=agent, arguments={},
+        access=Access(command=text), plan_id=_PLAN, revision=1, subtask_id=_SUBTASK,
+    )  # fmt: skip
+    grant = Grant(
+        grant_id="", plan_id=_PLAN, revision=1, subtask_id=_SUBTASK,
+        words=text if conditions.sandboxed else None,
+    )  # fmt: skip
+    found = verdict(call, rules, conditions, grant)
+    return None if found.decision == "allow" else found.reason
+
+
 def takes_no_more(written: str) -> bool:
     """Whether every word behind a command that may be declared asks."""
     words = read_prefix(written)

@@ -34,7 +34,6 @@ from gonogo.execution.plans import (
     REPLAN_QUESTION,
     AbsenceKind,
     Accounts,
-    AgentStep,
     Answering,
     BudgetKind,
     BuiltInKinds,
@@ -53,7 +52,6 @@ from gonogo.execution.plans import (
     SubtaskKind,
     Subtasks,
     Threads,
-    ToolStep,
 )
 from gonogo.execution.recovery import Continuation, Timers
 from gonogo.execution.rollback import AttemptRetreat, Rollbacks
@@ -290,12 +288,7 @@ def build(
         PlanEnding(desk),
     )  # fmt: skip
     threads = Threads(store=store, engine=engine)
-    built_in = BuiltInKinds(
-        agents=AgentStep(
-            threads=threads, loop=loop, desk=desk, patterns=more.patterns, traces=traces
-        ),
-        tools=ToolStep(threads=threads, loop=loop, patterns=more.patterns),
-    ).all()
+    built_in = BuiltInKinds.of(threads, loop, more.patterns, traces).all()
     subtasks = Subtasks(
         store=store, desk=desk, kinds={kind.name: kind for kind in (*built_in, *more.kinds)},
         patterns=more.patterns,

@@ -140,6 +140,8 @@ def subtask_view(subtask: Subtask, row: SubtaskRow) -> SubtaskView:
         on_reject=subtask.on_reject,
         retry_policy=_as_json(subtask.retry_policy),
         timeout=subtask.timeout,
+        done_when=list(subtask.done_when) if subtask.done_when else None,
+        must_change=subtask.must_change,
         result=row.result,
         error=row.error,
         reason=row.reason,

@@ -30,8 +30,16 @@ _THREAD_CALLS = (
     )
     .order_by(tool_calls.c.position)
 )
-_OPEN_CALLS = _THREAD_CALLS.where(
-    among(tool_calls.c.status, ("proposed", "awaiting_approval", "allowed", "started", "unknown"))
+_OPEN = ("proposed", "awaiting_approval", "allowed", "started", "unknown")
+_OPEN_CALLS = _THREAD_CALLS.where(among(tool_calls.c.status, _OPEN))
+_OPEN_BELOW = (
+    select(*columns_of(tool_calls, CallRow))
+    .where(
+        tool_calls.c.session_id == bindparam("session_id"),
+        func.substr(tool_calls.c.thread, 1, bindparam("length")) == bindparam("below"),
+        among(tool_calls.c.status, _OPEN),
+    )
+    .order_by(tool_calls.c.created_at, tool_calls.c.position)
 )
 _BEGIN_JUDGING = (
     update(tool_calls)
@@ -175,6 +183,13 @@ def thread_calls(tx: Tx, session_id: str, thread: str) -> list[CallRow]:
 def open_calls(tx: Tx, session_id: str, thread: str) -> list[CallRow]:
     """The tool calls of a conversation that have no result yet, in order."""
     return many(tx, _OPEN_CALLS, {"session_id": session_id, "thread": thread}, CallRow)
+
+
+def open_calls_below(tx: Tx, session_id: str, thread: str) -> list[CallRow]:
+    """The tool calls without a result of the conversations that are parts of one, as its checks."""
+    below = f"{thread}/"
+    params = {"session_id": session_id, "length": len(below), "below": below}
+    return many(tx, _OPEN_BELOW, params, CallRow)
 
 
 def begin_judging(tx: Tx, calls: Sequence[CallRow]) -> None:

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gonogo.domain.tool_calls import Access
 from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool
+from gonogo.tools.base import difference as file_difference
 from gonogo.tools.command import COMMAND_TOOLS
 from gonogo.tools.control import CONTROL_TOOLS, ENDING_TOOLS
 from gonogo.tools.files import READING_TOOLS, WRITING_TOOLS
@@ -81,6 +82,7 @@ __all__ = [
     "excerpt",
     "how_to_read",
     "line_of",
+    "file_difference",
     "load_servers",
     "propose_tool",
     "text_of",

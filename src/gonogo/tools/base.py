@@ -85,6 +85,8 @@ class Bench(Struct, frozen=True, kw_only=True):
     """A command in the sandbox may write in the workspace's repository."""
     read_only: bool = False
     """A command in the sandbox may not write in the workspace."""
+    on_copy: bool = False
+    """It writes in a copy of the workspace, which goes with it."""
     search_path: str = DEFAULT_PATH
     output_cap: int = OUTPUT_CAP
     output: Output | None = None

@@ -82,6 +82,7 @@ async def _run(bench: Bench, arguments: ExecuteCommand) -> JsonObject:
             hidden=bench.hidden,
             network=bench.network,
             read_only=bench.read_only,
+            on_copy=bench.on_copy,
             writes_git=bench.writes_git,
             shown=bench.shown,
             may_change=bench.may_change,

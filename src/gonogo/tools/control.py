@@ -4,12 +4,32 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, ConfigDict, Field, WithJsonSchema
 
+from gonogo.domain.checks import MOST_CHECKS
 from gonogo.domain.plan import MAX_SUBTASKS
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.tools.base import Arguments, Prepared, Tool, touches_nothing
 from gonogo.workspace import Workspace
 
 _STRINGS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
+_CHECK: dict[str, Any] = {
+    "type": "object",
+    "description": "One of these; `timeout` goes with `command`.",
+    "properties": {
+        "command": {"type": "string", "description": "Ends with the exit code 0."},
+        "timeout": {"type": "number", "description": "Seconds."},
+        "file_exists": {"type": "string", "description": "A path."},
+        "file_contains": {
+            "type": "object",
+            "required": ["path", "text"],
+            "properties": {"path": {"type": "string"}, "text": {"type": "string"}},
+        },
+        "unchanged": {**_STRINGS, "description": "Globs of files that it must leave as they are."},
+        "ask": {
+            "type": "string",
+            "description": "A yes-or-no question to a model that sees only what was changed.",
+        },
+    },
+}
 _SUBTASK: dict[str, Any] = {
     "type": "object",
     "required": ["description"],
@@ -76,6 +96,19 @@ _SUBTASK: dict[str, Any] = {
             "enum": ["skip", "run"],
             "description": "What becomes of it if a dependency was skipped by its own condition;"
             " `skip` unless said.",
+        },
+        "done_when": {
+            "type": "array",
+            "maxItems": MOST_CHECKS,
+            "items": _CHECK,
+            "description": "For an `action` of an agent: what the runtime checks when the agent"
+            " says that it is done. Approving the plan allows just these commands, on a copy of"
+            " the workspace and without network.",
+        },
+        "must_change": {
+            "type": "boolean",
+            "description": "Whether it is done only when it has changed a file; unless said, if"
+            " `scope.paths` names some.",
         },
         "retry_policy": {"type": "object"},
         "timeout": {"type": "number", "description": "Seconds of work."},

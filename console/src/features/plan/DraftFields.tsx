@@ -1,6 +1,7 @@
 import { MultiSelect, Switch, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Scope, Subtask } from "@/shared/api";
+import { Code, checkLine } from "@/shared/ui";
 import { CourseFields } from "./CourseFields";
 import classes from "./DraftList.module.css";
 import { type Draft, type Flaw, inputsOf } from "./drafts";
@@ -79,6 +80,14 @@ export function DraftFields({
         onChange={(event) => onChange({ condition: event.currentTarget.value || undefined })}
       />
       <ScopeFields scope={scope} onChange={(scope) => onChange({ scope })} />
+      {subtask.done_when && (
+        <div className={classes.wide}>
+          <Text size="sm" fw={600}>
+            {t("plan.scope.checks")}
+          </Text>
+          <Code text={subtask.done_when.map(checkLine).join("\n")} />
+        </div>
+      )}
       <Switch
         className={classes.wide}
         label={t("plan.field.approval")}

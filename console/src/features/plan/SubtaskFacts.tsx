@@ -48,6 +48,9 @@ export function SubtaskFacts({ plan, node }: { plan: PlanView; node: GraphNode }
       </Fact>
       <Fact name={t("plan.fact.onReject")}>{node.on_reject}</Fact>
       <Fact name={t("plan.fact.afterSkipped")}>{node.after_skipped}</Fact>
+      <Fact name={t("plan.fact.mustChange")}>
+        {node.must_change !== undefined && t(`plan.fact.${node.must_change ? "yes" : "no"}`)}
+      </Fact>
       {node.started_at !== undefined && <Checkpoints plan={plan} subtaskId={node.id} />}
     </dl>
   );

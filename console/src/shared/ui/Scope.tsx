@@ -1,8 +1,14 @@
 import { useTranslation } from "react-i18next";
-import type { Scope } from "@/shared/api";
+import type { DoneCheck, Scope } from "@/shared/api";
+import { checkLine } from "./checks";
 
-/** Who carries a subtask out, and what its scope is, as far as that is known. */
-export type Bounded = Readonly<{ agent?: string; tool?: string; scope?: Scope }>;
+/** Who carries a subtask out, what its scope is and how it is checked, as far as that is known. */
+export type Bounded = Readonly<{
+  agent?: string;
+  tool?: string;
+  scope?: Scope;
+  done_when?: readonly DoneCheck[];
+}>;
 
 /** What a subtask may do without a question, by what it is about. */
 export function useScopeParts(
@@ -12,7 +18,7 @@ export function useScopeParts(
   const names = form === "long" ? "plan.scope" : "plan.scope.short";
   const named = (values: readonly string[] | undefined, unsaid: string) =>
     values === undefined ? [unsaid] : values.length > 0 ? values : [t("plan.scope.none")];
-  return ({ agent, tool, scope }) => {
+  return ({ agent, tool, scope, done_when = [] }) => {
     const worker = agent ?? tool;
     const { paths, commands = [], tools, network = false } = scope ?? {};
     const hosts = Array.isArray(network) ? network : network ? [t("plan.scope.anyHost")] : [];
@@ -21,6 +27,7 @@ export function useScopeParts(
       [t(`${names}.commands`), commands],
       [t(`${names}.tools`), agent === undefined ? [] : named(tools, t("plan.scope.anyTool"))],
       [t(`${names}.network`), hosts],
+      [t(`${names}.checks`), done_when.map(checkLine)],
     ];
     return parts.filter(([, values]) => values.length > 0);
   };

@@ -1,5 +1,6 @@
 export * from "./Code";
 export * from "./Confirm";
+export * from "./checks";
 export * from "./Diff";
 export * from "./Filters";
 export * from "./Lines";

@@ -139,7 +139,10 @@ def plan_lines(subtasks: Sequence[Node]) -> Iterator[str]:
 
 def _rules(subtask: Node) -> Iterator[tuple[str, str]]:
     """What else decides what will run."""
-    named = ("condition", "inputs", "after_skipped", "on_reject", "retry_policy", "timeout")
+    named = (
+        "condition", "inputs", "after_skipped", "on_reject", "retry_policy", "timeout",
+        "done_when", "must_change",
+    )  # fmt: skip
     for name in named:
         value = subtask.get(name)
         if value is not None:

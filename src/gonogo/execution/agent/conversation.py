@@ -84,6 +84,8 @@ class Thread(Struct, frozen=True, kw_only=True):
     """The model that is asked; None: the one that the process is configured with."""
     attended: bool = True
     """Somebody can be asked."""
+    words: str | None = None
+    """The command by which its subtask is checked, if that is all that it is for."""
 
     def hold(self, tx: Tx) -> None:
         """Have whoever goes on with the owner's work wait until this transaction ends."""

@@ -62,6 +62,7 @@ class Means(Struct, frozen=True, kw_only=True):
                 and sees no secrets of the workspace.
         """
         as_git = gated.verdict.git_as
+        read_only = gate.writes_nothing(thread, gated.verdict, asked=asked)
         return Bench(
             workspace=Workspace(thread.workspace),
             sandbox=gate.sandbox,
@@ -70,7 +71,8 @@ class Means(Struct, frozen=True, kw_only=True):
             writes_git=as_git is not None,
             hidden=(gate.home, *self.hidden),
             network=self._network(gated, asked=asked),
-            read_only=gate.writes_nothing(thread, gated.verdict, asked=asked),
+            read_only=read_only,
+            on_copy=read_only and thread.words is not None,
             # To git alone, which shows nothing of them.
             shown=None if asked or as_git else _shown(gate.rules),
             may_change=everything if asked else partial(covers, gated.verdict.expects),
@@ -396,9 +398,10 @@ class Hands(Struct, frozen=True, kw_only=True):
         self, thread: Thread, gated: Gated, *, asked: bool
     ) -> AbstractAsyncContextManager[None]:
         is_open = self._may_change_anything(thread, gated, asked=asked)
-        # What comes while it runs is to be its own doing.
+        # What comes while it runs is to be its own doing; and what checks files sees no others.
         is_followed = thread.subtask_id is not None or gated.around is not None
-        return self.traces.way(thread, alone=is_open and is_followed)
+        alone = (is_open and is_followed) or thread.words is not None
+        return self.traces.way(thread, alone=alone)
 
     async def _before(
         self, thread: Thread, call: CallRow, gated: Gated, *, asked: bool

@@ -345,6 +345,7 @@ def _grant(tx: Tx, thread: Thread) -> tuple[Grant | None, datetime | None]:
         revision=row.revision,
         subtask_id=row.subtask_id,
         scope=Scope.model_validate(row.scope or {}),
+        words=thread.words,
     )
     return grant, row.created_at
 
@@ -480,11 +481,12 @@ class Gate(Struct, frozen=True, kw_only=True):
             ready = await anyio.to_thread.run_sync(_as_it_is, ready, standing)
             given = given.still(standing)
         call, rules = ready.call, self.rules_for(ready.call, given.rules)
-        grant = None if self._is_unforeseen(call) else given.grant
+        grant = None if self._is_unforeseen(call) else self._held(thread, given.grant)
         changed = "" if standing is None else change_of(tool.name, standing)
         ready = replace(ready, call=call)
         found, trace = await self._explained(thread, ready, rules, grant, changed)
-        if found.decision == "allow" and given.is_perhaps_done(call):
+        # What changes nothing may always run again.
+        if found.decision == "allow" and not found.read_only and given.is_perhaps_done(call):
             found = self._asked_first(trace, attended=self._is_attended(thread))
         found = found.model_copy(
             update={"reason": told(found.reason, thread.locale), "definition": call.definition}
@@ -601,6 +603,12 @@ class Gate(Struct, frozen=True, kw_only=True):
             asked: A person saw the call as it was written.
         """
         return not asked and (found.read_only or self.bars_writes(thread))
+
+    def _held(self, thread: Thread, grant: Grant | None) -> Grant | None:
+        """The grant; what checks a subtask is allowed by it where a box holds that to checking."""
+        if grant is None or grant.words is None or (self.sandbox and not thread.remote):
+            return grant
+        return grant.model_copy(update={"words": None})
 
     def _holds_readers(self, thread: Thread, call: Call) -> bool:
         """Whether a command that only reads would run where it can do nothing else.

@@ -24,13 +24,12 @@ from gonogo.execution.plans.replanning import Replanning, Search
 from gonogo.execution.plans.revisions import PlanReader
 from gonogo.execution.plans.rounds import PlanQuestions, PlanRules
 from gonogo.execution.plans.runner import PlanRunner, Threads
-from gonogo.execution.plans.subtasks import AgentStep, BuiltInKinds, Subtasks, ToolStep
+from gonogo.execution.plans.subtasks import BuiltInKinds, Subtasks
 
 __all__ = [
     "REPLAN_QUESTION",
     "AbsenceKind",
     "Accounts",
-    "AgentStep",
     "Answering",
     "BudgetKind",
     "BuiltInKinds",
@@ -50,6 +49,5 @@ __all__ = [
     "SubtaskKind",
     "Subtasks",
     "Threads",
-    "ToolStep",
     "check_held",
 ]

@@ -1,9 +1,10 @@
 """The brief of a subtask: what its conversation begins with."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+from gonogo.domain.text_safety import visible_json
 from gonogo.execution.scheduling import Step
 from gonogo.i18n import say
 
@@ -27,6 +28,8 @@ def brief(step: Step, locale: str, ending: str | None = None) -> str:
     if subtask.scope is not None:
         scope = json.dumps(subtask.scope.model_dump(exclude_defaults=True), ensure_ascii=False)
         parts.append(say("model_subtask_scope", locale, scope=scope))
+    if subtask.done_when:
+        parts.extend(_checks(step, locale))
     if step.inputs:
         parts.append(json.dumps({"inputs": step.inputs}, ensure_ascii=False))
     if subtask.dependencies:
@@ -35,6 +38,15 @@ def brief(step: Step, locale: str, ending: str | None = None) -> str:
     if ending is not None:
         parts.append(say(ending, locale))
     return "\n\n".join(parts)
+
+
+def _checks(step: Step, locale: str) -> Iterator[str]:
+    """What the subtask is checked by, and what an earlier attempt lacked."""
+    checks = "\n".join(f"- {check.text}" for check in step.subtask.done_when or ())
+    yield say("model_subtask_checks", locale, checks=checks)
+    if step.failed is not None:
+        said = visible_json({"failure": cut(step.failed, _SHOWN, locale)})
+        yield say("model_subtask_again", locale, said=said)
 
 
 def _result_of(step: Step, dependency: str, locale: str) -> str:

@@ -41,6 +41,7 @@ from gonogo.store.calls import (
     RefusedCall,
     decided_of_plan,
     open_calls,
+    open_calls_below,
     pending_of_plan,
     refused_calls,
 )
@@ -304,6 +305,7 @@ class _Teller(Struct, frozen=True, kw_only=True):
             task=self._cut(subtask.description), attempts=row.attempt,
             output=self._cut(shaped(row.result, row.status)["output"]),
             error=self._cut((row.error or {}).get("message")), reason=self._cut(row.reason),
+            checks=self._checks(row),
             refused=self._refused(row.subtask_id), **self._files(row.subtask_id),
         )  # fmt: skip
 
@@ -311,6 +313,16 @@ class _Teller(Struct, frozen=True, kw_only=True):
         found = self.files.get(key, [])
         shown = [file | {"path": self._cut(file["path"])} for file in found[: self.measure.items]]
         return _given(files=shown, more_files=len(found) - len(shown))
+
+    def _checks(self, row: SubtaskRow) -> list[dict[str, Any]]:
+        """What it was checked by, and what was seen; of one that failed its error says it."""
+        subtask = self.record.revision.subtask(row.subtask_id)
+        if not subtask.done_when or row.status is not _S.COMPLETED:
+            return []
+        return [
+            {"check": self._cut(each["check"]), "seen": self._cut(each["seen"])}
+            for each in row.result["checks"][: self.measure.items]
+        ]
 
     def _refused(self, key: str) -> list[dict[str, Any]]:
         calls = [call for call in self.record.refused if call.subtask_id == key]
@@ -377,7 +389,9 @@ class PlanEnding(Struct, frozen=True):
         plan = plan_of(tx, row.plan_id)
         if plan is None:
             return
-        for call in open_calls(tx, plan.session_id, thread_name(row.key, row.attempt)):
+        name, session_id = thread_name(row.key, row.attempt), plan.session_id
+        checks = open_calls_below(tx, session_id, name) if row.attempt else []
+        for call in (*open_calls(tx, session_id, name), *checks):
             drop_call(tx, self.desk, call, f"cancelled: {reason}")
         for approval in pending_of_plan(tx, plan.id):
             if approval.subtask_id == row.subtask_id:

@@ -24,14 +24,14 @@ from gonogo.domain.records import MAIN, Approval, Plan, Session, Turn
 from gonogo.domain.reviews import standing_comments
 from gonogo.domain.states import ENDED, ApprovalKind, DecisionWord, PlanStatus, SubtaskStatus
 from gonogo.domain.tool_calls import UserText
-from gonogo.execution.agent import Gate
+from gonogo.execution.agent import RUNTIME, Gate
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn
 from gonogo.execution.plans.ending import ARCHITECT, PlanEnding, execution_result
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.revisions import PlanReader, completed, mint_grants
 from gonogo.i18n import DEFAULT, plan_summary, rejected_plan, say, told
-from gonogo.policy import Conditions, asks_anyway, read_prefix, takes_no_more
+from gonogo.policy import Conditions, asks_anyway, check_asks, read_prefix, takes_no_more
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
@@ -74,21 +74,29 @@ class Proposals(Struct, frozen=True, kw_only=True):
         doings = self.desk.doings
         return findings(
             revision, agents=doings.agents, tools=doings.tools, prefix_problem=_prefix_problem,
-            asks=self._asks_anyway, takes_no_more=takes_no_more,
+            asks=self._asks_anyway, takes_no_more=takes_no_more, check_asks=self._check_asks,
             attended=attended and self.gate.attended,
         )  # fmt: skip
 
     def _asks_anyway(self, subtask: Subtask, command: str) -> str | None:
         """Why a command asks that a subtask declares, as far as one knows without a look."""
         agent = subtask.agent or ""
-        profile, gate = self.desk.doings.agents.get(agent), self.gate
+        profile = self.desk.doings.agents.get(agent)
         may_write = None if profile is None else profile.may_write
-        conditions = Conditions(
+        return asks_anyway(command, agent, self.gate.rules, self._conditions(may_write))
+
+    def _check_asks(self, command: str) -> str | None:
+        """Why a command asks by which a subtask is checked."""
+        return check_asks(command, RUNTIME, self.gate.rules, self._conditions(None))
+
+    def _conditions(self, may_write: tuple[str, ...] | None) -> Conditions:
+        """What is known before anything runs."""
+        gate = self.gate
+        return Conditions(
             workspace="/", home=str(gate.home), repo_trusted=gate.repo_trusted,
             sandboxed=gate.sandbox is not None, max_write_globs=may_write,
             writes_barred=gate.sandbox is not None and may_write == (),
         )  # fmt: skip
-        return asks_anyway(command, agent, gate.rules, conditions)
 
     def put_before_person(
         self,

@@ -205,6 +205,14 @@ class Opening(Struct, frozen=True, kw_only=True):
     """In the place of a model, which then needs no brief."""
     ending: str | None = None
     """Key of the text that says how the conversation ends."""
+    told: str | None = None
+    """What it begins with, in the place of the subtask's brief."""
+    part: str = ""
+    """What its name ends with, where it is one of several of the same attempt."""
+    words: str | None = None
+    """The command that it checks the subtask by."""
+    attended: bool = True
+    """Somebody may be asked."""
 
 
 class Threads(Struct, frozen=True, kw_only=True):
@@ -228,15 +236,17 @@ class Threads(Struct, frozen=True, kw_only=True):
         assert plan is not None  # noqa: S101 - `check` found its subtask
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
-        name = thread_name(work.key, step.attempt)
+        name = thread_name(work.key, step.attempt) + opening.part
         if opening.speak is None and not conversation(tx, session.id, name):
-            told = UserText(content=brief(step, session.spoken, opening.ending))
-            append_message(tx, session.id, name, told, agent=opening.agent)
+            told = opening.told or brief(step, session.spoken, opening.ending)
+            append_message(tx, session.id, name, UserText(content=told), agent=opening.agent)
+        shared = fields_from(session)
+        shared["attended"] &= opening.attended
         return Thread(
-            **fields_from(session), name=name, script=work.subtask.id, agent=opening.agent,
+            **shared, name=name, script=work.subtask.id + opening.part, agent=opening.agent,
             plan_id=plan.id, revision=work.revision.number, subtask_id=work.subtask.id,
             auto_approve=plan.auto_approve_tools, profile=opening.profile, speak=opening.speak,
-            owner=_SubtaskOwner(self.engine, work),
+            words=opening.words, owner=_SubtaskOwner(self.engine, work),
         )  # fmt: skip
 
 

@@ -2,21 +2,23 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gonogo.domain.checks import CHECKS
 from gonogo.domain.conditions import references, resolve
 from gonogo.domain.errors import GonogoError, InvalidArguments
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.failures import Category, Failure, Patterns, Severity
 from gonogo.domain.plan import BUILT_IN, COMMAND_TOOL, READ_TOOL, SubtaskType, own_tool
 from gonogo.domain.records import CallRow
-from gonogo.domain.states import BARRED, ApprovalKind, CallStatus
-from gonogo.domain.tool_calls import Reply, ToolRequest, UserText, says_nothing
+from gonogo.domain.states import ApprovalKind, CallStatus
+from gonogo.domain.text_safety import visible_json
+from gonogo.domain.tool_calls import Reply, UserText, says_nothing, unfinished
 from gonogo.execution.agent import (
     MODEL,
     RUNTIME,
@@ -24,7 +26,6 @@ from gonogo.execution.agent import (
     Handed,
     Loop,
     Resting,
-    Speak,
     Thread,
     Traces,
     drop_call,
@@ -32,10 +33,19 @@ from gonogo.execution.agent import (
     keep_reply,
     model_profile,
     open_control,
-    runtime_profile,
 )
 from gonogo.execution.approvals import ApprovalService, Question
 from gonogo.execution.plans.brief import shaped
+from gonogo.execution.plans.checks import (
+    VERDICT_TOOL,
+    Checks,
+    CheckSeen,
+    ToolStep,
+    Write,
+    invalid,
+    validate_command,
+    validate_file,
+)
 from gonogo.execution.plans.ending import told_refusals
 from gonogo.execution.plans.engine import check_held
 from gonogo.execution.plans.runner import Opening, Threads
@@ -50,9 +60,9 @@ from gonogo.execution.scheduling import (
     result_of,
 )
 from gonogo.i18n import say
-from gonogo.store import Store, Tx, new_id
+from gonogo.store import Store, Tx
 from gonogo.store import events as log
-from gonogo.store.calls import open_calls, refused_calls, thread_calls
+from gonogo.store.calls import open_calls, refused_calls
 from gonogo.store.plans import plan_of, subtask_key, subtask_row
 from gonogo.store.sessions import append_message, conversation
 
@@ -113,6 +123,7 @@ class Subtasks(Struct, frozen=True, kw_only=True):
         return Step(
             work=work, attempt=row.attempt, inputs=resolve(subtask.inputs or {}, results),
             results={key: results[key] for key in subtask.dependencies}, now=self.store.clock,
+            failed=(row.error or {}).get("message") if row.attempt > 1 else None,
         )  # fmt: skip
 
 
@@ -142,105 +153,6 @@ def _results(tx: Tx, work: Work, of: set[str]) -> dict[str, dict[str, Any]]:
     return {
         key: shaped(result_of(row), str(row.status)) for key, row in rows.items() if row is not None
     }
-
-
-# A subtask that is one tool call: the runtime itself asks for it, and nobody speaks.
-#
-# The call is gated, recorded, asked about and recovered as an agent's is. What comes of it is the
-# subtask's result, or its failure.
-
-_TAIL = 2_000
-"""Characters of a command's output that its failure is told with."""
-_CATEGORY, _SEVERITY = Category, Severity
-_TYPED = {
-    "policy_denied": (_SEVERITY.MEDIUM, _CATEGORY.POLICY),
-    "rejected": (_SEVERITY.MEDIUM, _CATEGORY.PERMISSION),
-    "expired": (_SEVERITY.MEDIUM, _CATEGORY.PERMISSION),
-    "invalid_arguments": (_SEVERITY.HIGH, _CATEGORY.VALIDATION),
-    "unknown_tool": (_SEVERITY.HIGH, _CATEGORY.DEPENDENCY),
-    "timeout": (_SEVERITY.MEDIUM, _CATEGORY.TIMEOUT),
-    "cancelled": (_SEVERITY.LOW, _CATEGORY.CANCELLED),
-    "unknown": (_SEVERITY.MEDIUM, _CATEGORY.UNKNOWN),
-    **dict.fromkeys((*BARRED, "bad_path"), (_SEVERITY.MEDIUM, _CATEGORY.POLICY)),
-}
-"""What a call's error stands for, by the word that it begins with."""
-
-
-class ToolStep(Struct, frozen=True, kw_only=True):
-    """Carries out subtasks that are one call."""
-
-    threads: Threads
-    loop: Loop
-    patterns: Patterns
-
-    async def run(self, step: Step) -> Outcome:
-        """Call the subtask's own tool with its inputs."""
-        ended = await self.call(step, step.subtask.tool or "", step.inputs)
-        if isinstance(ended, Parked):
-            return ended
-        failure = self.failure_of(ended)
-        if failure is not None:
-            return Failed(failure)
-        return step.done(ended.result, tool=ended.tool)
-
-    async def call(self, step: Step, tool: str, arguments: Mapping[str, Any]) -> CallRow | Parked:
-        """Have one call made, however often the subtask is taken up again. Gives its end.
-
-        Raises:
-            Superseded: somebody else holds the subtask.
-        """
-        opening = Opening(
-            agent=RUNTIME, profile=runtime_profile(tool), speak=_asks_once(tool, arguments)
-        )
-        thread = await self.threads.open(step, opening)
-        if isinstance(await self.loop.drive(thread), Resting):
-            return Parked()
-        calls = await self.threads.store.read(thread_calls, thread.session_id, thread.name)
-        return next(call for call in calls if call.retry_of is None)
-
-    def failure_of(self, call: CallRow) -> Failure | None:
-        """Why a subtask fails whose call ended so; None if it does not."""
-        if call.status is CallStatus.COMPLETED:
-            return self._of_command(call) if call.tool == COMMAND_TOOL else None
-        error = call.error or str(call.status)
-        message, word = f"{call.tool}: {error}", error.partition(":")[0]
-        if word in _TYPED:
-            severity, category = _TYPED[word]
-            return Failure(message=message, severity=severity, category=category)
-        return self._by_words(message)
-
-    def _of_command(self, call: CallRow) -> Failure | None:
-        given: Any = call.result
-        result = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-        code, output = result.get("exit_code"), tail_of(result)
-        command = call.arguments.get("command")
-        if result.get("timed_out"):
-            spent = f"{command!r} was ended at its time limit:\n{output}"
-            return Failure(message=spent, category=Category.TIMEOUT)
-        if code in (0, None):
-            return None
-        return self._by_words(f"{command!r} ended with the exit code {code}:\n{output}")
-
-    def _by_words(self, message: str) -> Failure:
-        """What the words of a failure stand for; a call that no rule knows was wrong in itself."""
-        found = self.patterns.classify_text(message)
-        if found.rule is not None:
-            return found
-        return Failure(message=found.message, category=Category.LOGIC)
-
-
-def tail_of(result: Mapping[str, Any]) -> str:
-    """The end of a command's output, where it says what went wrong."""
-    return str(result.get("output", ""))[-_TAIL:]
-
-
-def _asks_once(tool: str, arguments: Mapping[str, Any]) -> Speak:
-    def speak(calls: Sequence[CallRow]) -> Reply:
-        if calls:
-            return Reply()
-        return Reply(calls=(ToolRequest(id=new_id("call"), name=tool, arguments=dict(arguments)),))
-
-    return speak
 
 
 # How decisions and validations end: by a call that holds the whole answer.
@@ -278,24 +190,35 @@ def judged(step: Step, arguments: Mapping[str, Any], by: str) -> Completed | Fai
     return Failed(invalid("; ".join(reasons)))
 
 
-def invalid(why: str) -> Failure:
-    """What a validation that does not hold fails with."""
-    return Failure(
-        message=f"Validation failed: {why}", severity=Severity.HIGH, category=Category.VALIDATION
-    )
-
-
 DECISION = Ending(tool="give_decision", brief="model_decide", take=decided)
-VERDICT = Ending(tool="give_verdict", brief="model_judge", take=judged)
+VERDICT = Ending(tool=VERDICT_TOOL, brief="model_judge", take=judged)
 
 
 # A subtask that an agent carries out, or a model alone: a conversation with an end.
 
 _C = CallStatus
+_TOLD = 1_000
+"""Characters of what a check has shown that a failure is told with."""
 _QUOTED = 300
 """Characters of an agent's last word that a failure quotes."""
-Write = Callable[[Tx], None]
 COMPLETION = "attempt_completion"
+_MOST_SENT_BACK = 2
+"""How often an agent is told that its work is not done, in one attempt."""
+_NOT_DONE = "not_done: checks of the approved plan do not hold; they are named below"
+
+
+def _nothing(tx: Tx) -> None:
+    del tx
+
+
+class LastWord(Struct, frozen=True):
+    """How an agent says that it is done, and what becomes of that."""
+
+    said: str
+    keep: Write = _nothing
+    """Written with what comes of the subtask."""
+    turn_down: Write = _nothing
+    """Written when it goes on."""
 
 
 class AgentStep(Struct, frozen=True, kw_only=True):
@@ -306,20 +229,30 @@ class AgentStep(Struct, frozen=True, kw_only=True):
     desk: ApprovalService
     patterns: Patterns
     """How an agent's own words about its failure are read."""
-    traces: Traces
-    """What it did to files."""
+    checks: Checks
 
     async def run(self, step: Step, ending: Ending | None = None) -> Outcome:
         """Have the subtask's agent carry it out, as far as it goes without a person.
 
         Args:
-            ending: The call that ends it; without one any last word does.
+            ending: The call that ends it; without one any last word does that its checks bear out.
 
         Raises:
             Superseded: somebody else holds the subtask.
             ModelFailed: the model did not answer.
         """
         thread = await self.threads.open(step, self._opening(step, ending))
+        if step.subtask.done_when:
+            said = await self.threads.store.read(_last_word, thread)
+            if said is not None and (outcome := await self._done(step, thread, LastWord(said))):
+                return outcome
+        return await self._talk(step, thread, ending)
+
+    async def _judged(self, step: Step, opening: Opening) -> Outcome:
+        """Have a model judge something, in a conversation that ends by a verdict."""
+        return await self._talk(step, await self.threads.open(step, opening), VERDICT)
+
+    async def _talk(self, step: Step, thread: Thread, ending: Ending | None) -> Outcome:
         while True:
             match await self.loop.drive(thread):
                 case Resting():
@@ -359,27 +292,72 @@ class AgentStep(Struct, frozen=True, kw_only=True):
             words = say("no_work_refused", thread.locale, said=reply.said[:_QUOTED])
             return Failed(Failure(message=words, category=Category.NO_WORK), also=write)
         if ending is None:
-            return await self._done(step, thread, reply.said, write)
+            return await self._spoken(step, thread, reply, write)
         if await self.threads.store.write(self._remind, thread, reply, ending):
             return None
         said = f"{thread.agent} answered without {ending.tool}: {reply.said[:200]}"
         return Failed(Failure(message=said, category=Category.VALIDATION), also=write)
 
-    async def _done(self, step: Step, thread: Thread, said: str, write: Write) -> Outcome:
-        """An agent says that it is done: believed, unless what it was to change is as it was."""
+    async def _spoken(
+        self, step: Step, thread: Thread, reply: Reply, write: Write
+    ) -> Outcome | None:
+        """A last word; one that is to be checked is kept first, so that a crash loses none."""
+        if not step.subtask.done_when:
+            return await self._done(step, thread, LastWord(reply.said, keep=write))
+        await self.threads.store.write(self._hold, thread, write)
+        return await self._done(step, thread, LastWord(reply.said))
+
+    def _hold(self, tx: Tx, thread: Thread, write: Write) -> None:
+        thread.owner.check(tx)
+        write(tx)
+
+    async def _done(self, step: Step, thread: Thread, word: LastWord) -> Outcome | None:
+        """An agent says that it is done. None: it was sent back, and goes on.
+
+        It is believed, unless what it was to change is as it was, or a check does not hold.
+        """
         if await self._owes_work(step, thread):
-            words = say("no_work_unchanged", thread.locale, said=said[:_QUOTED])
-            return Failed(Failure(message=words, category=Category.NO_WORK), also=write)
-        return Completed(step.done(said, agent=thread.agent).result, also=write)
+            words = say("no_work_unchanged", thread.locale, said=word.said[:_QUOTED])
+            return Failed(Failure(message=words, category=Category.NO_WORK), also=word.keep)
+        result = step.done(word.said, agent=thread.agent).result
+        if not step.subtask.done_when:
+            return Completed(result, also=word.keep)
+        told = await self.threads.store.read(_sent_back, thread)
+        seen = await self.checks.look(step, thread, told + 1, self._judged)
+        if isinstance(seen, Parked):
+            return seen
+        also = partial(_write_all, [word.keep, *(each.also for each in seen)])
+        if all(each.holds for each in seen):
+            return Completed({**result, "checks": [each.facts for each in seen]}, also=also)
+        failure = _unmet(seen)
+        if told >= _MOST_SENT_BACK or failure.category != Category.VALIDATION:
+            return Failed(failure, also=also)
+        await self.threads.store.write(self._send_back, thread, word, seen)
+        return None
+
+    def _send_back(self, tx: Tx, thread: Thread, word: LastWord, seen: Sequence[CheckSeen]) -> None:
+        """Tell an agent what does not hold, in the conversation in which it said otherwise."""
+        thread.owner.check(tx)
+        _write_all([word.turn_down, *(each.also for each in seen)], tx)
+        lacking = [each.facts for each in seen if not each.holds]
+        shown = "\n".join(map(visible_json, lacking))
+        told = UserText(content=say("model_not_done", thread.locale, checks=shown), about=CHECKS)
+        append_message(tx, thread.session_id, thread.name, told, agent=thread.agent)
+        log.note(
+            tx, thread.session_id, actor=RUNTIME, action="subtask.sent_back",
+            subject=thread.subtask_id or "", plan_id=thread.plan_id, checks=lacking,
+        )  # fmt: skip
 
     async def _owes_work(self, step: Step, thread: Thread) -> bool:
-        """Whether an action that declares files ends with all of them as they were."""
-        scope = step.subtask.scope
-        if step.subtask.type != SubtaskType.ACTION or scope is None or not scope.paths:
+        """Whether an action that is to change files ends with all of them as they were."""
+        subtask = step.subtask
+        paths = (subtask.scope.paths if subtask.scope else None) or ()
+        owes = bool(paths) if subtask.must_change is None else subtask.must_change
+        if subtask.type != SubtaskType.ACTION or not owes:
             return False
         if self.loop.gate.profile(thread).may_write == ():
             return False
-        return not await self.traces.has_worked(thread, scope.paths)
+        return not await self.checks.traces.has_worked(thread, paths)
 
     def _remind(self, tx: Tx, thread: Thread, reply: Reply, ending: Ending) -> bool:
         """Ask for the call that is wanted. False if that was done before."""
@@ -418,7 +396,8 @@ class AgentStep(Struct, frozen=True, kw_only=True):
                 if says_nothing(said):
                     await self._turn_down(thread, call, "result: say what was reached")
                     return None
-                return await self._done(step, thread, said, write)
+                no = partial(self._refuse, thread=thread, call=call, error=_NOT_DONE)
+                return await self._done(step, thread, LastWord(said, keep=write, turn_down=no))
             case "ask_followup_question":
                 await self.threads.store.write(self._question, thread, call)
                 return Parked()
@@ -465,70 +444,32 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         end_call(tx, opened, _C.FAILED, error=error)
 
 
-# Validations that need no judgement: a command's exit code, or what a file holds.
-
-_ABSENT = ("file_not_found", "not_found")
-
-
-async def check_command(tools: ToolStep, step: Step) -> Outcome:
-    """Run a command through the gate, and compare its exit code."""
-    inputs = dict(step.inputs)
-    wanted = inputs.pop("exit_code", 0)
-    if not isinstance(wanted, int):
-        raise InvalidArguments(f"exit_code: a number is needed, not {wanted!r}")
-    ended = await tools.call(step, COMMAND_TOOL, inputs)
-    if isinstance(ended, Parked):
-        return ended
-    result = _fields(ended)
-    failure = None if _exited(ended, result) else tools.failure_of(ended)
-    if failure is not None:
-        return Failed(failure)
-    command, code = inputs.get("command"), result.get("exit_code")
-    said = f"{command!r} ended with the exit code {code}"
-    if code != wanted:
-        return Failed(invalid(f"{said}, not {wanted}:\n{tail_of(result)}"))
-    return _valid(step, said, ended)
-
-
-async def check_file(tools: ToolStep, step: Step) -> Outcome:
-    """Read a file through the gate, and compare what it holds."""
-    path, exists = step.inputs["file"], step.inputs.get("exists", True)
-    ended = await tools.call(step, READ_TOOL, {"path": path})
-    if isinstance(ended, Parked):
-        return ended
-    absent = (ended.error or "").partition(":")[0] in _ABSENT
-    if absent or not exists:
-        there = ended.status is CallStatus.COMPLETED
-        failure = None if there or absent else tools.failure_of(ended)
-        if failure is not None:
-            return Failed(failure)
-        word = "exists" if there else "does not exist"
-        said = f"{path!r} {word}"
-        return _valid(step, said, ended) if there is exists else Failed(invalid(said))
-    failure = tools.failure_of(ended) or _lacking(step, ended)
-    return Failed(failure) if failure else _valid(step, f"{path!r} is as it should be", ended)
-
-
-def _lacking(step: Step, ended: CallRow) -> Failure | None:
-    wanted, result = step.inputs.get("contains"), _fields(ended)
-    if wanted is None or str(wanted) in str(result.get("content", "")):
+def _last_word(tx: Tx, thread: Thread) -> str | None:
+    """What an agent has ended its conversation with, if it has: it is to be checked yet."""
+    messages = conversation(tx, thread.session_id, thread.name)
+    last = messages[-1]
+    if not isinstance(last, Reply) or last.calls or last.is_unfinished:
         return None
-    more = ", in so far as it was read" if result.get("truncated") else ""
-    return invalid(f"{step.inputs['file']!r} does not contain {wanted!r}{more}")
+    return "".join(part.text for part in (*unfinished(messages[:-1]), last))
 
 
-def _exited(ended: CallRow, result: dict[str, Any]) -> bool:
-    """Whether a command came to an end of its own."""
-    return ended.status is CallStatus.COMPLETED and not result.get("timed_out")
+def _sent_back(tx: Tx, thread: Thread) -> int:
+    """How often an agent was told that its work is not done."""
+    messages = conversation(tx, thread.session_id, thread.name)
+    return sum(isinstance(message, UserText) and message.about == CHECKS for message in messages)
 
 
-def _valid(step: Step, said: str, ended: CallRow) -> Completed:
-    return step.done({"valid": True, "reasons": [said]}, tool=ended.tool, result=ended.result)
+def _write_all(writes: Iterable[Write | None], tx: Tx) -> None:
+    for write in filter(None, writes):
+        write(tx)
 
 
-def _fields(ended: CallRow) -> dict[str, Any]:
-    given: Any = ended.result
-    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+def _unmet(seen: Iterable[CheckSeen]) -> Failure:
+    """What an attempt fails with whose checks do not hold."""
+    lacking = [each for each in seen if not each.holds]
+    barred = (each.failure for each in lacking if each.failure is not None)
+    said = "; ".join(f"{each.check.text}: {each.seen[:_TOLD]}" for each in lacking)
+    return next(barred, invalid(said))
 
 
 # The kinds that are built in, registered as any other is.
@@ -539,6 +480,16 @@ class BuiltInKinds(Struct, frozen=True, kw_only=True):
 
     agents: AgentStep
     tools: ToolStep
+
+    @classmethod
+    def of(cls, threads: Threads, loop: Loop, patterns: Patterns, traces: Traces) -> "BuiltInKinds":
+        """Put them together."""
+        tools = ToolStep(threads=threads, loop=loop, patterns=patterns)
+        agents = AgentStep(
+            threads=threads, loop=loop, desk=loop.desk, patterns=patterns,
+            checks=Checks(tools=tools, traces=traces),
+        )  # fmt: skip
+        return cls(agents=agents, tools=tools)
 
     def all(self) -> tuple[Kind, ...]:
         """Each of them."""
@@ -568,9 +519,9 @@ class BuiltInKinds(Struct, frozen=True, kw_only=True):
         """A verdict: by an agent, a tool, a command's exit code, a file, or a model alone."""
         tool = own_tool(step.subtask)
         if tool == COMMAND_TOOL:
-            return await check_command(self.tools, step)
+            return await validate_command(self.tools, step)
         if step.subtask.tool is not None:
             return await self.tools.run(step)
         if tool == READ_TOOL:
-            return await check_file(self.tools, step)
+            return await validate_file(self.tools, step)
         return await self.agents.run(step, VERDICT)

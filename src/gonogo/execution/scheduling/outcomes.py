@@ -139,6 +139,8 @@ class Step(Struct, frozen=True, kw_only=True):
     results: Mapping[str, Mapping[str, Any]]
     """`{status, output, metadata}` of each dependency, by its id."""
     now: Callable[[], datetime]
+    failed: str | None = None
+    """What the attempt before this one failed with."""
 
     @property
     def subtask(self) -> Subtask:

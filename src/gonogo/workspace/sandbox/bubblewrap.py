@@ -26,6 +26,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gonogo.domain.errors import ToolFailed
+from gonogo.workspace.sandbox.copies import WorkspaceCopy
 from gonogo.workspace.sandbox.guards import SCAN_LIMIT, Guarded, guarded_paths
 from gonogo.workspace.sandbox.process import DEFAULT_PATH, find_program
 from gonogo.workspace.snapshots.repositories import obeyed, own_repository
@@ -139,6 +140,8 @@ class Box(Struct, frozen=True, kw_only=True):
     search_path: str = DEFAULT_PATH
     read_only: bool = False
     """The workspace too."""
+    copy: WorkspaceCopy | None = None
+    """What stands in the workspace's place and may be written, though that is read-only."""
     writes_git: bool = False
     """The workspace's own repository may be written, but for what git obeys in it."""
     shown: Callable[[str], bool] | None = None
@@ -152,6 +155,11 @@ class Box(Struct, frozen=True, kw_only=True):
     """The folders that a person let the command run without a look at them."""
     temporary: int = 1 << 30
     """Bytes that fit into each folder that is the command's own."""
+
+    @property
+    def written(self) -> Path:
+        """Where on the disk what is written in the workspace lies."""
+        return self.workspace if self.copy is None else self.copy.folder
 
     def shows(self, path: Path) -> bool:
         """Whether a secret of the workspace is shown."""
@@ -245,13 +253,16 @@ def _mounts(box: Box) -> Iterable[str]:
     guarded = box.guarded()
     mounts = [(path, "--tmpfs") for path in folders]
     mounts += [(path, "--ro-bind-try") for path in _kept(box, empty, hidden)]
-    mounts.append((box.workspace, "--ro-bind" if box.read_only else "--bind"))
+    is_whole = box.read_only and box.copy is None
+    mounts.append((box.workspace, "--ro-bind" if is_whole else "--bind"))
+    mounts += [(path, "--ro-bind-try") for path in (box.copy.left if box.copy else ())]
     secret = {path for path in guarded.secret if not box.shows(path)}
     secret |= {path for path in _second_names(box.workspace, secret) if not box.shows(path)}
     mounts += [(path, "--ro-bind-try") for path in _bound(box, guarded, secret)]
     mounts.sort(key=lambda mount: (len(mount[0].parts), mount[1] != "--tmpfs"))
     for path, option in mounts:
-        yield from _empty(path, box) if option == "--tmpfs" else (option, str(path), str(path))
+        source = box.written if path == box.workspace else path
+        yield from _empty(path, box) if option == "--tmpfs" else (option, str(source), str(path))
     covered = {path for path in hidden if not path.is_dir()} | _sockets(box, folders) | secret
     for path in _outermost(covered):
         yield from _covered(path)

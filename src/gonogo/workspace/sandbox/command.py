@@ -40,6 +40,7 @@ import anyio
 import anyio.abc
 import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace.files.workspace import Workspace
@@ -54,6 +55,7 @@ from gonogo.workspace.sandbox.bubblewrap import (
     nothing,
     sign_of,
 )
+from gonogo.workspace.sandbox.copies import copy_of
 from gonogo.workspace.sandbox.guards import Guarded
 from gonogo.workspace.sandbox.network import CommandProxy, Network, Reached, door_of
 from gonogo.workspace.sandbox.process import (
@@ -293,6 +295,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
     hidden: Sequence[Path] = (),
     network: Network | None = None,
     read_only: bool = False,
+    on_copy: bool = False,
     writes_git: bool = False,
     shown: Callable[[str], bool] | None = None,
     may_change: Callable[[str], bool] = nothing,
@@ -313,6 +316,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         hidden: Folders and files that the box does not show.
         network: What it reaches; None is nothing. Without a box there is no telling.
         read_only: The box shows the workspace, and nothing in it can be changed.
+        on_copy: What the command changes there is a copy, which goes with it.
         writes_git: The box shows the workspace's repository so that git can write in it, and finds
             there no settings by which it would start anything. For git alone.
         shown: Which of the workspace's secrets the box shows, by path; None is all of them.
@@ -346,8 +350,10 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         temporary=ceilings.temporary << 20,
     )
     named = _named(programs, workspace.root) + script
-    order = _Order(_Inside(named, box, sandbox, ceilings), network, output_cap, on_spawn)
-    end = await _carried_out(workspace, order, anyio.current_time() + timeout)
+    async with copy_of(workspace.root, shown) if on_copy else nullcontext() as copy:
+        inside = _Inside(named, replace(box, copy=copy), sandbox, ceilings)
+        order = _Order(inside, network, output_cap, on_spawn)
+        end = await _carried_out(workspace, order, anyio.current_time() + timeout)
     return CommandOutput(
         exit_code=end.exit_code,
         output=end.sink.text(),
@@ -436,7 +442,7 @@ async def _watched(
     """Wait for a command; gives the limit that it passed, if it did."""
     passed: list[str] = []
     boxed = inside.sandbox is not None
-    disk = Disk(inside.box.workspace)
+    disk = Disk(inside.box.written)
 
     async def watch() -> None:
         passed.append(await inside.ceilings.passed(process.pid, disk, boxed=boxed))

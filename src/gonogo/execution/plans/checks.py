@@ -1,0 +1,433 @@
+"""What the runtime itself calls and looks at: one call as a subtask, validations, and checks.
+
+A call of the runtime's is gated, recorded, asked about and recovered as an agent's is, in a
+conversation of its own in which nobody speaks. A check that does not hold is no failure yet: it is
+told to who said that the work was done.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, cast
+
+import anyio.to_thread
+from msgspec import Struct
+
+from gonogo.domain.checks import DoneCheck
+from gonogo.domain.errors import InvalidArguments, ToolFailed
+from gonogo.domain.failures import Category, Failure, Patterns, Severity
+from gonogo.domain.paths import is_secret
+from gonogo.domain.plan import COMMAND_TOOL, READ_TOOL
+from gonogo.domain.records import CallRow
+from gonogo.domain.states import BARRED, CallStatus
+from gonogo.domain.text_safety import visible_json
+from gonogo.domain.tool_calls import Reply, ToolRequest
+from gonogo.domain.undo import FOLDER, State, came_to, real_path, shown_path
+from gonogo.execution.agent import (
+    MODEL,
+    RUNTIME,
+    Loop,
+    Resting,
+    Speak,
+    Thread,
+    Traces,
+    model_profile,
+    runtime_profile,
+)
+from gonogo.execution.plans.brief import cut
+from gonogo.execution.plans.runner import Opening, Threads
+from gonogo.execution.scheduling import Completed, Failed, Outcome, Parked, Step
+from gonogo.i18n import say
+from gonogo.policy import covers
+from gonogo.store import Tx, new_id
+from gonogo.store.calls import thread_calls
+from gonogo.store.checkpoints import changes_of_subtask
+from gonogo.tools import file_difference
+
+# A subtask that is one tool call: the runtime itself asks for it, and nobody speaks.
+#
+# What comes of the call is the subtask's result, or its failure.
+
+_TAIL = 2_000
+"""Characters of a command's output that its failure is told with."""
+_CATEGORY, _SEVERITY = Category, Severity
+_TYPED = {
+    "policy_denied": (_SEVERITY.MEDIUM, _CATEGORY.POLICY),
+    "rejected": (_SEVERITY.MEDIUM, _CATEGORY.PERMISSION),
+    "expired": (_SEVERITY.MEDIUM, _CATEGORY.PERMISSION),
+    "invalid_arguments": (_SEVERITY.HIGH, _CATEGORY.VALIDATION),
+    "unknown_tool": (_SEVERITY.HIGH, _CATEGORY.DEPENDENCY),
+    "timeout": (_SEVERITY.MEDIUM, _CATEGORY.TIMEOUT),
+    "cancelled": (_SEVERITY.LOW, _CATEGORY.CANCELLED),
+    "unknown": (_SEVERITY.MEDIUM, _CATEGORY.UNKNOWN),
+    **dict.fromkeys((*BARRED, "bad_path"), (_SEVERITY.MEDIUM, _CATEGORY.POLICY)),
+}
+"""What a call's error stands for, by the word that it begins with."""
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where the runtime makes a call, where it is not all that the subtask is."""
+
+    part: str = ""
+    """What the name of the conversation ends with."""
+    words: str | None = None
+    """The command, where approving the plan allows just that as a check."""
+    attended: bool = True
+    """A person may be asked about it."""
+
+
+class ToolStep(Struct, frozen=True, kw_only=True):
+    """Carries out subtasks that are one call."""
+
+    threads: Threads
+    loop: Loop
+    patterns: Patterns
+
+    async def run(self, step: Step) -> Outcome:
+        """Call the subtask's own tool with its inputs."""
+        ended = await self.call(step, step.subtask.tool or "", step.inputs)
+        if isinstance(ended, Parked):
+            return ended
+        failure = self.failure_of(ended)
+        if failure is not None:
+            return Failed(failure)
+        return step.done(ended.result, tool=ended.tool)
+
+    async def call(
+        self,
+        step: Step,
+        tool: str,
+        arguments: Mapping[str, Any],
+        place: Place = Place(),  # noqa: B008
+    ) -> CallRow | Parked:
+        """Have one call made, however often the subtask is taken up again. Gives its end.
+
+        Raises:
+            Superseded: somebody else holds the subtask.
+        """
+        opening = Opening(
+            agent=RUNTIME, profile=runtime_profile(tool), speak=_asks_once(tool, arguments),
+            part=place.part, words=place.words, attended=place.attended,
+        )  # fmt: skip
+        thread = await self.threads.open(step, opening)
+        if isinstance(await self.loop.drive(thread), Resting):
+            return Parked()
+        calls = await self.threads.store.read(thread_calls, thread.session_id, thread.name)
+        return next(call for call in calls if call.retry_of is None)
+
+    def failure_of(self, call: CallRow) -> Failure | None:
+        """Why a subtask fails whose call ended so; None if it does not."""
+        if call.status is CallStatus.COMPLETED:
+            return self._of_command(call) if call.tool == COMMAND_TOOL else None
+        error = call.error or str(call.status)
+        message, word = f"{call.tool}: {error}", error.partition(":")[0]
+        if word in _TYPED:
+            severity, category = _TYPED[word]
+            return Failure(message=message, severity=severity, category=category)
+        return self._by_words(message)
+
+    def _of_command(self, call: CallRow) -> Failure | None:
+        given: Any = call.result
+        result = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+        code, output = result.get("exit_code"), tail_of(result)
+        command = call.arguments.get("command")
+        if result.get("timed_out"):
+            spent = f"{command!r} was ended at its time limit:\n{output}"
+            return Failure(message=spent, category=Category.TIMEOUT)
+        if code in (0, None):
+            return None
+        return self._by_words(f"{command!r} ended with the exit code {code}:\n{output}")
+
+    def _by_words(self, message: str) -> Failure:
+        """What the words of a failure stand for; a call that no rule knows was wrong in itself."""
+        found = self.patterns.classify_text(message)
+        if found.rule is not None:
+            return found
+        return Failure(message=found.message, category=Category.LOGIC)
+
+
+def tail_of(result: Mapping[str, Any]) -> str:
+    """The end of a command's output, where it says what went wrong."""
+    return str(result.get("output", ""))[-_TAIL:]
+
+
+def _asks_once(tool: str, arguments: Mapping[str, Any]) -> Speak:
+    def speak(calls: Sequence[CallRow]) -> Reply:
+        if calls:
+            return Reply()
+        return Reply(calls=(ToolRequest(id=new_id("call"), name=tool, arguments=dict(arguments)),))
+
+    return speak
+
+
+def invalid(why: str) -> Failure:
+    """What a validation that does not hold fails with."""
+    return Failure(
+        message=f"Validation failed: {why}", severity=Severity.HIGH, category=Category.VALIDATION
+    )
+
+
+# What needs no judgement: a command's exit code, or what a file holds.
+
+_ABSENT = ("file_not_found", "not_found")
+
+
+class CallSeen(Struct, frozen=True, kw_only=True):
+    """What the end of a command, or a file, showed."""
+
+    holds: bool
+    said: str
+    ended: CallRow
+    failure: Failure | None = None
+    """Why nothing could be seen."""
+
+    def verdict(self, step: Step) -> Outcome:
+        """What a validation makes of it."""
+        if self.failure is not None:
+            return Failed(self.failure)
+        if not self.holds:
+            return Failed(invalid(self.said))
+        given = {"valid": True, "reasons": [self.said]}
+        return step.done(given, tool=self.ended.tool, result=self.ended.result)
+
+
+async def validate_command(tools: ToolStep, step: Step) -> Outcome:
+    """Run a command through the gate, and compare its exit code."""
+    seen = await see_command(tools, step, step.inputs)
+    return seen if isinstance(seen, Parked) else seen.verdict(step)
+
+
+async def validate_file(tools: ToolStep, step: Step) -> Outcome:
+    """Read a file through the gate, and compare what it holds."""
+    seen = await see_file(tools, step, step.inputs)
+    return seen if isinstance(seen, Parked) else seen.verdict(step)
+
+
+async def see_command(
+    tools: ToolStep,
+    step: Step,
+    inputs: Mapping[str, Any],
+    place: Place = Place(),  # noqa: B008
+) -> CallSeen | Parked:
+    """Run a command, and compare its exit code with `exit_code`, or 0."""
+    arguments = dict(inputs)
+    wanted = arguments.pop("exit_code", 0)
+    if not isinstance(wanted, int):
+        raise InvalidArguments(f"exit_code: a number is needed, not {wanted!r}")
+    ended = await tools.call(step, COMMAND_TOOL, arguments, place)
+    if isinstance(ended, Parked):
+        return ended
+    result = _fields(ended)
+    failure = None if _exited(ended, result) else tools.failure_of(ended)
+    said = f"{arguments.get('command')!r} ended with the exit code {result.get('exit_code')}"
+    if result.get("exit_code") != wanted:
+        said = f"{said}, not {wanted}:\n{tail_of(result)}"
+        return CallSeen(holds=False, said=said, ended=ended, failure=failure)
+    return CallSeen(holds=failure is None, said=said, ended=ended, failure=failure)
+
+
+async def see_file(
+    tools: ToolStep,
+    step: Step,
+    inputs: Mapping[str, Any],
+    place: Place = Place(),  # noqa: B008
+) -> CallSeen | Parked:
+    """Read a `file`, and compare whether it `exists` and what it `contains`."""
+    path, exists = inputs["file"], inputs.get("exists", True)
+    ended = await tools.call(step, READ_TOOL, {"path": path}, place)
+    if isinstance(ended, Parked):
+        return ended
+    absent = (ended.error or "").partition(":")[0] in _ABSENT
+    there = ended.status is CallStatus.COMPLETED
+    if not there and not absent:
+        failure = tools.failure_of(ended)
+        return CallSeen(holds=False, said=str(ended.error), ended=ended, failure=failure)
+    if there is not exists or not there:
+        said = f"{path!r} {'exists' if there else 'does not exist'}"
+        return CallSeen(holds=there is exists, said=said, ended=ended)
+    lacking = _lacking(inputs, ended)
+    said = lacking or f"{path!r} is as it should be"
+    return CallSeen(holds=lacking is None, said=said, ended=ended)
+
+
+def _lacking(inputs: Mapping[str, Any], ended: CallRow) -> str | None:
+    wanted, result = inputs.get("contains"), _fields(ended)
+    if wanted is None or str(wanted) in str(result.get("content", "")):
+        return None
+    more = ", in so far as it was read" if result.get("truncated") else ""
+    return f"{inputs['file']!r} does not contain {wanted!r}{more}"
+
+
+def _exited(ended: CallRow, result: dict[str, Any]) -> bool:
+    """Whether a command came to an end of its own."""
+    return ended.status is CallStatus.COMPLETED and not result.get("timed_out")
+
+
+def _fields(ended: CallRow) -> dict[str, Any]:
+    given: Any = ended.result
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+
+
+# The checks by which a subtask counts as done.
+
+_MOST_DIFF = 30_000
+"""Characters of what a subtask changed that a model is shown."""
+_MOST_SEEN = 2_000
+_MOST_NAMED = 10
+VERDICT_TOOL = "give_verdict"
+Write = Callable[[Tx], None]
+Judge = Callable[[Step, Opening], Awaitable[Outcome]]
+"""Has a model give its verdict, in a conversation of its own."""
+_BARRED = frozenset({Category.POLICY, Category.PERMISSION})
+
+
+class CheckSeen(Struct, frozen=True, kw_only=True):
+    """What came of one check."""
+
+    check: DoneCheck
+    holds: bool
+    seen: str
+    failure: Failure | None = None
+    """Why it will never hold: it was not to be made."""
+    also: Write | None = None
+    """What is written with what follows from it."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The check and what was seen, as a result names them."""
+        return {"check": self.check.facts, "holds": self.holds, "seen": self.seen[:_MOST_SEEN]}
+
+
+class Checks(Struct, frozen=True, kw_only=True):
+    """Makes the checks of subtasks."""
+
+    tools: ToolStep
+    traces: Traces
+
+    async def look(
+        self, step: Step, thread: Thread, time: int, judge: Judge
+    ) -> list[CheckSeen] | Parked:
+        """Make a subtask's checks, in their order; a model is asked last, if all else holds.
+
+        What was made before somebody stopped or waited is not made again.
+
+        Args:
+            thread: Of the agent that says it is done.
+            time: How often it has said so, from 1.
+
+        Raises:
+            Superseded: somebody else holds the subtask.
+            ModelFailed: the model did not answer.
+        """
+        found: dict[int, CheckSeen] = {}
+        checks = list(enumerate(step.subtask.done_when or (), start=1))
+        for n, check in sorted(checks, key=lambda each: each[1].ask is not None):
+            if check.ask is not None and not all(seen.holds for seen in found.values()):
+                break
+            seen = await self._seen(step, thread, check, f"/checks/{time}/{n}", judge)
+            if isinstance(seen, Parked):
+                return seen
+            found[n] = seen
+        return [found[n] for n in sorted(found)]
+
+    async def _seen(
+        self, step: Step, thread: Thread, check: DoneCheck, part: str, judge: Judge
+    ) -> CheckSeen | Parked:
+        if check.command is not None:
+            return await self._of_command(step, check, check.command, part)
+        if check.file is not None:
+            return await self._of_file(step, check, part)
+        changes = await self._changes(step)
+        if check.unchanged is not None:
+            return _of_changes(check, check.unchanged, changes, thread)
+        return await self._of_model(step, thread, check, part, judge, changes)
+
+    async def _of_command(
+        self, step: Step, check: DoneCheck, command: str, part: str
+    ) -> CheckSeen | Parked:
+        inputs = {"command": command} | ({"timeout": check.timeout} if check.timeout else {})
+        seen = await see_command(self.tools, step, inputs, Place(part=part, words=command))
+        if isinstance(seen, Parked):
+            return seen
+        barred = seen.failure is not None and seen.failure.category in _BARRED
+        return _checked(check, seen, failure=seen.failure if barred else None)
+
+    async def _of_file(self, step: Step, check: DoneCheck, part: str) -> CheckSeen | Parked:
+        wanted = {} if check.file_contains is None else {"contains": check.file_contains.text}
+        # What a link leads to may be a secret: nobody is asked to have that read.
+        place = Place(part=part, attended=False)
+        seen = await see_file(self.tools, step, {"file": check.file, **wanted}, place)
+        return seen if isinstance(seen, Parked) else _checked(check, seen)
+
+    async def _of_model(
+        self,
+        step: Step,
+        thread: Thread,
+        check: DoneCheck,
+        part: str,
+        judge: Judge,
+        changes: Sequence[tuple[str, State, State]],
+    ) -> CheckSeen | Parked:
+        subtask, locale = step.subtask, thread.locale
+        diff = cut(await anyio.to_thread.run_sync(self._diff, changes), _MOST_DIFF, locale)
+        told = say(
+            "model_check", locale, goal=step.work.revision.goal, subtask=subtask.id,
+            description=subtask.description, question=check.ask, diff=visible_json({"diff": diff}),
+        )  # fmt: skip
+        opening = Opening(agent=MODEL, profile=model_profile(VERDICT_TOOL), told=told, part=part)
+        match await judge(step, opening):
+            case Completed(result, also):
+                said = "; ".join(result["output"]["reasons"])
+                return CheckSeen(check=check, holds=True, seen=said, also=also)
+            case Failed(failure, also):
+                return CheckSeen(check=check, holds=False, seen=failure.message, also=also)
+            case _:
+                return Parked()
+
+    async def _changes(self, step: Step) -> list[tuple[str, State, State]]:
+        """The files that the subtask has changed, in all its attempts: path, before and after."""
+        key = (step.work.revision.plan_id, step.subtask.id)
+        found = came_to(await self.tools.threads.store.read(changes_of_subtask, *key))
+        return [(path, *states) for path, states in sorted(found.items()) if FOLDER not in states]
+
+    def _diff(self, changes: Sequence[tuple[str, State, State]]) -> str:
+        """What was changed, as far as a model may see it and needs to."""
+        parts: list[str] = []
+        for path, before, after in changes:
+            if sum(map(len, parts)) > _MOST_DIFF:
+                break
+            parts.append(self._difference(shown_path(path), before, after))
+        return "".join(parts)
+
+    def _difference(self, path: str, before: State, after: State) -> str:
+        if is_secret(path):
+            return f"{path}: changed; what it holds may be secret\n"
+        try:
+            return file_difference(path, self._content(before), self._content(after))
+        except (ToolFailed, KeyError):
+            return f"{path}: changed; nobody knows how\n"
+
+    def _content(self, state: State) -> bytes | None:
+        return None if state is None else self.traces.snapshots.read(state["blob"])
+
+
+def _checked(check: DoneCheck, seen: CallSeen, failure: Failure | None = None) -> CheckSeen:
+    said = seen.said if seen.failure is None else seen.failure.message
+    return CheckSeen(check=check, holds=seen.holds, seen=said, failure=failure)
+
+
+def _of_changes(
+    check: DoneCheck,
+    globs: Sequence[str],
+    changes: Sequence[tuple[str, State, State]],
+    thread: Thread,
+) -> CheckSeen:
+    if thread.remote:
+        said = "the files are a client's: nobody here can tell what was changed"
+        return CheckSeen(check=check, holds=False, seen=said)
+    unknown = any("unknown" in (after or {}) for _, _, after in changes)
+    met = [shown_path(path) for path, _, _ in changes if covers(globs, real_path(path))]
+    if unknown and not met:
+        said = "what a command changed is not known"
+        return CheckSeen(check=check, holds=False, seen=said)
+    more = f", … {len(met) - _MOST_NAMED} more" if len(met) > _MOST_NAMED else ""
+    said = f"changed: {', '.join(met[:_MOST_NAMED])}{more}" if met else "unchanged"
+    return CheckSeen(check=check, holds=not met, seen=said)

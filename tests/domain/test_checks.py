@@ -1,0 +1,104 @@
+"""What has to hold before a subtask counts as done is said in one closed form, and approved."""
+
+import pytest
+
+from gonogo.domain.checks import KINDS, MOST_CHECKS, DoneCheck, commands_of
+from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.plan import Revision, Subtask, parse_subtasks
+from gonogo.domain.plan_views import plan_changes
+
+ONE_OF_EACH = [
+    {"command": "pytest -q", "timeout": 9.5},
+    {"file_exists": "dist/app.js"},
+    {"file_contains": {"path": "a.txt", "text": "made"}},
+    {"unchanged": ["docs/**", "*.md"]},
+    {"ask": "Is it polite?"},
+]
+
+
+def read(checks, **more):
+    worker = {"agent": "coder"} | more
+    return parse_subtasks(
+        [{"id": "a", "description": "d", "type": "action", "done_when": checks, **worker}],
+        agents={"coder"}, tools={"write_file"},
+    )[0]  # fmt: skip
+
+
+@pytest.mark.feature(225)
+def test_a_check_is_of_one_kind_and_is_told_as_it_was_written():
+    subtask = read(ONE_OF_EACH)
+
+    assert [check.kind for check in subtask.done_when] == list(KINDS)
+    assert [check.facts for check in subtask.done_when] == ONE_OF_EACH
+    assert [check.file for check in subtask.done_when] == [None, "dist/app.js", "a.txt", None, None]
+    assert subtask.done_when[4].text == '{"ask":"Is it polite?"}'
+    assert commands_of(subtask.done_when) == ("pytest -q",)
+    assert commands_of(None) == ()
+    assert read([]).done_when is None
+    assert read(None).done_when is None
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        ({}, "done_when.0: a check is one of command, file_exists"),
+        ({"command": "x", "ask": "y"}, "a check is one of"),
+        ({"ask": "y", "timeout": 5}, "only a command has a timeout"),
+        ({"shell": "x"}, "done_when.0.shell"),
+        ({"command": ""}, "done_when.0.command"),
+        ({"command": "x" * 4_001}, "done_when.0.command"),
+        ({"command": ["ls"]}, "done_when.0.command"),
+        ({"command": "x", "timeout": 0}, "done_when.0.timeout"),
+        ({"command": "x", "timeout": 3_601}, "done_when.0.timeout"),
+        ({"file_exists": "/etc/passwd"}, "'/etc/passwd' is no path inside the workspace"),
+        ({"file_exists": "~/x"}, "is no path inside the workspace"),
+        ({"file_exists": "a/../../x"}, "is no path inside the workspace"),
+        ({"file_exists": "./"}, "is no path inside the workspace"),
+        ({"file_contains": {"path": "a"}}, "done_when.0.file_contains.text"),
+        ({"file_contains": {"path": "../a", "text": "x"}}, "no path inside"),
+        ({"unchanged": []}, "done_when.0.unchanged"),
+        ({"unchanged": ["/**"]}, "no path inside"),
+        ({"file_exists": ".env"}, "'.env' may hold secrets, which no check reads"),
+        ({"file_contains": {"path": "k/id_rsa", "text": "x"}}, "may hold secrets"),
+    ],
+)
+def test_a_check_that_is_none_refuses_the_plan(check, said):
+    with pytest.raises(InvalidPlan) as refused:
+        read([check])
+    assert said in str(refused.value)
+
+
+def test_there_are_not_more_checks_than_anybody_reads():
+    assert len(read([{"ask": "x"}] * MOST_CHECKS).done_when) == MOST_CHECKS
+    with pytest.raises(InvalidPlan, match="done_when"):
+        read([{"ask": "x"}] * (MOST_CHECKS + 1))
+
+
+@pytest.mark.parametrize(
+    "worker",
+    [
+        {"agent": None, "tool": "write_file"}, {"agent": None}, {"type": "decision"},
+        {"type": "validation"},
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("field", ["done_when", "must_change"])
+def test_only_an_agent_that_acts_is_checked_so(worker, field):
+    given = {"done_when": [{"ask": "x"}], "must_change": False}[field]
+    with pytest.raises(InvalidPlan, match=f"{field}: only for an action that an agent"):
+        read(None, **worker, **{field: given})
+
+
+@pytest.mark.feature(225)
+def test_checks_are_part_of_what_is_approved_and_older_plans_keep_their_digest():
+    def revision(**more):
+        subtask = Subtask(id="a", description="d", agent="coder", **more)
+        return Revision(plan_id="p", number=1, goal="g", subtasks=(subtask,))
+
+    plain, checked = revision(), revision(done_when=(DoneCheck(ask="x"),))
+    assert plain.digest == (
+        "sha256:dc99d9030c2b3657c81bcb2d83e142972a63f167e7d4499ce4f4546a3d3b7f8c"
+    )  # fmt: skip
+    others = (checked, revision(done_when=(DoneCheck(ask="y"),)), revision(must_change=False))
+    assert len({plain.digest, *(other.digest for other in others)}) == 4
+    [(key, fields)] = plan_changes(plain, checked).changed
+    assert (key, fields) == ("a", {"done_when": {"from": None, "to": [{"ask": "x"}]}})
