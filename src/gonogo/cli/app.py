@@ -13,6 +13,7 @@ from gonogo.cli.commands import (
     analytics,
     approvals,
     audit,
+    instructions,
     maintenance,
     plans,
     policy,
@@ -95,6 +96,7 @@ app.command("serve", **EXACT, epilog=run.SERVE_EXAMPLE)(run.serve)
 app.command("acp", **EXACT, epilog=run.ACP_EXAMPLE)(run.acp)
 app.command("mcp", **EXACT, epilog=run.MCP_EXAMPLE)(run.mcp)
 app.command("rollback", **EXACT, epilog=rollback.EXAMPLE)(rollback.rollback)
+app.command("instructions", **EXACT, epilog=instructions.EXAMPLE)(instructions.instructions)
 app.command("status", **EXACT, epilog=process.STATUS_EXAMPLE)(process.status)
 app.command("stop", **EXACT, epilog=process.STOP_EXAMPLE)(process.stop)
 for _name, _group in {

@@ -14,7 +14,14 @@ from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
 from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionRule
 from gonogo.domain.states import ENDED
-from gonogo.domain.tool_calls import MESSAGE, PlanAccount, Reply, ToolAnswer, ToolRequest
+from gonogo.domain.tool_calls import (
+    MESSAGE,
+    Instructions,
+    PlanAccount,
+    Reply,
+    ToolAnswer,
+    ToolRequest,
+)
 from gonogo.domain.views import (
     History,
     MessageView,
@@ -73,7 +80,7 @@ def said_by_people(tx: Tx, session_id: str) -> Iterator[MessageView]:
 def _views(row: MessageRow, calls: dict[str, CallRow]) -> Iterator[MessageView]:
     message = MESSAGE.validate_python(row.body)
     place = _place_of(row)
-    if isinstance(message, ToolAnswer | PlanAccount):
+    if isinstance(message, ToolAnswer | PlanAccount | Instructions):
         return
     if not isinstance(message, Reply):
         yield MessageView(role="user", content=message.content, **place)

@@ -21,11 +21,16 @@ from gonogo.tools.mcp.schemas import SchemaChecks
 from gonogo.tools.mcp.servers import Remembered, ServerPool, ServerReport, Sight
 from gonogo.tools.mcp.tool import Definition, ForeignTool, difference
 from gonogo.tools.patch import PATCHING_TOOLS
+from gonogo.tools.skills import READ_SKILL, skill_tool
+from gonogo.workspace import InstructionReader
 
 
 def builtin_tools() -> dict[str, Tool]:
     """Every tool that gonogo brings, by name."""
-    tools = (*READING_TOOLS, *WRITING_TOOLS, *PATCHING_TOOLS, *COMMAND_TOOLS, *CONTROL_TOOLS)
+    skills = skill_tool(InstructionReader())
+    tools = (
+        *READING_TOOLS, skills, *WRITING_TOOLS, *PATCHING_TOOLS, *COMMAND_TOOLS, *CONTROL_TOOLS,
+    )  # fmt: skip
     return {tool.name: tool for tool in tools}
 
 
@@ -57,6 +62,7 @@ def ending_tools() -> dict[str, Tool]:
 
 
 __all__ = [
+    "READ_SKILL",
     "Arguments",
     "Bench",
     "Definition",
@@ -75,5 +81,6 @@ __all__ = [
     "ending_tools",
     "load_servers",
     "propose_tool",
+    "skill_tool",
     "touched",
 ]

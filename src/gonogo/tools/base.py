@@ -135,6 +135,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     touches: Touches
     prepare: Prepare
     run: Run | None = None
+    here: bool = False
+    """It needs the workspace on this machine: no client carries it out."""
 
     def schema(self) -> ToolSchema:
         """The tool as a model is told of it."""

@@ -134,7 +134,7 @@ _SHOWN, _MOST = 200, 100
 
 def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
     """The tools that the agent of a conversation may call, as far as they are known."""
-    own = gate.profile(thread).tools
+    own = [name for name in gate.profile(thread).tools if not _is_away(gate, thread, name)]
     if gate.servers is None:
         return tuple(name for name in own if name in gate.tools)
     if thread.remote:
@@ -143,6 +143,11 @@ def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
     lent = gate.servers.lent(thread.agent) if thread.profile is None else ()
     known = (name for name in own if name in gate.tools or name in gate.servers)
     return tuple(dict.fromkeys((*known, *lent)))
+
+
+def _is_away(gate: "Gate", thread: Thread, name: str) -> bool:
+    """Whether a tool needs a workspace that is on another machine."""
+    return thread.remote and name in gate.tools and gate.tools[name].here
 
 
 def may_call(gate: "Gate", thread: Thread, name: str) -> bool:
@@ -156,7 +161,7 @@ def may_call(gate: "Gate", thread: Thread, name: str) -> bool:
 
 async def offered_schemas(gate: "Gate", thread: Thread) -> tuple[ToolSchema, ...]:
     """What a model is told of the tools that it may call; the servers that bring some start."""
-    own = gate.profile(thread).tools
+    own = [name for name in gate.profile(thread).tools if not _is_away(gate, thread, name)]
     ours = [gate.tools[n].schema() for n in own if n in gate.tools and server_of(n) is None]
     if gate.servers is None or thread.remote:
         return tuple(ours)

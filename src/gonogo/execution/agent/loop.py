@@ -34,12 +34,14 @@ from gonogo.domain.tool_calls import (
     continued,
     repaired,
     unfinished,
+    with_instructions_first,
 )
 from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.budget import Meter, keep_usage
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.executor import Hands
 from gonogo.execution.agent.gate import Gate, Gated, offered_schemas
+from gonogo.execution.agent.instructions import Briefings, usable
 from gonogo.execution.agent.models import ModelPool
 from gonogo.execution.agent.questions import is_at_work, question_of_call
 from gonogo.execution.approvals import ApprovalService
@@ -85,6 +87,8 @@ class Loop(Struct, frozen=True, kw_only=True):
     meter: Meter
     account: Callable[[str, str], Awaitable[str]]
     """The account of a plan that is over, from its id and a locale."""
+    briefings: Briefings
+    """What conversations are told of instruction files."""
     max_requests: int = 100
     """Requests to the model between two messages of the user."""
 
@@ -217,7 +221,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         return reply
 
     async def _ask_model(self, thread: Thread) -> Reply:
-        said, waited = await self.store.read(self._before, thread)
+        said, waited = await self._told(thread)
         over = {message.plan_id for message in said if isinstance(message, PlanAccount)}
         accounts = {plan_id: await self.account(plan_id, thread.locale) for plan_id in over}
         messages = accounted(said, accounts)
@@ -234,7 +238,7 @@ class Loop(Struct, frozen=True, kw_only=True):
             thread=thread.script,
             system=_system(profile.prompt, thread),
             messages=continued(messages, say("model_continue", thread.locale)),
-            tools=await offered_schemas(self.gate, thread),
+            tools=usable(await offered_schemas(self.gate, thread), messages),
         )
         model = self.models(thread.model)
         reply = await self.meter.ask(
@@ -250,16 +254,29 @@ class Loop(Struct, frozen=True, kw_only=True):
         event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
         self.hub.tell(thread.session_id, event.body())
 
-    def _before(self, tx: Tx, thread: Thread) -> tuple[tuple[Message, ...], bool]:
-        """What a request is made of, and whether its answer is waited for."""
-        return self._messages(tx, thread), thread.owner.is_waiting(tx)
+    async def _told(self, thread: Thread) -> tuple[tuple[Message, ...], bool]:
+        """What a request is made of, with what instruction files say by now.
 
-    def _messages(self, tx: Tx, thread: Thread) -> tuple[Message, ...]:
-        """The conversation as the model is told it, every call with its one result."""
+        And whether its answer is waited for.
+        """
+        said, calls, waited = await self.store.read(self._before, thread)
+        if (news := await self.briefings.news(thread, said, calls)) is not None:
+            await self.store.write(self.briefings.keep, thread, said, news)
+            said = (*said, news)
+        return with_instructions_first(said), waited
+
+    def _before(
+        self, tx: Tx, thread: Thread
+    ) -> tuple[tuple[Message, ...], Sequence[CallRow], bool]:
+        """The conversation with every call and its one result, and whether a model is waited for.
+
+        And the calls themselves.
+        """
         said = conversation(tx, thread.session_id, thread.name)
         calls = thread_calls(tx, thread.session_id, thread.name)
         answers = [record.answer_of(c, thread.locale) for c in calls if c.retry_of is None]
-        return repaired([*said, *answers], say("model_lost", thread.locale))
+        told = repaired([*said, *answers], say("model_lost", thread.locale))
+        return told, calls, thread.owner.is_waiting(tx)
 
     def _keep_part(self, tx: Tx, thread: Thread, reply: Reply) -> list[Reply]:
         """Keep a reply that is no answer yet. Gives all of them since the last that was one."""
