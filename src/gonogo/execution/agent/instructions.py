@@ -27,7 +27,14 @@ from gonogo.domain.instructions import (
 )
 from gonogo.domain.records import CallRow
 from gonogo.domain.states import CallStatus
-from gonogo.domain.tool_calls import InstructionFile, Instructions, Message, ToolSchema, unfinished
+from gonogo.domain.tool_calls import (
+    InstructionFile,
+    Instructions,
+    Message,
+    ToolSchema,
+    unfinished,
+    with_instructions_first,
+)
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.profiles import MODEL
 from gonogo.i18n import say
@@ -68,6 +75,15 @@ class Briefings(Struct, frozen=True, kw_only=True):
         except OSError:
             # The workspace is away: whoever works in it will say so.
             return None
+
+    def placed(self, said: Sequence[Message]) -> tuple[Message, ...]:
+        """The conversation with what was read before its first reply at its beginning.
+
+        Off, also what was told before is left out.
+        """
+        if self.reader.on:
+            return with_instructions_first(said)
+        return tuple(message for message in said if not isinstance(message, Instructions))
 
     def keep(self, tx: Tx, thread: Thread, said: Sequence[Message], told: Instructions) -> None:
         """Append what is told to what was said, and write down which files: paths and digests."""

@@ -34,7 +34,6 @@ from gonogo.domain.tool_calls import (
     continued,
     repaired,
     unfinished,
-    with_instructions_first,
 )
 from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.budget import Meter, keep_usage
@@ -263,7 +262,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         if (news := await self.briefings.news(thread, said, calls)) is not None:
             await self.store.write(self.briefings.keep, thread, said, news)
             said = (*said, news)
-        return with_instructions_first(said), waited
+        return self.briefings.placed(said), waited
 
     def _before(
         self, tx: Tx, thread: Thread
