@@ -60,12 +60,16 @@ class Settings(BaseSettings):
     home: Path = Field(default_factory=_state_folder)
     """The state folder: database, tokens, the owner's lock and socket. Only its owner may enter."""
     config: Path = Field(default_factory=_config_folder)
-    """The user's configuration folder: `rules.toml`, and own agent profiles under `agents/`."""
+    """The user's configuration folder: `rules.toml`, `AGENTS.md`, own profiles under `agents/`,
+    skills under `skills/`."""
     admin_rules: Path | None = None
     """A rules file that goes before the user's, for an administrator."""
     hooks: Path | None = None
     """The file that says which programs are told what people are asked; by default `hooks.toml` in
     the configuration folder."""
+    instructions: bool = True
+    """Tell agents what the instruction files of the workspace and of the configuration folder say,
+    and which skills there are. They change no permission; off, agents know of none."""
     mcp: Path | None = None
     """The file that names the MCP servers whose tools agents may use; by default `mcp.toml` in the
     configuration folder."""

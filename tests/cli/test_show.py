@@ -224,6 +224,9 @@ SHOWN: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
             "approval_escalated": "yellow",
         }.items()
     },
+    "instructions_loaded": (
+        {"content": "Read: AGENTS.md", "metadata": {}}, [("Read: AGENTS.md", "dim")]
+    ),
     "error": ({"content": "lost", "code": "internal"}, [("error: lost", "bold red")]),
 }  # fmt: skip
 LEFT_OUT = frozenset({
@@ -286,3 +289,13 @@ def test_json_is_one_event_a_line():
     assert written[0].count("\n") == 1
     assert "\x1b" not in written[0]
     assert json.loads(written[0])["content"] == "two\nlines \x1b"
+
+
+def test_instruction_files_are_told_once_and_not_for_each_subtask(
+    lines: EventLines, shown: io.StringIO
+) -> None:
+    event = {"type": "instructions_loaded", "content": "Read: AGENTS.md\x1b", "metadata": {}}
+    lines.show(event)
+    lines.show({**event, "subtask_id": "a"})
+
+    assert shown.getvalue() == "Read: AGENTS.md\\x1b\n"

@@ -144,6 +144,14 @@ def test_a_later_revision_is_shown_with_its_cause_its_changes_and_its_findings()
     assert list(revision_lines({"subtasks": []})) == []
 
 
+def test_a_plan_names_the_instruction_files_that_its_planner_was_told_of():
+    files = [{"path": "AGENTS.md", "cut": False}, {"path": "docs/\u202eCLAUDE.md", "cut": True}]
+
+    assert list(revision_lines({"instructions": files})) == [
+        "The planner was told of: AGENTS.md, docs/\\u202eCLAUDE.md (cut)"
+    ]
+
+
 @pytest.mark.parametrize(
     ("inputs", "kind", "worker"),
     [

@@ -97,6 +97,21 @@ BODIES = {
             "plan_not_revised",
         )
     },
+    "instructions_loaded": {
+        "content": "Instruction files read: AGENTS.md",
+        "metadata": {
+            "files": [
+                {
+                    "path": "AGENTS.md",
+                    "source": "repository",
+                    "sha256": "ab" * 32,
+                    "bytes": 9,
+                    "how": "whole",
+                    "cut": False,
+                }
+            ]
+        },
+    },
     "model_away": {
         "content": "The model does not answer.",
         "metadata": {"reason": "model", "until": "2026-09-03T10:00:00Z", "error": "timed out"},

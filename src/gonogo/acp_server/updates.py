@@ -36,6 +36,7 @@ TOLD = frozenset(
 """Tools of which other events tell."""
 _KINDS: Mapping[str, schema.ToolKind] = {
     "read_file": "read",
+    "read_skill": "read",
     "list_files": "search",
     "search_in_code": "search",
     "read_output": "read",

@@ -14,6 +14,7 @@ from gonogo.cli.commands import (
     approvals,
     audit,
     changes,
+    instructions,
     maintenance,
     plans,
     policy,
@@ -97,6 +98,7 @@ app.command("acp", **EXACT, epilog=run.ACP_EXAMPLE)(run.acp)
 app.command("mcp", **EXACT, epilog=run.MCP_EXAMPLE)(run.mcp)
 app.command("changes", **EXACT, epilog=changes.EXAMPLE)(changes.changes)
 app.command("rollback", **EXACT, epilog=rollback.EXAMPLE)(rollback.rollback)
+app.command("instructions", **EXACT, epilog=instructions.EXAMPLE)(instructions.instructions)
 app.command("status", **EXACT, epilog=process.STATUS_EXAMPLE)(process.status)
 app.command("stop", **EXACT, epilog=process.STOP_EXAMPLE)(process.stop)
 for _name, _group in {

@@ -176,6 +176,8 @@ class PlanFacts(Fact):
     """Why there is another revision: `cause`, `root_cause`, `suggestion`, `subtask_id`."""
     comments: list[dict[str, Any]] | None = None
     """What people said of it, and the agent's `answer` where this revision came with one."""
+    instructions: list[dict[str, Any]] | None = None
+    """The instruction files that its planner was told of, as in `instructions_loaded`."""
 
 
 class PlanNotified(Event):
@@ -401,6 +403,21 @@ class ContextShortened(Event):
     metadata: ContextFacts
 
 
+class InstructedFacts(Fact):
+    """What was told of instruction files, and never what stands in them."""
+
+    files: list[dict[str, Any]]
+    """`{path, source, sha256, bytes, how, cut}` each."""
+
+
+class InstructionsLoaded(Event):
+    """A conversation was told what instruction files say, or what is otherwise in them."""
+
+    type: Literal["instructions_loaded"] = "instructions_loaded"
+    content: str
+    metadata: InstructedFacts
+
+
 class RollbackFacts(Fact):
     """What a rollback did; paths as they are stored, a few hundred at most."""
 
@@ -540,6 +557,7 @@ AnyEvent = Annotated[
     | PlanChanged
     | ModelWaited
     | ContextShortened
+    | InstructionsLoaded
     | PlanRolledBack
     | PlanEnded
     | CheckpointCreated

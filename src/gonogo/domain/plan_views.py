@@ -58,6 +58,21 @@ def _planned(shown: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in shown.items() if name not in STANDING}
 
 
+class InstructionFileView(View):
+    """What a planner was told of an instruction file, or of the list of skills."""
+
+    path: str
+    source: Literal["user", "repository", "skills"]
+    sha256: str | None = None
+    """Of the whole file."""
+    bytes: int
+    """Of the whole file."""
+    how: str
+    """`whole`, `cut`, `named`, `same`, `offered`, `diff`, `changed`: see the protocol."""
+    cut: bool
+    """There is more in it than was told."""
+
+
 class PlanView(View):
     """A plan in its current revision."""
 
@@ -88,6 +103,8 @@ class PlanView(View):
     feedback: str | None = None
     revising: bool | None = None
     """The planner looks for a revision that answers comments; it can be decided meanwhile."""
+    instructions: list[InstructionFileView] | None = None
+    """The instruction files that its planner was told of; absent where there were none."""
 
 
 class PlanList(View):

@@ -44,6 +44,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """The model that its agents ask; None: the one that the process is configured with."""
     unattended: bool = False
     """Nobody can answer: what would ask is denied."""
+    instructions: list[dict[str, Any]] | None = None
+    """The instruction files that its planners were told of last: paths and digests."""
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -109,6 +111,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The absence of the model that a plan waits for which is paused for that."""
     approved_revision: int | None = None
     """The revision that was approved last: nothing else of the plan ever runs."""
+    instructions: list[dict[str, Any]] | None = None
+    """The instruction files that the planner of its current revision was told of."""
 
 
 class Comment(Struct, frozen=True, kw_only=True):

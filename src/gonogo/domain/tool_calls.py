@@ -367,8 +367,37 @@ class Compacted(Stored):
     """The tokens that the provider refused as too many, if that was the reason."""
 
 
+class InstructionFile(Stored):
+    """What was told of one instruction file, or of the list of skills."""
+
+    path: str
+    source: Literal["user", "repository", "skills"]
+    sha256: str | None = None
+    """Of the whole file; None: it is no longer there."""
+    size: int = 0
+    """Bytes of the whole file."""
+    how: Literal["whole", "cut", "named", "same", "offered", "diff", "changed", "gone"]
+    text: str = ""
+    """The file as it was told, where that was the whole of it."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Which file it is."""
+        return self.source, self.path
+
+
+class Instructions(Stored):
+    """What instruction files say, told as the user but not said by one: they are data."""
+
+    pinned: ClassVar[bool] = True
+    role: Literal["instructions"] = "instructions"
+    content: str
+    """The block as the model is told it."""
+    files: tuple[InstructionFile, ...]
+
+
 Message = Annotated[
-    UserText | Reply | ToolAnswer | PlanAccount | Shortened | Compacted,
+    UserText | Reply | ToolAnswer | PlanAccount | Shortened | Compacted | Instructions,
     Field(discriminator="role"),
 ]
 MESSAGE: TypeAdapter[Message] = TypeAdapter(Message, config=ConfigDict(defer_build=True))
@@ -442,6 +471,18 @@ def accounted(messages: Sequence[Message], accounts: Mapping[str, str]) -> tuple
             told.add(message.plan_id)
             found.append(UserText(content=accounts[message.plan_id]))
     return tuple(reversed(found))
+
+
+def with_instructions_first(messages: Sequence[Message]) -> tuple[Message, ...]:
+    """The conversation in which what instruction files said before the first reply is told first.
+
+    It was read when the conversation had begun; no request went out before it.
+    """
+    begun = next((n for n, each in enumerate(messages) if isinstance(each, Reply)), len(messages))
+    opening = messages[:begun]
+    first = [each for each in opening if isinstance(each, Instructions)]
+    rest = [each for each in opening if not isinstance(each, Instructions)]
+    return (*first, *rest, *messages[begun:])
 
 
 def _is_begun(message: Message) -> bool:

@@ -94,9 +94,9 @@ class Controls(Struct, frozen=True, kw_only=True):
         return turn_of(tx, turn.id)
 
     def _create_plan(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> Turn | None:
-        current = session_of(tx, session.id)
-        if current is not None and current.active_plan_id is not None:
-            going = f"plan {current.active_plan_id} was approved and is not over yet"
+        session = session_of(tx, session.id) or session
+        if session.active_plan_id is not None:
+            going = f"plan {session.active_plan_id} was approved and is not over yet"
             self._end(tx, turn, call, error=f"conflict: {going}")
             return turn
         try:

@@ -22,6 +22,7 @@ from gonogo.domain.errors import GonogoError, InvalidMessage, ModelFailed, TooLa
 from gonogo.domain.failures import is_away
 from gonogo.domain.strict_json import canonical_json, loads
 from gonogo.domain.tool_calls import (
+    Instructions,
     Message,
     ModelRequest,
     Reply,
@@ -228,7 +229,7 @@ def to_provider(
     found: list[theirs.ModelMessage] = []
     said: list[Any] = []
     for message in messages:
-        if isinstance(message, UserText | ToolAnswer):
+        if isinstance(message, UserText | Instructions | ToolAnswer):
             said.append(_said(message, wire))
             continue
         if not isinstance(message, Reply):
@@ -242,12 +243,12 @@ def to_provider(
     return found
 
 
-def _said(message: UserText | ToolAnswer, wire: ProviderTraits) -> Any:  # noqa: ANN401
+def _said(message: UserText | Instructions | ToolAnswer, wire: ProviderTraits) -> Any:  # noqa: ANN401
     from pydantic_ai.messages import ToolReturnPart, UserPromptPart
 
     # Some providers refuse a text of nothing but blanks.
     content = clean(message.content) if message.content.strip() else _NOTHING
-    if isinstance(message, UserText):
+    if not isinstance(message, ToolAnswer):
         return UserPromptPart(content=content)
     return ToolReturnPart(
         tool_name=_wire_name(message.tool_name),

@@ -9,7 +9,7 @@ from gonogo.runtime.links import LinkPage
 from gonogo.runtime.oidc import look_for_keys
 from gonogo.runtime.receipts import Once, Receipt
 from gonogo.runtime.runtime import Runtime
-from gonogo.runtime.services import bare_thread, open_gate
+from gonogo.runtime.services import bare_thread, open_gate, open_reader
 
 __all__ = [
     "Extensions",
@@ -21,4 +21,5 @@ __all__ = [
     "look_at_servers",
     "look_for_keys",
     "open_gate",
+    "open_reader",
 ]

@@ -14,6 +14,7 @@ from gonogo.domain.reviews import Doings
 from gonogo.domain.schedule import STRATEGIES, Strategy
 from gonogo.domain.states import GUARDED_NAMES, ApprovalKind, PlanStatus
 from gonogo.execution.agent import (
+    Briefings,
     CallKind,
     Contexts,
     Hands,
@@ -62,7 +63,13 @@ from gonogo.policy import ALWAYS_ASK
 from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
 from gonogo.runtime.links import open_hooks
 from gonogo.runtime.oidc import open_bearers
-from gonogo.runtime.services import Parts, open_desk, open_gate, open_means, replan_rules
+from gonogo.runtime.services import (
+    Parts,
+    open_desk,
+    open_gate,
+    open_means,
+    replan_rules,
+)
 from gonogo.settings import Settings
 from gonogo.store import Clock, Store
 from gonogo.store.plans import WATCH
@@ -273,7 +280,7 @@ def build(
         contexts=Contexts(
             store=store, models=models, meter=Meter(store=store, limits=settings.budget),
             account=Accounts(store=store, snapshots=traces.snapshots).text,
-            result_tokens=settings.result_tokens,
+            briefings=Briefings(reader=kit.reader), result_tokens=settings.result_tokens,
         ),
     )  # fmt: skip
     engine = Engine.of(

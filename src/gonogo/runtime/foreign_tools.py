@@ -22,11 +22,12 @@ from gonogo.domain.tool_calls import (
 from gonogo.domain.views import AcceptedTool, ServerView, SightingView
 from gonogo.execution.agent import Profile
 from gonogo.execution.scheduling import Kind
-from gonogo.runtime.services import open_programs
+from gonogo.runtime.services import open_programs, open_reader
 from gonogo.settings import Settings
 from gonogo.store import Store, Tx
 from gonogo.store.people import accept, all_standings, count_seen, sight, standing_of
 from gonogo.tools import (
+    READ_SKILL,
     Definition,
     ServerConfig,
     ServerPool,
@@ -36,7 +37,9 @@ from gonogo.tools import (
     ending_tools,
     load_servers,
     propose_tool,
+    skill_tool,
 )
+from gonogo.workspace import InstructionReader
 
 if TYPE_CHECKING:
     from gonogo.runtime.services import Parts
@@ -104,6 +107,8 @@ class Toolkit(Struct, frozen=True, kw_only=True):
 
     own: Mapping[str, Tool]
     servers: ServerPool | None
+    reader: InstructionReader
+    """What `read_skill` reads, and conversations are told of."""
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -131,8 +136,11 @@ def open_toolkit(
     kinds: Sequence[Kind],
 ) -> Toolkit:
     """Our tools, and the servers of the configuration."""
+    reader = open_reader(settings)
     own = builtin_tools() | propose_tool({kind.name: kind.description for kind in kinds})
-    return Toolkit(own=own, servers=open_servers(settings, environment, store))
+    own[READ_SKILL] = skill_tool(reader)
+    servers = open_servers(settings, environment, store)
+    return Toolkit(own=own, servers=servers, reader=reader)
 
 
 class KnownNames(Collection[str]):

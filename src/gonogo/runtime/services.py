@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import lru_cache
 from pathlib import Path
 
 import anyio
@@ -9,9 +10,11 @@ from msgspec import Struct, field
 
 from gonogo.domain.failures import Severity
 from gonogo.domain.network import PrivateHosts
+from gonogo.domain.plan import READ_TOOL
 from gonogo.domain.replanning import ReplanRules
 from gonogo.domain.reviews import Doings
 from gonogo.domain.states import ApprovalKind
+from gonogo.domain.tool_calls import Access, Call, ToolClass
 from gonogo.execution.agent import (
     NOBODYS,
     Gate,
@@ -32,14 +35,21 @@ from gonogo.execution.plans import Answering, Engine, Planning, PlanRunner, Repl
 from gonogo.execution.recovery import Continuation
 from gonogo.execution.rollback import Rollbacks
 from gonogo.execution.turns import Turns
-from gonogo.policy import Reviews, load_reviews, load_rules
+from gonogo.policy import Conditions, Reviews, load_reviews, load_rules, verdict
 from gonogo.runtime.oidc import Bearers
 from gonogo.settings import Settings
 from gonogo.store import Store
 from gonogo.telemetry import Metrics
 from gonogo.tools import ServerPool, Tool
 from gonogo.webhooks import Sender
-from gonogo.workspace import DEFAULT_PATH, Ceilings, Network, Programs, Sandbox
+from gonogo.workspace import (
+    DEFAULT_PATH,
+    Ceilings,
+    InstructionReader,
+    Network,
+    Programs,
+    Sandbox,
+)
 
 # The gate as the settings have it, and what commands may take and reach.
 
@@ -70,6 +80,33 @@ def open_gate(
         attended=not settings.unattended, repo_trusted=settings.repo_trusted,
         readers=settings.readers,
     )  # fmt: skip
+
+
+def open_reader(settings: Settings) -> InstructionReader:
+    """What reads instruction files and skills.
+
+    Raises:
+        BadRules: naming file and line of the first defect in the rules.
+    """
+    rules = load_rules(settings.admin_rules, settings.rules)
+    agents = {rule.text.agent or "" for rule in rules.all()} | {""}
+
+    @lru_cache(maxsize=4_096)
+    def barred(path: str) -> bool:
+        """Whether a rule denies an agent to read a file, or asks."""
+        calls = (
+            Call(
+                tool=READ_TOOL, tool_class=ToolClass.PURE, agent=agent, arguments={"path": path},
+                access=Access(reads=(path,)),
+            )
+            for agent in agents
+        )  # fmt: skip
+        return any(
+            verdict(call, rules, Conditions(workspace="/"), None).decision != "allow"
+            for call in calls
+        )
+
+    return InstructionReader(own=settings.config, on=settings.instructions, barred=barred)
 
 
 def bare_thread(

@@ -262,7 +262,7 @@ class Sessions(Struct, frozen=True):
         )
         loop = self._parts.turns.loop
         found = await loop.contexts.read(thread)
-        frame = await loop.frame(thread)
+        frame = await loop.frame(thread, found)
         try:
             window = loop.contexts.window(thread, found)
         except ModelNotConfigured:

@@ -7,7 +7,14 @@ from typing import Any
 from gonogo.domain.base import Frozen
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
-from gonogo.domain.plan_views import CommentView, PlanStatusView, PlanView, SubtaskView, UsageView
+from gonogo.domain.plan_views import (
+    CommentView,
+    InstructionFileView,
+    PlanStatusView,
+    PlanView,
+    SubtaskView,
+    UsageView,
+)
 from gonogo.domain.records import Approval, Comment, GrantRow, Plan, Session, SubtaskRow, Vote
 from gonogo.domain.replanning import Limits, Used
 from gonogo.domain.reviews import Review, reviewer_name
@@ -178,6 +185,7 @@ def plan_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> Pla
         finished_at=plan.finished_at,
         feedback=plan.feedback,
         revising=True if plan.revising and plan.status is PlanStatus.AWAITING_APPROVAL else None,
+        instructions=[InstructionFileView(**file) for file in plan.instructions or ()] or None,
     )
 
 

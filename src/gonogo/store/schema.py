@@ -264,6 +264,7 @@ sessions = table(
     Column("updated_at", Utc, nullable=False),
     Column("model", Clean),
     Column("unattended", Flag, nullable=False, server_default="0"),
+    Column("instructions", Json),
     Index(None, "principal_id", "created_at"),
 )
 
@@ -343,6 +344,7 @@ plans = table(
     Column("away", Json),
     Column("approved_revision", Integer),
     Column("account", Clean),
+    Column("instructions", Json),
     Index(None, "session_id"),
     Index(None, "status"),
 )

@@ -23,12 +23,15 @@ from gonogo.tools.mcp.servers import Remembered, ServerPool, ServerReport, Sight
 from gonogo.tools.mcp.tool import Definition, ForeignTool, difference
 from gonogo.tools.outputs import OUTPUT_TOOLS, READ_OUTPUT, excerpt, how_to_read, line_of, text_of
 from gonogo.tools.patch import PATCHING_TOOLS
+from gonogo.tools.skills import READ_SKILL, skill_tool
+from gonogo.workspace import InstructionReader
 
 
 def builtin_tools() -> dict[str, Tool]:
     """Every tool that gonogo brings, by name."""
+    skills = skill_tool(InstructionReader())
     tools = (
-        *READING_TOOLS, *OUTPUT_TOOLS, *WRITING_TOOLS, *PATCHING_TOOLS, *COMMAND_TOOLS,
+        *READING_TOOLS, *OUTPUT_TOOLS, skills, *WRITING_TOOLS, *PATCHING_TOOLS, *COMMAND_TOOLS,
         *CONTROL_TOOLS,
     )  # fmt: skip
     return {tool.name: tool for tool in tools}
@@ -63,6 +66,7 @@ def ending_tools() -> dict[str, Tool]:
 
 __all__ = [
     "READ_OUTPUT",
+    "READ_SKILL",
     "Arguments",
     "Bench",
     "Definition",
@@ -80,11 +84,12 @@ __all__ = [
     "difference",
     "ending_tools",
     "excerpt",
+    "file_difference",
     "how_to_read",
     "line_of",
-    "file_difference",
     "load_servers",
     "propose_tool",
+    "skill_tool",
     "text_of",
     "touched",
 ]

@@ -148,6 +148,8 @@ class Tool(Struct, frozen=True, kw_only=True):
     of_record: bool = False
     """It reads what the record holds and nothing of the workspace: so it runs here, wherever the
     workspace is."""
+    here: bool = False
+    """It needs the workspace on this machine: no client carries it out."""
 
     def schema(self) -> ToolSchema:
         """The tool as a model is told of it."""

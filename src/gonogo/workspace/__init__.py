@@ -10,6 +10,7 @@ from gonogo.workspace.files.listing import FolderEntry, Listing, compile_glob
 from gonogo.workspace.files.safe_open import elsewhere
 from gonogo.workspace.files.search import Match, Query, SearchResult, matching_lines
 from gonogo.workspace.files.workspace import READ_LIMIT, Stat, Workspace
+from gonogo.workspace.instructions import InstructionReader
 from gonogo.workspace.locks import Traffic
 from gonogo.workspace.sandbox.bubblewrap import Sandbox, nothing
 from gonogo.workspace.sandbox.command import OUTPUT_CAP, Ceilings, CommandOutput, run_command
@@ -50,6 +51,7 @@ __all__ = [
     "GuardedName",
     "Guards",
     "Hunks",
+    "InstructionReader",
     "Left",
     "LineCount",
     "Listing",

@@ -10,7 +10,7 @@ from gonogo.execution.agent import load_profiles
 from gonogo.execution.agent.profiles import BUILT_IN
 from gonogo.policy.globs import covers
 
-READING = {"read_file", "list_files", "search_in_code"}
+READING = {"read_file", "list_files", "search_in_code", "read_skill"}
 WRITING = {
     "write_file", "edit_file", "apply_patch", "create_directory", "move_file", "delete_file",
 }  # fmt: skip

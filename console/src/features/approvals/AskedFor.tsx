@@ -44,12 +44,18 @@ function CallAsked({ approval }: { approval: ApprovalView }) {
 
 function PlanAsked({ approval }: { approval: ApprovalView }) {
   const { t } = useTranslation();
-  const { subtasks, findings, changes } = approval.details;
+  const { subtasks, findings, changes, instructions } = approval.details;
+  const told = recordsIn(instructions).map(({ path }) => visible(String(path)));
   return (
     <Stack gap="xs">
       <Anchor component={Link} to={`/sessions/${approval.session_id}/plan`}>
         {t("approvals.openPlan")}
       </Anchor>
+      {told.length > 0 && (
+        <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>
+          {t("plan.instructions.told", { names: told.join(", ") })}
+        </Text>
+      )}
       <Findings findings={recordsIn(findings)} />
       {recordsIn(subtasks).map((subtask) => (
         <SubtaskAsked key={String(subtask.id)} subtask={subtask} />

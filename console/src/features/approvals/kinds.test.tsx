@@ -83,6 +83,7 @@ it("shows a plan's subtasks with who does them and what they may touch, and what
   const details = {
     subtasks: [STEP],
     findings: [{ severity: "warning", message: "Nothing checks" }],
+    instructions: [{ path: "AGENTS.md" }, { path: "docs/\u202eCLAUDE.md" }],
   };
   const text = shown(asked({ kind: "plan", plan_id: "p", details }));
   for (const part of [
@@ -91,6 +92,7 @@ it("shows a plan's subtasks with who does them and what they may touch, and what
     "left.txt",
     "pytest -q",
     "Nothing checks",
+    "The planner was told of: AGENTS.md, docs/\\u{202e}CLAUDE.md",
     "timeout",
     means.plan,
   ]) {

@@ -26,9 +26,23 @@ export function PlanHead({ plan, status }: { plan: PlanView; status?: PlanStatus
           {t("plan.feedbackWas", { text: plan.feedback })}
         </Text>
       )}
+      <Instructions plan={plan} />
       {status && <Done status={status} />}
       {status?.usage && <Usage usage={status.usage} limits={status.limits ?? {}} />}
     </Stack>
+  );
+}
+
+/** Which instruction files its planner was told of. */
+function Instructions({ plan: { instructions = [] } }: { plan: PlanView }) {
+  const { t } = useTranslation();
+  const names = instructions.map(({ path, cut }) =>
+    cut ? t("plan.instructions.cut", { path: visible(path) }) : visible(path),
+  );
+  return names.length === 0 ? null : (
+    <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>
+      {t("plan.instructions.told", { names: names.join(", ") })}
+    </Text>
   );
 }
 

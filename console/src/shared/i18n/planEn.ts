@@ -53,6 +53,10 @@ export const planEn = {
     subtasks: "Runs of subtasks",
     of: "of {{limit}}",
   },
+  instructions: {
+    told: "The planner was told of: {{names}}",
+    cut: "{{path}} (cut)",
+  },
   findings: {
     error: "Errors: {{number}}",
     warning: "Warnings: {{number}}",

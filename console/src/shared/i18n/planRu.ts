@@ -53,6 +53,10 @@ export const planRu: Language["plan"] = {
     subtasks: "Запуски подзадач",
     of: "из {{limit}}",
   },
+  instructions: {
+    told: "Планировщик знает о файлах: {{names}}",
+    cut: "{{path}} (не целиком)",
+  },
   findings: {
     error: "Ошибки: {{number}}",
     warning: "Предупреждения: {{number}}",

@@ -38,8 +38,8 @@ def revision_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """Why there is another revision of a plan, what is otherwise in it, and what to know of it.
 
     Args:
-        facts: `replan`, `changes`, `comments` and `findings` of a plan's question or notice, if it
-            has them.
+        facts: `replan`, `changes`, `comments`, `findings` and `instructions` of a plan's question
+            or notice, if it has them.
     """
     replan: Mapping[str, Any] = facts.get("replan") or {}
     changes = facts.get("changes")
@@ -55,6 +55,14 @@ def revision_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     for finding in facts.get("findings") or ():
         said = one_line(finding.get("message", ""), 1000)
         yield f"! {finding.get('severity', '')}: {said}"
+    if instructions := facts.get("instructions"):
+        yield instruction_line(instructions)
+
+
+def instruction_line(files: Iterable[Mapping[str, Any]]) -> str:
+    """Which instruction files the planner was told of."""
+    names = (f"{one_line(file['path'])}{' (cut)' * bool(file.get('cut'))}" for file in files)
+    return f"The planner was told of: {', '.join(names)}"
 
 
 def comment_lines(comments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
@@ -209,6 +217,7 @@ class EventLines(PlainScreen):
                 if word not in _TOLD_BY_OTHERS
             },
             "plan_progress": self._progressed,
+            "instructions_loaded": self._instructed,
             "error": self._failed,
         }
 
@@ -306,6 +315,11 @@ class EventLines(PlainScreen):
     def _progressed(self, event: Event) -> None:
         facts = event["metadata"]
         self._line(f"  {facts['done']}/{facts['total']} · {facts['percentage']:.0f} %", "dim")
+
+    def _instructed(self, event: Event) -> None:
+        # Each subtask is told of the same files again.
+        if "subtask_id" not in event:
+            self._line(one_line(event["content"], 1000), "dim")
 
     def _content(self, style: str) -> Callable[[Event], None]:
         return lambda event: self._line(spoken(event.get("content") or event["type"]), style)

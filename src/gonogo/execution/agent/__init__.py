@@ -29,6 +29,7 @@ from gonogo.execution.agent.gate import (
     nothing_given,
     remove_session_rule,
 )
+from gonogo.execution.agent.instructions import Briefings, compose, facts_of
 from gonogo.execution.agent.loop import Finished, Handed, Loop, Resting, keep_reply
 from gonogo.execution.agent.models import ModelPool
 from gonogo.execution.agent.profiles import (
@@ -48,6 +49,7 @@ __all__ = [
     "NOBODYS",
     "RUNTIME",
     "UNANSWERED",
+    "Briefings",
     "CallKind",
     "Contexts",
     "ConversationGrants",
@@ -69,10 +71,12 @@ __all__ = [
     "Thread",
     "Traces",
     "Watches",
+    "compose",
     "doubt",
     "drop_call",
     "end_call",
     "explained",
+    "facts_of",
     "fields_from",
     "given_in",
     "keep_reply",

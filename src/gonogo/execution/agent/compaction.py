@@ -19,7 +19,7 @@ from gonogo.domain.failures import is_away
 from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.states import CallStatus
-from gonogo.domain.tool_calls import Compacted, ModelRequest, Reply, Shortened, UserText
+from gonogo.domain.tool_calls import Compacted, Message, ModelRequest, Reply, Shortened, UserText
 from gonogo.execution.agent.budget import Meter, keep_usage
 from gonogo.execution.agent.context import (
     COMPACT_FROM,
@@ -32,12 +32,14 @@ from gonogo.execution.agent.context import (
     read_thread,
     record_of_thread,
     room_of_kept,
+    spoken_in,
     to_compact,
     to_elide,
     too_long,
     transcript,
 )
 from gonogo.execution.agent.conversation import Thread
+from gonogo.execution.agent.instructions import Briefings
 from gonogo.execution.agent.models import ModelPool
 from gonogo.i18n import say
 from gonogo.store import Store, Tx
@@ -65,14 +67,35 @@ class Contexts(Struct, frozen=True, kw_only=True):
     meter: Meter
     account: Callable[[str, str], Awaitable[str]]
     """The account of a plan that is over, from its id and a locale."""
+    briefings: Briefings
+    """What conversations are told of instruction files."""
     result_tokens: int = 8_000
     """What a model is given of one result."""
 
+    async def briefed(self, thread: Thread) -> ThreadRecord:
+        """A conversation that was told what instruction files say by now.
+
+        Raises:
+            Superseded: somebody else holds the thread's work now.
+        """
+        said, calls, waited = await self.store.read(read_thread, thread)
+        news = await self.briefings.news(thread, spoken_in(said), list(calls.values()))
+        if news is not None:
+            await self.store.write(self.briefings.keep, thread, said, news)
+            said = [*said, news]
+        return await self._record(thread, said, calls, waited)
+
     async def read(self, thread: Thread) -> ThreadRecord:
         """A conversation as the record has it now."""
-        said, calls, waited = await self.store.read(read_thread, thread)
+        return await self._record(thread, *await self.store.read(read_thread, thread))
+
+    async def _record(
+        self, thread: Thread, said: list[Message], calls: Mapping[str, CallRow], waited: bool
+    ) -> ThreadRecord:
         accounts = {each: await self.account(each, thread.locale) for each in plans_in(said)}
-        return record_of_thread(said, calls, accounts, thread.locale, waited=waited)
+        return record_of_thread(
+            said, calls, accounts, thread.locale, waited=waited, briefed=self.briefings.reader.on
+        )
 
     def window(self, thread: Thread, found: ThreadRecord) -> int:
         """The tokens of the model's window, as far as anybody knows by now."""

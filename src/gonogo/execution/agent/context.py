@@ -24,6 +24,7 @@ from gonogo.domain.replanning import tokens_of
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import (
     Compacted,
+    Instructions,
     Message,
     PlanAccount,
     Reply,
@@ -35,6 +36,7 @@ from gonogo.domain.tool_calls import (
     accounted,
     continued,
     repaired,
+    with_instructions_first,
 )
 from gonogo.execution.agent import call_log
 from gonogo.execution.agent.conversation import Thread
@@ -103,6 +105,8 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
     """What the model is told after a reply that was cut off."""
     waited: bool = False
     """Its owner waits for a model that did not answer."""
+    briefed: bool = True
+    """The model is told what instruction files say."""
 
     @property
     def start(self) -> int:
@@ -131,6 +135,8 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         return tuple(message.model for message in gone if isinstance(message, Reply))
 
     def _told(self, found: Sequence[Message]) -> tuple[Message, ...]:
+        if not self.briefed:
+            found = [each for each in found if not isinstance(each, Instructions)]
         return continued(accounted(found, self.accounts), self.note)
 
     def _head(self) -> Iterator[Message]:
@@ -205,6 +211,8 @@ def _kind_of(message: Message, shown: Mapping[str, int], before: str | None) -> 
             return "replies"
         case UserText(content=content) if content == before:
             return "summary"
+        case Instructions():
+            return "instructions"
         case _:
             return "texts"
 
@@ -222,7 +230,7 @@ def tokens_in(message: Message) -> int:
         case Reply():
             made = sum(estimate(json.dumps(call.arguments)) for call in message.calls)
             return _AROUND + estimate(message.text) + made
-        case UserText() | ToolAnswer():
+        case UserText() | ToolAnswer() | Instructions():
             return _AROUND + estimate(message.content)
         case _:
             return 0
@@ -249,6 +257,11 @@ def plans_in(said: Sequence[Message]) -> set[str]:
     return {message.plan_id for message in said if isinstance(message, PlanAccount)}
 
 
+def spoken_in(said: Sequence[Message]) -> list[Message]:
+    """What was said in a conversation, without what is shown of it since."""
+    return [message for message in said if not isinstance(message, Shortened | Compacted)]
+
+
 def record_of_thread(
     said: Sequence[Message],
     calls: Mapping[str, CallRow],
@@ -256,6 +269,7 @@ def record_of_thread(
     locale: str,
     *,
     waited: bool = False,
+    briefed: bool = True,
 ) -> ThreadRecord:
     """A conversation from its stored messages: what was said, and what is shown of it since."""
     spoken: list[Message] = []
@@ -272,11 +286,12 @@ def record_of_thread(
                 refused += [message.window] if message.window else []
             case _:
                 spoken.append(message)
+    lost = say("model_lost", locale)
     answers = [call_log.answer_of(c, locale) for c in calls.values() if c.retry_of is None]
     return ThreadRecord(
-        places=_places(repaired([*spoken, *answers], say("model_lost", locale))),
+        places=_places(repaired([*with_instructions_first(spoken), *answers], lost)),
         calls=calls, shown=shown, compacted=compacted, marked=marked,
-        refused=min(refused, default=None), accounts=accounts, waited=waited,
+        refused=min(refused, default=None), accounts=accounts, waited=waited, briefed=briefed,
         note=say("model_continue", locale),
     )  # fmt: skip
 

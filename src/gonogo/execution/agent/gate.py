@@ -146,12 +146,17 @@ def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
 
 
 def _own_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
-    """What its profile names; whoever has calls with results can read these again."""
-    named = gate.profile(thread).tools
+    """What its profile names and can have here; whoever has results can read these again."""
+    named = tuple(name for name in gate.profile(thread).tools if not _is_away(gate, thread, name))
     known = (gate.tools[name] for name in named if name in gate.tools)
     if all(tool.tool_class is ToolClass.CONTROL for tool in known) or READ_OUTPUT in named:
         return named
     return (*named, READ_OUTPUT)
+
+
+def _is_away(gate: "Gate", thread: Thread, name: str) -> bool:
+    """Whether a tool needs a workspace that is on another machine."""
+    return thread.remote and name in gate.tools and gate.tools[name].here
 
 
 def may_call(gate: "Gate", thread: Thread, name: str) -> bool:

@@ -39,6 +39,7 @@ from gonogo.execution.agent.context import Frame, ThreadRecord, cache_key
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.executor import Hands
 from gonogo.execution.agent.gate import Gate, Gated, offered_schemas
+from gonogo.execution.agent.instructions import usable
 from gonogo.execution.agent.models import ModelPool
 from gonogo.execution.agent.questions import is_at_work, question_of_call
 from gonogo.execution.approvals import ApprovalService
@@ -215,9 +216,9 @@ class Loop(Struct, frozen=True, kw_only=True):
         return reply
 
     async def _ask_model(self, thread: Thread) -> Reply:
-        found = await self.contexts.read(thread)
+        found = await self.contexts.briefed(thread)
         self._check(thread, found.whole)
-        frame = await self.frame(thread)
+        frame = await self.frame(thread, found)
         found = await self.contexts.fitted(thread, found, frame)
         try:
             reply = await self._send(thread, found, frame)
@@ -245,10 +246,10 @@ class Loop(Struct, frozen=True, kw_only=True):
             said = say(loop.key, thread.locale, count=loop.count, tools=tools, detail=loop.detail)
             raise FailedError(said)
 
-    async def frame(self, thread: Thread) -> Frame:
+    async def frame(self, thread: Thread, found: ThreadRecord) -> Frame:
         """What stands before the messages of every request of a thread."""
         system = _system(self.gate.profile(thread).prompt, thread)
-        return Frame(system, await offered_schemas(self.gate, thread))
+        return Frame(system, usable(await offered_schemas(self.gate, thread), found.whole))
 
     async def _send(self, thread: Thread, found: ThreadRecord, frame: Frame) -> Reply:
         request = ModelRequest(

@@ -227,7 +227,8 @@ class Answering(Struct, frozen=True, kw_only=True):
         kept = completed(tx, plan)
         add_revision(tx, revision, f"agent:{ARCHITECT}", "answered comments", kept=kept)
         set_plan(tx, plan, asked_by=also_asked(plan, (plan.revising or {}).get("by")))
-        if not revise_plan(tx, plan, revision, plan.floor):
+        told = session.instructions
+        if not revise_plan(tx, plan, revision, plan.floor, instructions=told):
             raise Superseded(f"Plan {plan.id} changed at this moment")
         answers = read_answers(arguments.get("answers"), _wanted(plan))
         for comment_id, answer in answers.items():
@@ -238,7 +239,10 @@ class Answering(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
         self.planning.ending.drop_search(tx, plan, revise_thread(plan))
         self.desk.withdraw(tx, asked, ApprovalStatus.SUPERSEDED)
-        revised = replace(plan, revision=revision.number, digest=revision.digest, revising=None)
+        revised = replace(
+            plan, revision=revision.number, digest=revision.digest, revising=None,
+            instructions=told,
+        )  # fmt: skip
         self.planning.proposals.put_before_person(
             tx, session, revised, revision, changes=plan_changes(current, revision),
             replan=asked.details.get("replan"), instead_of=asked,

@@ -128,7 +128,7 @@ class Proposals(Struct, frozen=True, kw_only=True):
         question = say("plan_question", session.spoken, goal=plan.goal, count=len(subtasks))
         more = {
             "changes": changes and _as_json(changes), "replan": replan, "findings": findings,
-            "comments": comments, "edited_by": edited_by,
+            "comments": comments, "edited_by": edited_by, "instructions": plan.instructions,
         }  # fmt: skip
         approval = self.desk.open(
             tx,
@@ -162,6 +162,7 @@ def _notice(plan: Plan, revision: Revision, approval: Approval) -> PlanNotified:
         subtask_count=len(shown["subtasks"]), subtasks=shown["subtasks"], approval_id=approval.id,
         critical_path=list(critical_path(revision.subtasks)), findings=shown.get("findings", []),
         changes=shown.get("changes"), replan=shown.get("replan"), comments=shown.get("comments"),
+        instructions=shown.get("instructions"),
     )  # fmt: skip
     return PlanNotified(
         content=shown["summary"], metadata=facts, turn_id=plan.turn_id, plan_id=plan.id,
@@ -381,6 +382,7 @@ class Planning(Struct, frozen=True, kw_only=True):
             original_task=turn.content, status=PlanStatus.AWAITING_APPROVAL, revision=1,
             digest=revision.digest, auto_approve_tools=True, max_parallel=self.max_parallel,
             created_at=now, approved_at=None, started_at=None, finished_at=None, feedback=None,
+            instructions=session.instructions,
         )  # fmt: skip
 
     def _tell_approved(

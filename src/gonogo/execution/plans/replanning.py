@@ -503,6 +503,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
             "approved_revision": revision.number if free else plan.approved_revision,
             "floor": told_progress(tx, plan), "again": None,
             "asked_by": also_asked(plan, (plan.replan or {}).get("by")),
+            "instructions": session.instructions,
         }  # fmt: skip
         if not move_plan(tx, plan, status, **to):
             raise Superseded(f"Plan {plan.id} changed at this moment")
