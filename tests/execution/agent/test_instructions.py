@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from gonogo.domain.tool_calls import Instructions, Reply, ToolRequest, UserText
 from gonogo.execution.agent import MODEL, Briefings, facts_of
+from gonogo.execution.agent.context import record_of_thread
 from gonogo.runtime import bare_thread
 from gonogo.workspace import InstructionReader
 
