@@ -1,5 +1,6 @@
 """Cassettes: what was said to a provider is recorded without its secrets, and played without it."""
 
+import gzip
 import json
 import logging
 import os
@@ -9,12 +10,14 @@ import subprocess
 import sys
 
 import anyio
+import httpx2
 import pytest
 
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.llm import open_model, secrets_in
 from gonogo.llm.cassette import NormalForm, Redaction, difference, read_cassette
+from gonogo.llm.recorder import Recorder
 
 KEY = "sk-test-0123456789abcdef"
 OTHER = "hunter2-hunter2"
@@ -116,6 +119,24 @@ async def test_a_reply_that_holds_a_secret_is_left_out_even_if_it_comes_in_piece
     assert "held a secret" in caplog.text
     (failure,) = await replay(says("Tell"))
     assert "held a secret" in failure
+
+
+@pytest.mark.parametrize(
+    ("answer", "chunks", "withheld"),
+    [
+        (gzip.compress(b"Hi"), ("Hi",), False),
+        (gzip.compress(json.dumps(f"Hi {OTHER}").encode()), (), True),
+        (b"not packed at all", (), False),
+    ],
+    ids=["packed", "secret", "broken"],
+)
+def test_an_answer_that_is_packed_is_recorded_as_it_is_read(tape, answer, chunks, withheld):
+    recorder = Recorder(path=tape, model="x:y", base_url=None, redaction=Redaction((OTHER,)))
+    asked = httpx2.Request("POST", "http://x/v1/a?key=secret&b=1", content=b"{}")
+    response = httpx2.Response(200, headers={"content-encoding": "gzip", "set-cookie": "a=b"})
+    kept = recorder.exchange(asked, response, [answer[:5], answer[5:]], None)
+    assert (kept.chunks, kept.withheld) == (chunks, withheld)
+    assert (kept.path, kept.headers) == ("/v1/a?b=1", {})
 
 
 async def test_what_broke_off_and_what_was_refused_is_played_too_in_its_order(

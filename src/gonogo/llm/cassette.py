@@ -35,7 +35,7 @@ _MOST = 1 << 30
 """Bytes of a cassette that is played."""
 _AROUND = 40
 """Characters that are shown before and after the place where two requests differ."""
-KEPT_HEADERS = ("content-type", "content-encoding", "retry-after", "retry-after-ms")
+KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms")
 _TOKEN = re.compile(r"gng_[-_A-Za-z0-9]{20,}")
 
 logger = logging.getLogger(__name__)

@@ -59,7 +59,7 @@ class Recorder(Struct, frozen=True, kw_only=True):
         error: Exception | None,
     ) -> HttpExchange:  # fmt: skip
         """What is written of a request and what came of it."""
-        redaction = self.redaction
+        redaction, chunks = self.redaction, _readable(response, chunks)
         answer, pieces = b"".join(chunks).decode("utf-8", "replace"), [piece_of(c) for c in chunks]
         withheld = not redaction.is_clean(answer)
         if withheld and isinstance(json_of(answer), dict):
@@ -126,6 +126,18 @@ def _cut_incomplete(file: int, path: Path) -> None:
     if end != size:
         logger.warning("%s: the last line is incomplete and was taken away", path)
         os.ftruncate(file, end)
+
+
+def _readable(response: httpx2.Response | None, chunks: Sequence[bytes]) -> Sequence[bytes]:
+    """The pieces of an answer as they are read; one piece where a server packs it all the same."""
+    packed = response.headers.get("content-encoding") if response is not None else None
+    if packed in (None, "identity"):
+        return chunks
+    try:
+        packing = {"content-encoding": packed}
+        return [httpx2.Response(200, headers=packing, content=b"".join(chunks)).content]
+    except httpx2.DecodingError:
+        return []
 
 
 def _without_user(url: str | None) -> str | None:
