@@ -152,6 +152,38 @@ async def test_what_broke_off_and_what_was_refused_is_played_too_in_its_order(
     assert told(recorded)[-1][0] == "Halfwaythere"
 
 
+async def test_a_request_that_is_cancelled_is_recorded_as_far_as_its_answer_came(
+    provider, settings, asked, tape
+):
+    provider.replies({"text": ["Half", "way"], "pause": 0.5})
+    model = open_model(settings(record=tape), {})
+    with anyio.CancelScope() as scope:
+        await model.request(asked(), lambda _text: scope.cancel())
+    await model.aclose()
+    assert scope.cancelled_caught
+    (kept,) = read_cassette(tape)
+    assert "Half" in "".join(kept.chunks)
+    assert "way" not in "".join(kept.chunks)
+
+
+async def test_requests_at_the_same_time_are_recorded_whole_each_with_its_own_answer(
+    provider, settings, asked, replay, tape
+):
+    rules = [{"when": {"last": f"No {n}."}, "reply": {"text": [f"{n} ", "x" * 9_000, " end"]}}
+             for n in range(8)]  # fmt: skip
+    provider.script({"rules": rules})
+    models = [open_model(settings(record=tape), {}) for _ in range(2)]
+    async with anyio.create_task_group() as group:
+        for n in range(8):
+            asking = asked(UserText(content=f"No {n}."))
+            group.start_soon(models[n % 2].request, asking, lambda _text: None)
+    for model in models:
+        await model.aclose()
+    assert len(read_cassette(tape)) == 8
+    for n in range(8):
+        assert (await replay(says(f"No {n}.")))[-1].text == f"{n} {'x' * 9_000} end"
+
+
 async def test_a_server_that_is_not_there_is_recorded_as_such(record, replay, tape):
     (failure,) = await record(says("Go"), base_url="http://u:pass-word@127.0.0.1:9/v1")
     (played,) = await replay(says("Go"))
