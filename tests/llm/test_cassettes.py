@@ -99,6 +99,15 @@ async def test_a_cassette_is_for_its_owner_only_and_holds_no_key(provider, recor
     first, second = read_cassette(tape)
     assert "My keys:\\n***\\n*** and ***" in first.body
     assert "Incorrect API key: ***" in second.chunks[0]
+    # What is packed could not be looked through.
+    assert {headers["accept-encoding"] for headers in provider.headers} == {"identity"}
+
+
+async def test_a_key_that_does_not_look_like_one_is_taken_out_all_the_same(provider, record, tape):
+    provider.replies({"text": "Hi"})
+    await record(says("It is plain words"), api_key="plain words")
+    assert "It is ***" in read_cassette(tape)[0].body
+    assert "plain words" not in tape.read_text()
 
 
 async def test_a_request_with_what_was_taken_out_is_the_same_request_still(
