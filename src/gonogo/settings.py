@@ -32,6 +32,13 @@ def is_safe_address(url: str) -> bool:
     return parts.scheme == "https" or (parts.scheme == "http" and host in LOOPBACK)
 
 
+def _password(url: str) -> str | None:
+    try:
+        return urlsplit(url).password
+    except ValueError:
+        return None
+
+
 def _state_folder() -> Path:
     return platformdirs.user_state_path("gonogo")
 
@@ -122,7 +129,11 @@ class Settings(BaseSettings):
     workspace."""
 
     model: str | None = None
-    """The model as `provider:name`; by default detected from the provider's usual variables."""
+    """The model as `provider:name`, or `replay:FILE` for what was recorded; by default detected
+    from the provider's usual variables."""
+    record: Path | None = None
+    """A cassette: the file that all exchanges with the model's provider are appended to, without
+    keys."""
     openai_base_url: str | None = Field(
         default=None,
         validation_alias=AliasChoices("GONOGO_OPENAI_BASE_URL", "OPENAI_BASE_URL"),
@@ -350,10 +361,16 @@ class Settings(BaseSettings):
     def _without_slash(cls, value: str | None) -> str | None:
         return value if value is None else value.rstrip("/")
 
-    @field_validator("home", "config", "workspace", "admin_rules", "hooks", "mcp")
+    @field_validator("home", "config", "workspace", "admin_rules", "hooks", "mcp", "record")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value if value is None else Path(os.path.abspath(value.expanduser()))
+
+    @field_validator("model")
+    @classmethod
+    def _absolute_cassette(cls, value: str | None) -> str | None:
+        word, colon, file = (value or "").partition("replay:")
+        return f"{colon}{os.path.abspath(os.path.expanduser(file))}" if file and not word else value
 
     @field_validator("roots")
     @classmethod
@@ -371,6 +388,13 @@ class Settings(BaseSettings):
             "session_requests": self.budget_session_requests,
         }  # fmt: skip
         return {word: limit for word, limit in words.items() if limit is not None}
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What is secret in the settings themselves."""
+        key = self.model_api_key.get_secret_value() if self.model_api_key else None
+        passwords = (_password(url) for url in (self.db, self.openai_base_url) if url)
+        return tuple(secret for secret in (key, *passwords) if secret)
 
     @property
     def rules(self) -> Path:

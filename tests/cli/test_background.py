@@ -10,7 +10,7 @@ import pytest
 from cli.conftest import end_background
 from cli.test_owner import wait_for
 from gonogo.cli import checks
-from gonogo.cli.background import minimal
+from gonogo.cli.background import facts_of_this, minimal, other_keys
 from gonogo.cli.folder import Folder
 from gonogo.demo import lay_out, run_tests
 from gonogo.settings import Settings
@@ -172,6 +172,13 @@ def test_an_idle_process_with_other_keys_or_of_another_version_gives_its_place_u
         "run", "Mend it", "-C", str(project), "--model", "demo", OPENAI_API_KEY="another"
     )  # fmt: skip
     assert told(ask)["pid"] != second
+
+
+def test_a_command_that_records_elsewhere_than_the_process_is_another_one(monkeypatch):
+    facts = facts_of_this("background")
+    assert "GONOGO_RECORD" not in other_keys(facts)
+    monkeypatch.setenv("GONOGO_RECORD", "tape.jsonl")
+    assert "GONOGO_RECORD" in other_keys(facts)
 
 
 @pytest.mark.parametrize(

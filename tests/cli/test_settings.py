@@ -47,6 +47,22 @@ def test_paths_are_absolute_whatever_was_written(monkeypatch, tmp_path: Path):
     assert settings.roots == (tmp_path / "x",)
 
 
+def test_a_cassette_has_an_absolute_name_too(monkeypatch, tmp_path: Path):
+    monkeypatch.chdir(tmp_path)
+    assert Settings(record=Path("tape")).record == tmp_path / "tape"
+    assert Settings(model="replay:tape#openai:x").model == f"replay:{tmp_path}/tape#openai:x"
+    for name in ("replay:", "openai:replay:tape", "openai:x", None):
+        assert Settings(model=name).model == name
+
+
+def test_what_is_secret_in_the_settings_is_known():
+    settings = Settings(
+        model_api_key="sk-1", db="postgresql://ann:pw@host/x", openai_base_url="http://[",
+    )  # fmt: skip
+    assert settings.secrets == ("sk-1", "pw")
+    assert Settings().secrets == ()
+
+
 def test_an_empty_variable_is_not_set(monkeypatch):
     monkeypatch.setenv("GONOGO_MODEL", "")
     assert Settings().model is None

@@ -98,7 +98,10 @@ Directory = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option("--model", help="provider:name, or demo; by default GONOGO_MODEL or detected."),
+    typer.Option(
+        "--model",
+        help="provider:name, demo, or replay:FILE; by default GONOGO_MODEL or detected.",
+    ),
 ]
 
 

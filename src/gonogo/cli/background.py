@@ -162,7 +162,12 @@ def other_keys(facts: OwnerFacts) -> list[str]:
 def _digests(given: Mapping[str, str], salt: str) -> dict[str, str]:
     from gonogo.llm import provider_variables
 
-    names = {*provider_variables(), "GONOGO_MODEL_API_KEY", "GONOGO_OPENAI_BASE_URL"}
+    names = {
+        *provider_variables(),
+        "GONOGO_MODEL_API_KEY",
+        "GONOGO_OPENAI_BASE_URL",
+        "GONOGO_RECORD",
+    }
     known = {name: given[name].encode(errors="replace") for name in names if given.get(name)}
     return {
         name: hmac.digest(salt.encode(), value, "sha256").hex() for name, value in known.items()

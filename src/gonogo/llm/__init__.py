@@ -2,14 +2,23 @@
 
 The only room that knows pydantic-ai, and it imports it when a model is opened, not before. A
 model takes a `ModelRequest` and gives a `Reply` whose call ids are ours; it retries what may pass
-and raises `ModelFailed` for the rest. Nothing here runs a tool or keeps a conversation.
+and raises `ModelFailed` for the rest. What is said to a provider can be recorded in a cassette and
+played again. Nothing here runs a tool or keeps a conversation.
 """
 
-from gonogo.llm.choice import available_models, detect, open_model, provider_variables
+from gonogo.llm.choice import (
+    REPLAY,
+    available_models,
+    detect,
+    open_model,
+    provider_variables,
+    secrets_in,
+)
 from gonogo.llm.model import Model, ModelSettings, OnText
 from gonogo.llm.scripted import Line, ScriptedModel, demo_model
 
 __all__ = [
+    "REPLAY",
     "Line",
     "Model",
     "ModelSettings",
@@ -20,4 +29,5 @@ __all__ = [
     "detect",
     "open_model",
     "provider_variables",
+    "secrets_in",
 ]

@@ -1,12 +1,16 @@
 """Which model is asked: by its name, or by the variables that providers' own tools read.
 
-`demo` is the recorded run. A base URL makes `openai:NAME` speak Chat Completions with that server,
-with or without a key. Whatever is missing is named, together with the choices there are.
+`demo` is the run that comes with gonogo, `replay:FILE` a recorded one. A base URL makes
+`openai:NAME` speak Chat Completions with that server, with or without a key. Whatever is missing is
+named, together with the choices there are.
 """
 
 import importlib.util
 import inspect
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
@@ -17,10 +21,19 @@ from gonogo.llm.model import Model, ModelSettings
 from gonogo.llm.scripted import demo_model
 
 if TYPE_CHECKING:
+    from httpx2 import AsyncClient
     from pydantic_ai.models import Model as TheirModel
 
 _NO_KEY = "no-key"
+REPLAY = "replay:"
+"""A model of this name plays a cassette: `replay:FILE`, or `replay:FILE#MODEL` for another model
+than the first one in it."""
 _OPENAI = frozenset({"openai", "openai-chat", "openai-responses"})
+
+
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
+_SHORTEST = 8
+"""Characters of a secret; what is shorter would be found everywhere."""
 
 
 class _Provider(Struct, frozen=True, kw_only=True):
@@ -158,8 +171,6 @@ def open_model(settings: ModelSettings, environment: Mapping[str, str]) -> Model
     Raises:
         ModelNotConfigured: there is none, or its package or credentials are missing.
     """
-    from gonogo.llm.provider import ProviderModel
-
     if settings.base_url:
         environment = {**environment, "OPENAI_BASE_URL": settings.base_url}
     name = settings.name or detect(environment)
@@ -167,12 +178,78 @@ def open_model(settings: ModelSettings, environment: Mapping[str, str]) -> Model
         raise ModelNotConfigured(f"No model is configured. {_advice()}")
     if name == "demo":
         return demo_model()
-    provider, model = _split(name, environment)
-    key = settings.api_key or _key(provider, environment)
-    base_url = environment.get("OPENAI_BASE_URL") if provider in _OPENAI else None
-    theirs = _compatible(model, base_url, key) if base_url else _provided(provider, model, key)
-    secrets = (*(secret for secret in (key,) if secret), *_secrets_of(base_url))
-    return ProviderModel(name, theirs, settings, secrets)
+    if name.startswith(REPLAY):
+        return _replayed(name.removeprefix(REPLAY), settings)
+    wanted = _Wanted.of(name, settings, environment)
+    return _recorded(wanted, settings) if settings.record else wanted.open(settings)
+
+
+class _Wanted(Struct, frozen=True, kw_only=True):
+    """A provider's model, and how it is reached."""
+
+    name: str
+    provider: str
+    model: str
+    key: str | None
+    base_url: str | None
+
+    @classmethod
+    def of(cls, name: str, settings: ModelSettings, environment: Mapping[str, str]) -> "_Wanted":
+        provider, model = _split(name, environment)
+        return cls(
+            name=name, provider=provider, model=model,
+            key=settings.api_key or _key(provider, environment),
+            base_url=environment.get("OPENAI_BASE_URL") if provider in _OPENAI else None,
+        )  # fmt: skip
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return (*(secret for secret in (self.key,) if secret), *_secrets_of(self.base_url))
+
+    def open(self, settings: ModelSettings, client: "AsyncClient | None" = None) -> Model:
+        """Open it, with a client of ours in the place of the one that its library makes."""
+        from gonogo.llm.provider import ProviderModel
+
+        theirs = (
+            _compatible(self.model, self.base_url, self.key, client)
+            if self.base_url
+            else _provided(self.provider, self.model, self.key, client)
+        )
+        return ProviderModel(self.name, theirs, settings, self.secrets)
+
+
+def _recorded(wanted: _Wanted, settings: ModelSettings) -> Model:
+    """A model whose exchanges are recorded."""
+    from gonogo.llm.cassette import Redaction
+    from gonogo.llm.player import TapedModel
+    from gonogo.llm.recorder import Recorder, RecordingClient
+
+    assert settings.record is not None  # noqa: S101 - the only reason to come here
+    recorder = Recorder(
+        path=settings.record, model=wanted.name, base_url=wanted.base_url,
+        redaction=Redaction((*wanted.secrets, *settings.secrets)),
+    )  # fmt: skip
+    recorder.check()
+    client = RecordingClient(recorder)
+    return TapedModel(model=wanted.open(settings, client), client=client)
+
+
+def _replayed(told: str, settings: ModelSettings) -> Model:
+    """A model that answers with what was recorded, under the name that it had then."""
+    from gonogo.llm.cassette import Redaction, read_cassette
+    from gonogo.llm.player import Player, TapedModel, playing_client
+
+    file, _, name = told.partition("#")
+    exchanges = read_cassette(Path(file))
+    first = next((each for each in exchanges if name in ("", each.model)), None)
+    if first is None:
+        known = ", ".join(sorted({each.model for each in exchanges}))
+        raise ModelNotConfigured(f"{REPLAY}{file} has no {name!r}, but {known}")
+    player = Player(Path(file), exchanges, Redaction(settings.secrets))
+    environment = {"OPENAI_BASE_URL": first.base_url} if first.base_url else {}
+    wanted = _Wanted.of(first.model, replace(settings, api_key=_NO_KEY), environment)
+    client = playing_client(player)
+    return TapedModel(model=wanted.open(settings, client), client=client, player=player)
 
 
 def _advice() -> str:
@@ -216,13 +293,15 @@ def _key(provider: str, environment: Mapping[str, str]) -> str | None:
     return known.key(environment) if known else None
 
 
-def _compatible(model: str, base_url: str, key: str | None) -> "TheirModel":
+def _compatible(
+    model: str, base_url: str, key: str | None, client: "AsyncClient | None"
+) -> "TheirModel":
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     provider = OpenAICompatibleProvider(
-        "openai-compatible", base_url=base_url, api_key=key or _NO_KEY
+        "openai-compatible", base_url=base_url, api_key=key or _NO_KEY, http_client=client
     )
     profile = OpenAIModelProfile(
         json_schema_transformer=None,
@@ -231,7 +310,9 @@ def _compatible(model: str, base_url: str, key: str | None) -> "TheirModel":
     return OpenAIChatModel(model, provider=provider, profile=profile)
 
 
-def _provided(provider: str, model: str, key: str | None) -> "TheirModel":
+def _provided(
+    provider: str, model: str, key: str | None, client: "AsyncClient | None"
+) -> "TheirModel":
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.models import infer_model
 
@@ -240,20 +321,30 @@ def _provided(provider: str, model: str, key: str | None) -> "TheirModel":
         variables = " or ".join(known.variables)
         raise ModelNotConfigured(f"{provider}:{model} needs {variables}. {_advice()}")
     try:
-        return infer_model(f"{provider}:{model}", lambda name: _their_provider(name, key))
+        return infer_model(f"{provider}:{model}", lambda name: _their_provider(name, key, client))
     except ImportError as error:
         raise ModelNotConfigured(_missing(provider, error)) from None
     except UserError as error:
         raise ModelNotConfigured(f"{provider}:{model}: {error} {_advice()}") from None
 
 
-def _their_provider(name: str, key: str | None) -> Any:  # noqa: ANN401 - any provider
+def _their_provider(name: str, key: str | None, client: "AsyncClient | None") -> Any:  # noqa: ANN401 - any provider
     from pydantic_ai.providers import infer_provider, infer_provider_class
 
     provider = infer_provider_class(name)
-    if key and "api_key" in inspect.signature(provider.__init__).parameters:
-        return provider(api_key=key)  # pyright: ignore[reportCallIssue]
-    return infer_provider(name)
+    takes = inspect.signature(provider.__init__).parameters
+    given: dict[str, Any] = {"api_key": key} if key and "api_key" in takes else {}
+    if client is not None:
+        if "http_client" not in takes:
+            raise ModelNotConfigured(f"{name} cannot be recorded: it has a way of its own")
+        given["http_client"] = client
+    return provider(**given) if given else infer_provider(name)
+
+
+def secrets_in(environment: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:
+    """What an environment holds that no file may hold, by the names of its variables."""
+    named = (value for name, value in environment.items() if _SECRET.search(name))
+    return tuple(sorted({secret for secret in (*named, *others) if len(secret) >= _SHORTEST}))
 
 
 def _secrets_of(base_url: str | None) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from gonogo.domain.tool_calls import ModelRequest, Reply
@@ -43,7 +44,7 @@ class ModelSettings:
     """What a model is opened with. Nothing here is read from the environment."""
 
     name: str | None = None
-    """`provider:name`, or `demo`; None is detected."""
+    """`provider:name`, `demo`, or `replay:FILE`; None is detected."""
     base_url: str | None = None
     """An OpenAI-compatible server; only `openai:` names are sent there."""
     api_key: str | None = field(default=None, repr=False)
@@ -61,6 +62,10 @@ class ModelSettings:
     """Seconds before the second attempt; doubled for each further one, with jitter."""
     max_retry_after: float = 60.0
     """The longest wait, in seconds, that a provider may ask of us before we give up."""
+    record: Path | None = None
+    """The cassette that the exchanges with the provider are appended to."""
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+    """What no cassette may hold, besides the key."""
 
 
 def new_call_id() -> str:

@@ -41,6 +41,7 @@ from gonogo.execution.agent import (
 )
 from gonogo.execution.approvals import withdraw_all
 from gonogo.i18n import resolve
+from gonogo.llm import REPLAY
 from gonogo.policy import RuleText
 from gonogo.runtime.services import Parts
 from gonogo.runtime.views import session_view, view_of
@@ -164,10 +165,13 @@ class Sessions(Struct, frozen=True):
 
         Raises:
             Conflict: the id is taken.
-            Forbidden: the workspace is outside the roots, or the role is not enough.
+            Forbidden: the workspace is outside the roots, the role is not enough, or the model is a
+                file that only the user of this machine may name.
             InvalidMessage: the id or the tool host is not a possible one.
         """
         principal.require(Role.OPERATOR)
+        if model is not None and model.startswith(REPLAY) and not anywhere:
+            raise Forbidden("Only the user of this machine may name a cassette as the model")
         opening = SessionOpening(
             session_id=session_id, workspace=workspace, title=title, locale=locale,
             tool_host=tool_host or "server", model=model, unattended=unattended,

@@ -1,12 +1,12 @@
 """The models that agents ask: opened when they are first needed, and counted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.tool_calls import ModelRequest, Reply
-from gonogo.llm import Model, ModelSettings, open_model
+from gonogo.llm import Model, ModelSettings, open_model, secrets_in
 from gonogo.settings import Settings
 from gonogo.telemetry import Metrics
 
@@ -69,7 +69,7 @@ class ModelPool(Struct, kw_only=True):
         if self.only is not None:
             return CountedModel(self.only, self.metrics)
         if name not in self.opened:
-            wanted = model_settings(self.settings, name)
+            wanted = model_settings(self.settings, name, self.environment)
             self.opened[name] = open_model(wanted, self.environment)
         return CountedModel(self.opened[name], self.metrics)
 
@@ -87,8 +87,14 @@ class ModelPool(Struct, kw_only=True):
             await model.aclose()
 
 
-def model_settings(settings: Settings, name: str | None = None) -> ModelSettings:
-    """What the settings say of a model, of the configured one where none is named."""
+def model_settings(
+    settings: Settings, name: str | None = None, environment: Mapping[str, str] | None = None
+) -> ModelSettings:
+    """What the settings say of a model, of the configured one where none is named.
+
+    Args:
+        environment: What is secret in it never gets into a cassette.
+    """
     key = settings.model_api_key
     return ModelSettings(
         name=name or settings.model,
@@ -98,4 +104,6 @@ def model_settings(settings: Settings, name: str | None = None) -> ModelSettings
         max_attempts=settings.model_max_attempts,
         temperature=settings.temperature,
         window=settings.model_window,
+        record=settings.record,
+        secrets=secrets_in(environment or {}, settings.secrets),
     )

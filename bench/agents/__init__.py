@@ -1,0 +1,1 @@
+"""How well a model works with gonogo: ten small repositories, each with a hidden check."""

@@ -1,0 +1,424 @@
+"""Cassettes: what was said to a provider is recorded without its secrets, and played without it."""
+
+import gzip
+import json
+import logging
+import os
+import signal
+import stat
+import subprocess
+import sys
+
+import anyio
+import httpx2
+import pytest
+
+from gonogo.domain.errors import ModelFailed, ModelNotConfigured
+from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
+from gonogo.llm import open_model, secrets_in
+from gonogo.llm.cassette import NormalForm, Redaction, difference, read_cassette
+from gonogo.llm.recorder import Recorder
+
+KEY = "sk-test-0123456789abcdef"
+OTHER = "hunter2-hunter2"
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def tape(tmp_path):
+    return tmp_path / "tape.jsonl"
+
+
+@pytest.fixture
+def record(settings, tape, asked):
+    """Asks several things of one recorded model, and gives the replies or failures."""
+
+    async def run(*conversations, **changes):
+        model = open_model(settings(record=tape, secrets=(OTHER,), **changes), {})
+        return await answers(model, asked, conversations)
+
+    return run
+
+
+@pytest.fixture
+def replay(settings, tape, asked):
+    async def run(*conversations, name="", **changes):
+        given = {"name": f"replay:{tape}{name}", "base_url": None, "api_key": None, **changes}
+        return await answers(open_model(settings(**given), {}), asked, conversations)
+
+    return run
+
+
+async def answers(model, asked, conversations):
+    found = []
+    for messages in conversations:
+        try:
+            with anyio.fail_after(60):
+                found.append(await model.request(asked(*messages), found.append))
+        except ModelFailed as failure:
+            found.append(str(failure))
+    await model.aclose()
+    return found
+
+
+def says(*texts):
+    return [UserText(content=text) for text in texts]
+
+
+def told(found):
+    """What came of requests, without what is new each time."""
+    return [
+        (each.text, [(c.name, c.arguments) for c in each.calls], each.usage.input_tokens)
+        if isinstance(each, Reply) else each
+        for each in found
+    ]  # fmt: skip
+
+
+async def test_what_was_recorded_is_played_piece_by_piece_and_asks_nobody(
+    provider, record, replay, tape
+):
+    call = {"name": "read_file", "arguments": {"path": "a.py"}}
+    provider.replies({"text": ["Привет, ", "world"], "calls": [call]}, {"text": "Bye"})
+    recorded = await record(says("One"), says("Two"))
+    asked = len(provider.requests)
+    played = await replay(says("Two"), says("One"))
+    assert sorted(map(str, told(played))) == sorted(map(str, told(recorded)))
+    assert [each for each in played if isinstance(each, str)] == ["Bye", "Привет, ", "world"]
+    assert {each.model for each in played if isinstance(each, Reply)} == {"openai:scripted"}
+    assert len(provider.requests) == asked == 2
+
+
+async def test_a_cassette_is_for_its_owner_only_and_holds_no_key(provider, record, tape):
+    provider.replies({"text": "Hi"}, {"status": 401, "error": f"Incorrect API key: {KEY}"})
+    tape.touch(mode=0o644)
+    await record(says(f"My keys:\n{KEY}\n{OTHER} and gng_{'x' * 30}"), says("Again"))
+    text = tape.read_text()
+    assert stat.S_IMODE(tape.stat().st_mode) == 0o600
+    for secret in (KEY, OTHER, "gng_x", "uthorization"):
+        assert secret not in text
+    first, second = read_cassette(tape)
+    assert "My keys:\\n***\\n*** and ***" in first.body
+    assert "Incorrect API key: ***" in second.chunks[0]
+    # What is packed could not be looked through.
+    assert {headers["accept-encoding"] for headers in provider.headers} == {"identity"}
+
+
+async def test_a_key_that_does_not_look_like_one_is_taken_out_all_the_same(provider, record, tape):
+    provider.replies({"text": "Hi"})
+    await record(says("It is plain words"), api_key="plain words")
+    assert "It is ***" in read_cassette(tape)[0].body
+    assert "plain words" not in tape.read_text()
+
+
+async def test_a_request_with_what_was_taken_out_is_the_same_request_still(
+    provider, record, replay, tape
+):
+    provider.replies({"text": "Thanks"})
+    conversation = says(f"Here:\n{OTHER}")
+    await record(conversation)
+    assert told(await replay(conversation, secrets=(OTHER,)))[-1][0] == "Thanks"
+
+
+async def test_a_reply_that_holds_a_secret_is_left_out_even_if_it_comes_in_pieces(
+    provider, record, replay, tape, caplog
+):
+    provider.replies({"text": ["It is hunter2", "-hunter2", "."]}, {"text": "Fine"})
+    await record(says("Tell"), says("More"))
+    assert [bool(each.chunks) for each in read_cassette(tape)] == [False, True]
+    assert "held a secret" in caplog.text
+    (failure,) = await replay(says("Tell"))
+    assert "held a secret" in failure
+
+
+@pytest.mark.parametrize(
+    ("answer", "chunks", "withheld"),
+    [
+        (gzip.compress(b"Hi"), ("Hi",), False),
+        (gzip.compress(json.dumps(f"Hi {OTHER}").encode()), (), True),
+        (b"not packed at all", (), False),
+    ],
+    ids=["packed", "secret", "broken"],
+)
+def test_an_answer_that_is_packed_is_recorded_as_it_is_read(tape, answer, chunks, withheld):
+    recorder = Recorder(path=tape, model="x:y", base_url=None, redaction=Redaction((OTHER,)))
+    asked = httpx2.Request("POST", "http://x/v1/a?key=secret&b=1", content=b"{}")
+    response = httpx2.Response(200, headers={"content-encoding": "gzip", "set-cookie": "a=b"})
+    kept = recorder.exchange(asked, response, [answer[:5], answer[5:]], None)
+    assert (kept.chunks, kept.withheld) == (chunks, withheld)
+    assert (kept.path, kept.headers) == ("/v1/a?b=1", {})
+
+
+async def test_what_broke_off_and_what_was_refused_is_played_too_in_its_order(
+    provider, record, replay
+):
+    provider.replies(
+        {"status": 503, "error": "Overloaded"},
+        {"text": ["Half", "way", "there"], "cut": 2},
+        {"text": ["Half", "way", "there"]},
+    )
+    recorded = await record(says("Go"))
+    assert told(await replay(says("Go"))) == told(recorded)
+    assert told(recorded)[-1][0] == "Halfwaythere"
+
+
+async def test_a_request_that_is_cancelled_is_recorded_as_far_as_its_answer_came(
+    provider, settings, asked, tape
+):
+    provider.replies({"text": ["Half", "way"], "pause": 0.5})
+    model = open_model(settings(record=tape), {})
+    with anyio.CancelScope() as scope:
+        await model.request(asked(), lambda _text: scope.cancel())
+    await model.aclose()
+    assert scope.cancelled_caught
+    (kept,) = read_cassette(tape)
+    assert "Half" in "".join(kept.chunks)
+    assert "way" not in "".join(kept.chunks)
+
+
+async def test_requests_at_the_same_time_are_recorded_whole_each_with_its_own_answer(
+    provider, settings, asked, replay, tape
+):
+    rules = [{"when": {"last": f"No {n}."}, "reply": {"text": [f"{n} ", "x" * 9_000, " end"]}}
+             for n in range(8)]  # fmt: skip
+    provider.script({"rules": rules})
+    models = [open_model(settings(record=tape), {}) for _ in range(2)]
+    async with anyio.create_task_group() as group:
+        for n in range(8):
+            asking = asked(UserText(content=f"No {n}."))
+            group.start_soon(models[n % 2].request, asking, lambda _text: None)
+    for model in models:
+        await model.aclose()
+    assert len(read_cassette(tape)) == 8
+    for n in range(8):
+        assert (await replay(says(f"No {n}.")))[-1].text == f"{n} {'x' * 9_000} end"
+
+
+async def test_a_server_that_is_not_there_is_recorded_as_such(record, replay, tape):
+    (failure,) = await record(says("Go"), base_url="http://u:pass-word@127.0.0.1:9/v1")
+    (played,) = await replay(says("Go"))
+    assert [each.error for each in read_cassette(tape)] == ["ConnectError"] * 3
+    assert "pass-word" not in tape.read_text()
+    assert played == failure
+
+
+async def test_the_same_request_gets_its_answers_one_after_the_other_and_no_more(
+    provider, record, replay
+):
+    provider.replies({"text": "first"}, {"text": "second"})
+    await record(says("Same"), says("Same"))
+    first, second, third = told(
+        each for each in await replay(*[says("Same")] * 3) if each not in ("first", "second")
+    )
+    assert (first[0], second[0]) == ("first", "second")
+    assert "asked more often than it was recorded" in third
+
+
+async def test_another_request_is_told_where_it_differs(provider, record, replay):
+    provider.replies({"text": "A"}, {"text": "B"})
+    await record(says("Something else"), says("Count the files in src"))
+    (failure,) = await replay(says("Count the tests in src"))
+    assert (
+        "This request is not in tape.jsonl. Nearest is exchange 2: messages[1].content" in failure
+    )
+    assert "differs at character 10" in failure
+    assert "'Count the files in src'" in failure
+    assert "'Count the tests in src'" in failure
+
+
+async def test_ids_of_the_recorded_run_that_a_model_names_are_those_of_the_replay(
+    provider, record, replay
+):
+    was, is_ = ("plan_" + digit * 32 for digit in "ab")
+    run = {"name": "execute_plan", "arguments": {"plan_id": was}}
+    provider.replies({"text": f"I run {was}.", "calls": [run]}, {"text": "Done"})
+    first = says(f"Run plan {was}, not \nplan_{'c' * 32}")
+    reply = (await record(first))[-1]
+    then = ToolAnswer(call_id=reply.calls[0].id, tool_name="execute_plan", content=was)
+    await record([*first, reply, then])
+    now = says(f"Run plan {is_}, not \nplan_{'d' * 32}")
+    played = (await replay(now))[-1]
+    assert played.text == f"I run {is_}."
+    assert [call.arguments for call in played.calls] == [{"plan_id": is_}]
+    assert was not in str(played.raw)
+    again = then.model_copy(update={"call_id": played.calls[0].id, "content": is_})
+    assert (await replay([*now, played, again]))[-1].text == "Done"
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        ("s_" + "a" * 32 + " plan_" + "b" * 32, "s_" + "c" * 32 + " plan_" + "d" * 32),
+        ("\\ncall_" + "a" * 24, "\\ncall_" + "b" * 24),
+        ("a1b2c3d4e", "0b2c3d4e5"),
+        ("at 2026-01-02T03:04:05.678Z", "at 2027-11-12 13:14:15+02:00"),
+        ('{"duration_ms": 12}', '{"duration_ms": 3.5}'),
+        ('{"duration_seconds":12}', '{"duration_seconds":3.5}'),
+        ("Ran 3 tests in 0.002s", "Ran 3 tests in 1.5s"),
+        ("File /tmp/a-1/work/x.py", "File /var/folders/b2/work/x.py"),
+    ],
+)
+def test_what_differs_in_each_run_is_no_difference(was, now):
+    forms = [NormalForm.of(json.dumps({"x": [text]}), Redaction()) for text in (was, now)]
+    assert difference(forms[0].value, forms[1].value) == ""
+    assert forms[0].value == forms[1].value
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "place"),
+    [
+        ({"a": "call_" + "a" * 24 + " call_" + "a" * 24},
+         {"a": "call_" + "a" * 24 + " call_" + "b" * 24}, "a differs at character 15"),
+        ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}, "a[1].b differs"),
+        ({"a": [1, 2]}, {"a": [1]}, "the length of a differs"),
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "the list of fields of the body differs"),
+        ({"a": "0 files"}, {"a": "0 tests"}, "a differs at character 2"),
+        ({"a": "2 s"}, {"a": "3 s"}, "a differs at character 0"),
+        ({"a": "/srv/x"}, {"a": "/srv/y"}, "a differs at character 5"),
+        ({"a": "deadbeef" * 8}, {"a": "beefdead" * 8}, "a differs at character 0"),
+    ],
+)  # fmt: skip
+def test_everything_else_is_one(was, now, place):
+    forms = [NormalForm.of(json.dumps(body), Redaction()) for body in (was, now)]
+    assert difference(forms[0].value, forms[1].value).startswith(place)
+
+
+def test_a_hint_for_a_cache_is_no_difference_and_a_body_that_is_no_json_is_compared_as_it_is():
+    one, two = (
+        NormalForm.of(json.dumps({"a": 1, "prompt_cache_key": key}), Redaction()) for key in "xy"
+    )
+    assert one == two
+    assert difference(*(NormalForm.of(text, Redaction()).value for text in ("{a", "{b"))) == (
+        "the body differs at character 1: recorded '{a', now '{b'"
+    )
+
+
+async def test_an_incomplete_last_line_is_left_out_and_recording_goes_on_after_it(
+    provider, record, replay, tape, caplog
+):
+    provider.replies({"text": "A"}, {"text": "B"}, {"text": "C"})
+    await record(says("One"), says("Two"))
+    whole = tape.read_bytes()
+    tape.write_bytes(whole[:-30])
+    assert [told([(await replay(says("One")))[-1]])[0][0], len(read_cassette(tape))] == ["A", 1]
+    assert "the last line is incomplete and was left out" in caplog.text
+    caplog.clear()
+    await record(says("Three"))
+    assert "the last line is incomplete and was taken away" in caplog.text
+    assert [each.status for each in read_cassette(tape)] == [200, 200]
+    assert tape.read_bytes().startswith(whole.splitlines(keepends=True)[0])
+
+
+def test_a_recording_that_is_killed_can_be_played(provider, tape):
+    provider.script({"default": {"text": ["x" * 2_000] * 50}})
+    code = (
+        "import anyio, sys\n"
+        "from pathlib import Path\n"
+        "from gonogo.llm import ModelSettings, open_model\n"
+        "from gonogo.domain.tool_calls import ModelRequest, UserText\n"
+        "async def main():\n"
+        "    settings = ModelSettings(name='openai:scripted', base_url=sys.argv[1],"
+        " record=Path(sys.argv[2]))\n"
+        "    model = open_model(settings, {})\n"
+        "    asked = ModelRequest(agent='a', thread='t', system='s',"
+        " messages=(UserText(content='Go'),))\n"
+        "    while True:\n"
+        "        await model.request(asked, lambda text: None)\n"
+        "        print('.', flush=True)\n"
+        "anyio.run(main)\n"
+    )
+    command = [sys.executable, "-c", code, provider.base_url, str(tape)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=os.environ) as process:
+        for _ in range(3):
+            assert process.stdout.readline()
+        os.kill(process.pid, signal.SIGKILL)
+    found = read_cassette(tape)
+    assert len(found) >= 3
+    assert {(each.status, len("".join(each.chunks)) > 100_000) for each in found} == {(200, True)}
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "No such file"),
+        (b"", "nothing is recorded"),
+        (b"{}\n{}\n", "line 1 is no exchange"),
+        (b"\xff\n", "line 1 is no exchange"),
+    ],
+)
+def test_what_is_no_cassette_is_refused_by_name(tape, settings, content, problem):
+    if content is not None:
+        tape.write_bytes(content)
+    with pytest.raises(ModelNotConfigured, match=problem) as failure:
+        open_model(settings(name=f"replay:{tape}"), {})
+    assert str(tape) in str(failure.value)
+
+
+def test_a_line_in_the_middle_that_is_none_is_refused(tape, settings):
+    line = b'{"model": "openai:x", "method": "POST", "path": "/", "body": "{}"}'
+    tape.write_bytes(line + b"\n{\n" + line + b"\n")
+    with pytest.raises(ModelNotConfigured, match="line 2 is no exchange"):
+        open_model(settings(name=f"replay:{tape}"), {})
+
+
+def test_a_pipe_is_neither_played_nor_recorded_to(tape, settings):
+    os.mkfifo(tape)
+    with pytest.raises(ModelNotConfigured, match="no regular file"):
+        open_model(settings(name=f"replay:{tape}"), {})
+    with pytest.raises(ModelNotConfigured, match="GONOGO_RECORD"):
+        open_model(settings(record=tape), {})
+
+
+async def test_a_disk_that_is_full_ends_no_request(provider, record, tape, caplog, monkeypatch):
+    provider.replies({"text": "Hi"})
+
+    def full(*_args):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", full)
+    caplog.set_level(logging.WARNING)
+    found = await record(says("Go"))
+    assert found[-1].text == "Hi"
+    assert "an exchange was not recorded: No space left on device" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("model", "path"),
+    [
+        ("anthropic:claude-sonnet-5-5", "/v1/messages"),
+        ("google:gemini-4-carbon", "/v1beta/models/gemini-4-carbon:streamGenerateContent"),
+        ("openai-responses:gpt-6", "/v1/responses"),
+    ],
+)
+async def test_every_providers_own_library_is_answered_from_a_cassette(tape, replay, model, path):
+    line = {"model": model, "method": "POST", "path": "/other", "body": "{}"}
+    tape.write_text(json.dumps(line) + "\n")
+    (failure,) = await replay(says("Go"))
+    assert "This request is not in tape.jsonl. Nearest is exchange 1: the list of fields" in failure
+    assert path not in tape.read_text()
+
+
+async def test_a_model_of_several_in_a_cassette_is_named_after_it(provider, record, replay, tape):
+    provider.script({"default": {"text": "Hi"}})
+    await record(says("One"))
+    await record(says("One"), name="openai:other")
+    other = (await replay(says("One"), name="#openai:other"))[-1]
+    assert other.model == "openai:other"
+    with pytest.raises(ModelNotConfigured, match="has no 'x:y', but openai:other, openai:scripted"):
+        await replay(says("One"), name="#x:y")
+
+
+def test_secrets_are_known_by_the_names_of_variables_and_short_ones_are_none():
+    environment = {"A_TOKEN": "t" * 8, "MY_password": "p" * 9, "HOME": "/home/ann", "X_KEY": "1"}
+    assert secrets_in(environment, ["k" * 10, "short"]) == ("k" * 10, "p" * 9, "t" * 8)
+
+
+def test_a_call_without_arguments_has_none_after_a_replay_either(tape, settings):
+    from gonogo.llm.player import Player
+
+    player = Player(tape, [], Redaction())
+    player._names = {"a" * 32: "b" * 32}
+    broken = ToolRequest(id="call_" + "c" * 24, name="read_file", problem=f"plan_{'a' * 32}")
+    renamed = player.renamed(Reply(text="x", calls=(broken,), cut=True))
+    assert renamed.calls[0].arguments is None
+    assert renamed.calls[0].problem == f"plan_{'b' * 32}"
+    assert renamed.cut
