@@ -92,6 +92,7 @@ class Endless:
     """A model that never stops talking."""
 
     name = "endless"
+    window = None
 
     def __init__(self):
         self.said = anyio.Event()

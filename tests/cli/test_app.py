@@ -58,6 +58,7 @@ def test_the_commands_of_the_protocol_are_there():
         "rollback",
         "sessions list",
         "sessions show",
+        "sessions context",
         "plans list",
         "plans show",
         "approvals list",

@@ -15,6 +15,19 @@ def session(gonogo, home, tmp_path):
     return found["session_id"]
 
 
+def test_what_the_next_request_would_hold_is_shown(gonogo, session):
+    shown = gonogo("sessions", "context", session)
+    told = gonogo("sessions", "context", session, "--json")
+    assert told.returncode == 0, (told.stderr, shown.stderr)
+    found = json.loads(told.stdout)
+
+    assert shown.returncode == 0
+    assert shown.stdout.startswith(f"orchestrator: {found['tokens']} tokens")
+    assert "window" not in found or found["window"] > 0
+    assert [part["part"] for part in found["parts"]] == ["system", "tools", "texts"]
+    assert gonogo("sessions", "context", "s_none").returncode != 0
+
+
 def holds(home, word):
     return [p for p in home.rglob("*") if p.is_file() and word in p.read_bytes()]
 

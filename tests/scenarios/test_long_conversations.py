@@ -284,9 +284,67 @@ async def test_what_the_next_request_would_hold_is_told_by_parts_and_tokens(make
         laid_out(world, 1)
         await world.say("Go", "coder")
         found = await world.runtime.sessions.context(world.ann, world.session)
-        assert (found.agent, found.window) == ("coder", 50_000)
+        # Who answers next, now that the coder is done.
+        assert (found.agent, found.window) == ("orchestrator", 50_000)
         counts = {part.part: part.count for part in found.parts}
         assert (counts["texts"], counts["replies"], counts["results"]) == (1, 2, 1)
         assert found.tokens > next(p.tokens for p in found.parts if p.part == "results") > 300
         with pytest.raises(NotFound):
             await world.runtime.sessions.context(world.bob, world.session)
+
+
+def read_again(request):
+    """Read the result of the first call again."""
+    first = next(m for m in request.messages if isinstance(m, ToolAnswer))
+    return calls(call("read_output", id=first.call_id))
+
+
+@pytest.mark.feature(223)
+async def test_results_of_a_clients_tools_are_read_here_and_the_client_is_asked_nothing(make):
+    lines = {"main/coder": [calls(call("read_file", path="a")), read_again, says("Done")]}
+    async with make(lines) as world:
+        found = await world.runtime.sessions.open(world.ann, tool_host="client")
+        world.session = found.session_id
+        await world.send({"type": "user_message", "content": "Go", "agent_type": "coder"})
+        asked = await world.until("tool_call")
+        large = {"content": "line of theirs\n" * 10_000}
+        told = {"type": "tool_result", "call_id": asked["call_id"], "result": large}
+        events = await world.ask(told)
+
+        assert events[-1]["content"] == "Done"
+        [again] = of(events, "tool_call", tool_name="read_output")
+        assert again["requires_approval"] is True
+        first, second = [m for m in world.model.requests[-1].messages if m.role == "tool"]
+        assert first.content.count("line of theirs") < 2_200
+        assert json.loads(second.content)["rows"] == 10_002
+
+
+async def test_what_a_secret_held_is_not_read_again_without_a_question(make):
+    lines = {"main/coder": [calls(call("read_file", path=".env")), read_again, says("Done")]}
+    async with make(lines) as world:
+        (world.folder / ".env").write_text("KEY=1")
+        await world.say("Go", "coder")
+        [question] = await world.pending()
+        await world.decide(question.call_id)
+        first, second = [m for m in world.model.requests[-1].messages if m.role == "tool"]
+        assert "KEY=1" in first.content
+        assert second.content.startswith("secret: ")
+
+
+async def test_a_subtask_reads_no_results_of_another_one(make):
+    seen = []
+
+    def keeps(request):
+        seen.append(next(m.call_id for m in request.messages if isinstance(m, ToolAnswer)))
+        return says("Kept")
+
+    lines = {
+        "main/architect": [plan(step("a"), step("b", "a"))],
+        "a": [calls(call("read_file", path="f0.py")), keeps],
+        "b": [lambda _: calls(call("read_output", id=seen[0])), says("Done")],
+    }
+    async with make(lines) as world:
+        laid_out(world, 1)
+        await world.decide_plan(await world.propose())
+        last = world.model.asked("b")[-1].messages[-1]
+        assert last.content.startswith("not_found: ")

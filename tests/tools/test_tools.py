@@ -165,9 +165,20 @@ async def test_a_long_file_is_cut_and_says_where(workspace: Workspace) -> None:
     )
 
     assert result["truncated"]
-    assert result["total_lines"] == 50_000
-    assert len(result["content"]) <= 128 * 1024
+    assert (result["total_lines"], result["size"]) == (50_000, 550_000)
+    # Whole lines, as many as a model is given of one result.
+    assert 23_980 < len(result["content"]) <= 24_000
+    assert result["content"].endswith("9\n")
     assert rest["content"].startswith("0123456789\n")
+
+
+async def test_a_file_of_one_long_line_is_given_as_far_as_may_be(workspace: Workspace) -> None:
+    workspace.write("f", b"x" * 200_000, base=None)
+
+    result = await do(workspace, "read_file", path="f")
+
+    assert (len(result["content"]), result["truncated"]) == (128 * 1024, True)
+    assert result["size"] == 200_000
 
 
 async def test_binary_is_refused_and_other_encodings_are_read_with_a_warning(

@@ -97,7 +97,7 @@ class ContextView(View):
 
     session_id: str
     agent: str
-    window: int | None
+    window: int | None = None
     """Of the model; None: no model is configured."""
     tokens: int
     """In all, as the provider counted the last request where it did."""

@@ -114,7 +114,8 @@ async def _read(bench: Bench, arguments: ReadOutput) -> JsonObject:
     rows = rows_of(text_of(await bench.output(arguments.id)))
     first = arguments.first or 1
     wanted = rows[first - 1 : arguments.last]
-    room = bench.result_tokens * _BYTES_PER_TOKEN
+    # Less than the model may be given, for JSON makes it longer.
+    room = bench.result_tokens * (_BYTES_PER_TOKEN - 1)
     about: JsonObject = {"id": arguments.id, "rows": len(rows)}
     if arguments.pattern is None:
         kept = beginning(wanted, room)

@@ -181,7 +181,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         return frame.tokens + sum(map(tokens_in, self.messages))
 
 
-class Part(Struct, frozen=True):
+class RequestPart(Struct, frozen=True):
     """One kind of what a request holds."""
 
     name: str
@@ -189,16 +189,19 @@ class Part(Struct, frozen=True):
     count: int
 
 
-def parts_of(found: ThreadRecord, frame: Frame) -> list[Part]:
+def parts_of(found: ThreadRecord, frame: Frame) -> list[RequestPart]:
     """What the next request would hold, by kind, as estimated."""
     tools = Frame("", frame.tools).tokens
-    parts = [Part("system", estimate(frame.system), 1), Part("tools", tools, len(frame.tools))]
+    parts = [
+        RequestPart("system", estimate(frame.system), 1),
+        RequestPart("tools", tools, len(frame.tools)),
+    ]
     sizes: dict[str, list[int]] = {}
     before = found.compacted.text if found.compacted else None
     for message in found.messages:
         kind = _kind_of(message, found.shown, before)
         sizes.setdefault(kind, []).append(tokens_in(message))
-    return parts + [Part(kind, sum(each), len(each)) for kind, each in sizes.items()]
+    return parts + [RequestPart(kind, sum(each), len(each)) for kind, each in sizes.items()]
 
 
 def _kind_of(message: Message, shown: Mapping[str, int], before: str | None) -> str:
