@@ -444,6 +444,7 @@ async def test_a_check_that_was_cut_off_is_made_again_and_nobody_is_asked_again(
         assert words == [last["text"] or "All done."]
 
 
+@on_both
 async def test_a_subtask_that_is_cancelled_leaves_no_check_behind(make):
     mark = a_while()
     checked = step("a", done_when=[{"command": f"sleep {mark}", "timeout": 100}])
