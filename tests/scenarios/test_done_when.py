@@ -18,6 +18,7 @@ from fakes.world import (
     step,
     write,
 )  # fmt: skip
+from gonogo.cli.terminal.plan_graph import plan_lines
 from gonogo.workspace import Sandbox
 
 pytestmark = pytest.mark.skipif(Sandbox.detect() is None, reason="bubblewrap does not work here")
@@ -25,6 +26,7 @@ DONE = calls(call("attempt_completion", result="All done."))
 TEXTS = {"paths": ["*.txt"]}
 MADE = {"file_contains": {"path": "new.txt", "text": "made"}}
 THERE = {"file_exists": "new.txt"}
+ASKED = {"ask": "Is it polite?"}
 
 
 def script(*subtasks, **threads):
@@ -73,6 +75,8 @@ async def test_what_does_not_hold_goes_back_to_the_same_conversation(make, last)
     assert '{"command":"grep -x made new.txt"}' in brief.content
     assert "exit code 1, not 0" in sent_back.content
     assert "'new.txt' does not contain 'made'" in sent_back.content
+    answers = [m.content for m in asked[2].messages if m.role == "tool"]
+    assert [a.partition(":")[0] for a in answers[1:]] == ([] if last is not DONE else ["not_done"])
     assert len(asked) == 4
     checks = [e for e in of(events, "tool_call") if e["agent"] == "gonogo"]
     assert [e["tool_name"] for e in checks] == ["execute_command", "read_file"] * 2
@@ -316,9 +320,32 @@ async def test_who_must_change_something_and_does_not_has_not_done_it(make):
     assert found["b"].status == "completed"
 
 
-# Asked of a model --------------------------------------------------------------------------------
+async def test_where_a_client_has_the_files_it_makes_the_checks_and_nobody_guesses(make):
+    checks = [{"command": "python3 -V"}, THERE, {"unchanged": ["x"]}, ASKED]
+    async with make(script(step("a", done_when=checks), a=[says("Done.")])) as world:
+        opened = await world.runtime.sessions.open(world.ann, tool_host="client")
+        world.session = opened.session_id
+        await world.begin()
+        asked = await world.until("tool_call", tool_name="execute_command")
+        assert asked["requires_approval"]
+        await world.send(
+            {"type": "hitl_decision", "call_id": asked["call_id"], "decision": "approve"}
+        )
+        await world.send(
+            {"type": "tool_result", "call_id": asked["call_id"], "result": {"exit_code": 0}}
+        )
+        asked = await world.until("tool_call", tool_name="read_file")
+        assert (asked["arguments"], asked["requires_approval"]) == ({"path": "new.txt"}, False)
+        await world.send(
+            {"type": "tool_result", "call_id": asked["call_id"], "result": {"content": "x"}}
+        )
+        await world.asked_model("a", 2)
+        told = world.model.asked("a")[1].messages[-1].content
+        assert told.count("nobody here can tell") == 1
+        assert "exit code" not in told
 
-ASKED = {"ask": "Is it polite?"}
+
+# Asked of a model --------------------------------------------------------------------------------
 
 
 @pytest.mark.feature(225)
@@ -417,6 +444,7 @@ async def test_a_check_that_was_cut_off_is_made_again_and_nobody_is_asked_again(
         assert words == [last["text"] or "All done."]
 
 
+@on_both
 async def test_a_subtask_that_is_cancelled_leaves_no_check_behind(make):
     mark = a_while()
     checked = step("a", done_when=[{"command": f"sleep {mark}", "timeout": 100}])
@@ -461,6 +489,9 @@ async def test_a_plan_shows_its_checks_before_it_is_approved_and_an_edit_keeps_t
             assert shown in summary
         found = await world.runtime.plans.get(world.ann, plan_id)
         sent = [s.model_dump(mode="json", exclude_none=True) for s in found.subtasks]
+        drawn = "\n".join(plan_lines(sent))
+        assert 'done_when: [{"command": "make test", "timeout": 5.0}' in drawn
+        assert "must_change: true" in drawn
         assert sent[0]["done_when"] == checks
         sent[0]["description"] = "Do it well"
         await world.decide_plan(plan_id, "edit", modified_subtasks=sent, start=False)

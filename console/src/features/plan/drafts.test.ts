@@ -29,6 +29,12 @@ describe("a plan that is written", () => {
     expect(flawsOf(THREE)).toEqual([]);
   });
 
+  it("keeps the checks of a subtask that is changed", () => {
+    const checked = { ...step("a"), done_when: [{ command: "pytest -q" }], must_change: true };
+    const [changed] = subtasksOf(withChange(draftsOf([checked]), 0, { description: "Do it well" }));
+    expect(changed).toEqual({ ...checked, description: "Do it well" });
+  });
+
   it("needs ids that are there, well formed and unique", () => {
     expect(kinds(step(""))).toEqual(["noId"]);
     expect(kinds(step("a b"))).toEqual(["badId"]);

@@ -335,9 +335,12 @@ class Checks(Struct, frozen=True, kw_only=True):
             return await self._of_command(step, check, check.command, part)
         if check.file is not None:
             return await self._of_file(step, check, part)
+        if thread.remote:
+            said = "the files are a client's: nobody here can tell what was changed"
+            return CheckSeen(check=check, holds=False, seen=said)
         changes = await self._changes(step)
         if check.unchanged is not None:
-            return _of_changes(check, check.unchanged, changes, thread)
+            return left_alone(check, check.unchanged, changes)
         return await self._of_model(step, thread, check, part, judge, changes)
 
     async def _of_command(
@@ -414,15 +417,10 @@ def _checked(check: DoneCheck, seen: CallSeen, failure: Failure | None = None) -
     return CheckSeen(check=check, holds=seen.holds, seen=said, failure=failure)
 
 
-def _of_changes(
-    check: DoneCheck,
-    globs: Sequence[str],
-    changes: Sequence[tuple[str, State, State]],
-    thread: Thread,
+def left_alone(
+    check: DoneCheck, globs: Sequence[str], changes: Sequence[tuple[str, State, State]]
 ) -> CheckSeen:
-    if thread.remote:
-        said = "the files are a client's: nobody here can tell what was changed"
-        return CheckSeen(check=check, holds=False, seen=said)
+    """Whether no file was changed that globs cover; what nobody knows counts as changed."""
     unknown = any("unknown" in (after or {}) for _, _, after in changes)
     met = [shown_path(path) for path, _, _ in changes if covers(globs, real_path(path))]
     if unknown and not met:

@@ -199,6 +199,7 @@ VERDICT = Ending(tool=VERDICT_TOOL, brief="model_judge", take=judged)
 _C = CallStatus
 _TOLD = 1_000
 """Characters of what a check has shown that a failure is told with."""
+_MOST_TOLD = 4_000
 _QUOTED = 300
 """Characters of an agent's last word that a failure quotes."""
 COMPLETION = "attempt_completion"
@@ -469,7 +470,7 @@ def _unmet(seen: Iterable[CheckSeen]) -> Failure:
     lacking = [each for each in seen if not each.holds]
     barred = (each.failure for each in lacking if each.failure is not None)
     said = "; ".join(f"{each.check.text}: {each.seen[:_TOLD]}" for each in lacking)
-    return next(barred, invalid(said))
+    return next(barred, invalid(said[:_MOST_TOLD]))
 
 
 # The kinds that are built in, registered as any other is.
