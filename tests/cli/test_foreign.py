@@ -1,13 +1,13 @@
 """Tools of MCP servers at the terminal: tried, listed, tried by the doctor, accepted anew."""
 
 import json
-import os
 import subprocess
 import sys
 
 import pytest
 
 from cli.conftest import SECONDS, environment
+from fakes import mcp_stdio
 from fakes.mcp_server import write_tools
 
 TOOL = "mcp__docs__search"
@@ -19,8 +19,7 @@ def config(tmp_path):
     folder = tmp_path / "config"
     folder.mkdir()
     write_tools(tmp_path, "search", Odd="Its name does not fit.")
-    path = os.pathsep.join(part for part in sys.path if part)
-    words = [f"PYTHONPATH={path}", sys.executable, "-m", "fakes.mcp_server", str(tmp_path)]
+    words = mcp_stdio.command(tmp_path)
     (folder / "mcp.toml").write_text(
         f'[[server]]\nname = "docs"\ncommand = "env"\nargs = {json.dumps(words)}\n'
     )

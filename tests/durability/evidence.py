@@ -4,7 +4,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,11 @@ CONTROL, TERMINAL_CALLS = (
 OVER = frozenset({"completed", "failed", "partial", "cancelled", "rejected", "expired"})
 """Plans that have ended."""
 SUBTASK_OVER = frozenset({"completed", "failed", "cancelled", "skipped"})
+
+
+@cache
+def _all_of(name: str) -> str:
+    return str(_ALL.select_from(table(name)))
 
 
 @dataclass(frozen=True)
@@ -119,12 +124,9 @@ def read(
     engine = create_engine(url)
     try:
         with engine.connect() as conn:
-            texts = {row.digest: row.text for row in conn.execute(_ALL.select_from(table("texts")))}
+            texts = {row.digest: row.text for row in conn.exec_driver_sql(_all_of("texts"))}
             tables = {
-                name: [
-                    _decoded(row._mapping, texts)
-                    for row in conn.execute(_ALL.select_from(table(name)))
-                ]
+                name: [_decoded(row._mapping, texts) for row in conn.exec_driver_sql(_all_of(name))]
                 for name in names
             }
             whole = names is TABLES and engine.dialect.name == "sqlite"

@@ -5,6 +5,7 @@ environment, a folder and a session of its own, but that the imports, most of a 
 What a test says about the start of a Python, it says with `subprocess`.
 """
 
+import asyncio
 import atexit
 import gc
 import json
@@ -20,13 +21,26 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import IO, Any, NoReturn, TextIO
 
 _LONGEST = 1 << 17
 _FILES = 4
+_SECONDS = 60
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR")
 _MEASURING = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+_GREETING = b"""HTTP/1.1 200 OK\r
+Content-Type: text/event-stream\r
+Connection: close\r
+\r
+data: {"id": "1", "object": "chat.completion.chunk", "created": 1, "model": "greeter", "choices": [
+data: {"index": 0, "delta": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]}
+
+data: [DONE]
+
+"""
 
 
 def python(*, measured: bool = True) -> dict[str, str]:
@@ -149,7 +163,9 @@ def nursery() -> Iterator[Nursery]:
     ) as process:  # fmt: skip
         theirs.close()
         yield Nursery(ours)
-        process.kill()
+        # Its imports were measured, too: it ends by itself, and writes that down.
+        ours.shutdown(socket.SHUT_RDWR)
+        process.wait(_SECONDS)
 
 
 def main(number: int) -> None:
@@ -179,22 +195,46 @@ def _forget_keepers() -> None:
 
 
 def _import_everything() -> None:
-    """What a command imports when it comes to it."""
+    """What a command imports when it comes to it, and what libraries make of it at first use."""
     import alembic.command
+    import httpx
     import uvicorn.lifespan.off
     import uvicorn.protocols.http.h11_impl
     import uvicorn.protocols.websockets.websockets_sansio_impl
 
-    import gonogo.cli.doors as _  # noqa: F401
-    import gonogo.runtime
-    import gonogo.server
-    from gonogo.llm import ModelSettings, open_model
+    import gonogo
     from gonogo.server.app import routes
 
-    del alembic, uvicorn, gonogo
-    open_model(ModelSettings(name="openai:none", base_url="http://127.0.0.1:1/v1", api_key="x"), {})
+    del alembic, uvicorn
+    for module in walk_packages(gonogo.__path__, "gonogo."):
+        if not module.name.endswith(".__main__") and ".migrations." not in module.name:
+            import_module(module.name)
+    httpx.AsyncHTTPTransport()
     for route in routes():
         route.matches({"type": "http", "method": "GET", "path": "/", "root_path": ""})
+    asyncio.run(_ask_a_model())
+
+
+async def _ask_a_model() -> None:
+    """A first request, on which the libraries beneath build their schemas."""
+    from gonogo.domain.tool_calls import ModelRequest, UserText
+    from gonogo.llm import ModelSettings, open_model
+
+    server = await asyncio.start_server(_greet, "127.0.0.1", 0)
+    async with server:
+        address = "http://{}:{}/v1".format(*server.sockets[0].getsockname())
+        settings = ModelSettings(name="openai:greeter", base_url=address, api_key="x")
+        model = open_model(settings, {})
+        said = UserText(content="Good morning")
+        request = ModelRequest(agent="ask", thread="main", system="", messages=(said,))
+        await model.request(request, str)
+        await model.aclose()
+
+
+async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.readuntil(b"\r\n\r\n")
+    writer.write(_GREETING)
+    writer.close()
 
 
 def _keep(files: list[int]) -> None:
@@ -262,3 +302,4 @@ def _measure_anew() -> None:
 
 if __name__ == "__main__":
     main(int(sys.argv[1]))
+    _end(0)

@@ -6,9 +6,11 @@ end it and open it again on the same folder.
 
 import os
 import secrets
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +73,12 @@ def step(key: str, *after: str, agent: str = "coder", **more: Any) -> Body:
 def plan(*subtasks: Body, goal: str = "A goal") -> Body:
     """A scripted reply that proposes a plan."""
     return calls(call("create_plan", goal=goal, subtasks=list(subtasks)))
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> Extensions:
+    """What is installed on a path: to look for it takes longer than to open the rest."""
+    return Extensions.installed()
 
 
 class Clock:
@@ -159,7 +167,10 @@ class World:
         model = self.open_model(self) if self.open_model else self.model
         try:
             async with Runtime.open(
-                self.settings, model=model, clock=self.clock, extensions=self.extensions
+                self.settings,
+                model=model,
+                clock=self.clock,
+                extensions=self.extensions or _installed(tuple(sys.path)),
             ) as runtime:
                 self.runtime = runtime
                 self._open.set()

@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 import fakes.mcp_server
+from fakes import mcp_stdio
 from fakes.mcp_server import write_tools
 from fakes.world import call, calls, is_running, of, plan, says, step, world_of, write
 from gonogo.domain.tool_calls import MOST_CHANGES
@@ -45,12 +46,7 @@ def served(tmp_path):
 def configure(root, folder, **more):
     """Write the configuration of one server."""
     (root / "config").mkdir(exist_ok=True)
-    path = os.pathsep.join(part for part in sys.path if part)
-    fields = {
-        "name": "docs", "command": "env",
-        "args": [f"PYTHONPATH={path}", sys.executable, "-m", "fakes.mcp_server", str(folder)],
-        **more,
-    }  # fmt: skip
+    fields = {"name": "docs", "command": "env", "args": mcp_stdio.command(folder), **more}
     lines = [f"{name} = {json.dumps(value)}" for name, value in fields.items()]
     (root / "config" / "mcp.toml").write_text("\n".join(["[[server]]", *lines]) + "\n")
 

@@ -80,8 +80,8 @@ def test_a_list_that_is_always_the_same_is_prepared(conn: Connection) -> None:
     found = conn.execute(FEW, {"after": "a"}).all()
 
     assert sorted(tuple(row) for row in found) == [("it's", "c"), ("k", "b")]
-    assert _prepared(FEW, ("after",), conn.dialect) is not None
-    assert _prepared(SOME, ("of",), conn.dialect) is None
+    assert _prepared(FEW, ("after",)) is not None
+    assert _prepared(SOME, ("of",)) is None
 
 
 def test_a_change_gives_back_rows(conn: Connection) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import anyio
 import pytest
 
-from fakes import hostile, hostile_http
+from fakes import hostile, hostile_http, mcp_stdio
 from fakes.mcp_server import write_tools
 from fakes.until import until
 from fakes.world import is_running
@@ -85,8 +85,8 @@ def honest(tmp_path):
     folder.mkdir()
     write_tools(folder, "search")
     return ServerConfig(
-        name="honest", command=(sys.executable, "-m", "fakes.mcp_server", str(folder)),
-        folder=folder, environment={"PATH": DEFAULT_PATH, "PYTHONPATH": PATH}, agents=("coder",),
+        name="honest", command=tuple(mcp_stdio.command(folder)),
+        folder=folder, environment={"PATH": DEFAULT_PATH}, agents=("coder",),
     )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import anyio
 import pytest
 
+from fakes import mcp_stdio
 from fakes.mcp_server import served_over_http, write_tools
 from fakes.world import is_running
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed
@@ -38,9 +39,15 @@ def folder(tmp_path):
 def config(folder):
     """The fake server as a program."""
     return ServerConfig(
-        name="docs", command=(sys.executable, "-m", "fakes.mcp_server", str(folder)),
-        folder=folder, environment={"PATH": DEFAULT_PATH, "PYTHONPATH": PATH}, agents=("coder",),
+        name="docs", command=tuple(mcp_stdio.command(folder)), folder=folder,
+        environment={"PATH": DEFAULT_PATH, "PYTHONPATH": PATH}, agents=("coder",),
     )  # fmt: skip
+
+
+@pytest.fixture
+def sdk(config, folder):
+    """The same, as the SDK speaks."""
+    return replace(config, command=(sys.executable, "-m", "fakes.mcp_server", str(folder)))
 
 
 async def at_first_sight(definitions):
@@ -72,8 +79,8 @@ async def run(servers, folder, name="mcp__docs__search", **given):
     return await tool.run(bench, tool.parse(given))
 
 
-async def test_a_program_starts_when_it_is_needed_and_nothing_of_it_is_left(folder, config):
-    async with serving(config) as servers:
+async def test_a_program_starts_when_it_is_needed_and_nothing_of_it_is_left(folder, sdk):
+    async with serving(sdk) as servers:
         assert servers.report()[0].state == "idle"
         assert await servers.offered(lambda server: "ask" in server.agents) == ()
         assert servers.report()[0].state == "idle"
@@ -91,8 +98,8 @@ async def test_a_program_starts_when_it_is_needed_and_nothing_of_it_is_left(fold
     await is_running(str(folder), wanted=False)
 
 
-async def test_an_answer_is_bounded_and_a_failure_is_told(folder, config):
-    async with serving(config) as servers:
+async def test_an_answer_is_bounded_and_a_failure_is_told(folder, sdk):
+    async with serving(sdk) as servers:
         result = await run(servers, folder, size=5_000)
         assert result["content"].count("x") == 400
         assert "[… 4600 characters left out …]" in result["content"]

@@ -30,7 +30,7 @@ from gonogo.cli.background import (
 from gonogo.cli.folder import Folder, environment, hold, own_locale, read_settings
 from gonogo.cli.session.interrupts import Interrupts
 from gonogo.cli.support import Exit, complain
-from gonogo.client import Client
+from gonogo.client import Client, over_socket
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.i18n import say
 from gonogo.settings import Settings
@@ -327,7 +327,7 @@ class _Reviving(httpx.AsyncBaseTransport):
 
     def __init__(self, folder: Folder, settings: Settings, *, always: bool) -> None:
         self._folder, self._settings, self._always = folder, settings, always
-        self._way = httpx.AsyncHTTPTransport(uds=str(folder.address))
+        self._way = over_socket(folder.address)
         self._lock = anyio.Lock()
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:

@@ -7,6 +7,21 @@ breaks. How to use it is in docs/how-to/python-client.md.
 """
 
 from gonogo.client.client import Client
-from gonogo.client.transport import EventBody, Unintelligible, Unreachable, error_of, read_event
+from gonogo.client.transport import (
+    EventBody,
+    Unintelligible,
+    Unreachable,
+    error_of,
+    over_socket,
+    read_event,
+)
 
-__all__ = ["Client", "EventBody", "Unintelligible", "Unreachable", "error_of", "read_event"]
+__all__ = [
+    "Client",
+    "EventBody",
+    "Unintelligible",
+    "Unreachable",
+    "error_of",
+    "over_socket",
+    "read_event",
+]

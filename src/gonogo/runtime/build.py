@@ -153,7 +153,9 @@ class Extensions:
             InvalidMessage: naming the entry point that is broken.
         """
         groups = (KINDS, PATTERNS, NAMED_STRATEGIES)
-        return cls.load(point for group in groups for point in entry_points(group=group))
+        # To look through all that is installed takes a while: it is done once.
+        found = entry_points()
+        return cls.load(point for group in groups for point in found.select(group=group))
 
 
 def _of(

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from msgspec import Struct
-from sqlalchemy import Connection, Executable
+from sqlalchemy import Connection, Executable, create_engine
 from sqlalchemy.engine import CursorResult, Dialect, IteratorResult
 from sqlalchemy.engine.result import SimpleResultMetaData
 from sqlalchemy.exc import DBAPIError
@@ -24,6 +24,8 @@ Converter = Callable[[Any], Any] | None
 Given = Mapping[str, Any]
 Statement = Insert | Update | Delete | Select[Any]
 _STATEMENTS = (Insert, Update, Delete, Select)
+_DIALECT: Dialect = create_engine("sqlite://").dialect
+"""What is prepared for one file counts for every other."""
 
 
 class ResultRows(IteratorResult[Any]):
@@ -85,7 +87,7 @@ class Direct(Connection):
         """Execute a statement."""
         several = None if parameters is None or isinstance(parameters, Mapping) else parameters
         first = several[0] if several else cast("Given", parameters or {})
-        ready = _prepared(statement, tuple(first), self.dialect)
+        ready = _prepared(statement, tuple(first))
         # Whoever listens to statements is told of them, by the longer way.
         if ready is None or execution_options or self._has_events:
             return super().execute(statement, parameters, execution_options=execution_options)
@@ -103,12 +105,12 @@ class Direct(Connection):
 
 
 @lru_cache(maxsize=1024)
-def _prepared(statement: Executable, names: tuple[str, ...], dialect: Dialect) -> _Prepared | None:
+def _prepared(statement: Executable, names: tuple[str, ...]) -> _Prepared | None:
     """The statement for parameters of these names; None for one that is not the same each time."""
     if not isinstance(statement, _STATEMENTS):
         return None
     found = cast("Statement", statement)
-    compiled = _compiled(found, names, dialect)
+    compiled = _compiled(found, names)
     if compiled.post_compile_params or compiled.prefetch:
         return None
     if compiled.literal_execute_params:
@@ -116,29 +118,25 @@ def _prepared(statement: Executable, names: tuple[str, ...], dialect: Dialect) -
         if not isinstance(found, Select):
             return None
         found = found.params(dict.fromkeys(names))
-        compiled = _compiled(found, names, dialect, render_postcompile=True)
+        compiled = _compiled(found, names, render_postcompile=True)
     columns = list(found.exported_columns)
     return _Prepared(
         str(compiled),
-        tuple(_places(compiled, set(names), dialect)),
-        tuple(_reader(column.type, dialect) for column in columns),
+        tuple(_places(compiled, set(names))),
+        tuple(_reader(column.type) for column in columns),
         SimpleResultMetaData([str(column.key) for column in columns]),
     )
 
 
-def _compiled(
-    statement: Statement, names: Sequence[str], dialect: Dialect, **how: bool
-) -> SQLCompiler:
+def _compiled(statement: Statement, names: Sequence[str], **how: bool) -> SQLCompiler:
     keys = None if isinstance(statement, Select) else list(names)
-    return statement.compile(dialect=dialect, column_keys=keys, compile_kwargs=how)
+    return statement.compile(dialect=_DIALECT, column_keys=keys, compile_kwargs=how)
 
 
-def _places(
-    compiled: SQLCompiler, given: Collection[str], dialect: Dialect
-) -> Iterator[_Parameter]:
+def _places(compiled: SQLCompiler, given: Collection[str]) -> Iterator[_Parameter]:
     parameters = {name: parameter for parameter, name in compiled.bind_names.items()}
     for name in compiled.positiontup or ():
-        convert = _writer(parameters[name].type, dialect)
+        convert = _writer(parameters[name].type)
         if name in given:
             yield _Parameter(name, convert)
         else:
@@ -148,9 +146,9 @@ def _places(
             )
 
 
-def _writer(kind: TypeEngine[Any], dialect: Dialect) -> Converter:
-    return kind.dialect_impl(dialect).bind_processor(dialect)
+def _writer(kind: TypeEngine[Any]) -> Converter:
+    return kind.dialect_impl(_DIALECT).bind_processor(_DIALECT)
 
 
-def _reader(kind: TypeEngine[Any], dialect: Dialect) -> Converter:
-    return kind.dialect_impl(dialect).result_processor(dialect, None)
+def _reader(kind: TypeEngine[Any]) -> Converter:
+    return kind.dialect_impl(_DIALECT).result_processor(_DIALECT, None)
