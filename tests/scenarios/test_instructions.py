@@ -1,5 +1,7 @@
 """Instruction files and skills reach every agent, in the same bytes each time."""
 
+import json
+
 import pytest
 
 from fakes.world import call, calls, of, on_both, plan, run, says, step, write
@@ -351,6 +353,37 @@ async def test_a_new_revision_shows_what_its_planner_knew_and_an_edit_keeps_it(m
         assert [subtask.id for subtask in view.subtasks] == ["b"]
         assert view.instructions == first
         assert first is not None
+
+
+@pytest.mark.feature(219)
+async def test_each_revision_shows_what_its_own_planner_was_told_of(make):
+    def answering(request):
+        [task] = [m.content for m in request.messages if not isinstance(m, Instructions)]
+        [comment] = json.loads(task.split("you are to answer:\n")[1].split("\n")[0])
+        answers = [{"comment_id": comment["comment_id"], "answer": "Done"}]
+        return calls(call("create_plan", goal="Goal", subtasks=[step("b")], answers=answers))
+
+    lost = call("attempt_completion", result="Agent x not found", success=False)
+    lines = {
+        "main/architect": [plan(step("a"))], "revise-1": [answering], "b": [calls(lost)],
+        "replan-1": [plan(step("c"))],
+    }  # fmt: skip
+    async with make(lines) as world:
+        agents = put(world, "AGENTS.md", "1\n")
+        plan_id = await world.propose()
+        await world.runtime.plans.comment(world.ann, plan_id, "Why a?", None, 1)
+        agents.write_text("22\n")
+        await world.runtime.plans.revise(world.ann, plan_id)
+        second = await world.until("plan_notification", revision=2)
+        agents.write_text("333\n")
+        await world.decide_plan(plan_id, revision=2)
+        third = await world.until("plan_notification", revision=3)
+
+        for revision in (second, third):
+            [file] = revision["metadata"]["instructions"]
+            assert (file["how"], file["bytes"]) == ("whole", revision["metadata"]["revision"] + 1)
+        view = await world.runtime.plans.get(world.ann, plan_id)
+        assert [file.bytes for file in view.instructions or ()] == [4]
 
 
 @on_both
