@@ -148,6 +148,11 @@ class TapedModel(Struct, frozen=True, kw_only=True):
         """The model's own."""
         return self.model.name
 
+    @property
+    def window(self) -> int | None:
+        """The model's own."""
+        return self.model.window
+
     async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
         """Ask the model; see `Model.request`."""
         reply = await self.model.request(request, on_text)
