@@ -50,6 +50,27 @@ async def test_a_known_price_gives_a_cost(provider, settings, asked):
     assert reply.usage.cost > 0
 
 
+@pytest.mark.feature(229)
+async def test_tokens_from_the_cache_and_for_thinking_are_kept_and_priced_as_such(
+    provider, settings, asked
+):
+    sizes = {"prompt_tokens": 10_000, "completion_tokens": 100}
+    cached = {
+        **sizes, "prompt_tokens_details": {"cached_tokens": 9_000},
+        "completion_tokens_details": {"reasoning_tokens": 40},
+    }  # fmt: skip
+    provider.replies({"text": "Hi", "usage": sizes}, {"text": "Hi", "usage": cached})
+    model = open_model(settings(name="openai:gpt-4o"), {})
+    whole = (await model.request(asked(), lambda _text: None)).usage
+    usage = (await model.request(asked(), lambda _text: None)).usage
+    await model.aclose()
+    assert (whole.cached_tokens, whole.reasoning_tokens) == (0, 0)
+    assert (usage.input_tokens, usage.cached_tokens) == (10_000, 9_000)
+    assert (usage.output_tokens, usage.reasoning_tokens) == (100, 40)
+    # gpt-4o reads from the cache at half the price.
+    assert usage.cost == pytest.approx(whole.cost - 9_000 * 1.25e-6)
+
+
 async def test_several_calls_keep_their_order_and_get_our_ids(provider, ask):
     provider.replies(
         {

@@ -176,6 +176,7 @@ class Relay:
 
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _EXCERPT = 2_000
+_MOST_TOKENS = 1_000_000_000
 _NOTHING = "(empty)"
 
 
@@ -367,12 +368,22 @@ def _stored(response: "theirs.ModelResponse") -> Any:  # noqa: ANN401 - JSON
 
 
 def _usage(response: "theirs.ModelResponse", duration_ms: float) -> Usage:
+    # A provider may say anything; a class is never larger than what it is a part of.
+    used = response.usage
+    sent, back = _counted(used.input_tokens), _counted(used.output_tokens)
     return Usage(
-        input_tokens=response.usage.input_tokens,
-        output_tokens=response.usage.output_tokens,
+        input_tokens=sent,
+        cached_tokens=_counted(used.cache_read_tokens, sent),
+        cache_write_tokens=_counted(used.cache_write_tokens, sent),
+        output_tokens=back,
+        reasoning_tokens=_counted(used.output_reasoning_tokens, back),
         cost=_cost(response),
         duration_ms=duration_ms,
     )
+
+
+def _counted(tokens: int, most: int = _MOST_TOKENS) -> int:
+    return max(0, min(tokens, most))
 
 
 def _cost(response: "theirs.ModelResponse") -> float | None:
@@ -511,7 +522,7 @@ class ProviderModel:
         if not reply.is_empty:
             return reply
         again = await self._answer(messages, asked, relay)
-        return again.model_copy(update={"usage": _sum(reply.usage, again.usage), "asked": 2})
+        return again.model_copy(update={"usage": reply.usage + again.usage, "asked": 2})
 
     def _wire(self) -> ProviderTraits:
         return ProviderTraits(
@@ -659,13 +670,3 @@ class ProviderModel:
         backoff = self._settings.backoff * 2 ** (attempt - 1)
         jittered = backoff * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
         return max(asked, min(jittered, self._settings.max_retry_after))
-
-
-def _sum(first: Usage, second: Usage) -> Usage:
-    costs = [cost for cost in (first.cost, second.cost) if cost is not None]
-    return Usage(
-        input_tokens=first.input_tokens + second.input_tokens,
-        output_tokens=first.output_tokens + second.output_tokens,
-        cost=sum(costs) if costs else None,
-        duration_ms=first.duration_ms + second.duration_ms,
-    )
