@@ -101,6 +101,10 @@ BODIES = {
         "content": "The model does not answer.",
         "metadata": {"reason": "model", "until": "2026-09-03T10:00:00Z", "error": "timed out"},
     },
+    "model_fallback": {
+        "content": "Another one answers.",
+        "metadata": {"model": "openai:b", "error": "openai:a answered 503"},
+    },
     "model_back": {"content": "It answers.", "metadata": {"reason": "model"}},
     "plan_rolled_back": {
         "content": "Rolled back.",

@@ -319,6 +319,8 @@ class Reply(Stored):
     """The row that keeps what the request took."""
     asked: int = 1
     """How often the model was asked for it: an empty reply is asked for once more."""
+    passed: Annotated[str, Field(exclude=True)] = ""
+    """What was wrong with the model that should have answered, where another one did."""
 
     @property
     def said(self) -> str:
@@ -392,6 +394,11 @@ def unfinished(messages: Sequence[Message]) -> list[Reply]:
             break
         found.append(message)
     return found[::-1]
+
+
+def answered_by(messages: Sequence[Message]) -> str | None:
+    """The model that gave the last reply of a conversation."""
+    return next((m.model for m in reversed(messages) if isinstance(m, Reply)), None)
 
 
 def continued(messages: Sequence[Message], note: str) -> tuple[Message, ...]:

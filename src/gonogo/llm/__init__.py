@@ -2,22 +2,44 @@
 
 The only room that knows pydantic-ai, and it imports it when a model is opened, not before. A
 model takes a `ModelRequest` and gives a `Reply` whose call ids are ours; it retries what may pass
-and raises `ModelFailed` for the rest. Nothing here runs a tool or keeps a conversation.
+and raises `ModelFailed` for the rest. Each role of an operator's file has a model of its own, and
+others that stand in for it. Nothing here runs a tool or keeps a conversation.
 """
 
-from gonogo.llm.choice import available_models, detect, open_model, provider_variables
+from gonogo.llm.choice import NO_KEY, available_models, detect, open_model, provider_variables
+from gonogo.llm.fallback import ATTEMPTS, FallbackModel, ModelRest
 from gonogo.llm.model import Model, ModelSettings, OnText
+from gonogo.llm.roles import (
+    ROLES,
+    BadModels,
+    ModelChoice,
+    ModelRole,
+    Roles,
+    choices_of,
+    load_roles,
+)
 from gonogo.llm.scripted import Line, ScriptedModel, demo_model
 
 __all__ = [
+    "ATTEMPTS",
+    "NO_KEY",
+    "ROLES",
+    "BadModels",
+    "FallbackModel",
     "Line",
     "Model",
+    "ModelChoice",
+    "ModelRest",
+    "ModelRole",
     "ModelSettings",
     "OnText",
+    "Roles",
     "ScriptedModel",
     "available_models",
+    "choices_of",
     "demo_model",
     "detect",
+    "load_roles",
     "open_model",
     "provider_variables",
 ]

@@ -14,12 +14,14 @@ from msgspec import Struct
 
 from gonogo.domain.errors import ModelNotConfigured
 from gonogo.llm.model import Model, ModelSettings
+from gonogo.llm.roles import ROLES, Roles, choices_of
 from gonogo.llm.scripted import demo_model
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model as TheirModel
 
-_NO_KEY = "no-key"
+NO_KEY = "no-key"
+"""What a server is told that gets none of our keys."""
 _OPENAI = frozenset({"openai", "openai-chat", "openai-responses"})
 
 
@@ -110,12 +112,20 @@ def detect(environment: Mapping[str, str]) -> str | None:
     return found[0] if found else None
 
 
-def available_models(environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The models that could be chosen: `{name, provider, configured, default}` each."""
+def available_models(
+    environment: Mapping[str, str], roles: Roles | None = None
+) -> list[dict[str, Any]]:
+    """The models that could be chosen: `{name, provider, configured, default, roles}` each.
+
+    Args:
+        roles: Which ones an operator's file names. Of a model `roles` has those that it is asked
+            for, and those that it stands in for as `fallback:ROLE`.
+    """
     chosen = detect(environment)
     listed = dict(_choices(environment))
-    if chosen:
-        listed.setdefault(chosen, True)
+    asked = _asked_for(roles or {}, chosen)
+    for name in filter(None, (chosen, *asked)):
+        listed.setdefault(name, True)
     listed["demo"] = True
     return [
         {
@@ -123,9 +133,19 @@ def available_models(environment: Mapping[str, str]) -> list[dict[str, Any]]:
             "provider": name.partition(":")[0],
             "configured": configured,
             "default": name == chosen,
+            **({"roles": asked[name]} if name in asked else {}),
         }
         for name, configured in listed.items()
     ]
+
+
+def _asked_for(roles: Roles, chosen: str | None) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for role in ROLES if roles else ():
+        for number, choice in enumerate(choices_of(roles, role)):
+            if name := choice.name or chosen:
+                found.setdefault(name, []).append(f"fallback:{role}" if number else role)
+    return found
 
 
 def _choices(environment: Mapping[str, str]) -> list[tuple[str, bool]]:
@@ -222,7 +242,7 @@ def _compatible(model: str, base_url: str, key: str | None) -> "TheirModel":
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     provider = OpenAICompatibleProvider(
-        "openai-compatible", base_url=base_url, api_key=key or _NO_KEY
+        "openai-compatible", base_url=base_url, api_key=key or NO_KEY
     )
     profile = OpenAIModelProfile(
         json_schema_transformer=None,

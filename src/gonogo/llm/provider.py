@@ -32,6 +32,7 @@ from gonogo.domain.tool_calls import (
     UserText,
 )
 from gonogo.llm.model import ModelSettings, OnText, new_call_id
+from gonogo.llm.roles import Effort, TokenPrice
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as theirs
@@ -315,8 +316,17 @@ def _wire_name(name: str) -> str:
     return _NAME.sub("_", name)[:64] or "unnamed"
 
 
-def from_provider(response: "theirs.ModelResponse", model: str, duration_ms: float) -> Reply:
-    """A provider's reply in our words, each call under a new id of ours."""
+def from_provider(
+    response: "theirs.ModelResponse",
+    model: str,
+    duration_ms: float,
+    price: TokenPrice | None = None,
+) -> Reply:
+    """A provider's reply in our words, each call under a new id of ours.
+
+    Args:
+        price: In the place of what is known of the model.
+    """
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     parts: list[Any] = []
@@ -338,7 +348,7 @@ def from_provider(response: "theirs.ModelResponse", model: str, duration_ms: flo
         refused=response.finish_reason == "content_filter",
         model=model,
         raw=_stored(replace(response, parts=parts)),
-        usage=_usage(response, duration_ms),
+        usage=_usage(response, duration_ms, price),
     )
 
 
@@ -367,19 +377,20 @@ def _stored(response: "theirs.ModelResponse") -> Any:  # noqa: ANN401 - JSON
     return clean_json(raw)
 
 
-def _usage(response: "theirs.ModelResponse", duration_ms: float) -> Usage:
+def _usage(response: "theirs.ModelResponse", duration_ms: float, price: TokenPrice | None) -> Usage:
     # A provider may say anything; a class is never larger than what it is a part of.
-    used = response.usage
-    sent, back = _counted(used.input_tokens), _counted(used.output_tokens)
-    return Usage(
+    said = response.usage
+    sent, back = _counted(said.input_tokens), _counted(said.output_tokens)
+    used = Usage(
         input_tokens=sent,
-        cached_tokens=_counted(used.cache_read_tokens, sent),
-        cache_write_tokens=_counted(used.cache_write_tokens, sent),
+        cached_tokens=_counted(said.cache_read_tokens, sent),
+        cache_write_tokens=_counted(said.cache_write_tokens, sent),
         output_tokens=back,
-        reasoning_tokens=_counted(used.output_reasoning_tokens, back),
-        cost=_cost(response),
+        reasoning_tokens=_counted(said.output_reasoning_tokens, back),
         duration_ms=duration_ms,
     )
+    cost = _cost(response) if price is None else price.of(used)
+    return used.model_copy(update={"cost": cost})
 
 
 def _counted(tokens: int, most: int = _MOST_TOKENS) -> int:
@@ -484,6 +495,8 @@ def _may_pass(error: Exception, status: int | None) -> bool:
     )
 
 
+COMPATIBLE = "openai-compatible"
+"""What pydantic-ai calls a server that speaks OpenAI's protocol."""
 _MARK_ERRORS = frozenset({"anthropic", "bedrock", "google", "google-cloud"})
 
 logger = logging.getLogger(__name__)
@@ -543,7 +556,7 @@ class ProviderModel:
         with anyio.move_on_after(self._settings.total_timeout):
             response = await self._persist(messages, asked, relay)
             duration_ms = (time.perf_counter() - began) * 1000
-            return from_provider(response, self.name, duration_ms)
+            return from_provider(response, self.name, duration_ms, self._settings.price)
         raise ModelFailed(
             f"{self.name} did not finish in {self._settings.total_timeout:g} s", transient=True
         )
@@ -654,7 +667,7 @@ class ProviderModel:
         )
         if self._settings.temperature is not None:
             settings["temperature"] = self._settings.temperature
-        return settings
+        return _with_effort(settings, self._settings.effort, self._model.system)
 
     def _gave_up_lately(self) -> bool:
         """Whether the last request got no answer: then one attempt tells whether that is over."""
@@ -670,3 +683,15 @@ class ProviderModel:
         backoff = self._settings.backoff * 2 ** (attempt - 1)
         jittered = backoff * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
         return max(asked, min(jittered, self._settings.max_retry_after))
+
+
+def _with_effort(settings: "TheirSettings", effort: Effort | None, system: str) -> "TheirSettings":
+    """The settings, with how much the model is to think in the provider's own words."""
+    if effort is None:
+        return settings
+    if system == COMPATIBLE:
+        # Nobody knows what such a server takes, but its operator, who wrote it down.
+        own = {"openai_reasoning_effort": "none" if effort == "off" else effort}
+        return cast("TheirSettings", {**settings, **own})
+    settings["thinking"] = False if effort == "off" else effort
+    return settings

@@ -60,7 +60,8 @@ async def talk(link: RuntimeLink, settings: Settings, task: str, wish: Wish) -> 
         raise Stop(f"{error}. {_OTHER_ROOTS}") from None
     locale = resolve(settings.locale, None, task)
     with conversing(link, session.session_id, wish, locale) as talking:
-        ended = await talking.carry({"type": "user_message", "content": task})
+        message = {"type": "user_message", "content": task}
+        ended = await talking.carry(message | ({"agent_type": wish.agent} if wish.agent else {}))
     if ended is not Exit.WAITS and not wish.json:
         used = await link.client.analytics(session_id=session.session_id)
         line(used_text(used.models, locale))

@@ -14,7 +14,14 @@ from gonogo.execution.agent.call_log import (
     end_call,
     open_control,
 )
-from gonogo.execution.agent.conversation import NOBODYS, Owner, Speak, Thread, fields_from
+from gonogo.execution.agent.conversation import (
+    NOBODYS,
+    Owner,
+    Speak,
+    Thread,
+    fields_from,
+    role_of,
+)
 from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means
 from gonogo.execution.agent.file_changes import Traces
 from gonogo.execution.agent.gate import (
@@ -79,5 +86,6 @@ __all__ = [
     "nothing_given",
     "open_control",
     "remove_session_rule",
+    "role_of",
     "runtime_profile",
 ]
