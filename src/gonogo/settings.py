@@ -80,6 +80,9 @@ class Settings(BaseSettings):
     mcp: Path | None = None
     """The file that names the MCP servers whose tools agents may use; by default `mcp.toml` in the
     configuration folder."""
+    models: Path | None = None
+    """The file that says which model is asked for what, and which ones where that is away; by
+    default `models.toml` in the configuration folder."""
     db: str | None = None
     """The database as a URL; by default SQLite in the state folder."""
 
@@ -361,7 +364,9 @@ class Settings(BaseSettings):
     def _without_slash(cls, value: str | None) -> str | None:
         return value if value is None else value.rstrip("/")
 
-    @field_validator("home", "config", "workspace", "admin_rules", "hooks", "mcp", "record")
+    @field_validator(
+        "home", "config", "workspace", "admin_rules", "hooks", "mcp", "models", "record"
+    )
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value if value is None else Path(os.path.abspath(value.expanduser()))
@@ -420,6 +425,11 @@ class Settings(BaseSettings):
     def mcp_file(self) -> Path:
         """The file of MCP servers; it need not exist."""
         return self.mcp or self.config / "mcp.toml"
+
+    @property
+    def models_file(self) -> Path:
+        """The file of models; it need not exist."""
+        return self.models or self.config / "models.toml"
 
     @property
     def agents(self) -> Path:

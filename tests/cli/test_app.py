@@ -12,7 +12,9 @@ import pytest
 from cli.conftest import SECONDS, environment
 from gonogo import __version__
 from gonogo.cli.app import app
-from gonogo.cli.checks import Check, _database
+from gonogo.cli.checks import Check, _database, _models
+from gonogo.cli.daemon import _opening
+from gonogo.cli.folder import read_settings
 from gonogo.settings import Settings
 
 HEAVY = "import sys, gonogo.cli; print(sorted(set(sys.modules) & set(sys.argv[1:])))"
@@ -295,3 +297,61 @@ def test_the_doctor_says_why_bubblewrap_that_is_there_does_not_work(gonogo, tmp_
     assert found["bubblewrap"]["state"] == "weak"
     assert "does not work here" in found["bubblewrap"]["text"]
     assert found["bubblewrap"]["text"].endswith(": no new namespaces here")
+
+
+MODELS = """
+[[role]]
+name = "work"
+model = "demo"
+fallback = ["anthropic:y", "nowhere:z"]
+
+[[role]]
+name = "route"
+model = "openai:small"
+base_url = "http://localhost:1/v1"
+effort = "low"
+
+[[role]]
+name = "review"
+model = "openai:judge"
+"""
+
+
+def test_the_doctor_says_what_each_role_asks_and_what_is_missing(tmp_path: Path):
+    file = tmp_path / "models.toml"
+    file.write_text(MODELS)
+    settings = Settings(home=tmp_path, models=file)
+    found = {check.name: check for check in _models(settings, {"ANTHROPIC_API_KEY": "k"})}
+    assert list(found) == [f"model to {w}" for w in ("plan", "work", "route", "compact", "review")]
+    work = found["model to work"]
+    assert (work.state, found["model to plan"].text) == ("weak", work.text)
+    assert work.text.startswith("demo, then anthropic:y, then nowhere:z; There is no model")
+    assert found["model to route"] == Check("model to route", "ok", "openai:small (effort low)")
+    assert found["model to review"].state == "bad"
+    assert "needs OPENAI_API_KEY" in found["model to review"].text
+
+    file.write_text('[[role]]\nname = "cook"\n')
+    (check,) = _models(settings, {})
+    assert (check.name, check.state) == ("models", "bad")
+    assert check.text.startswith(f"{file}:1: role 'cook': name: Input should be 'plan'")
+
+
+def test_a_file_of_models_decides_unless_the_command_names_one(tmp_path: Path, monkeypatch):
+    (tmp_path / "models.toml").write_text(MODELS)
+    monkeypatch.setenv("GONOGO_CONFIG", str(tmp_path))
+    monkeypatch.setenv("GONOGO_MODEL", "openai:usual")
+    assert "model" not in _opening(read_settings())
+    named = read_settings({"model": "openai:usual"})
+    assert _opening(named)["model"] == "openai:usual"
+    assert not named.models_file.is_file()
+    (tmp_path / "models.toml").unlink()
+    assert _opening(read_settings())["model"] == "openai:usual"
+
+
+def test_a_mistake_in_the_file_of_models_is_told_at_the_start(gonogo, tmp_path: Path):
+    file = tmp_path / "models.toml"
+    file.write_text('[[role]]\nname = "plan"\neffort = "huge"\n')
+    done = gonogo("run", "Do it", env={"GONOGO_MODELS": str(file)})
+    assert done.returncode != 0
+    assert f"{file}:1: role 'plan': effort: " in done.stderr
+    assert "Traceback" not in done.stderr

@@ -56,6 +56,21 @@ def test_without_a_terminal_the_plan_waits_and_nothing_has_changed(gonogo, run, 
     assert untouched(home)
 
 
+@pytest.mark.feature(229)
+def test_a_task_for_an_agent_costs_no_request_that_chooses_one(gonogo, run, home):
+    def asked(*more: str) -> int:
+        done = gonogo(*run, "--plan-only", "--json", *more)
+        assert done.returncode == 0, done.stderr
+        session = next(e["session_id"] for e in events(done.stdout) if "session_id" in e)
+        found = json.loads(gonogo("analytics", "--session", session, "--json").stdout)
+        return sum(used["requests"] for used in found["models"])
+
+    assert asked() - asked("--agent", "architect") == 1
+    unknown = gonogo(*run, "--agent", "nobody")
+    assert unknown.returncode == 1
+    assert "there is no agent 'nobody'" in unknown.stdout + unknown.stderr
+
+
 def test_what_waits_is_decided_later_and_goes_on_from_there(gonogo, run, project):
     asked = gonogo(*run)
     listed = gonogo("approvals", "list", "--json", cwd=project)

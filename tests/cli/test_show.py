@@ -220,8 +220,8 @@ SHOWN: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
             "plan_not_revised": "bold yellow", "plan_approved": "bold green",
             "plan_rejected": "bold yellow", "plan_completed": "bold", "plan_paused": "yellow",
             "plan_resumed": "green", "plan_cancelled": "bold yellow", "model_away": "yellow",
-            "model_back": "green", "approval_warning": "yellow", "approval_voted": "yellow",
-            "approval_escalated": "yellow",
+            "model_back": "green", "model_fallback": "yellow", "approval_warning": "yellow",
+            "approval_voted": "yellow", "approval_escalated": "yellow",
         }.items()
     },
     "instructions_loaded": (

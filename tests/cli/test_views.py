@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from gonogo.cli.commands.plans import _budget
+from gonogo.cli.commands.plans import _budget, _used
 from gonogo.cli.session.interrupts import pause_lines, standing
+from gonogo.cli.session.run import used_text
 from gonogo.cli.terminal.render import diff_lines, file_lines, question_lines, revision_lines
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_views import (
@@ -17,6 +18,7 @@ from gonogo.domain.plan_views import (
     PlanView,
     UsageView,
 )
+from gonogo.domain.report_views import ModelUse
 from gonogo.domain.views import ApprovalView
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -84,6 +86,42 @@ def test_what_a_plan_took_of_its_budget_is_said_limit_by_limit():
         "the price of 2 requests is not known",
     ]
     assert _budget(status.model_copy(update={"limits": None})) == []
+
+
+def test_what_models_were_asked_for_a_plan_is_said_by_classes_of_tokens():
+    usage = UsageView(
+        requests=3, input_tokens=800, cached_tokens=600, cache_write_tokens=100, output_tokens=400,
+        reasoning_tokens=50, tokens=1_200, cost=0.25, unpriced_requests=0, seconds=9.0, subtasks=1,
+    )  # fmt: skip
+    status = PlanStatusView(
+        plan_id="p", status="running", revision=1, current_step=1, total_steps=2, progress=50,
+        usage=usage, subtasks=[],
+    )  # fmt: skip
+
+    assert _used(status) == [
+        "models: 3 requests, 800 tokens in (from the cache 600, into the cache 100), "
+        "400 out (thinking 50), $0.2500"
+    ]
+    free = {"cached_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0, "cost": 0.0}
+    plain = status.model_copy(update={"usage": usage.model_copy(update=free)})
+    assert _used(plain) == ["models: 3 requests, 800 tokens in, 400 out"]
+    nothing = usage.model_copy(update={"requests": 0})
+    assert _used(status.model_copy(update={"usage": nothing})) == []
+
+
+def test_a_run_ends_with_what_its_models_took():
+    dear = ModelUse(
+        model="a", requests=2, failed=1, input_tokens=800, cached_tokens=600, output_tokens=40,
+        reasoning_tokens=5, cost_dollars=0.25,
+    )  # fmt: skip
+    plain = ModelUse(
+        model="b", requests=1, failed=0, input_tokens=100, output_tokens=10, cost_dollars=0.0
+    )
+    assert used_text([dear, plain], "en") == (
+        "Requests to models: 3. Tokens in: 900, out: 50. From the cache: 600, thinking: 5. "
+        "Cost: $0.2500."
+    )
+    assert used_text([plain], "en") == "Requests to models: 1. Tokens in: 100, out: 10."
 
 
 @pytest.mark.feature(217)

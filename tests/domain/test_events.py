@@ -137,6 +137,10 @@ BODIES = {
             "version": 1,
         },
     },
+    "model_fallback": {
+        "content": "Another one answers.",
+        "metadata": {"model": "openai:b", "error": "openai:a answered 503"},
+    },
     "model_back": {"content": "It answers.", "metadata": {"reason": "model"}},
     "plan_rolled_back": {
         "content": "Rolled back.",

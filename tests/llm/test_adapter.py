@@ -94,6 +94,33 @@ RESPONSE = some.builds(
 )
 
 
+@given(
+    some.builds(
+        RequestUsage,
+        **{
+            name: some.integers(-(10**20), 10**20)
+            for name in (
+                "input_tokens",
+                "cache_read_tokens",
+                "cache_write_tokens",
+                "output_tokens",
+                "output_reasoning_tokens",
+            )
+        },
+    )
+)
+def test_what_a_provider_says_of_tokens_can_be_stored_and_no_part_is_more_than_the_whole(said):
+    response = theirs.ModelResponse(parts=[theirs.TextPart("Hi")], usage=said)
+    usage = from_provider(response, "openai:x", 1.0).usage
+    assert 0 <= usage.cached_tokens <= usage.input_tokens < 2**31
+    assert 0 <= usage.cache_write_tokens <= usage.input_tokens
+    assert 0 <= usage.reasoning_tokens <= usage.output_tokens < 2**31
+    if 0 <= said.cache_read_tokens <= said.input_tokens < 10**9:
+        assert (usage.input_tokens, usage.cached_tokens) == (
+            said.input_tokens, said.cache_read_tokens,
+        )  # fmt: skip
+
+
 @given(RESPONSE)
 def test_every_reply_can_be_stored_and_sent_back_in_its_own_form(response):
     reply = from_provider(response, "openai:x", 1.0)

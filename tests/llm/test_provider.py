@@ -12,6 +12,7 @@ from gonogo.domain.errors import ModelFailed
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.llm import open_model
 from gonogo.llm.provider import MAX_REPLY
+from gonogo.llm.roles import TokenPrice
 
 OUR_ID = re.compile(r"call_[0-9a-f]{24}")
 pytestmark = pytest.mark.anyio
@@ -48,6 +49,42 @@ async def test_a_known_price_gives_a_cost(provider, settings, asked):
     reply = await model.request(asked(), lambda _text: None)
     await model.aclose()
     assert reply.usage.cost > 0
+
+
+@pytest.mark.feature(229)
+async def test_tokens_from_the_cache_and_for_thinking_are_kept_and_priced_as_such(
+    provider, settings, asked
+):
+    sizes = {"prompt_tokens": 10_000, "completion_tokens": 100}
+    cached = {
+        **sizes, "prompt_tokens_details": {"cached_tokens": 9_000},
+        "completion_tokens_details": {"reasoning_tokens": 40},
+    }  # fmt: skip
+    provider.replies({"text": "Hi", "usage": sizes}, {"text": "Hi", "usage": cached})
+    model = open_model(settings(name="openai:gpt-4o"), {})
+    whole = (await model.request(asked(), lambda _text: None)).usage
+    usage = (await model.request(asked(), lambda _text: None)).usage
+    await model.aclose()
+    assert (whole.cached_tokens, whole.reasoning_tokens) == (0, 0)
+    assert (usage.input_tokens, usage.cached_tokens) == (10_000, 9_000)
+    assert (usage.output_tokens, usage.reasoning_tokens) == (100, 40)
+    # gpt-4o reads from the cache at half the price.
+    assert usage.cost == pytest.approx(whole.cost - 9_000 * 1.25e-6)
+
+
+@pytest.mark.feature(229)
+@pytest.mark.parametrize(("effort", "sent"), [("high", "high"), ("off", "none"), (None, None)])
+async def test_a_server_of_ones_own_is_told_the_effort_and_costs_what_its_operator_says(
+    provider, settings, asked, effort, sent
+):
+    provider.replies({"text": "Hi", "usage": {"prompt_tokens": 1_000, "completion_tokens": 100}})
+    price = TokenPrice(input=2, output=10)
+    model = open_model(settings(effort=effort, price=price), {})
+    usage = (await model.request(asked(), lambda _text: None)).usage
+    await model.aclose()
+    (body,) = provider.requests
+    assert body.get("reasoning_effort") == sent
+    assert usage.cost == pytest.approx(0.003)
 
 
 async def test_several_calls_keep_their_order_and_get_our_ids(provider, ask):

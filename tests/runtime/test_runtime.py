@@ -286,7 +286,7 @@ def test_the_model_is_opened_by_its_name_when_it_is_first_asked(tmp_path: Path) 
     )
     assert not models.opened
     assert models().name == "demo"
-    assert list(models.opened) == [None]
+    assert [wanted.name for wanted in models.opened] == ["demo"]
 
 
 def test_a_session_that_names_a_model_is_not_given_the_configured_one(tmp_path: Path) -> None:
@@ -296,4 +296,4 @@ def test_a_session_that_names_a_model_is_not_given_the_configured_one(tmp_path: 
     )  # fmt: skip
     assert models("demo").name == "demo"
     assert models().name == "openai:of-the-process"
-    assert list(models.opened) == ["demo", None]
+    assert [wanted.name for wanted in models.opened] == ["demo", "openai:of-the-process"]

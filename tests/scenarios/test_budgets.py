@@ -7,6 +7,7 @@ from fakes.world import call, calls, of, on_both, plan, says, step, write
 from gonogo.cli.session.interrupts import pause_lines
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.domain.messages import HitlDecision
+from gonogo.domain.tool_calls import TOKENS
 
 
 def lines(*names):
@@ -53,6 +54,12 @@ async def test_a_plan_that_reaches_a_limit_asks_and_an_approval_gives_it_as_much
         assert question.approval_id in pause_lines(shown, waits, "en")[1]
         assert (found.usage.requests, found.limits) == (3, {"requests": 3})
         assert found.usage.tokens == found.usage.input_tokens + found.usage.output_tokens > 0
+        (a, b) = found.subtasks
+        # What the architect took belongs to no plan; the first subtask was asked twice.
+        assert (a.usage.requests, b.usage.requests) == (2, 1)
+        for name in ("requests", *TOKENS, "tokens", "cost", "unpriced_requests"):
+            total = getattr(a.usage, name) + getattr(b.usage, name)
+            assert total == getattr(found.usage, name)
         assert (found.usage.cost, found.usage.unpriced_requests) == (0, 3)
 
         events = await answer(world, question, "approve")

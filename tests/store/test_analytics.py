@@ -226,6 +226,7 @@ async def test_requests_to_models_are_added_up(store: Store) -> None:
         return {
             "id": request_id, "session_id": "s1", "thread": "main", "agent": "coder",
             "model": "demo", "status": status, "input_tokens": 100, "output_tokens": 10,
+            "cached_tokens": 60, "cache_write_tokens": 5, "reasoning_tokens": 7,
             "cost_micros": 3_000_000_000, "created_at": NOW,
         }  # fmt: skip
 
@@ -237,7 +238,7 @@ async def test_requests_to_models_are_added_up(store: Store) -> None:
     found = await counted(store)
 
     assert [tuple(map(str, row)) for row in found.models] == [
-        ("demo", "2", "1", "200", "20", "6000000000")
+        ("demo", "2", "1", "200", "120", "10", "20", "14", "6000000000")
     ]
 
 

@@ -13,6 +13,7 @@ from gonogo.store.calls import open_calls
 from gonogo.store.migrate import HEAD, version_of
 from gonogo.store.people import standing_of
 from gonogo.store.plans import check_approved, plan_of, standings
+from gonogo.store.reports import used_by_plan
 from store.older import make
 from store.test_schema import differences, engine_of
 
@@ -110,6 +111,27 @@ async def test_a_call_that_waits_is_taken_over_as_never_judged_in_vain(empty_url
     store.close()
     assert (call.id, call.judgings) == ("c", 0)
     assert differences(engine) == []
+    engine.dispose()
+
+
+ASKED = """
+INSERT INTO sessions (id, principal_id, workspace, spoken, tool_host, agent, last_seq, audit_seq,
+    audit_hash, deleted, created_at, updated_at)
+VALUES ('s', 'ann', '/w', 'en', 'server', 'orchestrator', 0, 0, '', 0, :at, :at);
+INSERT INTO model_requests (id, session_id, plan_id, thread, agent, model, status, input_tokens,
+    output_tokens, cost_micros, created_at)
+VALUES ('r', 's', 'p', 'main', 'coder', 'm', 'done', 70, 9, 5, :at)
+"""
+
+
+async def test_what_earlier_requests_took_still_counts_with_no_classes_of_tokens(empty_url):
+    engine = engine_of(empty_url)
+    older(empty_url, engine, ASKED)
+    store = Store(empty_url)
+    used = await store.read(used_by_plan, "p")
+    store.close()
+    assert (used.requests, used.input_tokens, used.output_tokens) == (1, 70, 9)
+    assert (used.cached_tokens, used.cache_write_tokens, used.reasoning_tokens) == (0, 0, 0)
     engine.dispose()
 
 

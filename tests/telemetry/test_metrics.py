@@ -135,7 +135,10 @@ def test_tool_calls_replans_and_rollbacks_are_counted() -> None:
 def test_requests_to_models_are_counted_with_their_tokens_and_cost() -> None:
     metrics = Metrics()
 
-    usage = Usage(input_tokens=100, output_tokens=20, cost=0.5, duration_ms=2_000)
+    usage = Usage(
+        input_tokens=100, cached_tokens=60, cache_write_tokens=30, output_tokens=20,
+        reasoning_tokens=5, cost=0.5, duration_ms=2_000,
+    )  # fmt: skip
     metrics.model_answered("demo", usage)
     metrics.model_failed("demo")
 
@@ -143,6 +146,10 @@ def test_requests_to_models_are_counted_with_their_tokens_and_cost() -> None:
     assert sample(metrics, 'model_requests_total{model="demo",status="failed"}') == 1
     assert sample(metrics, 'model_tokens_total{direction="input",model="demo"}') == 100
     assert sample(metrics, 'model_tokens_total{direction="output",model="demo"}') == 20
+    parts = {"cached": 60, "cache_write": 30, "reasoning": 5}
+    for name, count in parts.items():
+        said = f'model_token_classes_total{{class="{name}",model="demo"}}'
+        assert sample(metrics, said) == count
     assert sample(metrics, 'model_cost_dollars_total{model="demo"}') == 0.5
 
 

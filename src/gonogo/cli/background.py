@@ -123,7 +123,8 @@ def silent(folder: Folder) -> Stop:
 
 def minimal(given: Mapping[str, str], settings: Settings) -> dict[str, str]:
     """The variables that the process gets: ours, the system's, and those that hold its secrets."""
-    named = set(_named_in(settings.mcp_file)) | set(_named_in(settings.hooks_file))
+    files = (settings.mcp_file, settings.hooks_file, settings.models_file)
+    named = {word for file in files for word in _named_in(file)}
     kept = {name: value for name, value in given.items() if _is_kept(name, named)}
     return {**kept, "GONOGO_HOME": str(settings.home)}
 

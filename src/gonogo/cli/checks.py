@@ -9,7 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -44,7 +44,8 @@ async def findings(settings: Settings, environment: Mapping[str, str]) -> AsyncI
     )
     yield await anyio.to_thread.run_sync(_bubblewrap)
     yield _program("rg", "code is searched in Python, more slowly; install ripgrep")
-    yield _model(settings, environment)
+    for check in _models(settings, environment):
+        yield check
     yield _state_folder(settings.home)
     yield _owner(settings.home)
     if (lingering := _lingering(getpass.getuser())) is not None:
@@ -91,6 +92,23 @@ def _model(settings: Settings, environment: Mapping[str, str]) -> Check:
         text = "none; set GONOGO_MODEL=provider:name and its key, or try gonogo demo"
         return Check("model", "weak", text)
     return Check("model", "ok", name)
+
+
+def _models(settings: Settings, environment: Mapping[str, str]) -> Iterator[Check]:
+    """The one model, or those of each role where a file names them."""
+    from gonogo.runtime import look_at_models
+
+    try:
+        reports = look_at_models(settings, dict(environment))
+    except GonogoError as error:
+        yield Check("models", "bad", str(error))
+        return
+    if not reports:
+        yield _model(settings, environment)
+    for report in reports:
+        state: State = "ok" if not report.problems else "weak" if report.works else "bad"
+        text = "; ".join([", then ".join(report.models), *report.problems])
+        yield Check(f"model to {report.role}", state, text)
 
 
 def _state_folder(home: Path) -> Check:

@@ -362,8 +362,11 @@ def _opening(settings: Settings) -> dict[str, Any]:
     """What sessions of this command are opened with, whoever carries them out."""
     from gonogo.llm import detect
 
+    # Where a file says who is asked for what, that decides.
+    has_roles = settings.models_file.is_file()
     fields = {
         "workspace": str(settings.workspace), "locale": settings.locale,
-        "model": settings.model or detect(environment()), "unattended": settings.unattended or None,
+        "model": None if has_roles else settings.model or detect(environment()),
+        "unattended": settings.unattended or None,
     }  # fmt: skip
     return {name: value for name, value in fields.items() if value is not None}

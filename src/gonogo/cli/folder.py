@@ -23,9 +23,13 @@ def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
     """Read the settings.
 
     Args:
-        given: What the command line says; None leaves a setting as it is.
+        given: What the command line says; None leaves a setting as it is. A model that it names is
+            asked for everything, whatever the file of models says.
     """
-    return Settings(**{name: value for name, value in (given or {}).items() if value is not None})
+    said: dict[str, Any] = {n: value for n, value in (given or {}).items() if value is not None}
+    if "model" in said:
+        said["models"] = Path(os.devnull)
+    return Settings(**said)
 
 
 def own_locale() -> str:

@@ -418,6 +418,23 @@ class InstructionsLoaded(Event):
     metadata: InstructedFacts
 
 
+class FallbackFacts(Fact):
+    """Which model answers in the place of another."""
+
+    model: str
+    error: str
+    """What was wrong with the other one."""
+
+
+class ModelFellBack(Event):
+    """Another model answers, since the one that should does not."""
+
+    tones = {"model_fallback": Tone.NOTICE}
+    type: Literal["model_fallback"] = "model_fallback"
+    content: str
+    metadata: FallbackFacts
+
+
 class RollbackFacts(Fact):
     """What a rollback did; paths as they are stored, a few hundred at most."""
 
@@ -558,6 +575,7 @@ AnyEvent = Annotated[
     | ModelWaited
     | ContextShortened
     | InstructionsLoaded
+    | ModelFellBack
     | PlanRolledBack
     | PlanEnded
     | CheckpointCreated

@@ -11,6 +11,26 @@ from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 
 
+class ModelUsageView(View):
+    """What requests to models took; one under way counts as what it was estimated to."""
+
+    requests: int
+    input_tokens: int
+    cached_tokens: int = 0
+    """How many of the input came from the provider's cache."""
+    cache_write_tokens: int = 0
+    """How many of the input went into it."""
+    output_tokens: int
+    reasoning_tokens: int = 0
+    """How many of the output the models thought with."""
+    tokens: int
+    """Input and output together."""
+    cost: float
+    """US dollars, as far as prices are known."""
+    unpriced_requests: int
+    """Replies whose price is not known; they count as nothing in `cost`."""
+
+
 class SubtaskView(View):
     """A subtask as planned, and where it stands."""
 
@@ -40,6 +60,8 @@ class SubtaskView(View):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     duration_seconds: float | None = None
+    usage: ModelUsageView | None = None
+    """What it took over all its attempts; only in the status of a plan, and once it asked."""
 
 
 STANDING = frozenset(SubtaskView.model_fields) - frozenset(Subtask.model_fields)
@@ -138,17 +160,9 @@ class CommentList(View):
     """How many have no answer."""
 
 
-class UsageView(View):
+class UsageView(ModelUsageView):
     """What a plan took so far; a model request under way counts as what it was estimated to."""
 
-    requests: int
-    input_tokens: int
-    output_tokens: int
-    tokens: int
-    cost: float
-    """US dollars, as far as prices are known."""
-    unpriced_requests: int
-    """Replies whose price is not known; they count as nothing in `cost`."""
     seconds: float
     """Wall time since the plan's start."""
     subtasks: int

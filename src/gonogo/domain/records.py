@@ -349,6 +349,9 @@ class ModelRequestRow(Struct, frozen=True, kw_only=True):
     """Millionths of a US dollar."""
     duration_ms: int | None
     created_at: datetime
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
 
 
 class Timer(Struct, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ progress.
 """
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -384,12 +384,23 @@ class Used(Struct, frozen=True, kw_only=True):
 
     requests: int = 0
     input_tokens: int = 0
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
     output_tokens: int = 0
+    reasoning_tokens: int = 0
     cost_micros: int = 0
     unpriced: int = 0
     """Replies whose price is not known; they count as nothing."""
     largest_output: int = 0
     largest_cost: int = 0
+
+    @classmethod
+    def total(cls, parts: Iterable["Used"]) -> "Used":
+        """What several took together; of the largest the largest."""
+        each = [*parts, cls()]
+        values = {name: [getattr(used, name) for used in each] for name in cls.__struct_fields__}
+        largest = {"largest_output", "largest_cost"}
+        return cls(**{name: (max if name in largest else sum)(v) for name, v in values.items()})
 
     def by_word(self, prefix: str = "") -> dict[str, float]:
         """As numbers under the words of limits."""

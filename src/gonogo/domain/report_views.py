@@ -168,7 +168,13 @@ class ModelUse(View):
     requests: int
     failed: int
     input_tokens: int
+    cached_tokens: int = 0
+    """How many of the input came from the provider's cache."""
+    cache_write_tokens: int = 0
+    """How many of the input went into it."""
     output_tokens: int
+    reasoning_tokens: int = 0
+    """How many of the output the model thought with."""
     cost_dollars: float
 
 

@@ -257,13 +257,36 @@ class Stored(BaseModel):
 
 
 class Usage(Stored):
-    """What one request to a model cost."""
+    """What one request to a model took, and cost."""
 
     input_tokens: int = 0
+    """All that was sent, whatever its price."""
+    cached_tokens: int = 0
+    """How many of the input the provider had in its cache."""
+    cache_write_tokens: int = 0
+    """How many of the input it put into its cache, where it says so."""
     output_tokens: int = 0
+    """All that came back."""
+    reasoning_tokens: int = 0
+    """How many of the output the model thought with, where the provider says so."""
     cost: float | None = None
-    """US dollars; None when the price is not known."""
+    """US dollars, each class of tokens at its own price; None when the price is not known."""
     duration_ms: float = 0.0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        """What both took. A price that is not known counts as nothing, unless neither is."""
+        costs = [cost for cost in (self.cost, other.cost) if cost is not None]
+        return Usage(
+            **{name: getattr(self, name) + getattr(other, name) for name in TOKENS},
+            cost=sum(costs) if costs else None,
+            duration_ms=self.duration_ms + other.duration_ms,
+        )
+
+
+TOKENS = (
+    "input_tokens", "cached_tokens", "cache_write_tokens", "output_tokens", "reasoning_tokens",
+)  # fmt: skip
+"""The classes of tokens; the second and third are part of the first, the last of the fourth."""
 
 
 class ToolRequest(Stored):
@@ -305,6 +328,8 @@ class Reply(Stored):
     """The row that keeps what the request took."""
     asked: int = 1
     """How often the model was asked for it: an empty reply is asked for once more."""
+    passed: Annotated[str, Field(exclude=True)] = ""
+    """What was wrong with the model that should have answered, where another one did."""
 
     @property
     def said(self) -> str:
@@ -444,6 +469,11 @@ def unfinished(messages: Sequence[Message]) -> list[Reply]:
             break
         found.append(message)
     return found[::-1]
+
+
+def answered_by(messages: Sequence[Message]) -> str | None:
+    """The model that gave the last reply of a conversation."""
+    return next((m.model for m in reversed(messages) if isinstance(m, Reply)), None)
 
 
 def continued(messages: Sequence[Message], note: str) -> tuple[Message, ...]:

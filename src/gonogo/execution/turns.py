@@ -27,6 +27,7 @@ from gonogo.execution.agent import (
     fields_from,
     keep_reply,
     open_control,
+    role_of,
 )
 from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.inbox import (
@@ -285,7 +286,7 @@ class Turns(Struct, frozen=True, kw_only=True):
     def _thread(self, session: Session, turn: Turn) -> Thread:
         return Thread(
             **fields_from(session), name=MAIN, script=MAIN, agent=turn.agent, turn_id=turn.id,
-            owner=_TurnOwner(turn),
+            owner=_TurnOwner(turn), role=role_of(turn.agent),
         )  # fmt: skip
 
     def _waits(self, tx: Tx, turn: Turn, error: ModelFailed) -> bool:

@@ -2,11 +2,13 @@
 
 The only room that knows pydantic-ai, and it imports it when a model is opened, not before. A
 model takes a `ModelRequest` and gives a `Reply` whose call ids are ours; it retries what may pass
-and raises `ModelFailed` for the rest. What is said to a provider can be recorded in a cassette and
-played again. Nothing here runs a tool or keeps a conversation.
+and raises `ModelFailed` for the rest. Each role of an operator's file has a model of its own, and
+others that stand in for it. What is said to a provider can be recorded in a cassette and played
+again. Nothing here runs a tool or keeps a conversation.
 """
 
 from gonogo.llm.choice import (
+    NO_KEY,
     REPLAY,
     available_models,
     detect,
@@ -14,19 +16,40 @@ from gonogo.llm.choice import (
     provider_variables,
     secrets_in,
 )
+from gonogo.llm.fallback import ATTEMPTS, FallbackModel, ModelRest
 from gonogo.llm.model import Model, ModelSettings, OnText
+from gonogo.llm.roles import (
+    ROLES,
+    BadModels,
+    ModelChoice,
+    ModelRole,
+    Roles,
+    choices_of,
+    load_roles,
+)
 from gonogo.llm.scripted import Line, ScriptedModel, demo_model
 
 __all__ = [
+    "ATTEMPTS",
+    "NO_KEY",
     "REPLAY",
+    "ROLES",
+    "BadModels",
+    "FallbackModel",
     "Line",
     "Model",
+    "ModelChoice",
+    "ModelRest",
+    "ModelRole",
     "ModelSettings",
     "OnText",
+    "Roles",
     "ScriptedModel",
     "available_models",
+    "choices_of",
     "demo_model",
     "detect",
+    "load_roles",
     "open_model",
     "provider_variables",
     "secrets_in",

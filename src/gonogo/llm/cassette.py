@@ -28,7 +28,7 @@ import msgspec
 from msgspec import Struct
 
 from gonogo.domain.errors import ModelNotConfigured
-from gonogo.llm.provider import redacted
+from gonogo.llm.failures import redacted
 
 WITHHELD = "The reply held a secret, so it was not recorded, and nothing after it can be played"
 _MOST = 1 << 30

@@ -18,13 +18,15 @@ from msgspec import Struct
 
 from gonogo.domain.errors import ModelNotConfigured
 from gonogo.llm.model import Model, ModelSettings
+from gonogo.llm.roles import ROLES, Roles, choices_of
 from gonogo.llm.scripted import demo_model
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
     from pydantic_ai.models import Model as TheirModel
 
-_NO_KEY = "no-key"
+NO_KEY = "no-key"
+"""What a server is told that gets none of our keys."""
 REPLAY = "replay:"
 """A model of this name plays a cassette: `replay:FILE`, or `replay:FILE#MODEL` for another model
 than the first one in it."""
@@ -123,12 +125,20 @@ def detect(environment: Mapping[str, str]) -> str | None:
     return found[0] if found else None
 
 
-def available_models(environment: Mapping[str, str]) -> list[dict[str, Any]]:
-    """The models that could be chosen: `{name, provider, configured, default}` each."""
+def available_models(
+    environment: Mapping[str, str], roles: Roles | None = None
+) -> list[dict[str, Any]]:
+    """The models that could be chosen: `{name, provider, configured, default, roles}` each.
+
+    Args:
+        roles: Which ones an operator's file names. Of a model `roles` has those that it is asked
+            for, and those that it stands in for as `fallback:ROLE`.
+    """
     chosen = detect(environment)
     listed = dict(_choices(environment))
-    if chosen:
-        listed.setdefault(chosen, True)
+    asked = _asked_for(roles or {}, chosen)
+    for name in filter(None, (chosen, *asked)):
+        listed.setdefault(name, True)
     listed["demo"] = True
     return [
         {
@@ -136,9 +146,19 @@ def available_models(environment: Mapping[str, str]) -> list[dict[str, Any]]:
             "provider": name.partition(":")[0],
             "configured": configured,
             "default": name == chosen,
+            **({"roles": asked[name]} if name in asked else {}),
         }
         for name, configured in listed.items()
     ]
+
+
+def _asked_for(roles: Roles, chosen: str | None) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for role in ROLES if roles else ():
+        for number, choice in enumerate(choices_of(roles, role)):
+            if name := choice.name or chosen:
+                found.setdefault(name, []).append(f"fallback:{role}" if number else role)
+    return found
 
 
 def _choices(environment: Mapping[str, str]) -> list[tuple[str, bool]]:
@@ -247,7 +267,7 @@ def _replayed(told: str, settings: ModelSettings) -> Model:
         raise ModelNotConfigured(f"{REPLAY}{file} has no {name!r}, but {known}")
     player = Player(Path(file), exchanges, Redaction(settings.secrets))
     environment = {"OPENAI_BASE_URL": first.base_url} if first.base_url else {}
-    wanted = _Wanted.of(first.model, replace(settings, api_key=_NO_KEY), environment)
+    wanted = _Wanted.of(first.model, replace(settings, api_key=NO_KEY), environment)
     client = playing_client(player)
     return TapedModel(model=wanted.open(settings, client), client=client, player=player)
 
@@ -301,7 +321,7 @@ def _compatible(
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
     provider = OpenAICompatibleProvider(
-        "openai-compatible", base_url=base_url, api_key=key or _NO_KEY, http_client=client
+        "openai-compatible", base_url=base_url, api_key=key or NO_KEY, http_client=client
     )
     profile = OpenAIModelProfile(
         json_schema_transformer=None,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gonogo.domain.tool_calls import ModelRequest, Reply
+from gonogo.llm.roles import Effort, TokenPrice
 
 OnText = Callable[[str], None]
 """Is given each new piece of the text while the model writes it."""
@@ -56,8 +57,12 @@ class ModelSettings:
     max_attempts: int = 5
     """Attempts in all, the first one counted."""
     temperature: float | None = None
+    effort: Effort | None = None
+    """How much the model thinks before it answers; None is the provider's own."""
     window: int | None = None
     """What is known of the model's window, in tokens; None: the provider's library is asked."""
+    price: TokenPrice | None = None
+    """What its tokens cost; None is what is known of the model."""
     backoff: float = 0.5
     """Seconds before the second attempt; doubled for each further one, with jitter."""
     max_retry_after: float = 60.0

@@ -34,6 +34,7 @@ from gonogo.domain.tool_calls import (
 )
 from gonogo.llm.failures import model_failed
 from gonogo.llm.model import ModelSettings, OnText, new_call_id
+from gonogo.llm.roles import Effort, TokenPrice
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as theirs
@@ -178,6 +179,7 @@ class Relay:
 
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _EXCERPT = 2_000
+_MOST_TOKENS = 1_000_000_000
 _NOTHING = "(empty)"
 
 
@@ -316,8 +318,17 @@ def _wire_name(name: str) -> str:
     return _NAME.sub("_", name)[:64] or "unnamed"
 
 
-def from_provider(response: "theirs.ModelResponse", model: str, duration_ms: float) -> Reply:
-    """A provider's reply in our words, each call under a new id of ours."""
+def from_provider(
+    response: "theirs.ModelResponse",
+    model: str,
+    duration_ms: float,
+    price: TokenPrice | None = None,
+) -> Reply:
+    """A provider's reply in our words, each call under a new id of ours.
+
+    Args:
+        price: In the place of what is known of the model.
+    """
     from pydantic_ai.messages import TextPart, ToolCallPart
 
     parts: list[Any] = []
@@ -339,7 +350,7 @@ def from_provider(response: "theirs.ModelResponse", model: str, duration_ms: flo
         refused=response.finish_reason == "content_filter",
         model=model,
         raw=_stored(replace(response, parts=parts)),
-        usage=_usage(response, duration_ms),
+        usage=_usage(response, duration_ms, price),
     )
 
 
@@ -368,13 +379,24 @@ def _stored(response: "theirs.ModelResponse") -> Any:  # noqa: ANN401 - JSON
     return clean_json(raw)
 
 
-def _usage(response: "theirs.ModelResponse", duration_ms: float) -> Usage:
-    return Usage(
-        input_tokens=response.usage.input_tokens,
-        output_tokens=response.usage.output_tokens,
-        cost=_cost(response),
+def _usage(response: "theirs.ModelResponse", duration_ms: float, price: TokenPrice | None) -> Usage:
+    # A provider may say anything; a class is never larger than what it is a part of.
+    said = response.usage
+    sent, back = _counted(said.input_tokens), _counted(said.output_tokens)
+    used = Usage(
+        input_tokens=sent,
+        cached_tokens=_counted(said.cache_read_tokens, sent),
+        cache_write_tokens=_counted(said.cache_write_tokens, sent),
+        output_tokens=back,
+        reasoning_tokens=_counted(said.output_reasoning_tokens, back),
         duration_ms=duration_ms,
     )
+    cost = _cost(response) if price is None else price.of(used)
+    return used.model_copy(update={"cost": cost})
+
+
+def _counted(tokens: int, most: int = _MOST_TOKENS) -> int:
+    return max(0, min(tokens, most))
 
 
 def _cost(response: "theirs.ModelResponse") -> float | None:
@@ -388,6 +410,8 @@ def _cost(response: "theirs.ModelResponse") -> float | None:
         return None
 
 
+COMPATIBLE = "openai-compatible"
+"""What pydantic-ai calls a server that speaks OpenAI's protocol."""
 _MARK_ERRORS = frozenset({"anthropic", "bedrock", "google", "google-cloud"})
 _KNOWS_KEYS = "openai"
 _WINDOWS = {"google": 1_000_000, "google-cloud": 1_000_000, "mistral": 128_000}
@@ -432,7 +456,7 @@ class ProviderModel:
         if not reply.is_empty:
             return reply
         again = await self._answer(messages, asked, relay, key)
-        return again.model_copy(update={"usage": _sum(reply.usage, again.usage), "asked": 2})
+        return again.model_copy(update={"usage": reply.usage + again.usage, "asked": 2})
 
     def _wire(self) -> ProviderTraits:
         return ProviderTraits(
@@ -457,7 +481,7 @@ class ProviderModel:
         with anyio.move_on_after(self._settings.total_timeout):
             response = await self._persist(messages, asked, relay, cache_key)
             duration_ms = (time.perf_counter() - began) * 1000
-            return from_provider(response, self.name, duration_ms)
+            return from_provider(response, self.name, duration_ms, self._settings.price)
         raise ModelFailed(
             f"{self.name} did not finish in {self._settings.total_timeout:g} s", transient=True
         )
@@ -577,7 +601,7 @@ class ProviderModel:
             settings = cast("TheirSettings", {**settings, "openai_prompt_cache_key": cache_key})
         if self._settings.temperature is not None:
             settings["temperature"] = self._settings.temperature
-        return settings
+        return _with_effort(settings, self._settings.effort, self._model.system)
 
     def _gave_up_lately(self) -> bool:
         """Whether the last request got no answer: then one attempt tells whether that is over."""
@@ -599,11 +623,13 @@ def _window_of(model: "TheirModel") -> int | None:
     return _WINDOWS.get(model.system)
 
 
-def _sum(first: Usage, second: Usage) -> Usage:
-    costs = [cost for cost in (first.cost, second.cost) if cost is not None]
-    return Usage(
-        input_tokens=first.input_tokens + second.input_tokens,
-        output_tokens=first.output_tokens + second.output_tokens,
-        cost=sum(costs) if costs else None,
-        duration_ms=first.duration_ms + second.duration_ms,
-    )
+def _with_effort(settings: "TheirSettings", effort: Effort | None, system: str) -> "TheirSettings":
+    """The settings, with how much the model is to think in the provider's own words."""
+    if effort is None:
+        return settings
+    if system == COMPATIBLE:
+        # Nobody knows what such a server takes, but its operator, who wrote it down.
+        own = {"openai_reasoning_effort": "none" if effort == "off" else effort}
+        return cast("TheirSettings", {**settings, **own})
+    settings["thinking"] = False if effort == "off" else effort
+    return settings

@@ -9,7 +9,7 @@ from gonogo.runtime.links import LinkPage
 from gonogo.runtime.oidc import look_for_keys
 from gonogo.runtime.receipts import Once, Receipt
 from gonogo.runtime.runtime import Runtime
-from gonogo.runtime.services import bare_thread, open_gate, open_reader
+from gonogo.runtime.services import bare_thread, look_at_models, open_gate, open_reader
 
 __all__ = [
     "Extensions",
@@ -18,6 +18,7 @@ __all__ = [
     "Receipt",
     "Runtime",
     "bare_thread",
+    "look_at_models",
     "look_at_servers",
     "look_for_keys",
     "open_gate",

@@ -58,7 +58,7 @@ from gonogo.execution.recovery import Continuation, Timers
 from gonogo.execution.rollback import AttemptRetreat, Rollbacks
 from gonogo.execution.scheduling import BUDGET, MODEL, REPLAN, Kind
 from gonogo.execution.turns import Controls, Turns
-from gonogo.llm import Model
+from gonogo.llm import Model, load_roles
 from gonogo.policy import ALWAYS_ASK
 from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
 from gonogo.runtime.links import open_hooks
@@ -242,7 +242,10 @@ def build(
     hub.watch(metrics.observe)
     profiles = load_profiles(settings.agents, known_tools=kit.names)
     sender = open_hooks(settings, environment, store, metrics)
-    models = ModelPool(settings=settings, environment=environment, only=model, metrics=metrics)
+    models = ModelPool(
+        settings=settings, environment=environment, only=model, metrics=metrics,
+        roles=load_roles(settings.models_file),
+    )  # fmt: skip
     doings = Doings(
         agents=facts_of(profiles, kit.servers), tools=classes_of(kit.tools), always_ask=ALWAYS_ASK
     )

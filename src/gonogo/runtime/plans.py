@@ -56,7 +56,7 @@ from gonogo.store.plans import (
     revoke_grant,
     subtask_rows,
 )
-from gonogo.store.reports import runs_of_plan, used_by_plan
+from gonogo.store.reports import runs_of_plan, used_by_subtasks
 
 # A plan as a graph with its times: what a drawing of it needs.
 
@@ -154,10 +154,11 @@ class Plans(Struct, frozen=True):
 
     async def status(self, principal: Principal, plan_id: str) -> PlanStatusView:
         """How far a plan is."""
-        found, runs, used, refused = await self._parts.store.read(_in_all, principal, plan_id)
+        found, runs, each, refused = await self._parts.store.read(_in_all, principal, plan_id)
+        used = Used.total(each.values())
         usage = usage_view(found[0], runs, used, self._parts.store.clock())
         limits = in_force(self._parts.settings.budget, found[0].budget)
-        return status_view(*found, usage=usage, limits=limits, refused=refused)
+        return status_view(*found, usage=usage, each=each, limits=limits, refused=refused)
 
     async def graph(self, principal: Principal, plan_id: str) -> PlanGraph:
         """A plan as a graph to draw, with when its subtasks ran and waited."""
@@ -365,11 +366,13 @@ def _drawn(tx: Tx, principal: Principal, plan_id: str) -> Drawn:
     return Drawn(plan, revision, rows, asked, log.last_seq(tx, plan.session_id))
 
 
-def _in_all(tx: Tx, principal: Principal, plan_id: str) -> tuple[Found, int, Used, int]:
-    """A plan, how many runs it has begun, what it took, and what it did not get."""
+def _in_all(
+    tx: Tx, principal: Principal, plan_id: str
+) -> tuple[Found, int, dict[str | None, Used], int]:
+    """A plan, how many runs it has begun, what its subtasks took, and what it did not get."""
     found = _found(tx, principal, plan_id)
     refused = refused_calls(tx, found[0].session_id, plan_id)
-    return found, runs_of_plan(tx, found[0]), used_by_plan(tx, plan_id), len(refused)
+    return found, runs_of_plan(tx, found[0]), used_by_subtasks(tx, plan_id), len(refused)
 
 
 def _whole(tx: Tx, plan: Plan) -> Found:

@@ -22,6 +22,7 @@ from gonogo.domain.report_views import (
     rate,
 )
 from gonogo.domain.schedule import elapsed
+from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import CallView, Judgement, PolicyView, RuleView
 from gonogo.execution.agent import explained
 from gonogo.policy import Rule
@@ -117,7 +118,7 @@ def _summary(found: Counted, session_id: str | None, since: datetime, until: dat
         models=[
             ModelUse(
                 model=row.model, requests=row.requests, failed=int(row.failed),
-                input_tokens=int(row.input_tokens), output_tokens=int(row.output_tokens),
+                **{name: int(getattr(row, name)) for name in TOKENS},
                 cost_dollars=int(row.cost_micros) / 1_000_000,
             )
             for row in found.models

@@ -208,8 +208,9 @@ class Runtime:
         ]  # fmt: skip
 
     def models(self) -> list[dict[str, Any]]:
-        """The models that could be used, and which one is."""
-        return available_models(self.parts.models.environment)
+        """The models that could be used, and what each of them is asked for."""
+        models = self.parts.models
+        return available_models(models.environment, models.roles)
 
     # One tool ---------------------------------------------------------------------------------
 

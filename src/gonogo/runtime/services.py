@@ -1,6 +1,6 @@
 """The opened parts of a runtime, and the gate as the settings have it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 from msgspec import Struct, field
 
+from gonogo.domain.errors import ModelNotConfigured
 from gonogo.domain.failures import Severity
 from gonogo.domain.network import PrivateHosts
 from gonogo.domain.plan import READ_TOOL
@@ -35,6 +36,7 @@ from gonogo.execution.plans import Answering, Engine, Planning, PlanRunner, Repl
 from gonogo.execution.recovery import Continuation
 from gonogo.execution.rollback import Rollbacks
 from gonogo.execution.turns import Turns
+from gonogo.llm import ROLES, ModelRole, load_roles
 from gonogo.policy import Conditions, Reviews, load_reviews, load_rules, verdict
 from gonogo.runtime.oidc import Bearers
 from gonogo.settings import Settings
@@ -153,6 +155,7 @@ def _hidden(settings: Settings) -> tuple[Path, ...]:
         settings.admin_rules,
         settings.hooks,
         settings.mcp,
+        settings.models,
         Path("~").expanduser(),
     ]
     if settings.db is not None and settings.db.startswith("sqlite"):
@@ -234,3 +237,41 @@ class Parts(Struct, frozen=True, kw_only=True):
     bearers: Bearers | None
     hosts: dict[str, str] = field(default_factory=dict[str, str])
     """Session → the connection that carries out its tools."""
+
+
+class RoleReport(Struct, frozen=True, kw_only=True):
+    """What a role asks."""
+
+    role: str
+    models: Sequence[str]
+    """As people read them: the first, then those that stand in for it."""
+    problems: Sequence[str]
+    """Why some of them cannot be asked."""
+
+    @property
+    def works(self) -> bool:
+        """Whether any of them can be asked."""
+        return len(self.problems) < len(self.models)
+
+
+def look_at_models(settings: Settings, environment: dict[str, str]) -> list[RoleReport]:
+    """Which models each role asks, as far as that shows without asking them; none without a file.
+
+    Raises:
+        BadModels: naming file, line and role of the first defect.
+    """
+    roles = load_roles(settings.models_file)
+    pool = ModelPool(settings=settings, environment=environment, metrics=Metrics(), roles=roles)
+    return [_report(pool, role) for role in ROLES] if roles else []
+
+
+def _report(pool: ModelPool, role: ModelRole) -> RoleReport:
+    models, problems = list[str](), list[str]()
+    for choice in pool.choices(None, role):
+        try:
+            name = pool.check(choice)
+        except ModelNotConfigured as error:
+            name = choice.name or "the configured model"
+            problems.append(str(error))
+        models.append(f"{name} (effort {choice.effort})" if choice.effort else name)
+    return RoleReport(role=role, models=models, problems=problems)

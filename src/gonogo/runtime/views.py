@@ -1,6 +1,6 @@
 """Rows as clients are shown them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,6 +10,7 @@ from gonogo.domain.plan import Revision, Subtask, critical_path
 from gonogo.domain.plan_views import (
     CommentView,
     InstructionFileView,
+    ModelUsageView,
     PlanStatusView,
     PlanView,
     SubtaskView,
@@ -20,6 +21,7 @@ from gonogo.domain.replanning import Limits, Used
 from gonogo.domain.reviews import Review, reviewer_name
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SUBTASK, ApprovalKind, ApprovalStatus, PlanStatus, SubtaskStatus
+from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import ApprovalView, GrantView, ReviewView, SessionView, VoteView
 from gonogo.execution.approvals import review_of
 from gonogo.store import Tx
@@ -213,30 +215,37 @@ def usage_view(plan: Plan, runs: int, used: Used, now: datetime) -> UsageView:
     """
     since, until = plan.started_at, plan.finished_at or now
     return UsageView(
-        requests=used.requests,
-        input_tokens=used.input_tokens,
-        output_tokens=used.output_tokens,
-        tokens=used.input_tokens + used.output_tokens,
-        cost=used.cost_micros / 1_000_000,
-        unpriced_requests=used.unpriced,
+        **_model_usage(used),
         seconds=round(elapsed(since, until), 3) if since else 0.0,
         subtasks=runs,
     )
+
+
+def _model_usage(used: Used) -> dict[str, Any]:
+    return {
+        "requests": used.requests, **{name: getattr(used, name) for name in TOKENS},
+        "tokens": used.input_tokens + used.output_tokens, "cost": used.cost_micros / 1_000_000,
+        "unpriced_requests": used.unpriced,
+    }  # fmt: skip
 
 
 def status_view(
     plan: Plan,
     revision: Revision,
     rows: Sequence[SubtaskRow],
-    usage: UsageView | None = None,
+    *,
+    usage: UsageView,
+    each: Mapping[str | None, Used],
     limits: Limits | None = None,
     refused: int = 0,
 ) -> PlanStatusView:
     """How far a plan is.
 
     Args:
+        each: What its subtasks took of `usage`.
         refused: How many of its calls were not allowed.
     """
+    took = {key: ModelUsageView(**_model_usage(used)) for key, used in each.items()}
     done = sum(row.status in SUBTASK.terminal for row in rows)
     running = any(row.status is SubtaskStatus.RUNNING for row in rows)
     return PlanStatusView(
@@ -254,7 +263,10 @@ def status_view(
         refused=refused or None,
         started_at=plan.started_at,
         finished_at=plan.finished_at,
-        subtasks=_subtasks(revision, rows),
+        subtasks=[
+            view.model_copy(update={"usage": took.get(view.id)})
+            for view in _subtasks(revision, rows)
+        ],
     )
 
 

@@ -1,6 +1,6 @@
 """What the work took and what came of it: model requests with their sums, counts and durations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -37,6 +37,7 @@ from gonogo.domain.records import ModelRequestRow, Plan
 from gonogo.domain.replanning import Used
 from gonogo.domain.report_views import SAMPLE
 from gonogo.domain.states import ApprovalStatus, CallStatus
+from gonogo.domain.tool_calls import TOKENS
 from gonogo.store.columns import Clean, Utc
 from gonogo.store.rows import change, put, row_of, rows
 from gonogo.store.schema import (
@@ -62,8 +63,7 @@ _COUNTED = case(((_R.status == "failed") & (_TOKENS == 0), 0), else_=1)
 _UNPRICED = case(((_R.status == "done") & (_TOKENS > 0) & (_R.cost_micros == 0), 1), else_=0)
 _SUMS = select(
     func.coalesce(func.sum(_COUNTED), 0).label("requests"),
-    func.coalesce(func.sum(_R.input_tokens), 0).label("input_tokens"),
-    func.coalesce(func.sum(_R.output_tokens), 0).label("output_tokens"),
+    *(func.coalesce(func.sum(_R[name]), 0).label(name) for name in TOKENS),
     func.coalesce(func.sum(_R.cost_micros), 0).label("cost_micros"),
     func.coalesce(func.sum(_UNPRICED), 0).label("unpriced"),
     func.coalesce(func.max(_R.output_tokens), 0).label("largest_output"),
@@ -71,6 +71,7 @@ _SUMS = select(
 )
 _OF_PLAN = _SUMS.where(_R.plan_id == bindparam("of"))
 _OF_SESSION = _SUMS.where(_R.session_id == bindparam("of"))
+_OF_SUBTASKS = _OF_PLAN.add_columns(_R.subtask_id).group_by(_R.subtask_id)
 # A row that a later revision took over has the same start, so that its runs count once.
 _EACH = (
     select(func.max(subtasks.c.attempt).label("attempts"))
@@ -90,9 +91,8 @@ def add_request(tx: Tx, row: ModelRequestRow) -> None:
 def end_request(tx: Tx, row: ModelRequestRow) -> None:
     """Write what a request took, in the place of its estimate if it was reserved."""
     to = {
-        "status": row.status, "model": row.model, "input_tokens": row.input_tokens,
-        "output_tokens": row.output_tokens, "cost_micros": row.cost_micros,
-        "duration_ms": row.duration_ms,
+        "status": row.status, "model": row.model, "cost_micros": row.cost_micros,
+        "duration_ms": row.duration_ms, **{name: getattr(row, name) for name in TOKENS},
     }  # fmt: skip
     if not change(tx, model_requests, {"id": row.id}, to):
         add_request(tx, row)
@@ -113,6 +113,15 @@ def used_by_plan(tx: Tx, plan_id: str) -> Used:
     return _used(tx, _OF_PLAN, plan_id)
 
 
+def used_by_subtasks(tx: Tx, plan_id: str) -> dict[str | None, Used]:
+    """What the model requests of a plan took, for each of its subtasks, over all its revisions.
+
+    Those of no subtask, such as the search for another revision, are under None.
+    """
+    found = tx.execute(_OF_SUBTASKS, {"of": plan_id}).mappings().all()
+    return {sums["subtask_id"]: _summed(sums) for sums in found}
+
+
 def runs_of_plan(tx: Tx, plan: Plan) -> int:
     """How many runs of its subtasks a plan has begun, over all its revisions."""
     counted = (plan.budget or {}).get("runs")
@@ -130,8 +139,11 @@ def hold_session(tx: Tx, session_id: str) -> None:
 
 
 def _used(tx: Tx, statement: Executable, key: str) -> Used:
+    return _summed(tx.execute(statement, {"of": key}).mappings().one())
+
+
+def _summed(sums: Mapping[Any, Any]) -> Used:
     # PostgreSQL gives sums of whole numbers as decimals.
-    sums = tx.execute(statement, {"of": key}).mappings().one()
     return Used(**{name: int(sums[name]) for name in Used.__struct_fields__})
 
 
@@ -266,8 +278,7 @@ _MODELS = (
         model_requests.c.model,
         func.count().label("requests"),
         func.sum(case((model_requests.c.status == "failed", 1), else_=0)).label("failed"),
-        func.sum(model_requests.c.input_tokens).label("input_tokens"),
-        func.sum(model_requests.c.output_tokens).label("output_tokens"),
+        *(func.sum(_R[name]).label(name) for name in TOKENS),
         func.sum(model_requests.c.cost_micros).label("cost_micros"),
         of=model_requests.join(sessions),
     )

@@ -222,6 +222,9 @@ model_requests = table(
     Column("cost_micros", SERIAL, nullable=False),
     Column("duration_ms", Integer),
     Column("created_at", Utc, nullable=False),
+    Column("cached_tokens", Integer, nullable=False, server_default="0"),
+    Column("cache_write_tokens", Integer, nullable=False, server_default="0"),
+    Column("reasoning_tokens", Integer, nullable=False, server_default="0"),
     Index(None, "plan_id"),
     Index(None, "session_id"),
 )

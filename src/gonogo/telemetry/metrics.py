@@ -62,6 +62,9 @@ class Metrics:
         self._request_seconds.labels(model).observe(usage.duration_ms / 1_000)
         self._tokens.labels(model, "input").inc(usage.input_tokens)
         self._tokens.labels(model, "output").inc(usage.output_tokens)
+        self._parts.labels(model, "cached").inc(usage.cached_tokens)
+        self._parts.labels(model, "cache_write").inc(usage.cache_write_tokens)
+        self._parts.labels(model, "reasoning").inc(usage.reasoning_tokens)
         self._cost.labels(model).inc(usage.cost or 0.0)
 
     def model_failed(self, model: str) -> None:
@@ -124,6 +127,11 @@ class Metrics:
             "model_request_duration_seconds", "Duration of requests to models.", "model"
         )
         self._tokens = self._counter("model_tokens_total", "Tokens.", "model", "direction")
+        self._parts = self._counter(
+            "model_token_classes_total",
+            "Tokens of those that have a price of their own: of the input, of the input, "
+            "of the output.", "model", "class",
+        )  # fmt: skip
         self._cost = self._counter("model_cost_dollars_total", "Known cost.", "model")
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:

@@ -19,7 +19,10 @@ from gonogo.store.sessions import add_session
 
 SIZE = 100
 """Tokens that the request below is estimated to take; the reply as many as the default."""
-ANSWER = Usage(input_tokens=80, output_tokens=1_000, cost=0.25, duration_ms=7.0)
+ANSWER = Usage(
+    input_tokens=80, cached_tokens=50, cache_write_tokens=20, output_tokens=1_000,
+    reasoning_tokens=300, cost=0.25, duration_ms=7.0,
+)  # fmt: skip
 
 
 def request() -> ModelRequest:
@@ -74,6 +77,7 @@ async def test_what_a_request_took_is_kept_with_its_reply(ready: Store) -> None:
 
     used = await ready.read(used_by_plan, "p1")
     assert (used.requests, used.input_tokens, used.output_tokens) == (1, 80, 1_000)
+    assert (used.cached_tokens, used.cache_write_tokens, used.reasoning_tokens) == (50, 20, 300)
     assert (used.cost_micros, used.unpriced) == (250_000, 0)
     assert await ready.read(used_by_session, "s1") == used
 

@@ -227,7 +227,9 @@ export function Models({ models }: { models: ModelUse[] }) {
         t("analytics.requests"),
         t("analytics.failed"),
         t("analytics.input"),
+        t("analytics.cached"),
         t("analytics.output"),
+        t("analytics.reasoning"),
         t("analytics.cost"),
       ]}
       rows={models.map((one) => [
@@ -235,7 +237,9 @@ export function Models({ models }: { models: ModelUse[] }) {
         one.requests,
         one.failed,
         one.input_tokens,
+        one.cached_tokens ?? 0,
         one.output_tokens,
+        one.reasoning_tokens ?? 0,
         one.cost_dollars.toFixed(4),
       ])}
     >

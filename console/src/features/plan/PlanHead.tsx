@@ -143,6 +143,9 @@ function Usage({ usage, limits }: { usage: UsageView; limits: Record<string, num
           >
             {t(`plan.usage.${name}`)}: {shown(name, usage[name])}
             {limit !== undefined && ` ${t("plan.usage.of", { limit: shown(name, limit) })}`}
+            {name === "tokens" &&
+              !!usage.cached_tokens &&
+              ` (${t("plan.usage.cached", { cached: shown(name, usage.cached_tokens) })})`}
           </Text>
         );
       })}

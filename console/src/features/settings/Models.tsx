@@ -33,6 +33,11 @@ export function Models() {
                         model.configured === true ? "settings.model.ready" : "settings.model.noKey",
                       )}
                     </Text>
+                    {Array.isArray(model.roles) && (
+                      <Text size="sm" className={classes.words}>
+                        {visible(model.roles.join(", "))}
+                      </Text>
+                    )}
                     {model.default === true && (
                       <Badge variant="light" tt="none">
                         {t("settings.model.inUse")}

@@ -52,6 +52,7 @@ export const planEn = {
     requests: "Requests to the model",
     subtasks: "Runs of subtasks",
     of: "of {{limit}}",
+    cached: "{{cached}} from the cache",
   },
   instructions: {
     told: "The planner was told of: {{names}}",

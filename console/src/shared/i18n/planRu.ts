@@ -52,6 +52,7 @@ export const planRu: Language["plan"] = {
     requests: "Запросы к модели",
     subtasks: "Запуски подзадач",
     of: "из {{limit}}",
+    cached: "{{cached}} из кэша",
   },
   instructions: {
     told: "Планировщик знает о файлах: {{names}}",

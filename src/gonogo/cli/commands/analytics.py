@@ -11,7 +11,8 @@ from gonogo.cli.arguments import Json, Session, example
 from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
-    from gonogo.domain.report_views import Analytics, Percentiles, SubtaskOutcomes
+    from gonogo.domain.plan_views import ModelUsageView
+    from gonogo.domain.report_views import Analytics, ModelUse, Percentiles, SubtaskOutcomes
 
 
 EXAMPLE = example("gonogo analytics", "gonogo analytics --since 7d --json")
@@ -89,10 +90,17 @@ def analytics_lines(found: "Analytics") -> Iterator[str]:
     if calls.started:
         yield f"  let run by{_counts(calls.started)}"
     for used in found.models:
-        tokens = f"{used.input_tokens} tokens in, {used.output_tokens} out"
+        tokens = tokens_text(used)
         yield f"model {used.model}: {used.requests} requests, {used.failed} failed, {tokens}"
         if used.cost_dollars:
             yield f"  cost ${used.cost_dollars:.4f}"
+
+
+def tokens_text(used: "ModelUse | ModelUsageView") -> str:
+    """Tokens in and out, and how many of them have a price of their own."""
+    sent = {"from the cache": used.cached_tokens, "into the cache": used.cache_write_tokens}
+    back = {"thinking": used.reasoning_tokens}
+    return f"{used.input_tokens} tokens in{_counts(sent)}, {used.output_tokens} out{_counts(back)}"
 
 
 def _subtasks(name: str, found: "SubtaskOutcomes") -> str:

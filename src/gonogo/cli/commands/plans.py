@@ -12,7 +12,7 @@ from gonogo.cli.support import Exit, carry_out
 
 if TYPE_CHECKING:
     from gonogo.client import Client
-    from gonogo.domain.plan_views import PlanGraph, PlanView
+    from gonogo.domain.plan_views import PlanGraph, PlanStatusView, PlanView
 
 
 app = group("Plans: what agents proposed, and how far it is.")
@@ -271,7 +271,8 @@ async def _show(plan_id: str, json: bool) -> Exit:
             [s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks]
         ):
             line(text)
-        for text in _budget(await client.plan_status(plan_id)):
+        status = await client.plan_status(plan_id)
+        for text in [*_used(status), *_budget(status)]:
             line(text)
         return Exit.DONE
 
@@ -287,6 +288,17 @@ async def _paused(client: "Client", plan: "PlanView") -> list[str]:
     pending = await client.pending_approvals(plan.session_id)
     locale = resolve(session.locale, read_settings().locale)
     return pause_lines(plan, pending.pending_approvals, locale)
+
+
+def _used(status: "PlanStatusView") -> list[str]:
+    """What models were asked for the plan so far."""
+    from gonogo.cli.commands.analytics import tokens_text
+
+    usage = status.usage
+    if usage is None or not usage.requests:
+        return []
+    cost = f", ${usage.cost:.4f}" if usage.cost else ""
+    return [f"models: {usage.requests} requests, {tokens_text(usage)}{cost}"]
 
 
 def _budget(status: "object") -> list[str]:

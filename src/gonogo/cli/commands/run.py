@@ -36,10 +36,14 @@ Foreground = Annotated[
 ]
 
 
-def run(
+def run(  # noqa: PLR0913 - each is an option of the command
     task: Annotated[str, typer.Argument(metavar="TASK", help="What you want done, or a question.")],
     directory: Directory = None,
     model: Model = None,
+    agent: Annotated[
+        str | None,
+        typer.Option("--agent", help="Who answers; by default the orchestrator chooses."),
+    ] = None,
     yes: Yes = False,
     yes_all: YesAll = False,
     plan_only: Annotated[
@@ -64,6 +68,7 @@ def run(
         yes=yes or yes_all,
         all=yes_all,
         plan_only=plan_only,
+        agent=agent,
         unattended=unattended,
         json=json,
         foreground=foreground,

@@ -112,6 +112,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     all: bool = False
     """Answer yes to every other question too."""
     plan_only: bool = False
+    agent: str | None = None
+    """Who answers, so that nobody has to choose."""
     unattended: bool = False
     foreground: bool = False
     """All is done in this process."""

@@ -2,7 +2,7 @@
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
@@ -23,8 +23,10 @@ from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
 from gonogo.domain.errors import Forbidden
 from gonogo.domain.plan_views import PlanView
+from gonogo.domain.report_views import ModelUse
 from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
 from gonogo.domain.text_safety import guarded
+from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import MessageView, SessionView
 from gonogo.i18n import resolve, say
 from gonogo.settings import Settings
@@ -58,7 +60,22 @@ async def talk(link: RuntimeLink, settings: Settings, task: str, wish: Wish) -> 
         raise Stop(f"{error}. {_OTHER_ROOTS}") from None
     locale = resolve(settings.locale, None, task)
     with conversing(link, session.session_id, wish, locale) as talking:
-        return await talking.carry({"type": "user_message", "content": task})
+        message = {"type": "user_message", "content": task}
+        ended = await talking.carry(message | ({"agent_type": wish.agent} if wish.agent else {}))
+    if ended is not Exit.WAITS and not wish.json:
+        used = await link.client.analytics(session_id=session.session_id)
+        line(used_text(used.models, locale))
+    return ended
+
+
+def used_text(models: Sequence[ModelUse], locale: str) -> str:
+    """What models were asked, and what that took, in one line."""
+    sums = {name: sum(getattr(used, name) for used in models) for name in ("requests", *TOKENS)}
+    cost = sum(used.cost_dollars for used in models)
+    said = ["cli_used"]
+    said += ["cli_used_classes"] if sums["cached_tokens"] or sums["reasoning_tokens"] else []
+    said += ["cli_used_cost"] if cost else []
+    return " ".join(say(key, locale, cost=f"{cost:.4f}", **sums) for key in said)
 
 
 # `gonogo demo`: the whole path on the sample project.

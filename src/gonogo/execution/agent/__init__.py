@@ -16,7 +16,14 @@ from gonogo.execution.agent.call_log import (
 )
 from gonogo.execution.agent.compaction import Contexts
 from gonogo.execution.agent.context import parts_of
-from gonogo.execution.agent.conversation import NOBODYS, Owner, Speak, Thread, fields_from
+from gonogo.execution.agent.conversation import (
+    NOBODYS,
+    Owner,
+    Speak,
+    Thread,
+    fields_from,
+    role_of,
+)
 from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means
 from gonogo.execution.agent.file_changes import Traces
 from gonogo.execution.agent.gate import (
@@ -87,5 +94,6 @@ __all__ = [
     "open_control",
     "parts_of",
     "remove_session_rule",
+    "role_of",
     "runtime_profile",
 ]

@@ -24,7 +24,7 @@ from gonogo.domain.replanning import (
     in_force,
     tokens_of,
 )
-from gonogo.domain.tool_calls import ModelRequest, Reply
+from gonogo.domain.tool_calls import TOKENS, ModelRequest, Reply
 from gonogo.execution.agent.conversation import Thread
 from gonogo.i18n import say
 from gonogo.store import Store, Tx, new_id
@@ -121,7 +121,7 @@ def keep_usage(tx: Tx, thread: Thread, reply: Reply) -> None:
     row = ModelRequestRow(
         id=reply.request_id, session_id=thread.session_id, plan_id=thread.plan_id,
         subtask_id=thread.subtask_id, thread=thread.name, agent=thread.agent, model=reply.model,
-        status="done", input_tokens=usage.input_tokens, output_tokens=usage.output_tokens,
+        status="done", **{name: getattr(usage, name) for name in TOKENS},
         cost_micros=round((usage.cost or 0.0) * 1_000_000),
         duration_ms=round(usage.duration_ms), created_at=tx.now,
     )  # fmt: skip

@@ -99,7 +99,7 @@ class Contexts(Struct, frozen=True, kw_only=True):
 
     def window(self, thread: Thread, found: ThreadRecord) -> int:
         """The tokens of the model's window, as far as anybody knows by now."""
-        return min(self.models.window(thread.model), found.refused or _NO_LIMIT)
+        return min(self.models.window(thread.model, thread.role), found.refused or _NO_LIMIT)
 
     async def fitted(self, thread: Thread, found: ThreadRecord, frame: Frame) -> ThreadRecord:
         """The conversation with less shown of it where it has to be.
@@ -182,7 +182,7 @@ class Contexts(Struct, frozen=True, kw_only=True):
             agent=COMPACT, thread=COMPACT, system=_PROMPT.format(words=words),
             messages=(UserText(content=said),), cache_key=cache_key(of_summary(thread)),
         )  # fmt: skip
-        model = self.models(thread.model)
+        model = self.models(thread.model, "compact")
         try:
             return await self.meter.ask(
                 of_summary(thread), request, lambda: model.request(request, _unheard)

@@ -9,6 +9,7 @@ from msgspec import Struct
 from gonogo.domain.records import CallRow, Session
 from gonogo.domain.tool_calls import Reply
 from gonogo.execution.agent.profiles import Profile
+from gonogo.llm import ModelRole
 from gonogo.store import Tx
 from gonogo.store.plans import lock_plan
 from gonogo.store.sessions import lock_turn
@@ -52,6 +53,7 @@ class _Nobody:
 
 
 NOBODYS: Owner = _Nobody()
+_ROLES: dict[str, ModelRole] = {"orchestrator": "route", "architect": "plan"}
 
 
 class Thread(Struct, frozen=True, kw_only=True):
@@ -81,7 +83,9 @@ class Thread(Struct, frozen=True, kw_only=True):
     speak: Speak | None = None
     """Speaks in the place of a model."""
     model: str | None = None
-    """The model that is asked; None: the one that the process is configured with."""
+    """The model that is asked for everything; None: the one of the role."""
+    role: ModelRole = "work"
+    """What the model is asked for."""
     attended: bool = True
     """Somebody can be asked."""
     words: str | None = None
@@ -104,6 +108,11 @@ class Thread(Struct, frozen=True, kw_only=True):
             "agent": self.agent,
         }
         return {name: value for name, value in named.items() if value is not None}
+
+
+def role_of(agent: str) -> ModelRole:
+    """What a model is asked for by an agent that has no subtask."""
+    return _ROLES.get(agent, "work")
 
 
 def fields_from(session: Session) -> dict[str, Any]:

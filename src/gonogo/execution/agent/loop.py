@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from gonogo.domain.errors import InternalFailure as FailedError
 from gonogo.domain.errors import PromptTooLong
-from gonogo.domain.events import AssistantMessage
+from gonogo.domain.events import AssistantMessage, FallbackFacts, ModelFellBack
 from gonogo.domain.failures import NoWork
 from gonogo.domain.records import CallRow
 from gonogo.domain.replanning import stuck
@@ -30,6 +30,7 @@ from gonogo.domain.tool_calls import (
     Reply,
     ToolClass,
     UserText,
+    answered_by,
     unfinished,
 )
 from gonogo.execution.agent import call_log as record
@@ -53,6 +54,8 @@ from gonogo.store.sessions import append_message, conversation
 _C = CallStatus
 _MOST_PARTS = 8
 """Replies in a row that a model may be cut off in."""
+_TOLD = 300
+"""Characters of what went wrong with a model."""
 MOST_JUDGINGS = 3
 """How often a call that was left behind is judged before that is given up."""
 
@@ -256,10 +259,12 @@ class Loop(Struct, frozen=True, kw_only=True):
             agent=thread.agent, thread=thread.script, system=frame.system, tools=frame.tools,
             messages=found.messages, cache_key=cache_key(thread), earlier=found.earlier,
         )  # fmt: skip
-        model = self.models(thread.model)
-        return await self.contexts.meter.ask(
+        model = self.models(thread.model, thread.role)
+        reply = await self.contexts.meter.ask(
             thread, request, lambda: model.request(request, lambda token: self._show(thread, token))
         )
+        passed = "" if answered_by(found.whole) == reply.model else reply.passed
+        return reply.model_copy(update={"passed": passed})
 
     def _show(self, thread: Thread, token: str) -> None:
         """Show followers what is not kept: text as it is written."""
@@ -300,9 +305,19 @@ def keep_reply(tx: Tx, thread: Thread, reply: Reply, *, final: bool = False) -> 
 
 def _remember(tx: Tx, thread: Thread, reply: Reply) -> None:
     keep_usage(tx, thread, reply)
+    if reply.passed:
+        tell_fallback(tx, thread, reply)
     append_message(
         tx, thread.session_id, thread.name, reply, turn_id=thread.turn_id, agent=thread.agent,
     )  # fmt: skip
+
+
+def tell_fallback(tx: Tx, thread: Thread, reply: Reply) -> None:
+    """Tell that another model answers from now on, in the place of the one that should."""
+    error = reply.passed[:_TOLD]
+    facts = FallbackFacts(model=reply.model, error=error)
+    said = say("model_fallback", thread.locale, model=reply.model, error=error)
+    log.tell(tx, thread.session_id, ModelFellBack(content=said, metadata=facts, **thread.place))
 
 
 def _check_parts(parts: Sequence[Reply], locale: str) -> None:

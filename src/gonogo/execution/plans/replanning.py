@@ -47,6 +47,7 @@ from gonogo.execution.agent import (
     end_call,
     fields_from,
     open_control,
+    role_of,
 )
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.execution.plans.brief import cut
@@ -109,7 +110,7 @@ class ArchitectTalk(Struct, frozen=True):
         assert session is not None  # noqa: S101 - the plan names its session
         thread = Thread(
             **fields_from(session), name=self.name, script=self.script, agent=ARCHITECT,
-            plan_id=self.plan.id, revision=self.plan.revision, owner=self,
+            plan_id=self.plan.id, revision=self.plan.revision, owner=self, role=role_of(ARCHITECT),
         )  # fmt: skip
         began = self._about(self.plan).get("began")
         if began is None:

@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from gonogo.domain.errors import Busy, GonogoError, ModelFailed
 from gonogo.domain.failures import Category, Failure, Patterns, is_away, quota_pause
+from gonogo.domain.plan import SubtaskType
 from gonogo.domain.records import Job
 from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.schedule import elapsed
@@ -247,6 +248,7 @@ class Threads(Struct, frozen=True, kw_only=True):
             plan_id=plan.id, revision=work.revision.number, subtask_id=work.subtask.id,
             auto_approve=plan.auto_approve_tools, profile=opening.profile, speak=opening.speak,
             words=opening.words, owner=_SubtaskOwner(self.engine, work),
+            role="review" if work.subtask.type == SubtaskType.VALIDATION else "work",
         )  # fmt: skip
 
 

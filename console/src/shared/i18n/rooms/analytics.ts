@@ -61,7 +61,9 @@ export const en = {
   model: "Model",
   requests: "requests",
   input: "tokens in",
+  cached: "of them from the cache",
   output: "tokens out",
+  reasoning: "of them thinking",
   cost: "cost, $",
 } as const;
 
@@ -125,6 +127,8 @@ export const ru: Texts<typeof en> = {
   model: "Модель",
   requests: "запросов",
   input: "токенов на входе",
+  cached: "из них из кэша",
   output: "токенов на выходе",
+  reasoning: "из них на размышления",
   cost: "стоимость, $",
 };

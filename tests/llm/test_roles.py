@@ -1,0 +1,101 @@
+"""The file of models: what each role asks, what its tokens cost, what is refused, and where."""
+
+from pathlib import Path
+
+import pytest
+
+from gonogo.domain.tool_calls import Usage
+from gonogo.llm import BadModels, ModelChoice, available_models, choices_of, load_roles
+from gonogo.llm.roles import TokenPrice
+
+FILE = """
+[[role]]
+name = "plan"
+model = "anthropic:large"
+effort = "high"
+window = 200000
+price = { input = 3, output = 15, cached = 0.3, cache_write = 3.75, reasoning = 20 }
+fallback = [
+    "openai:large",
+    { model = "openai:own", base_url = "http://10.0.0.7/v1", effort = "off" },
+]
+
+[[role]]
+name = "work"
+fallback = ["openai:small"]
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "models.toml"
+    file.write_text(text)
+    return file
+
+
+def test_a_role_has_its_model_and_those_that_stand_in_for_it_with_its_effort(tmp_path):
+    roles = load_roles(written(tmp_path, FILE))
+    first, second, third = choices_of(roles, "plan")
+    assert (first.name, first.effort, first.window) == ("anthropic:large", "high", 200_000)
+    assert (second, third.effort) == (ModelChoice(name="openai:large", effort="high"), "off")
+    assert third.base_url == "http://10.0.0.7/v1"
+    # What the file does not name asks as `work` does; without a name, what is configured.
+    assert choices_of(roles, "route") == choices_of(roles, "work")
+    assert choices_of(roles, "work") == (ModelChoice(), ModelChoice(name="openai:small"))
+
+
+@pytest.mark.parametrize("text", [None, ""])
+def test_without_a_file_each_role_asks_the_one_model_that_is_configured(tmp_path, text):
+    file = tmp_path / "models.toml" if text is None else written(tmp_path, text)
+    assert choices_of(load_roles(file), "plan") == (ModelChoice(),)
+
+
+@pytest.mark.parametrize(
+    ("table", "line", "said"),
+    [
+        ('name = "plan', 0, ""),
+        ('name = "cook"', 2, "role 'cook': name: Input should be 'plan', 'work'"),
+        ('model = "openai:x"', 2, "role: name: Field required"),
+        ('name = "plan"\nefort = "high"', 2, "role 'plan': efort: Extra inputs"),
+        ('name = "plan"\neffort = "huge"', 2, "role 'plan': effort: Input should be 'off'"),
+        ('name = "plan"\nwindow = 10', 2, "role 'plan': window: Input should be greater"),
+        ('name = "plan"\nprice = { input = -1, output = 1 }', 2, "price.input: Input should be"),
+        ('name = "plan"\nfallback = [{ effort = "low" }]', 2, "fallback: each model there has a"),
+        ('name = "plan"\nfallback = [7]', 2, "role 'plan': fallback.0: "),
+        ('name = "plan"\nfallback = "openai:x"', 2, "role 'plan': fallback: Input should be"),
+        ('name = "plan"\nfallback = ["openai:x", "openai:x"]', 2, "a model is there twice"),
+        ('name = "plan"\nbase_url = "http://h/v1"', 2, "base_url is for a model that is named"),
+        ('name = "plan"\nmodel = "openai:x"\nbase_url = "h"', 2, "base_url: an address begins"),
+        ('name = "plan"\nkey_env = "a-b"', 2, "role 'plan': key_env: String should match"),
+        ('name = "plan"\n[[role]]\nname = "plan"', 4, "role 'plan' is there twice"),
+        ('name = "plan"\n[other]', 1, "a file of models holds [[role]] tables and nothing else"),
+    ],
+)  # fmt: skip
+def test_a_defect_is_told_with_file_line_and_role(tmp_path, table, line, said):
+    file = written(tmp_path, f"# models\n[[role]]\n{table}\n")
+    with pytest.raises(BadModels) as caught:
+        load_roles(file)
+    assert str(caught.value).startswith(f"{file}:{line}: " if line else f"{file}: ")
+    assert said in str(caught.value)
+
+
+def test_each_class_of_tokens_has_its_price_and_one_that_is_not_told_costs_as_its_whole():
+    used = Usage(
+        input_tokens=1_000_000, cached_tokens=600_000, cache_write_tokens=100_000,
+        output_tokens=200_000, reasoning_tokens=50_000,
+    )  # fmt: skip
+    plain = TokenPrice(input=3, output=15)
+    assert plain.of(used) == pytest.approx(3 + 3)
+    whole = TokenPrice(input=3, output=15, cached=0.3, cache_write=3.75, reasoning=20)
+    assert whole.of(used) == pytest.approx(0.9 + 0.18 + 0.375 + 2.25 + 1.0)
+    assert TokenPrice(input=0, output=0).of(used) == 0.0
+
+
+def test_models_are_listed_with_what_they_are_asked_for(tmp_path):
+    roles = load_roles(written(tmp_path, FILE))
+    models = {m["name"]: m for m in available_models({"GONOGO_MODEL": "openai:mine"}, roles)}
+    assert models["anthropic:large"]["roles"] == ["plan"]
+    assert models["openai:large"]["roles"] == ["fallback:plan"]
+    assert models["openai:mine"]["roles"] == ["work", "route", "compact", "review"]
+    assert models["openai:small"]["roles"][0] == "fallback:work"
+    assert "roles" not in models["demo"]
+    assert all("roles" not in m for m in available_models({"GONOGO_MODEL": "openai:mine"}))

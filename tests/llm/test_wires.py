@@ -1,0 +1,67 @@
+"""What each provider is sent for a conversation with calls fits the provider's own types, and what
+it says of tokens is kept by its classes."""
+
+import pytest
+
+from fakes.provider_servers import AnthropicWire, GoogleWire, ResponsesWire, provider_server
+from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, Usage, UserText
+from gonogo.llm import ModelSettings, open_model
+
+pytestmark = pytest.mark.anyio
+WIRES = {
+    "anthropic:claude-sonnet-5-5": (AnthropicWire, "ANTHROPIC_BASE_URL", ""),
+    "openai-responses:gpt-6.1-sol": (ResponsesWire, "OPENAI_BASE_URL", "/v1"),
+    "google:gemini-4-carbon": (GoogleWire, "GOOGLE_GEMINI_BASE_URL", ""),
+}
+CLASSES = {
+    "anthropic:claude-sonnet-5-5": (100, 70, 20, 30, 0),
+    "openai-responses:gpt-6.1-sol": (100, 70, 0, 30, 12),
+    "google:gemini-4-carbon": (100, 70, 0, 30, 12),
+}
+FOREIGN = Reply(
+    text="I read it first.", model="openai:other", raw={"kind": "response", "parts": "of theirs"},
+    calls=(ToolRequest(id="call_000000000000000000000001", name="read_file",
+                       arguments={"path": "a.py"}),),
+)  # fmt: skip
+READ = ToolAnswer(call_id=FOREIGN.calls[0].id, tool_name="read_file", content="print()")
+
+
+@pytest.mark.feature(229)
+@pytest.mark.parametrize("name", WIRES)
+async def test_a_thread_with_calls_that_another_model_began_is_gone_on_with_in_its_own_protocol(
+    name, asked, monkeypatch
+):
+    wire, variable, end = WIRES[name]
+    script = [
+        {"text": "Now b.", "calls": [{"name": "read_file", "arguments": {"path": "b.py"}}]},
+        {"text": "Done."},
+    ]
+    with provider_server(wire(), lambda body: script[min(len(server.requests), 2) - 1]) as server:
+        monkeypatch.setenv(variable, server.url + end)
+        settings = ModelSettings(
+            name=name, api_key="k-of-a-test", max_attempts=1, effort="high", timeout=60
+        )
+        model = open_model(settings, {})
+        told = [UserText(content="Begin."), FOREIGN, READ]
+        first = await model.request(asked(*told), lambda _text: None)
+        assert (first.text, [call.arguments for call in first.calls]) == (
+            "Now b.", [{"path": "b.py"}],
+        )  # fmt: skip
+        second = ToolAnswer(call_id=first.calls[0].id, tool_name="read_file", content="2")
+        last = await model.request(asked(*told, first, second), lambda _text: None)
+        await model.aclose()
+    assert (last.text, last.model) == ("Done.", name)
+    assert server.violations == []
+    said = str(server.requests[-1])
+    assert "I read it first." in said
+    assert "print()" in said
+    assert "of theirs" not in said
+    assert {"anthropic": "thinking", "openai-responses": "reasoning", "google": "thinkingConfig"}[
+        name.partition(":")[0]
+    ] in said
+    usage = last.usage
+    assert CLASSES[name] == (
+        usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens, usage.output_tokens,
+        usage.reasoning_tokens,
+    )  # fmt: skip
+    assert isinstance(usage, Usage)
