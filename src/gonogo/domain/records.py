@@ -63,6 +63,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     """Whose message it is."""
     away: dict[str, Any] | None = None
     """The absence of the model that it waits for, if it does."""
+    steered: bool = False
+    """A person has said something to it while it was under way."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -109,6 +111,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The absence of the model that a plan waits for which is paused for that."""
     approved_revision: int | None = None
     """The revision that was approved last: nothing else of the plan ever runs."""
+    steered: list[str] | None = None
+    """The subtasks to which a person has said something while they were under way."""
 
 
 class Comment(Struct, frozen=True, kw_only=True):

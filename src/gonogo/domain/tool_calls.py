@@ -1,11 +1,12 @@
 """Tool calls: what the gate is asked and answers, foreign tools, and what a model has said."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -247,6 +248,8 @@ class Stored(BaseModel):
     """A stored value: immutable; fields that later versions add are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+    pinned: ClassVar[bool] = False
+    """It stays in the conversation as it is, however much of that is left out."""
 
 
 class Usage(Stored):
@@ -296,6 +299,8 @@ class Reply(Stored):
     """The row that keeps what the request took."""
     asked: int = 1
     """How often the model was asked for it: an empty reply is asked for once more."""
+    heard: int | None = None
+    """How many words of people the conversation had when the model was asked; None: none."""
 
     @property
     def said(self) -> str:
@@ -323,6 +328,18 @@ class ToolAnswer(Stored):
     is_error: bool = False
 
 
+class Steering(Stored):
+    """What a person says to an agent that is at work.
+
+    It is kept when it is said, perhaps while a reply is under way that does not know of it. A model
+    is told it after that reply, and before the first one that knows of it.
+    """
+
+    pinned = True
+    role: Literal["steer"] = "steer"
+    content: str
+
+
 class PlanAccount(Stored):
     """The place in a conversation where a plan has ended; what came of it stands with the plan."""
 
@@ -330,7 +347,9 @@ class PlanAccount(Stored):
     plan_id: str
 
 
-Message = Annotated[UserText | Reply | ToolAnswer | PlanAccount, Field(discriminator="role")]
+Message = Annotated[
+    UserText | Reply | ToolAnswer | PlanAccount | Steering, Field(discriminator="role")
+]
 MESSAGE: TypeAdapter[Message] = TypeAdapter(Message, config=ConfigDict(defer_build=True))
 
 
@@ -362,9 +381,14 @@ def says_nothing(text: str) -> bool:
 
 
 def unfinished(messages: Sequence[Message]) -> list[Reply]:
-    """The replies at the end of a conversation that are no answer yet, oldest first."""
+    """The replies at the end of a conversation that are no answer yet, oldest first.
+
+    What a person says between them does not end what was begun.
+    """
     found: list[Reply] = []
     for message in reversed(messages):
+        if isinstance(message, Steering):
+            continue
         if not isinstance(message, Reply) or not message.is_unfinished:
             break
         found.append(message)
@@ -396,6 +420,40 @@ def accounted(messages: Sequence[Message], accounts: Mapping[str, str]) -> tuple
             told.add(message.plan_id)
             found.append(UserText(content=accounts[message.plan_id]))
     return tuple(reversed(found))
+
+
+def steered(messages: Sequence[Message], told: Callable[[str], str]) -> tuple[Message, ...]:
+    """The conversation with the words of people where a model was told them first.
+
+    Args:
+        told: How a model is told the words of a person.
+    """
+    found: list[Message] = []
+    waiting, heard = deque[UserText](), 0
+    for message in messages:
+        if isinstance(message, Steering):
+            waiting.append(UserText(content=told(message.content)))
+            continue
+        while isinstance(message, Reply) and waiting and heard < (message.heard or 0):
+            found.append(waiting.popleft())
+            heard += 1
+        found.append(message)
+    return (*found, *waiting)
+
+
+def count_said(messages: Sequence[Message]) -> int:
+    """How many words of people there are in a conversation."""
+    return sum(isinstance(message, Steering) for message in messages)
+
+
+def count_unheard(messages: Sequence[Message], heard: int = 0) -> int:
+    """How many of them no reply knows of.
+
+    Args:
+        heard: How many a reply knows of that is not in the conversation yet.
+    """
+    known = (message.heard or 0 for message in messages if isinstance(message, Reply))
+    return count_said(messages) - max(heard, *known, 0)
 
 
 def _is_begun(message: Message) -> bool:

@@ -280,6 +280,7 @@ turns = table(
     Column("finished_at", Utc),
     Column("principal_id", Clean),
     Column("away", Json),
+    Column("steered", Flag, nullable=False, server_default="0"),
     UniqueConstraint("session_id", "position"),
     Index(None, "status"),
 )
@@ -343,6 +344,7 @@ plans = table(
     Column("away", Json),
     Column("approved_revision", Integer),
     Column("account", Clean),
+    Column("steered", Json),
     Index(None, "session_id"),
     Index(None, "status"),
 )

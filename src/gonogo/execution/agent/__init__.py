@@ -38,6 +38,7 @@ from gonogo.execution.agent.profiles import (
     runtime_profile,
 )
 from gonogo.execution.agent.questions import explained
+from gonogo.execution.agent.steering import is_unheard, steer
 from gonogo.execution.agent.watches import Watches
 
 __all__ = [
@@ -72,6 +73,7 @@ __all__ = [
     "explained",
     "fields_from",
     "given_in",
+    "is_unheard",
     "keep_reply",
     "load_profiles",
     "make_session_rule",
@@ -80,4 +82,5 @@ __all__ = [
     "open_control",
     "remove_session_rule",
     "runtime_profile",
+    "steer",
 ]

@@ -12,6 +12,7 @@ started again by anybody.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec import Struct
@@ -32,7 +33,9 @@ from gonogo.domain.tool_calls import (
     UserText,
     accounted,
     continued,
+    count_said,
     repaired,
+    steered,
     unfinished,
 )
 from gonogo.execution.agent import call_log as record
@@ -220,14 +223,15 @@ class Loop(Struct, frozen=True, kw_only=True):
         said, waited = await self.store.read(self._before, thread)
         over = {message.plan_id for message in said if isinstance(message, PlanAccount)}
         accounts = {plan_id: await self.account(plan_id, thread.locale) for plan_id in over}
-        messages = accounted(said, accounts)
+        told = partial(_told, thread)
+        messages = accounted(steered(said, told), accounts)
         if _requests(messages) >= self.max_requests:
             raise FailedError(say("turn_limit", thread.locale, steps=self.max_requests))
         loop = stuck(messages)
         if loop is not None:
             tools = ", ".join(loop.tools)
-            said = say(loop.key, thread.locale, count=loop.count, tools=tools, detail=loop.detail)
-            raise FailedError(said)
+            why = say(loop.key, thread.locale, count=loop.count, tools=tools, detail=loop.detail)
+            raise FailedError(why)
         profile = self.gate.profile(thread)
         request = ModelRequest(
             agent=thread.agent,
@@ -242,8 +246,8 @@ class Loop(Struct, frozen=True, kw_only=True):
         )
         if waited:
             await self.store.write(thread.owner.answered)
-        begun = "".join(part.text for part in unfinished(messages))
-        return reply.model_copy(update={"begun": begun})
+        begun = "".join(part.text for part in unfinished(said))
+        return reply.model_copy(update={"begun": begun, "heard": count_said(said) or None})
 
     def _show(self, thread: Thread, token: str) -> None:
         """Show followers what is not kept: text as it is written."""
@@ -310,6 +314,11 @@ def _check_parts(parts: Sequence[Reply], locale: str) -> None:
         raise NoWork(say("no_work_empty", locale))
     if len(parts) >= _MOST_PARTS:
         raise NoWork(say("no_work_cut", locale, count=len(parts)))
+
+
+def _told(thread: Thread, words: str) -> str:
+    """The words of a person as a model is told them that is at work."""
+    return say("model_steered", thread.locale, words=words)
 
 
 def _requests(messages: Sequence[Message]) -> int:

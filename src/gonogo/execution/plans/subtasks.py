@@ -325,7 +325,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
                 case Resting():
                     return Parked()
                 case Finished(reply):
-                    outcome = await self._said(step, thread, reply, ending)
+                    outcome = _heard(await self._said(step, thread, reply, ending), reply)
                 case Handed(call) if ending is not None and call.tool == ending.tool:
                     outcome = await self._answered(step, thread, call, ending)
                 case Handed(call):
@@ -463,6 +463,13 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         thread.owner.check(tx)
         opened = open_control(tx, call)
         end_call(tx, opened, _C.FAILED, error=error)
+
+
+def _heard(outcome: Outcome | None, reply: Reply) -> Outcome | None:
+    """What comes of a last word, with what of the words of people its agent knew of."""
+    if isinstance(outcome, Completed | Failed):
+        return replace(outcome, heard=reply.heard or 0)
+    return outcome
 
 
 # Validations that need no judgement: a command's exit code, or what a file holds.
