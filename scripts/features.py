@@ -13,7 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "reference" / "features.md"
 RESULT = ROOT / ".features.json"
-NOT_BUILT = frozenset(range(219, 243)) - {224, 226, 227, 228, 230, 233, 234, 238, 240}
+NOT_BUILT = frozenset(range(219, 243)) - {
+    224, 226, 227, 228, 230, 231, 232, 233, 234, 238, 240,
+}  # fmt: skip
 """Rows that may be missing. One that is proven leaves this list for good."""
 _ROW = re.compile(r"^\| (\d+) \|(.*)\|$")
 _KINDS = re.compile(r"must|must \(was \w+\)|test|risk|measure")

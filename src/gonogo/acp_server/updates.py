@@ -38,6 +38,7 @@ _KINDS: Mapping[str, schema.ToolKind] = {
     "read_file": "read",
     "list_files": "search",
     "search_in_code": "search",
+    "explore": "search",
     "write_file": "edit",
     "edit_file": "edit",
     "apply_patch": "edit",

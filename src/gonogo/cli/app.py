@@ -20,6 +20,7 @@ from gonogo.cli.commands import (
     rollback,
     run,
     sessions,
+    steer,
     tokens,
     tools,
 )
@@ -95,6 +96,8 @@ app.command("serve", **EXACT, epilog=run.SERVE_EXAMPLE)(run.serve)
 app.command("acp", **EXACT, epilog=run.ACP_EXAMPLE)(run.acp)
 app.command("mcp", **EXACT, epilog=run.MCP_EXAMPLE)(run.mcp)
 app.command("rollback", **EXACT, epilog=rollback.EXAMPLE)(rollback.rollback)
+app.command("steer", **EXACT, epilog=steer.EXAMPLE)(steer.steer)
+sessions.app.command("steer", **EXACT, epilog=steer.TURN_EXAMPLE)(steer.steer_turn)
 app.command("status", **EXACT, epilog=process.STATUS_EXAMPLE)(process.status)
 app.command("stop", **EXACT, epilog=process.STOP_EXAMPLE)(process.stop)
 for _name, _group in {

@@ -15,6 +15,7 @@ from gonogo.domain.tool_calls import Access
 from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool
 from gonogo.tools.command import COMMAND_TOOLS
 from gonogo.tools.control import CONTROL_TOOLS, ENDING_TOOLS
+from gonogo.tools.explore import EXPLORE, EXPLORING_TOOLS
 from gonogo.tools.files import READING_TOOLS, WRITING_TOOLS
 from gonogo.tools.mcp.config import ServerConfig, load_servers
 from gonogo.tools.mcp.schemas import SchemaChecks
@@ -25,7 +26,10 @@ from gonogo.tools.patch import PATCHING_TOOLS
 
 def builtin_tools() -> dict[str, Tool]:
     """Every tool that gonogo brings, by name."""
-    tools = (*READING_TOOLS, *WRITING_TOOLS, *PATCHING_TOOLS, *COMMAND_TOOLS, *CONTROL_TOOLS)
+    tools = (
+        *READING_TOOLS, *WRITING_TOOLS, *PATCHING_TOOLS, *COMMAND_TOOLS, *EXPLORING_TOOLS,
+        *CONTROL_TOOLS,
+    )  # fmt: skip
     return {tool.name: tool for tool in tools}
 
 
@@ -57,6 +61,7 @@ def ending_tools() -> dict[str, Tool]:
 
 
 __all__ = [
+    "EXPLORE",
     "Arguments",
     "Bench",
     "Definition",

@@ -61,7 +61,7 @@ from gonogo.store import events as log
 from gonogo.store.calls import Begun, perhaps_done
 from gonogo.store.plans import active_grant
 from gonogo.store.sessions import active_rules, add_rule, end_rule, next_rule
-from gonogo.tools import ServerPool, Tool, difference
+from gonogo.tools import EXPLORE, ServerPool, Tool, difference
 from gonogo.workspace import Guarded, Guards, Programs, Sandbox, Workspace
 
 # What a command finds in its workspace, looked up before it is judged.
@@ -134,7 +134,7 @@ _SHOWN, _MOST = 200, 100
 
 def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
     """The tools that the agent of a conversation may call, as far as they are known."""
-    own = gate.profile(thread).tools
+    own = _own_tools(gate, thread)
     if gate.servers is None:
         return tuple(name for name in own if name in gate.tools)
     if thread.remote:
@@ -143,6 +143,12 @@ def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
     lent = gate.servers.lent(thread.agent) if thread.profile is None else ()
     known = (name for name in own if name in gate.tools or name in gate.servers)
     return tuple(dict.fromkeys((*known, *lent)))
+
+
+def _own_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
+    """The tools of an agent's profile; where a client has the files, nobody explores them."""
+    own = gate.profile(thread).tools
+    return tuple(name for name in own if name != EXPLORE) if thread.remote else own
 
 
 def may_call(gate: "Gate", thread: Thread, name: str) -> bool:
@@ -156,7 +162,7 @@ def may_call(gate: "Gate", thread: Thread, name: str) -> bool:
 
 async def offered_schemas(gate: "Gate", thread: Thread) -> tuple[ToolSchema, ...]:
     """What a model is told of the tools that it may call; the servers that bring some start."""
-    own = gate.profile(thread).tools
+    own = _own_tools(gate, thread)
     ours = [gate.tools[n].schema() for n in own if n in gate.tools and server_of(n) is None]
     if gate.servers is None or thread.remote:
         return tuple(ours)

@@ -14,10 +14,12 @@ started again by anybody.
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gonogo.domain.errors import GonogoError
 from gonogo.domain.errors import InternalFailure as FailedError
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.failures import NoWork
@@ -42,6 +44,7 @@ from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.budget import Meter, keep_usage
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.executor import Hands
+from gonogo.execution.agent.explorers import Explorers
 from gonogo.execution.agent.gate import Gate, Gated, offered_schemas
 from gonogo.execution.agent.models import ModelPool
 from gonogo.execution.agent.questions import is_at_work, question_of_call
@@ -52,6 +55,7 @@ from gonogo.store import Store, Tx
 from gonogo.store import events as log
 from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls
 from gonogo.store.sessions import append_message, conversation
+from gonogo.tools.explore import questions_of
 
 _C = CallStatus
 _MOST_PARTS = 8
@@ -169,8 +173,29 @@ class Loop(Struct, frozen=True, kw_only=True):
     async def _look(self, thread: Thread, looks: list[tuple[CallRow, Gated]]) -> None:
         """Carry out and take away what only looks, before anything changes."""
         if looks:
-            await self.hands.look(thread, looks)
+            await self.hands.look(thread, looks, self._explore)
             looks.clear()
+
+    async def _explore(
+        self, thread: Thread, call: CallRow, gated: Gated
+    ) -> tuple[dict[str, Any], None]:
+        """Have the questions of a call looked into."""
+        explorers = Explorers(self.store, self._last_word)
+        try:
+            answers = await explorers.answers(thread, call.id, questions_of(gated.arguments))
+        except GonogoError:
+            # To wait for a model is to come to no end of the call, and no crash.
+            await self.store.write(end_judging, thread.session_id, thread.name)
+            raise
+        return {"answers": answers}, None
+
+    async def _last_word(self, thread: Thread) -> Reply | None:
+        """Drive a conversation that nobody else takes part in, and keep what it comes to."""
+        step = await self.drive(thread)
+        if not isinstance(step, Finished):
+            return None
+        await self.store.write(self._keep, thread, step.reply)
+        return step.reply
 
     async def _go_on(self, thread: Thread, call: CallRow, denied: Gated | None) -> None:
         if denied is not None:
@@ -225,8 +250,9 @@ class Loop(Struct, frozen=True, kw_only=True):
         accounts = {plan_id: await self.account(plan_id, thread.locale) for plan_id in over}
         told = partial(_told, thread)
         messages = accounted(steered(said, told), accounts)
-        if _requests(messages) >= self.max_requests:
-            raise FailedError(say("turn_limit", thread.locale, steps=self.max_requests))
+        most = thread.max_requests or self.max_requests
+        if _requests(messages) >= most:
+            raise FailedError(say("turn_limit", thread.locale, steps=most))
         loop = stuck(messages)
         if loop is not None:
             tools = ", ".join(loop.tools)
@@ -251,8 +277,9 @@ class Loop(Struct, frozen=True, kw_only=True):
 
     def _show(self, thread: Thread, token: str) -> None:
         """Show followers what is not kept: text as it is written."""
-        event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
-        self.hub.tell(thread.session_id, event.body())
+        if not thread.quiet:
+            event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
+            self.hub.tell(thread.session_id, event.body())
 
     def _before(self, tx: Tx, thread: Thread) -> tuple[tuple[Message, ...], bool]:
         """What a request is made of, and whether its answer is waited for."""
@@ -292,7 +319,7 @@ def _is_hopeless(call: CallRow) -> bool:
 def keep_reply(tx: Tx, thread: Thread, reply: Reply, *, final: bool = False) -> None:
     """Store what the model said and what it took, and tell the followers the whole of it."""
     _remember(tx, thread, reply)
-    if reply.said or final:
+    if (reply.said or final) and not thread.quiet:
         event = AssistantMessage(content=reply.said, is_final=final, **thread.place)
         log.tell(tx, thread.session_id, event)
 
