@@ -135,6 +135,10 @@ approvals list
 approvals list --json
 approvals show APPROVAL
 approvals show APPROVAL --json
+steer PLAN page "Mind the margins"
+steer PLAN page "And the title" --json
+steer PLAN check "Hey"
+sessions steer SESSION "Hey"
 approvals decide APPROVAL approve
 plans show PLAN
 plans pause PLAN

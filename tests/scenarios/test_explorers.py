@@ -7,7 +7,9 @@ import anyio
 import pytest
 
 from fakes.world import call, calls, of, plan, says, step
+from gonogo.domain.errors import ModelFailed
 from gonogo.execution.agent.explorers import MOST_BYTES, MOST_REQUESTS, bounded
+from gonogo.execution.agent.loop import MOST_JUDGINGS
 from gonogo.store.reports import used_by_session
 from gonogo.store.schema import tool_calls
 
@@ -145,6 +147,36 @@ async def test_an_explorer_that_comes_to_no_end_fails_its_question_alone(make):
         assert str(MOST_REQUESTS) in found[0]["error"]
         assert "empty" in found[1]["error"]
         assert found[2] == {"question": FOUR[2], "answer": "c"}
+
+
+async def test_an_explorer_whose_model_is_away_is_waited_for_however_often(make):
+    tries = []
+
+    def away(request):
+        tries.append(request)
+        if len(tries) <= MOST_JUDGINGS + 2:
+            raise ModelFailed("away", http_status=503, transient=True)
+        return says("One")
+
+    lines = {"explore-1": [away], "explore-2": [says("Two")]}
+    async with make(script(FOUR[:2], **lines)) as world:
+        receipt = await ask(world)
+        for number in range(1, MOST_JUDGINGS + 3):
+            await world.asked_model("explore-1", number)
+            await world.idle()
+            await world.later(60)
+        await world.answer(receipt)
+        assert [each["answer"] for each in answers(world)] == ["One", "Two"]
+        assert len(world.model.asked("explore-2")) == 1
+        assert of(await world.log(), "model_back")
+
+
+async def test_a_budget_that_is_spent_is_no_answer(make):
+    lines = {"explore-1": [says("One")]}
+    async with make(script(FOUR[:1], **lines), budget_session_requests=1) as world:
+        events = await world.answer(await ask(world))
+        assert (events[-1]["type"], events[-1]["is_final"]) == ("error", True)
+        assert world.model.asked("explore-1") == []
 
 
 async def test_more_questions_than_four_are_refused(make):

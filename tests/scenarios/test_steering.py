@@ -6,6 +6,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
+from fakes.door import client_of
 from fakes.world import call, calls, kinds, of, on_both, plan, says, step, write
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, RateLimited
 from gonogo.domain.identity import Principal, Role
@@ -410,3 +411,42 @@ async def test_a_message_names_a_turn_or_a_subtask_of_its_own_session(make):
         gate.set()
         events = await world.answer(receipt)
         assert (kinds(events)[0], kinds(events)[-1]) == ("steered", "plan_completed")
+
+
+# Doors ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.feature(232)
+async def test_programs_say_it_over_http_once_for_each_key(make):
+    lines = script(says("One"), says("Two")) | {"main/ask": [says("It is."), says("So.")]}
+    async with make(lines) as world, client_of(world) as client:
+        plan_id, gate = await at_work(world)
+        path = f"/plans/{plan_id}/subtasks/a/steer"
+        for _ in range(2):
+            answer = await client._http.post(
+                f"/api/v1{path}", json={"content": "Hey"}, headers={"Idempotency-Key": "k"}
+            )
+            assert (answer.status_code, answer.json()["plan_id"]) == (202, plan_id)
+        assert (await client.steer_subtask(plan_id, "a", "And this")).status == "running"
+        with pytest.raises(InvalidMessage):
+            await client.steer_subtask(plan_id, "a", "x" * 4_001)
+        gate.set()
+        await world.until("plan_completed")
+        assert heard(world.model.asked("a")[1]) == ["Hey", "And this"]
+        with pytest.raises(Conflict, match="Subtask a is completed, and nobody listens; retry it"):
+            await client.steer_subtask(plan_id, "a", "Late")
+
+        answered = len(world.model.asked("main"))
+        gate = world.model.hold("main", answered + 1)
+        receipt = await world.send(
+            {"type": "user_message", "content": "Is it?", "agent_type": "ask"}
+        )
+        await world.asked_model("main", answered + 1)
+        steered = await client.steer_turn(world.session, "Be brief.")
+        assert steered.turn_id == receipt.turn_id
+        await client.steer_turn(world.session, "Briefer.", turn_id=receipt.turn_id)
+        gate.set()
+        await world.answer(receipt)
+        assert heard(world.model.asked("main")[-1])[-2:] == ["Be brief.", "Briefer."]
+        with pytest.raises(Conflict, match="No turn is under way"):
+            await client.steer_turn(world.session, "Late")

@@ -13,8 +13,8 @@ from anyio import create_task_group
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import InternalFailure
-from gonogo.domain.failures import NoWork
+from gonogo.domain.errors import InternalFailure, ModelFailed
+from gonogo.domain.failures import Classified, is_away, quota_pause
 from gonogo.domain.tool_calls import Message, Reply, UserText, unfinished
 from gonogo.execution.agent.conversation import Owner, Thread
 from gonogo.execution.agent.profiles import EXPLORER, explorer_profile
@@ -43,7 +43,8 @@ class Explorers(Struct, frozen=True):
 
         Raises:
             Superseded: somebody else holds the work of the conversation that asks.
-            ModelFailed: the model did not answer an explorer.
+            ModelFailed: the model is away, or its quota is used up.
+            BudgetSpent: the budget allows no more.
         """
         found: dict[int, dict[str, str] | Exception] = {}
 
@@ -65,7 +66,9 @@ class Explorers(Struct, frozen=True):
         if said is None:
             try:
                 reply = await self.last_word(explorer)
-            except (InternalFailure, NoWork) as error:
+            except InternalFailure as error:
+                if not _is_its_own(error):
+                    raise
                 return {"error": bounded(str(error), explorer.locale)}
             if reply is None:
                 return {"error": say("model_explored_nothing", explorer.locale)}
@@ -127,6 +130,13 @@ def _last_word(messages: Sequence[Message]) -> str | None:
     if not isinstance(last, Reply) or last.calls or last.is_unfinished:
         return None
     return "".join(part.text for part in unfinished(messages[:-1])) + last.text
+
+
+def _is_its_own(error: InternalFailure) -> bool:
+    """Whether an explorer came to no answer by itself; all else keeps its asker from going on."""
+    if isinstance(error, ModelFailed):
+        return not is_away(error) and quota_pause(error) is None
+    return isinstance(error, Classified) or type(error) is InternalFailure
 
 
 def _given(found: dict[str, str] | Exception) -> dict[str, str]:
