@@ -135,16 +135,15 @@ approvals list
 approvals list --json
 approvals show APPROVAL
 approvals show APPROVAL --json
-steer PLAN page "Mind the margins"
-steer PLAN page "And the title" --json
-steer PLAN check "Hey"
-sessions steer SESSION "Hey"
 approvals decide APPROVAL approve
 plans show PLAN
 plans pause PLAN
 plans show PLAN
 plans resume PLAN
 approvals show APPROVAL
+steer PLAN page "Mind the margins"
+steer PLAN check "Hey"
+sessions steer SESSION "Hey"
 approvals decide APPROVAL approve --for-session
 policy list SESSION
 policy list SESSION --json

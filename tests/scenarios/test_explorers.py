@@ -5,13 +5,15 @@ import json
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from fakes.world import call, calls, of, plan, says, step
 from gonogo.domain.errors import ModelFailed
-from gonogo.execution.agent.explorers import MOST_BYTES, MOST_REQUESTS, bounded
+from gonogo.execution.agent.explorers import MOST_BYTES, MOST_REQUESTS, bounded, explorers_of
 from gonogo.execution.agent.loop import MOST_JUDGINGS
+from gonogo.store.calls import add_calls, open_calls
 from gonogo.store.reports import used_by_session
-from gonogo.store.schema import tool_calls
+from gonogo.store.schema import messages, tool_calls
 
 FOUR = ["Where is a?", "Where is b?", "Where is c?", "Where is d?"]
 NAMES = [f"explore-{number}" for number in (1, 2, 3, 4)]
@@ -67,6 +69,7 @@ async def test_four_questions_are_looked_into_at_once_and_what_returns_is_bounde
         assert not of(events, "assistant_message", agent="explorer")
         [result] = of(events, "tool_result", tool_name="explore")
         assert (result["agent"], result["result"]["answers"]) == ("architect", found)
+        assert "explorer" not in {m.agent for m in await world.history()}
         used = await world.runtime.parts.store.read(used_by_session, world.session)
         assert used.requests == 2 + 2 * len(NAMES)
 
@@ -110,11 +113,14 @@ async def test_after_a_crash_finished_answers_are_kept_and_the_others_go_on(make
         assert [m.role for m in request.messages] == ["user", "assistant", "tool"]
 
 
+def _texts(tx):
+    return [row.body.get("text") for row in tx.execute(messages.select()).all()]
+
+
 async def written(world, content):
-    """Wait until somebody's reply is kept."""
+    """Wait until an explorer's reply is kept; it is told to nobody."""
     with anyio.fail_after(30):
-        # Explorers tell nobody what they say.
-        while content not in [m.content for m in await world.history("assistant")]:  # noqa: ASYNC110
+        while content not in await world.runtime.parts.store.read(_texts):  # noqa: ASYNC110
             await anyio.sleep(0.01)
 
 
@@ -126,13 +132,23 @@ async def test_a_turn_that_is_cancelled_ends_its_explorers(make):
         await ask(world)
         for name in NAMES:
             await world.asked_model(name)
+        await world.runtime.parts.store.write(_reads)
         await world.ask({"type": "cancel"})
         await world.idle()
         assert all(len(world.model.asked(name)) == 1 for name in NAMES)
         found = await world.runtime.parts.store.read(
             lambda tx: tx.execute(tool_calls.select()).all()
         )
-        assert [(row.tool, str(row.status)) for row in found] == [("explore", "cancelled")]
+        assert {(row.tool, str(row.status)) for row in found} == {
+            ("explore", "cancelled"), ("read_file", "cancelled"),
+        }  # fmt: skip
+
+
+def _reads(tx):
+    """The first explorer is about to read a file."""
+    [asks] = open_calls(tx, tx.execute(tool_calls.select()).one().session_id, "main")
+    first = explorers_of("main", asks.id)[0]
+    add_calls(tx, [replace(asks, id="call_x", thread=first, tool="read_file", position=1)])
 
 
 async def test_an_explorer_that_comes_to_no_end_fails_its_question_alone(make):

@@ -23,7 +23,7 @@ from gonogo.domain.views import (
     SessionRuleView,
     SessionView,
 )
-from gonogo.execution.agent import make_session_rule, remove_session_rule
+from gonogo.execution.agent import EXPLORER, make_session_rule, remove_session_rule
 from gonogo.execution.approvals import withdraw_all
 from gonogo.i18n import resolve
 from gonogo.policy import RuleText
@@ -53,10 +53,12 @@ from gonogo.store.sessions import (
 
 
 def history_of(tx: Tx, session_id: str) -> Iterator[MessageView]:
-    """Every message in order."""
+    """Every message in order; what explorers say is told by the call that asked them."""
     # A conversation's calls are read once, however many of its messages made some.
     calls: dict[str, dict[str, CallRow]] = {}
     for row in history(tx, session_id):
+        if row.agent == EXPLORER:
+            continue
         if row.thread not in calls:
             found = thread_calls(tx, session_id, row.thread)
             calls[row.thread] = {call.id: call for call in found}

@@ -30,6 +30,7 @@ from gonogo.execution.agent.gate import (
 from gonogo.execution.agent.loop import Finished, Handed, Loop, Resting, keep_reply
 from gonogo.execution.agent.models import ModelPool
 from gonogo.execution.agent.profiles import (
+    EXPLORER,
     MODEL,
     RUNTIME,
     Profile,
@@ -43,6 +44,7 @@ from gonogo.execution.agent.watches import Watches
 
 __all__ = [
     "CLIENT_CALL",
+    "EXPLORER",
     "MODEL",
     "NOBODYS",
     "RUNTIME",
