@@ -54,7 +54,7 @@ class Joined:
     "kind",
     [
         "approval_voted", "checkpoint_created", "session_info", "plan_commented",
-        "plan_rolled_back",
+        "plan_rolled_back", "steered",
     ],
 )  # fmt: skip
 async def test_what_says_nothing_of_work_changes_nothing_about_whether_it_goes_on(

@@ -216,7 +216,7 @@ SHOWN: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     **{
         word: ({"content": f"It is {word}", "metadata": {}}, [(f"It is {word}", style)])
         for word, style in {
-            "plan_commented": "yellow", "plan_sent_back": "yellow",
+            "steered": "yellow", "plan_commented": "yellow", "plan_sent_back": "yellow",
             "plan_not_revised": "bold yellow", "plan_approved": "bold green",
             "plan_rejected": "bold yellow", "plan_completed": "bold", "plan_paused": "yellow",
             "plan_resumed": "green", "plan_cancelled": "bold yellow", "model_away": "yellow",

@@ -141,6 +141,9 @@ plans pause PLAN
 plans show PLAN
 plans resume PLAN
 approvals show APPROVAL
+steer PLAN page "Mind the margins"
+steer PLAN check "Hey"
+sessions steer SESSION "Hey"
 approvals decide APPROVAL approve --for-session
 policy list SESSION
 policy list SESSION --json

@@ -1,5 +1,7 @@
 """Conversations: what a model is sent is well-formed, whatever a crash left behind."""
 
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from gonogo.domain.tool_calls import (
     ModelRequest,
     PlanAccount,
     Reply,
+    Steering,
     ToolAnswer,
     ToolRequest,
     ToolSchema,
@@ -16,8 +19,11 @@ from gonogo.domain.tool_calls import (
     UserText,
     accounted,
     continued,
+    count_said,
+    count_unheard,
     repaired,
     says_nothing,
+    steered,
     unfinished,
 )
 
@@ -166,3 +172,72 @@ def test_a_request_goes_through_json_unchanged():
     )
 
     assert ModelRequest.model_validate_json(request.model_dump_json()) == request
+
+
+# What a person says while a reply is under way ---------------------------------------------------
+
+
+def told(words):
+    return f"told: {words}"
+
+
+def talk(letters):
+    """A conversation as it is kept: `s` a person speaks, `u` is a message, `q` asks, `r` replies.
+
+    Gives it, and what each request was made of.
+    """
+    kept: list = []
+    sent: list = []
+    for at, letter in enumerate(letters):
+        if letter == "s":
+            kept.append(Steering(content=f"{at}"))
+        elif letter == "u":
+            kept.append(UserText(content=f"{at}"))
+        elif letter == "q":
+            sent.append((steered(kept, told), count_said(kept)))
+        elif sent:
+            kept.append(Reply(text=f"{at}", heard=sent[-1][1] or None))
+    return kept, [messages for messages, _ in sent]
+
+
+@given(st.lists(st.sampled_from(["s", "u", "qr", "qsr", "qssr"]), max_size=12))
+def test_each_request_begins_with_the_one_before_whenever_people_speak(parts):
+    kept, sent = talk("".join(parts))
+    sent.append(steered(kept, told))
+    for earlier, later in itertools.pairwise(sent):
+        assert later[: len(earlier)] == earlier
+
+
+@given(st.text("squr", max_size=30))
+def test_what_people_say_is_told_once_and_in_order(letters):
+    kept, _ = talk(letters)
+    said = [message.content for message in kept if isinstance(message, Steering)]
+    found = steered(kept, told)
+    texts = [m.content for m in found if isinstance(m, UserText) and m.content.startswith("told")]
+    assert texts == [told(words) for words in said]
+    assert [m for m in found if m not in [UserText(content=t) for t in texts]] == [
+        m for m in kept if not isinstance(m, Steering)
+    ]
+
+
+def test_a_reply_that_did_not_know_of_it_comes_before_what_was_said():
+    kept, sent = talk("uqsrqr")
+    assert [m.content for m in sent[1] if isinstance(m, UserText)] == ["0", "told: 2"]
+    assert [m.role for m in sent[1]] == ["user", "assistant", "user"]
+    assert count_unheard(kept) == 0
+
+
+@pytest.mark.parametrize(
+    ("letters", "unheard"), [("u", 0), ("s", 1), ("sqr", 0), ("qsr", 1), ("sqsr", 1), ("sqrss", 2)]
+)
+def test_what_no_reply_knows_of_is_counted(letters, unheard):
+    kept, _ = talk(letters)
+    assert count_unheard(kept) == unheard
+    assert count_unheard(kept, count_said(kept)) == 0
+
+
+def test_words_between_them_do_not_end_what_was_begun():
+    cut = Reply(text="One ", cut=True)
+    assert unfinished([UserText(content="?"), cut, Steering(content="Wait")]) == [cut]
+    assert Steering.pinned
+    assert not UserText.pinned

@@ -70,6 +70,10 @@ BODIES = {
             "open_comments": 1,
         },
     },
+    "steered": {
+        "content": "ann says to coder: Stop.",
+        "metadata": {"author": "ann", "content": "Stop."},
+    },
     "plan_rejected": {"content": "No", "metadata": {"plan_id": "p1", "feedback": "no"}},
     "subtask_started": {
         "content": "Subtask 1/1: a",

@@ -12,6 +12,7 @@ from gonogo.domain.messages import (
     Cancel,
     HitlDecision,
     PlanDecision,
+    Steer,
     SwitchAgent,
     ToolResultMessage,
     UserMessage,
@@ -44,6 +45,8 @@ from gonogo.domain.states import DecisionWord
         ({"type": "hitl_decision", "call_ids": ["a", "b"], "decision": "reject"}, HitlDecision),
         ({"type": "tool_result", "call_id": "a", "result": None}, ToolResultMessage),
         ({"type": "cancel"}, Cancel),
+        ({"type": "steer", "content": "Stop."}, Steer),
+        ({"type": "steer", "content": "Stop.", "plan_id": "p", "subtask_id": "a"}, Steer),
     ],
 )
 def test_each_message_is_read_as_its_kind(raw, model):

@@ -98,10 +98,18 @@ class Model(ScriptedModel):
     def __init__(self, lines: Mapping[str, Sequence[Any]]) -> None:
         super().__init__(lines)
         self.requests: list[ModelRequest] = []
+        self._held: dict[tuple[str, int], anyio.Event] = {}
 
     async def request(self, request: ModelRequest, on_text: Callable[[str], None]) -> Reply:
         self.requests.append(request)
+        held = self._held.get((request.thread, len(self.asked(request.thread))))
+        if held is not None:
+            await held.wait()
         return await super().request(request, on_text)
+
+    def hold(self, thread: str, number: int = 1) -> anyio.Event:
+        """Keep the reply to a request of a conversation back, until the event is set."""
+        return self._held.setdefault((thread, number), anyio.Event())
 
     def asked(self, thread: str) -> list[ModelRequest]:
         """What was asked for a subtask, or for `main`."""

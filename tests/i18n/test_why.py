@@ -55,6 +55,8 @@ SAID = [
      "ann, from https://id, there 7", "ann, от https://id, там 7"),
     ("plan.commented", {"content": "Why?", "subtask_id": "docs"},
      "subtask docs · “Why?”", "подзадача docs · «Why?»"),
+    ("agent.steered", {"content": "Stop.", "subtask_id": "docs"},
+     "subtask docs · “Stop.”", "подзадача docs · «Stop.»"),
     ("plan.sent_back", {"comments": ["c1", "c2"]}, "comments: 2", "замечаний: 2"),
     ("plan.comments_answered", {"answers": {"c1": "so"}}, "comments: 1", "замечаний: 1"),
     ("plan.rolled_back", {"restored": 3, "conflicts": 1, "shared": 1},

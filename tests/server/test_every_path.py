@@ -26,6 +26,8 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
     ("post", "/plans/{plan_id}/check"): {"modified_subtasks": []},
     ("post", "/plans/{plan_id}/comments"): {"content": "Why?"},
     ("post", "/plans/{plan_id}/replan"): {"reason": "It is wrong"},
+    ("post", "/plans/{plan_id}/subtasks/{subtask_id}/steer"): {"content": "Mind the tests."},
+    ("post", "/sessions/{session_id}/steer"): {"content": "Be brief."},
     ("post", "/sessions/{session_id}/rules"): {"rule": {"decision": "deny", "tool": "write_file"}},
     ("patch", "/sessions/{session_id}"): {"title": "Mine now"},
 }

@@ -18,6 +18,7 @@ PATHS = """
 /sessions/{session_id}/changes get
 /sessions/{session_id}/pending-approvals get
 /sessions/{session_id}/events get
+/sessions/{session_id}/steer post
 /sessions/{session_id}/rules get post
 /sessions/{session_id}/rules/{rule_id} delete
 /plans get
@@ -39,6 +40,7 @@ PATHS = """
 /plans/{plan_id}/changes get
 /plans/{plan_id}/rollback post
 /plans/{plan_id}/subtasks/{subtask_id}/retry post
+/plans/{plan_id}/subtasks/{subtask_id}/steer post
 /plans/{plan_id}/subtasks/{subtask_id}/skip post
 /plans/{plan_id}/subtasks/{subtask_id}/cancel post
 /checkpoints get

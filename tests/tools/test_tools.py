@@ -59,9 +59,8 @@ def test_the_tools_have_their_names_and_classes() -> None:
     classes = {name: tool.tool_class.value for name, tool in TOOLS.items()}
 
     assert classes == {
-        **dict.fromkeys(
-            ["read_file", "list_files", "search_in_code", "read_output", "read_skill"], "pure"
-        ),
+        **dict.fromkeys(["read_file", "list_files", "search_in_code", "explore"], "pure"),
+        **dict.fromkeys(["read_output", "read_skill"], "pure"),
         **dict.fromkeys(
             ["write_file", "edit_file", "apply_patch", "create_directory"], "idempotent"
         ),

@@ -40,6 +40,7 @@ _KINDS: Mapping[str, schema.ToolKind] = {
     "list_files": "search",
     "search_in_code": "search",
     "read_output": "read",
+    "explore": "search",
     "write_file": "edit",
     "edit_file": "edit",
     "apply_patch": "edit",

@@ -22,6 +22,7 @@ from gonogo.cli.commands import (
     rollback,
     run,
     sessions,
+    steer,
     tokens,
     tools,
 )
@@ -99,6 +100,8 @@ app.command("mcp", **EXACT, epilog=run.MCP_EXAMPLE)(run.mcp)
 app.command("changes", **EXACT, epilog=changes.EXAMPLE)(changes.changes)
 app.command("rollback", **EXACT, epilog=rollback.EXAMPLE)(rollback.rollback)
 app.command("instructions", **EXACT, epilog=instructions.EXAMPLE)(instructions.instructions)
+app.command("steer", **EXACT, epilog=steer.EXAMPLE)(steer.steer)
+sessions.app.command("steer", **EXACT, epilog=steer.TURN_EXAMPLE)(steer.steer_turn)
 app.command("status", **EXACT, epilog=process.STATUS_EXAMPLE)(process.status)
 app.command("stop", **EXACT, epilog=process.STOP_EXAMPLE)(process.stop)
 for _name, _group in {

@@ -60,6 +60,7 @@ from gonogo.domain.views import (
     SessionRules,
     SessionRuleView,
     SessionView,
+    SteeredTurn,
     Tokens,
     TokenView,
     Tools,
@@ -299,6 +300,29 @@ class Client(Transport):
         """Stop one subtask; its siblings go on."""
         path = f"/plans/{named(plan_id)}/subtasks/{named(subtask_id)}/cancel"
         return await self._post(path, PlanView, given({"reason": reason}))
+
+    async def steer_subtask(self, plan_id: str, subtask_id: str, content: str) -> PlanView:
+        """Say something to the agent of a subtask; it hears it before its next request.
+
+        Raises:
+            Conflict: nobody is at work in it who could hear it; the text says what to do.
+        """
+        path = f"/plans/{named(plan_id)}/subtasks/{named(subtask_id)}/steer"
+        return await self._post(path, PlanView, {"content": content})
+
+    async def steer_turn(
+        self, session_id: str, content: str, *, turn_id: str | None = None
+    ) -> SteeredTurn:
+        """Say something to the agent that answers in a session, before its next request.
+
+        Args:
+            turn_id: By default the turn that is under way.
+
+        Raises:
+            Conflict: no turn is.
+        """
+        body = given({"content": content, "turn_id": turn_id})
+        return await self._post(f"/sessions/{named(session_id)}/steer", SteeredTurn, body)
 
     # Approvals: what people are asked, and their answers.
 

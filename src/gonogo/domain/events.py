@@ -210,6 +210,22 @@ class PlanCommented(Event):
     metadata: CommentFacts
 
 
+class SteeringFacts(Fact):
+    """Who said what to an agent at work."""
+
+    author: str
+    content: str
+
+
+class Steered(Event):
+    """A person said something to an agent at work; it hears it before its next request."""
+
+    tones = {"steered": Tone.NOTICE}
+    type: Literal["steered"] = "steered"
+    content: str
+    metadata: SteeringFacts
+
+
 class PlanApprovedFacts(Fact):
     """What was approved."""
 
@@ -566,6 +582,7 @@ AnyEvent = Annotated[
     | ToolResulted
     | PlanNotified
     | PlanCommented
+    | Steered
     | PlanApproved
     | PlanRejected
     | SubtaskStarted

@@ -145,7 +145,31 @@ class Cancel(LenientRequest):
     reason: Why | None = None
 
 
-ClientMessage = UserMessage | SwitchAgent | PlanDecision | HitlDecision | ToolResultMessage | Cancel
+Words = Annotated[str, StringConstraints(min_length=1, max_length=4_000, strict=True)]
+"""What a person says to an agent at work."""
+
+
+class Steer(LenientRequest):
+    """Say something to an agent at work: of a subtask, or of the turn that runs."""
+
+    type: Literal["steer"]
+    content: Words
+    turn_id: Id | None = None
+    plan_id: Id | None = None
+    subtask_id: Id | None = None
+
+    @model_validator(mode="after")
+    def _names_one_agent(self) -> Self:
+        if (self.plan_id is None) != (self.subtask_id is None):
+            raise ValueError("a subtask is named by plan_id and subtask_id together")
+        if self.plan_id is not None and self.turn_id is not None:
+            raise ValueError("either a turn or a subtask")
+        return self
+
+
+ClientMessage = (
+    UserMessage | SwitchAgent | PlanDecision | HitlDecision | ToolResultMessage | Cancel | Steer
+)
 
 _MODELS: Mapping[str, type[ClientMessage]] = {
     "user_message": UserMessage,
@@ -154,6 +178,7 @@ _MODELS: Mapping[str, type[ClientMessage]] = {
     "hitl_decision": HitlDecision,
     "tool_result": ToolResultMessage,
     "cancel": Cancel,
+    "steer": Steer,
 }
 _OLD_TYPES = {"plan_approval": "plan_decision", "hitl_response": "hitl_decision"}
 _OLD_FIELDS = {

@@ -65,6 +65,8 @@ class Turn(Struct, frozen=True, kw_only=True):
     """Whose message it is."""
     away: dict[str, Any] | None = None
     """The absence of the model that it waits for, if it does."""
+    steered: bool = False
+    """A person has said something to it while it was under way."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
@@ -113,6 +115,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """The revision that was approved last: nothing else of the plan ever runs."""
     instructions: list[dict[str, Any]] | None = None
     """The instruction files that the planner of its current revision was told of."""
+    steered: list[str] | None = None
+    """The subtasks to which a person has said something while they were under way."""
 
 
 class Comment(Struct, frozen=True, kw_only=True):

@@ -214,7 +214,7 @@ def checked_content(content: str) -> str:
     """
     said = content.strip()
     if not said:
-        raise InvalidMessage("content: a comment says something")
+        raise InvalidMessage("content: there is nothing in it")
     if len(said) > LONGEST:
         raise InvalidMessage(f"content: at most {LONGEST} characters, not {len(said)}")
     return said

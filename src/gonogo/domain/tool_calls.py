@@ -1,7 +1,8 @@
 """Tool calls: what the gate is asked and answers, foreign tools, and what a model has said."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import takewhile
@@ -330,6 +331,8 @@ class Reply(Stored):
     """How often the model was asked for it: an empty reply is asked for once more."""
     passed: Annotated[str, Field(exclude=True)] = ""
     """What was wrong with the model that should have answered, where another one did."""
+    heard: int | None = None
+    """How many words of people the conversation had when the model was asked; None: none."""
 
     @property
     def said(self) -> str:
@@ -355,6 +358,18 @@ class ToolAnswer(Stored):
     tool_name: str
     content: str
     is_error: bool = False
+
+
+class Steering(Stored):
+    """What a person says to an agent that is at work.
+
+    It is kept when it is said, perhaps while a reply is under way that does not know of it. A model
+    is told it after that reply, and before the first one that knows of it.
+    """
+
+    pinned = True
+    role: Literal["steer"] = "steer"
+    content: str
 
 
 class PlanAccount(Stored):
@@ -422,7 +437,7 @@ class Instructions(Stored):
 
 
 Message = Annotated[
-    UserText | Reply | ToolAnswer | PlanAccount | Shortened | Compacted | Instructions,
+    UserText | Reply | ToolAnswer | PlanAccount | Shortened | Compacted | Instructions | Steering,
     Field(discriminator="role"),
 ]
 MESSAGE: TypeAdapter[Message] = TypeAdapter(Message, config=ConfigDict(defer_build=True))
@@ -460,10 +475,13 @@ def says_nothing(text: str) -> bool:
 
 
 def unfinished(messages: Sequence[Message]) -> list[Reply]:
-    """The replies at the end of a conversation that are no answer yet, oldest first."""
+    """The replies at the end of a conversation that are no answer yet, oldest first.
+
+    What a person says between them does not end what was begun.
+    """
     found: list[Reply] = []
     for message in reversed(messages):
-        if isinstance(message, Shortened | Compacted):
+        if isinstance(message, Shortened | Compacted | Steering):
             continue
         if not isinstance(message, Reply) or not message.is_unfinished:
             break
@@ -513,6 +531,40 @@ def with_instructions_first(messages: Sequence[Message]) -> tuple[Message, ...]:
     first = [each for each in opening if isinstance(each, Instructions)]
     rest = [each for each in opening if not isinstance(each, Instructions)]
     return (*first, *rest, *messages[begun:])
+
+
+def steered(messages: Sequence[Message], told: Callable[[str], str]) -> tuple[Message, ...]:
+    """The conversation with the words of people where a model was told them first.
+
+    Args:
+        told: How a model is told the words of a person.
+    """
+    found: list[Message] = []
+    waiting, heard = deque[Steering](), 0
+    for message in messages:
+        if isinstance(message, Steering):
+            waiting.append(message.model_copy(update={"content": told(message.content)}))
+            continue
+        while isinstance(message, Reply) and waiting and heard < (message.heard or 0):
+            found.append(waiting.popleft())
+            heard += 1
+        found.append(message)
+    return (*found, *waiting)
+
+
+def count_said(messages: Sequence[Message]) -> int:
+    """How many words of people there are in a conversation."""
+    return sum(isinstance(message, Steering) for message in messages)
+
+
+def count_unheard(messages: Sequence[Message], heard: int = 0) -> int:
+    """How many of them no reply knows of.
+
+    Args:
+        heard: How many a reply knows of that is not in the conversation yet.
+    """
+    known = (message.heard or 0 for message in messages if isinstance(message, Reply))
+    return count_said(messages) - max(heard, *known, 0)
 
 
 def _is_begun(message: Message) -> bool:

@@ -35,6 +35,13 @@ class SessionView(View):
     updated_at: datetime
 
 
+class SteeredTurn(View):
+    """The turn whose agent hears what was said."""
+
+    session_id: str
+    turn_id: str
+
+
 class StateRoom(View):
     """What the state of an installation takes, in bytes."""
 

@@ -12,7 +12,15 @@ from gonogo.store import Tx, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls
 from gonogo.store.plans import plan_of
-from gonogo.store.sessions import add_turn, move_turn, open_turns, session_of, set_session, turn_of
+from gonogo.store.sessions import (
+    add_turn,
+    lock_turn,
+    move_turn,
+    open_turns,
+    session_of,
+    set_session,
+    turn_of,
+)
 
 ORCHESTRATOR = "orchestrator"
 QUESTION_TOOL = "ask_followup_question"
@@ -121,15 +129,19 @@ def _open_question(tx: Tx, session: Session) -> CallRow | None:
 # The moves of a turn that several parts of this room make, inside their caller's transaction.
 
 
-def check(tx: Tx, turn: Turn) -> None:
-    """Check that a turn is still ours.
+def check(tx: Tx, turn: Turn, *, hold: bool = False) -> Turn:
+    """Check that a turn is still ours. Gives it as it is now.
+
+    Args:
+        hold: Whoever would change it waits until this transaction ends.
 
     Raises:
         Superseded: somebody else drives it, or it is over.
     """
-    current = turn_of(tx, turn.id)
+    current = lock_turn(tx, turn.id) if hold else turn_of(tx, turn.id)
     if current is None or current.epoch != turn.epoch or current.status is not TurnStatus.RUNNING:
         raise Superseded(f"Turn {turn.id} is no longer ours")
+    return current
 
 
 def move(tx: Tx, turn: Turn, status: TurnStatus) -> None:
@@ -165,9 +177,13 @@ def tell_switch(
     log.tell(tx, turn.session_id, event)
 
 
-def restore(tx: Tx, turn: Turn) -> None:
-    """The session's own agent answers the next message; told before the turn's last event."""
-    session, current = session_of(tx, turn.session_id), turn_of(tx, turn.id)
+def restore(tx: Tx, turn: Turn, held: Turn | None = None) -> None:
+    """The session's own agent answers the next message; told before the turn's last event.
+
+    Args:
+        held: The turn as it is now, where the caller has looked.
+    """
+    session, current = session_of(tx, turn.session_id), held or turn_of(tx, turn.id)
     began = current is not None and current.agent != ""
     if session is not None and current is not None and began and current.agent != session.agent:
         tell_switch(tx, turn, current.agent, session.agent)

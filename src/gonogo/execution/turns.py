@@ -7,9 +7,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import Busy, GonogoError, InvalidPlan, ModelFailed
+from gonogo.domain.errors import Busy, Conflict, GonogoError, InvalidPlan, ModelFailed
 from gonogo.domain.events import AssistantMessage, ErrorHappened
 from gonogo.domain.failures import is_away
+from gonogo.domain.identity import Principal
 from gonogo.domain.plan import Revision
 from gonogo.domain.records import MAIN, CallRow, Job, Session, Turn
 from gonogo.domain.states import TURN, CallStatus, TurnStatus
@@ -25,9 +26,11 @@ from gonogo.execution.agent import (
     drop_call,
     end_call,
     fields_from,
+    is_unheard,
     keep_reply,
     open_control,
     role_of,
+    steer,
 )
 from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.inbox import (
@@ -53,6 +56,7 @@ from gonogo.store.sessions import (
     session_of,
     set_turn_agent,
     set_turn_away,
+    set_turn_steered,
     take_turn,
     turn_of,
 )
@@ -81,6 +85,7 @@ class Controls(Struct, frozen=True, kw_only=True):
         return await self.store.write(step, session, turn, call)
 
     def _switch(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> Turn | None:
+        check(tx, turn)
         target = str(call.arguments.get("mode"))
         if target not in self.profiles or target == turn.agent:
             known = ", ".join(sorted(set(self.profiles) - {turn.agent}))
@@ -95,6 +100,8 @@ class Controls(Struct, frozen=True, kw_only=True):
         return turn_of(tx, turn.id)
 
     def _create_plan(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> Turn | None:
+        if self._goes_on(tx, session, turn, call):
+            return turn
         session = session_of(tx, session.id) or session
         if session.active_plan_id is not None:
             going = f"plan {session.active_plan_id} was approved and is not over yet"
@@ -146,6 +153,8 @@ class Controls(Struct, frozen=True, kw_only=True):
         self._say(tx, turn, str(call.arguments.get("question", "")))
 
     def _complete(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> Turn | None:
+        if self._goes_on(tx, session, turn, call):
+            return turn
         self._end(tx, turn, call, result={"completed": True})
         for other in open_calls(tx, session.id, MAIN):
             self._end(tx, turn, other, error=say("model_not_run", session.spoken))
@@ -153,6 +162,14 @@ class Controls(Struct, frozen=True, kw_only=True):
         restore(tx, turn)
         self._say(tx, turn, str(call.arguments.get("result", "")))
         next_turn(tx, session)
+        return None
+
+    def _goes_on(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> bool:
+        """Whether the agent has to hear something before the call may end its turn."""
+        if not _is_steered(tx, check(tx, turn, hold=True)):
+            return False
+        self._end(tx, turn, call, error=f"not_heard: {say('model_not_heard', session.spoken)}")
+        return True
 
     def _end(
         self,
@@ -163,8 +180,7 @@ class Controls(Struct, frozen=True, kw_only=True):
         result: Any = None,  # noqa: ANN401 - JSON
         error: str | None = None,
     ) -> None:
-        """Give a call its one result."""
-        check(tx, turn)
+        """Give a call its one result; the caller has checked that the turn is ours."""
         status = _C.COMPLETED if error is None else _C.FAILED
         end_call(tx, open_control(tx, call), status, result=result, error=error)
 
@@ -174,6 +190,7 @@ class Controls(Struct, frozen=True, kw_only=True):
 
 
 _LOG = logging.getLogger(__name__)
+_UNDER_WAY = frozenset({TurnStatus.RUNNING, TurnStatus.PARKED})
 
 
 class Turns(Struct, frozen=True, kw_only=True):
@@ -231,6 +248,20 @@ class Turns(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
         next_turn(tx, session)
 
+    def steer(self, tx: Tx, turn_id: str, content: str, by: Principal) -> None:
+        """Say something to the agent that answers; nothing else changes.
+
+        Raises:
+            Conflict: the turn has not begun, or is over.
+            Refused: it cannot be said; the text says why.
+        """
+        turn = lock_turn(tx, turn_id)
+        if turn is None or turn.status not in _UNDER_WAY:
+            status = turn.status if turn else "gone"
+            raise Conflict(f"Turn {turn_id} is {status}, and nobody listens; send a message")
+        set_turn_steered(tx, turn)
+        steer(tx, turn.session_id, MAIN, content, by, turn_id=turn.id, agent=turn.agent)
+
     def resume(self, tx: Tx, turn_id: str) -> None:
         """A person answered something that a turn waits for."""
         turn = lock_turn(tx, turn_id)
@@ -275,8 +306,8 @@ class Turns(Struct, frozen=True, kw_only=True):
                 case Resting():
                     return
                 case Finished(reply):
-                    await self.store.write(self._finish, session, turn, reply)
-                    return
+                    over = await self.store.write(self._finish, session, turn, reply)
+                    goes_on = None if over else turn
                 case Handed(call):
                     goes_on = await self.controls.answer(session, turn, call)
             if goes_on is None:
@@ -297,11 +328,17 @@ class Turns(Struct, frozen=True, kw_only=True):
         absence = _waiting(turn).begin(tx, current.away, error, self.patience)
         return absence is not None and set_turn_away(tx, turn, absence.as_json())
 
-    def _finish(self, tx: Tx, session: Session, turn: Turn, reply: Reply) -> None:
+    def _finish(self, tx: Tx, session: Session, turn: Turn, reply: Reply) -> bool:
+        """End a turn with its last word. False: its agent has to hear something, and it goes on."""
+        held = check(tx, turn, hold=True)
+        if _is_steered(tx, held, reply.heard or 0):
+            keep_reply(tx, self._thread(session, turn), reply)
+            return False
         move(tx, turn, TurnStatus.DONE)
-        restore(tx, turn)
+        restore(tx, turn, held)
         keep_reply(tx, self._thread(session, turn), reply, final=True)
         next_turn(tx, session)
+        return True
 
     def _fail(self, tx: Tx, turn: Turn, code: str, said: str) -> None:
         current = turn_of(tx, turn.id)
@@ -319,6 +356,15 @@ class Turns(Struct, frozen=True, kw_only=True):
         session = session_of(tx, turn.session_id)
         if session is not None:
             next_turn(tx, session)
+
+
+def _is_steered(tx: Tx, turn: Turn, heard: int = 0) -> bool:
+    """Whether people have said something to a turn that its agent has not heard.
+
+    Args:
+        heard: How many words it knew of when it gave a reply that is not kept yet.
+    """
+    return turn.steered and is_unheard(tx, turn.session_id, MAIN, heard)
 
 
 def _waiting(turn: Turn) -> ModelWait:

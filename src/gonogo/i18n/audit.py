@@ -194,6 +194,7 @@ _OWN: dict[str, Callable[[AuditEntry, str], _Parts]] = {
     "principal.recognised": _person,
     "principal.renamed": _person,
     "plan.commented": _comment,
+    "agent.steered": _comment,
     "plan.sent_back": _comments,
     "plan.comments_answered": _comments,
     "plan.rolled_back": _rolled_back,

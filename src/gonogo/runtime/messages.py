@@ -15,11 +15,12 @@ from gonogo.domain.messages import (
     ClientMessage,
     HitlDecision,
     PlanDecision,
+    Steer,
     SwitchAgent,
     ToolResultMessage,
     UserMessage,
 )
-from gonogo.domain.records import CallRow, Session
+from gonogo.domain.records import CallRow, Session, Turn
 from gonogo.domain.states import ENDED, CallStatus, TurnStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.views import DecisionAnswer
@@ -27,7 +28,7 @@ from gonogo.execution.agent import CLIENT_CALL, end_call
 from gonogo.runtime.approvals import Approvals
 from gonogo.runtime.receipts import Once, Receipt, keep_answer, kept_answer, other_request
 from gonogo.runtime.services import Parts
-from gonogo.runtime.sessions import SessionOpening, Sessions, visible
+from gonogo.runtime.sessions import SessionOpening, Sessions, seen_plan, visible
 from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.calls import call_of
@@ -79,6 +80,8 @@ class Messages(Struct, frozen=True):
                 return await self._result(principal, session_id, message, connection, once)
             case Cancel():
                 return await self._write(once, self._cancel, principal, session_id, message)
+            case Steer():
+                return await self._write(once, self._steer, principal, session_id, message)
 
     async def _write(
         self,
@@ -226,14 +229,8 @@ class Messages(Struct, frozen=True):
         self, tx: Tx, principal: Principal, session_id: str | None, message: Cancel
     ) -> Receipt:
         session = visible(tx, principal, session_id or "")
-        turn_id = message.turn_id
-        if turn_id is None:
-            going = [t for t in open_turns(tx, session.id) if t.status is not TurnStatus.QUEUED]
-            turn_id = going[0].id if going else None
-        if turn_id is not None:
-            turn = turn_of(tx, turn_id)
-            if turn is None or turn.session_id != session.id:
-                raise NotFound(f"No turn found with id={turn_id}")
+        turn = _named_turn(tx, session, message.turn_id)
+        if turn is not None:
             self._parts.turns.cancel(tx, turn, principal.id, message.reason)
             after = log.begin_seq(tx, session.id)
             return Receipt(session_id=session.id, after=after, turn_id=turn.id)
@@ -243,6 +240,44 @@ class Messages(Struct, frozen=True):
         self._parts.engine.controls.cancel(tx, plan.id, principal.id, message.reason)
         after = log.begin_seq(tx, session.id)
         return Receipt(session_id=session.id, after=after, plan_id=plan.id)
+
+    # Words to who is at work ------------------------------------------------------------------
+
+    def _steer(
+        self, tx: Tx, principal: Principal, session_id: str | None, message: Steer
+    ) -> Receipt:
+        session = visible(tx, principal, session_id or "")
+        turn = None
+        if message.plan_id is not None:
+            plan = seen_plan(tx, principal, message.plan_id, session.id)
+            self._parts.engine.controls.steer_subtask(
+                tx, plan.id, message.subtask_id or "", message.content, principal
+            )
+        else:
+            turn = _named_turn(tx, session, message.turn_id)
+            if turn is None:
+                raise Conflict("No turn is under way; send a message, or name a subtask that is")
+            self._parts.turns.steer(tx, turn.id, message.content, principal)
+        after = log.begin_seq(tx, session.id)
+        return Receipt(
+            session_id=session.id, after=after, turn_id=turn.id if turn else None,
+            plan_id=message.plan_id,
+        )  # fmt: skip
+
+
+def _named_turn(tx: Tx, session: Session, turn_id: str | None) -> Turn | None:
+    """A turn of the session: the named one, or else the one that is under way, if there is one.
+
+    Raises:
+        NotFound: it has none of that id.
+    """
+    if turn_id is None:
+        going = (t for t in open_turns(tx, session.id) if t.status is not TurnStatus.QUEUED)
+        return next(going, None)
+    turn = turn_of(tx, turn_id)
+    if turn is None or turn.session_id != session.id:
+        raise NotFound(f"No turn found with id={turn_id}")
+    return turn
 
 
 def _kept(tx: Tx, once: Once) -> Receipt | None:

@@ -233,6 +233,18 @@ class Plans(Struct, frozen=True):
         cancel = partial(self._parts.engine.controls.cancel_subtask, reason=reason)
         return await self._do(principal, plan_id, cancel, subtask_id)
 
+    async def steer_subtask(
+        self, principal: Principal, plan_id: str, subtask_id: str, content: str
+    ) -> PlanView:
+        """Say something to the agent of a subtask that is under way; nothing else changes.
+
+        Raises:
+            Conflict: nobody is at work in it who could hear it; the text says what to do.
+        """
+        principal.require(Role.OPERATOR)
+        await self._parts.store.write(self._steer, principal, plan_id, subtask_id, content)
+        return await self.get(principal, plan_id)
+
     async def skip_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
         """Leave one subtask out."""
         return await self._do(
@@ -336,6 +348,13 @@ class Plans(Struct, frozen=True):
         readable_plan(tx, principal, plan_id)
         self._parts.answering.send_back(tx, plan_id, principal)
         return _view(tx, plan_of(tx, plan_id))
+
+    def _steer(
+        self, tx: Tx, principal: Principal, plan_id: str, subtask_id: str, content: str
+    ) -> None:
+        seen_plan(tx, principal, plan_id)
+        controls = self._parts.engine.controls
+        controls.steer_subtask(tx, plan_id, subtask_id, content, principal)
 
     def _start(self, tx: Tx, plan_id: str, by: str) -> None:
         self._parts.engine.controls.start(tx, plan_id, by)

@@ -32,6 +32,7 @@ from gonogo.domain.views import (
     SessionView,
 )
 from gonogo.execution.agent import (
+    EXPLORER,
     NOBODYS,
     Thread,
     fields_from,
@@ -69,10 +70,12 @@ from gonogo.store.sessions import (
 
 
 def history_of(tx: Tx, session_id: str) -> Iterator[MessageView]:
-    """Every message in order."""
+    """Every message in order; what explorers say is told by the call that asked them."""
     # A conversation's calls are read once, however many of its messages made some.
     calls: dict[str, dict[str, CallRow]] = {}
     for row in history(tx, session_id):
+        if row.agent == EXPLORER:
+            continue
         if row.thread not in calls:
             found = thread_calls(tx, session_id, row.thread)
             calls[row.thread] = {call.id: call for call in found}

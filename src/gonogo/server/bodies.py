@@ -16,15 +16,19 @@ from gonogo.domain.messages import (
     Id,
     PlanDecision,
     Revision,
+    Steer,
     SwitchAgent,
     Text,
     ToolResultMessage,
     UserMessage,
     Why,
+    Words,
 )
 from gonogo.server.requests import LANGUAGE, Language, Moment
 
-_MESSAGES = (UserMessage, SwitchAgent, PlanDecision, HitlDecision, ToolResultMessage, Cancel)
+_MESSAGES = (
+    UserMessage, SwitchAgent, PlanDecision, HitlDecision, ToolResultMessage, Cancel, Steer,
+)  # fmt: skip
 _SCHEMA = {"oneOf": [{"$ref": f"#/components/schemas/{m.__name__}"} for m in _MESSAGES]}
 
 
@@ -101,6 +105,20 @@ class ReplanReason(Request):
     """Why a plan is to be changed; whoever plans anew is told."""
 
     reason: Why
+
+
+class WordsToSubtask(Request):
+    """What a person says to the agent of a subtask; the path names it."""
+
+    content: Words
+
+
+class WordsToTurn(Request):
+    """What a person says to the agent that answers in a session."""
+
+    content: Words
+    turn_id: Id | None = None
+    """By default the turn that is under way."""
 
 
 class CancelReason(Request):
@@ -222,7 +240,7 @@ class Prune(Request):
 
 REQUESTS = (
     *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, CancelReason,
-    NewComment, PlanDraft, RollbackOrder, Tried,
+    NewComment, PlanDraft, RollbackOrder, Tried, WordsToSubtask, WordsToTurn,
     ApprovalAnswer, NamedAnswer, Answers, NewLink, NewRule, Entry, NewToken, Prune,
     Accepted, VacuumOrder,
 )  # fmt: skip

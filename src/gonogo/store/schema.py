@@ -284,6 +284,7 @@ turns = table(
     Column("finished_at", Utc),
     Column("principal_id", Clean),
     Column("away", Json),
+    Column("steered", Flag, nullable=False, server_default="0"),
     UniqueConstraint("session_id", "position"),
     Index(None, "status"),
 )
@@ -348,6 +349,7 @@ plans = table(
     Column("approved_revision", Integer),
     Column("account", Clean),
     Column("instructions", Json),
+    Column("steered", Json),
     Index(None, "session_id"),
     Index(None, "status"),
 )

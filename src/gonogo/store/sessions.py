@@ -1,5 +1,6 @@
 """Sessions, and the rules that hold in one of them alone."""
 
+from collections.abc import Collection
 from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +11,7 @@ from sqlalchemy import bindparam, func, select, update
 from gonogo.domain.errors import Conflict
 from gonogo.domain.records import Session, SessionRule, Turn
 from gonogo.domain.states import TURN, TurnStatus
-from gonogo.domain.tool_calls import MESSAGE, Message
+from gonogo.domain.tool_calls import MESSAGE, Message, Steering
 from gonogo.store.events import GENESIS
 from gonogo.store.rows import among, by, change, columns_of, many, one, put, row_of, rows
 from gonogo.store.schema import messages, session_rules, sessions, turns
@@ -63,6 +64,14 @@ _THREAD = (
     select(messages.c.body)
     .where(
         messages.c.session_id == bindparam("session_id"), messages.c.thread == bindparam("thread")
+    )
+    .order_by(messages.c.id)
+)
+_SEVERAL = (
+    select(messages.c.body)
+    .where(
+        messages.c.session_id == bindparam("session_id"),
+        messages.c.thread.in_(bindparam("threads", expanding=True)),
     )
     .order_by(messages.c.id)
 )
@@ -213,6 +222,12 @@ def set_turn_away(tx: Tx, turn: Turn, away: dict[str, Any] | None) -> bool:
     return change(tx, turns, where, {"away": away})
 
 
+def set_turn_steered(tx: Tx, turn: Turn) -> bool:
+    """A person has said something to the turn."""
+    where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
+    return change(tx, turns, where, {"steered": True})
+
+
 def append_message(
     tx: Tx,
     session_id: str,
@@ -238,6 +253,14 @@ def conversation(tx: Tx, session_id: str, thread: str) -> list[Message]:
     """A conversation's messages in order."""
     found = whole_rows(tx, _THREAD, {"session_id": session_id, "thread": thread})
     return [MESSAGE.validate_python(row["body"]) for row in found]
+
+
+def said_in(tx: Tx, session_id: str, threads: Collection[str]) -> list[Steering]:
+    """What people have said to those who were at work in some conversations, oldest first."""
+    wanted = {"session_id": session_id, "threads": list(threads)}
+    found = whole_rows(tx, _SEVERAL, wanted)
+    said = (row["body"] for row in found if row["body"]["role"] == "steer")
+    return [Steering.model_validate(body) for body in said]
 
 
 class MessageRow(NamedTuple):

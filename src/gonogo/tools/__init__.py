@@ -7,6 +7,7 @@ is believed.
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,6 +17,7 @@ from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool
 from gonogo.tools.base import difference as file_difference
 from gonogo.tools.command import COMMAND_TOOLS
 from gonogo.tools.control import CONTROL_TOOLS, ENDING_TOOLS
+from gonogo.tools.explore import EXPLORE, EXPLORING_TOOLS
 from gonogo.tools.files import READING_TOOLS, WRITING_TOOLS
 from gonogo.tools.mcp.config import ServerConfig, load_servers
 from gonogo.tools.mcp.schemas import SchemaChecks
@@ -32,9 +34,12 @@ def builtin_tools() -> dict[str, Tool]:
     skills = skill_tool(InstructionReader())
     tools = (
         *READING_TOOLS, *OUTPUT_TOOLS, skills, *WRITING_TOOLS, *PATCHING_TOOLS, *COMMAND_TOOLS,
-        *CONTROL_TOOLS,
+        *EXPLORING_TOOLS, *CONTROL_TOOLS,
     )  # fmt: skip
     return {tool.name: tool for tool in tools}
+
+
+_ours = lru_cache(maxsize=1)(builtin_tools)
 
 
 def touched(tool: str, arguments: Mapping[str, Any]) -> Access:
@@ -44,7 +49,7 @@ def touched(tool: str, arguments: Mapping[str, Any]) -> Access:
         ToolFailed: a path leaves the workspace by its words, or a patch cannot be read.
         KeyError: an argument is not there.
     """
-    ours = builtin_tools().get(tool)
+    ours = _ours().get(tool)
     return ours.touches(arguments) if ours is not None else Access()
 
 
@@ -65,6 +70,7 @@ def ending_tools() -> dict[str, Tool]:
 
 
 __all__ = [
+    "EXPLORE",
     "READ_OUTPUT",
     "READ_SKILL",
     "Arguments",

@@ -14,7 +14,7 @@ READING = {"read_file", "list_files", "search_in_code", "read_skill"}
 WRITING = {
     "write_file", "edit_file", "apply_patch", "create_directory", "move_file", "delete_file",
 }  # fmt: skip
-PLANNING = {"create_plan", "execute_plan"}
+PLANNING = {"create_plan", "execute_plan", "explore"}
 TALKING = {"switch_mode", "ask_followup_question", "attempt_completion"}
 EVERYTHING = READING | WRITING | PLANNING | TALKING | {"execute_command"}
 

@@ -5,6 +5,7 @@ import { StatusBadge, visible } from "@/shared/ui";
 import { Comments } from "./Comments";
 import { SubtaskActs } from "./SubtaskActs";
 import { SubtaskFacts } from "./SubtaskFacts";
+import { Words } from "./Words";
 
 /** All of one subtask, and what can be done to it. */
 export function SubtaskDrawer({
@@ -44,6 +45,7 @@ export function SubtaskDrawer({
             {visible(node.description)}
           </Text>
           <SubtaskActs plan={plan} node={node} />
+          <Words plan={plan} node={node} />
           <Neighbours node={node} graph={graph} onOpen={onOpen} />
           <SubtaskFacts plan={plan} node={node} />
           <Comments plan={plan} subtaskId={node.id} />

@@ -96,6 +96,11 @@ export const planEn = {
     replanNow: "Have it planned anew",
   },
   act: { retry: "Try again", skip: "Skip", cancel: "Cancel the subtask" },
+  words: {
+    new: "Say something to {{agent}}",
+    hint: "The agent hears it before its next step. It permits nothing new.",
+    say: "Say it",
+  },
   changes: {
     title: "What changed in revision {{number}}",
     since: "Compared with",

@@ -151,7 +151,9 @@ _TAIL = 500
 """Events at the end of the log that tell whether something is under way."""
 _WORKING = frozenset({PlanStatus.RUNNING, PlanStatus.REPLANNING})
 _ASKS = "approval_requested"
-_STILL = ("approval_", "checkpoint_", "session_", "plan_commented", "plan_rolled_back")
+_STILL = (
+    "approval_", "checkpoint_", "session_", "plan_commented", "plan_rolled_back", "steered",
+)  # fmt: skip
 """Events that say nothing of whether work goes on."""
 
 

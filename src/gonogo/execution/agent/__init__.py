@@ -40,6 +40,7 @@ from gonogo.execution.agent.instructions import Briefings, compose, facts_of
 from gonogo.execution.agent.loop import Finished, Handed, Loop, Resting, keep_reply
 from gonogo.execution.agent.models import ModelPool
 from gonogo.execution.agent.profiles import (
+    EXPLORER,
     MODEL,
     RUNTIME,
     Profile,
@@ -48,10 +49,12 @@ from gonogo.execution.agent.profiles import (
     runtime_profile,
 )
 from gonogo.execution.agent.questions import explained
+from gonogo.execution.agent.steering import is_unheard, steer
 from gonogo.execution.agent.watches import Watches
 
 __all__ = [
     "CLIENT_CALL",
+    "EXPLORER",
     "MODEL",
     "NOBODYS",
     "RUNTIME",
@@ -86,6 +89,7 @@ __all__ = [
     "facts_of",
     "fields_from",
     "given_in",
+    "is_unheard",
     "keep_reply",
     "load_profiles",
     "make_session_rule",
@@ -96,4 +100,5 @@ __all__ = [
     "remove_session_rule",
     "role_of",
     "runtime_profile",
+    "steer",
 ]

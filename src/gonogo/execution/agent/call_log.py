@@ -24,6 +24,7 @@ from gonogo.domain.states import CALL, GUARDED_NAMES, ApprovalStatus, CallStatus
 from gonogo.domain.strict_json import digest
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolClass
 from gonogo.execution.agent.conversation import Thread
+from gonogo.execution.agent.explorers import explorers_of
 from gonogo.execution.agent.gate import Gated, make_session_rule
 from gonogo.execution.agent.questions import matter_of, question_of_call, question_of_doubt
 from gonogo.execution.approvals import NOBODY, ApprovalService, Matter, Ruling
@@ -37,10 +38,12 @@ from gonogo.store.calls import (
     call_of,
     move_call,
     next_position,
+    open_calls,
     set_call,
 )
 from gonogo.store.plans import look_later
 from gonogo.store.sessions import session_of, spoken_in
+from gonogo.tools import EXPLORE
 
 _C = CallStatus
 _WIRE = {
@@ -245,6 +248,10 @@ def drop_call(tx: Tx, desk: ApprovalService, call: CallRow, error: str) -> None:
     if approval is not None and ends and approval.status is ApprovalStatus.PENDING:
         desk.withdraw(tx, approval)
     look_later(tx, call.id)
+    if call.tool == EXPLORE:
+        for thread in explorers_of(call.thread, call.id):
+            for each in open_calls(tx, call.session_id, thread):
+                drop_call(tx, desk, each, error)
     if call.status is _C.PROPOSED:
         _tell_bare(tx, call, error, runs=not is_remote(tx, call))
     ended = _C.FAILED if call.status is _C.UNKNOWN else _C.CANCELLED

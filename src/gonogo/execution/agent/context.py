@@ -11,8 +11,8 @@ calls stay together or go together.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from hashlib import sha256
 from itertools import chain
 from typing import Any
@@ -29,13 +29,17 @@ from gonogo.domain.tool_calls import (
     PlanAccount,
     Reply,
     Shortened,
+    Steering,
     ToolAnswer,
     ToolClass,
     ToolSchema,
     UserText,
     accounted,
     continued,
+    count_said,
     repaired,
+    steered,
+    unfinished,
     with_instructions_first,
 )
 from gonogo.execution.agent import call_log
@@ -107,6 +111,10 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
     """Its owner waits for a model that did not answer."""
     briefed: bool = True
     """The model is told what instruction files say."""
+    begun: str = ""
+    """What the replies at its end said that are no answer yet."""
+    said: int = 0
+    """How many words of people to an agent at work there are in it."""
 
     @property
     def start(self) -> int:
@@ -117,7 +125,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
     def whole(self) -> tuple[Message, ...]:
         """All of it: what people would read."""
         found = chain.from_iterable((place.message, *place.answers) for place in self.places)
-        return accounted(tuple(found), self.accounts)
+        return accounted(_as_users(found), self.accounts)
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
@@ -137,7 +145,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
     def _told(self, found: Sequence[Message]) -> tuple[Message, ...]:
         if not self.briefed:
             found = [each for each in found if not isinstance(each, Instructions)]
-        return continued(accounted(found, self.accounts), self.note)
+        return continued(accounted(_as_users(found), self.accounts), self.note)
 
     def _head(self) -> Iterator[Message]:
         if self.compacted is None:
@@ -233,7 +241,7 @@ def tokens_in(message: Message) -> int:
         case Reply():
             made = sum(estimate(json.dumps(call.arguments)) for call in message.calls)
             return _AROUND + estimate(message.text) + made
-        case UserText() | ToolAnswer() | Instructions():
+        case UserText() | ToolAnswer() | Instructions() | Steering():
             return _AROUND + estimate(message.content)
         case _:
             return 0
@@ -292,11 +300,25 @@ def record_of_thread(
     lost = say("model_lost", locale)
     answers = [call_log.answer_of(c, locale) for c in calls.values() if c.retry_of is None]
     return ThreadRecord(
-        places=_places(repaired([*with_instructions_first(spoken), *answers], lost)),
+        places=_places(repaired([*_in_order(spoken, locale), *answers], lost)),
         calls=calls, shown=shown, compacted=compacted, marked=marked,
         refused=min(refused, default=None), accounts=accounts, waited=waited, briefed=briefed,
-        note=say("model_continue", locale),
+        note=say("model_continue", locale), said=count_said(spoken),
+        begun="".join(part.text for part in unfinished(spoken)),
     )  # fmt: skip
+
+
+def _in_order(spoken: Sequence[Message], locale: str) -> tuple[Message, ...]:
+    """What was said, with what was read and what people said where a model was told it first."""
+    told = partial(say, "model_steered", locale)
+    return steered(with_instructions_first(spoken), lambda words: told(words=words))
+
+
+def _as_users(messages: Iterable[Message]) -> tuple[Message, ...]:
+    """The messages with what people said to an agent at work as users say it."""
+    return tuple(
+        UserText(content=each.content) if isinstance(each, Steering) else each for each in messages
+    )
 
 
 def _places(messages: Sequence[Message]) -> list[Place]:
@@ -412,8 +434,13 @@ def kept_places(found: ThreadRecord, end: int, *, turns: bool) -> tuple[int, ...
     """
     texts = [at for at, place in enumerate(found.places) if isinstance(place.message, UserText)]
     task = [at for at in (texts[-1:] if turns else texts[:1]) if at < end]
-    pinned = [at for at in range(end) if found.places[at].message.pinned]
+    pinned = [at for at in range(end) if _stays(found.places[at].message)]
     return tuple(sorted({*task, *pinned}))
+
+
+def _stays(message: Message) -> bool:
+    """Whether a message is pinned, or says what is left to be done."""
+    return message.pinned or (isinstance(message, UserText) and message.about is not None)
 
 
 def room_of_kept(window: int) -> int:

@@ -59,12 +59,12 @@ _ROLES: dict[str, ModelRole] = {"orchestrator": "route", "architect": "plan"}
 class Thread(Struct, frozen=True, kw_only=True):
     """One conversation between an agent and a model, in one workspace.
 
-    Its owner is a turn, a subtask or a search.
+    Its owner is a turn, a subtask or a search; an explorer's is its asker's.
     """
 
     session_id: str
     name: str
-    """`main`, or the subtask's key and attempt."""
+    """`main`, or the subtask's key and attempt; of an explorer also the call that asks."""
     script: str
     """What a scripted model looks the conversation up by."""
     agent: str
@@ -90,6 +90,10 @@ class Thread(Struct, frozen=True, kw_only=True):
     """Somebody can be asked."""
     words: str | None = None
     """The command by which its subtask is checked, if that is all that it is for."""
+    quiet: bool = False
+    """What is said in it is no answer to a person, and not told."""
+    max_requests: int | None = None
+    """Requests to the model at most; None: as many as the loop allows."""
 
     def hold(self, tx: Tx) -> None:
         """Have whoever goes on with the owner's work wait until this transaction ends."""

@@ -1,7 +1,7 @@
 """Hands: run one tool call, write down that it starts, and write down what came of it."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
@@ -32,7 +32,7 @@ from gonogo.store.calls import call_of, open_calls
 from gonogo.store.jobs import set_timer
 from gonogo.store.plans import add_watch, watch_of
 from gonogo.store.sessions import session_of
-from gonogo.tools import Bench, Tool
+from gonogo.tools import EXPLORE, Bench, Tool
 from gonogo.workspace import Ceilings, Network, Workspace
 
 # What tools run with: the workspace, the box, and how much of the machine and the network.
@@ -118,6 +118,8 @@ UNANSWERED = because("its client has not told the result in time")
 _PATHS = ("path", "source", "destination")
 _AT_ONCE = 8
 """Pure calls of one reply that run at the same time."""
+Body = Callable[[Thread, CallRow, Gated], Awaitable[tuple[Any, str | None]]]
+"""Carries a call out. Gives its result, or the error that the model is told."""
 CLIENT_CALL = "client_call"
 """The timer after which a call that a client carries out has an unknown outcome."""
 
@@ -165,10 +167,15 @@ class Hands(Struct, frozen=True, kw_only=True):
         tool = self.gate.tools[call.tool]
         return tool.of_record or (not thread.remote and tool.tool_class is ToolClass.PURE)
 
-    async def look(self, thread: Thread, calls: Sequence[tuple[CallRow, Gated]]) -> None:
+    async def look(
+        self, thread: Thread, calls: Sequence[tuple[CallRow, Gated]], explore: Body
+    ) -> None:
         """Run allowed calls of pure tools at the same time.
 
         Each is written once, with its result, in their order.
+
+        Args:
+            explore: The body of the calls that have questions looked into.
         """
         places, found = CapacityLimiter(_AT_ONCE), dict[str, tuple[Any, str | None] | Exception]()
 
@@ -176,7 +183,10 @@ class Hands(Struct, frozen=True, kw_only=True):
             async with places:
                 try:
                     tool = self.gate.tools[call.tool]
-                    found[call.id] = await self.carry_out(thread, tool, gated)
+                    if tool.name == EXPLORE:
+                        found[call.id] = await explore(thread, call, gated)
+                    else:
+                        found[call.id] = await self.carry_out(thread, tool, gated)
                 except Exception as error:
                     found[call.id] = error
 

@@ -13,12 +13,13 @@ started again by anybody.
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gonogo.domain.errors import GonogoError, PromptTooLong
 from gonogo.domain.errors import InternalFailure as FailedError
-from gonogo.domain.errors import PromptTooLong
 from gonogo.domain.events import AssistantMessage, FallbackFacts, ModelFellBack
 from gonogo.domain.failures import NoWork
 from gonogo.domain.records import CallRow
@@ -39,6 +40,7 @@ from gonogo.execution.agent.compaction import Contexts
 from gonogo.execution.agent.context import Frame, ThreadRecord, cache_key
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.executor import Hands
+from gonogo.execution.agent.explorers import Explorers
 from gonogo.execution.agent.gate import Gate, Gated, offered_schemas
 from gonogo.execution.agent.instructions import usable
 from gonogo.execution.agent.models import ModelPool
@@ -50,6 +52,7 @@ from gonogo.store import Store, Tx
 from gonogo.store import events as log
 from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls
 from gonogo.store.sessions import append_message, conversation
+from gonogo.tools.explore import questions_of
 
 _C = CallStatus
 _MOST_PARTS = 8
@@ -168,8 +171,29 @@ class Loop(Struct, frozen=True, kw_only=True):
     async def _look(self, thread: Thread, looks: list[tuple[CallRow, Gated]]) -> None:
         """Carry out and take away what only looks, before anything changes."""
         if looks:
-            await self.hands.look(thread, looks)
+            await self.hands.look(thread, looks, self._explore)
             looks.clear()
+
+    async def _explore(
+        self, thread: Thread, call: CallRow, gated: Gated
+    ) -> tuple[dict[str, Any], None]:
+        """Have the questions of a call looked into."""
+        explorers = Explorers(self.store, self._last_word)
+        try:
+            answers = await explorers.answers(thread, call.id, questions_of(gated.arguments))
+        except GonogoError:
+            # To wait for a model is to come to no end of the call, and no crash.
+            await self.store.write(end_judging, thread.session_id, thread.name)
+            raise
+        return {"answers": answers}, None
+
+    async def _last_word(self, thread: Thread) -> Reply | None:
+        """Drive a conversation that nobody else takes part in, and keep what it comes to."""
+        step = await self.drive(thread)
+        if not isinstance(step, Finished):
+            return None
+        await self.store.write(self._keep, thread, step.reply)
+        return step.reply
 
     async def _go_on(self, thread: Thread, call: CallRow, denied: Gated | None) -> None:
         if denied is not None:
@@ -232,8 +256,7 @@ class Loop(Struct, frozen=True, kw_only=True):
             reply = await self._send(thread, shorter, frame)
         if found.waited:
             await self.store.write(thread.owner.answered)
-        begun = "".join(part.text for part in unfinished(found.whole))
-        return reply.model_copy(update={"begun": begun})
+        return reply.model_copy(update={"begun": found.begun, "heard": found.said or None})
 
     def _check(self, thread: Thread, messages: Sequence[Message]) -> None:
         """Check that the conversation may go on.
@@ -241,8 +264,9 @@ class Loop(Struct, frozen=True, kw_only=True):
         Raises:
             InternalFailure: it has gone on for too long, or it turns in a circle.
         """
-        if _requests(messages) >= self.max_requests:
-            raise FailedError(say("turn_limit", thread.locale, steps=self.max_requests))
+        most = thread.max_requests or self.max_requests
+        if _requests(messages) >= most:
+            raise FailedError(say("turn_limit", thread.locale, steps=most))
         loop = stuck(messages)
         if loop is not None:
             tools = ", ".join(loop.tools)
@@ -268,8 +292,9 @@ class Loop(Struct, frozen=True, kw_only=True):
 
     def _show(self, thread: Thread, token: str) -> None:
         """Show followers what is not kept: text as it is written."""
-        event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
-        self.hub.tell(thread.session_id, event.body())
+        if not thread.quiet:
+            event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
+            self.hub.tell(thread.session_id, event.body())
 
     def _keep_part(self, tx: Tx, thread: Thread, reply: Reply) -> list[Reply]:
         """Keep a reply that is no answer yet. Gives all of them since the last that was one."""
@@ -298,7 +323,7 @@ def _is_hopeless(call: CallRow) -> bool:
 def keep_reply(tx: Tx, thread: Thread, reply: Reply, *, final: bool = False) -> None:
     """Store what the model said and what it took, and tell the followers the whole of it."""
     _remember(tx, thread, reply)
-    if reply.said or final:
+    if (reply.said or final) and not thread.quiet:
         event = AssistantMessage(content=reply.said, is_final=final, **thread.place)
         log.tell(tx, thread.session_id, event)
 

@@ -1,7 +1,7 @@
 """The brief of a subtask: what its conversation begins with."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from gonogo.domain.text_safety import visible_json
@@ -10,13 +10,16 @@ from gonogo.i18n import say
 
 _SHOWN = 4_000
 """Characters of each part of a dependency's result that a subtask is told."""
+_MOST_SAID = 20
+"""Words of people to earlier attempts that a new one is told, the newest."""
 
 
-def brief(step: Step, locale: str, ending: str | None = None) -> str:
+def brief(step: Step, locale: str, ending: str | None = None, said: Sequence[str] = ()) -> str:
     """What to do, what it may touch, what is known, and how it ends.
 
     Args:
         ending: Key of the text that says how it ends.
+        said: What people said to earlier attempts at it.
     """
     subtask = step.subtask
     parts = [
@@ -35,6 +38,9 @@ def brief(step: Step, locale: str, ending: str | None = None) -> str:
     if subtask.dependencies:
         parts.append(say("model_subtask_results", locale))
     parts.extend(_result_of(step, dependency, locale) for dependency in subtask.dependencies)
+    if said:
+        parts.append(say("model_subtask_steered", locale))
+        parts.extend(said[-_MOST_SAID:])
     if ending is not None:
         parts.append(say(ending, locale))
     return "\n\n".join(parts)

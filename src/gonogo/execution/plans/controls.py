@@ -8,10 +8,13 @@ from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, ModelFailed, NotFound
 from gonogo.domain.failures import Absence, Category, Failure
+from gonogo.domain.identity import Principal
+from gonogo.domain.plan import BUILT_IN, Subtask, own_tool, worker_name
 from gonogo.domain.records import Plan
 from gonogo.domain.replanning import Limits
-from gonogo.domain.schedule import outcome
+from gonogo.domain.schedule import SubtaskStanding, outcome
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
+from gonogo.execution.agent import steer
 from gonogo.execution.plans.ending import ARCHITECT
 from gonogo.execution.plans.revisions import revised_by, stand, tried_again, undone
 from gonogo.execution.plans.rounds import Rounds
@@ -37,7 +40,7 @@ from gonogo.i18n import say
 from gonogo.store import Tx, stop
 from gonogo.store import events as log
 from gonogo.store.jobs import set_timer
-from gonogo.store.plans import end_grant, lock_plan, set_plan
+from gonogo.store.plans import end_grant, lock_plan, set_plan, thread_name
 from gonogo.store.sessions import session_of, set_session, spoken_in
 
 # Pauses that nobody asked for, and ends that time brings.
@@ -360,6 +363,31 @@ class PlanControls(Struct, frozen=True):
         end_grant(tx, plan_id, subtask_id, reason)
         self.rounds.carry_on(board)
 
+    def steer_subtask(
+        self, tx: Tx, plan_id: str, subtask_id: str, content: str, by: Principal
+    ) -> None:
+        """Say something to the agent of a subtask that is under way; nothing else changes.
+
+        Raises:
+            NotFound: there is no such plan or subtask.
+            Conflict: nobody is at work in it who could hear it.
+            Refused: it cannot be said; the text says why.
+        """
+        board = PlanState.open(tx, plan_id)
+        subtask = board.shape.subtasks.get(subtask_id)
+        if subtask is None:
+            raise NotFound(f"Plan {plan_id} has no subtask {subtask_id}")
+        row = board.rows[subtask_id]
+        if deaf := _deaf(board.plan, subtask, row):
+            raise Conflict(f"Subtask {subtask_id} {deaf}")
+        known = board.plan.steered or []
+        if subtask_id not in known:
+            board.set_plan(steered=[*known, subtask_id])
+        steer(
+            tx, board.plan.session_id, thread_name(board.key(subtask_id), row.attempt), content, by,
+            plan_id=plan_id, subtask_id=subtask_id, agent=worker_name(subtask),
+        )  # fmt: skip
+
     def fail_subtask(self, tx: Tx, plan_id: str, subtask_id: str, failure: Failure) -> None:
         """Fail a subtask that waits for a person to let it start."""
         board = PlanState.open(tx, plan_id)
@@ -374,6 +402,17 @@ class PlanControls(Struct, frozen=True):
 
 def _because(what: str, reason: str | None) -> str:
     return f"{what}: {reason}" if reason else what
+
+
+def _deaf(plan: Plan, subtask: Subtask, row: SubtaskStanding) -> str | None:
+    """Why nobody hears what is said to a subtask, and what to do; None: its agent does."""
+    if row.status in SUBTASK.terminal or plan.status in ENDED:
+        return f"is {row.status}, and nobody listens; retry it, or have the plan replanned"
+    if row.attempt == 0:
+        return "has not begun; say it once it has"
+    if own_tool(subtask) is not None or subtask.type not in BUILT_IN:
+        return f"is carried out by {worker_name(subtask)}, which listens to nobody"
+    return None
 
 
 def _check_rollback(board: PlanState) -> None:

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from gonogo.domain.states import SubtaskStatus
+from gonogo.execution.agent import is_unheard
 from gonogo.execution.plans.controls import Pauses, PlanControls
 from gonogo.execution.plans.ending import PlanEnding
 from gonogo.execution.plans.rounds import PlanQuestions, PlanRules, Rounds
 from gonogo.execution.scheduling import Completed, Deferred, Failed, Superseded, Work
 from gonogo.execution.scheduling.plan_state import PlanState
 from gonogo.store import Tx, go_on
-from gonogo.store.plans import split_key, subtask_row, take_subtask
+from gonogo.store.plans import split_key, subtask_row, take_subtask, thread_name
 
 _S = SubtaskStatus
 Done = tuple[Work, Completed | Failed | Deferred]
@@ -23,18 +24,27 @@ class WorkStates(Struct, frozen=True):
     rounds: Rounds
     pauses: Pauses
 
-    def finish(self, tx: Tx, done: Sequence[Done]) -> None:
+    def finish(self, tx: Tx, done: Sequence[Done]) -> list[Done]:
         """Write what came of subtasks of one plan, and the round that follows.
 
-        What a superseded holder brings is dropped: somebody else has the subtask.
+        What a superseded holder brings is dropped: somebody else has the subtask. Gives what was
+        not to be written: who said so goes on, to hear what a person has said meanwhile.
         """
         board = PlanState.open(tx, done[0][0].revision.plan_id)
-        ours = [(work, outcome) for work, outcome in done if _is_ours(board, work)]
-        for work, outcome in ours:
+        ours = [each for each in done if _is_ours(board, each[0])]
+        left = [(w, o) for w, o in ours if isinstance(o, Completed) and _goes_on(board, w, o)]
+        over = [each for each in ours if each not in left]
+        for work, outcome in over:
             self.rounds.settle(board, work, outcome)
-        self.pauses.hold_back(board, {w.subtask.id: o for w, o in ours if isinstance(o, Deferred)})
-        if ours:
+        self.pauses.hold_back(board, {w.subtask.id: o for w, o in over if isinstance(o, Deferred)})
+        if over:
             self.rounds.carry_on(board)
+        return [*left]
+
+    def goes_on(self, tx: Tx, work: Work, failed: Failed) -> bool:
+        """Whether an attempt that would fail goes on, since a person has said something to it."""
+        board = PlanState.open(tx, work.revision.plan_id)
+        return _is_ours(board, work) and _goes_on(board, work, failed)
 
     def park(self, tx: Tx, work: Work) -> None:
         """A subtask waits for a person; others may take its place.
@@ -98,6 +108,17 @@ def check_held(tx: Tx, work: Work) -> None:
     row = subtask_row(tx, work.key)
     if row is None or row.epoch != work.epoch or row.status is not _S.RUNNING:
         raise Superseded(f"Subtask {work.subtask.id} is no longer ours")
+
+
+def _goes_on(board: PlanState, work: Work, said: Completed | Failed) -> bool:
+    """Whether its agent has to hear something yet. What it said last is kept then, and no end."""
+    if said.also is None or work.subtask.id not in (board.plan.steered or ()):
+        return False
+    thread = thread_name(work.key, board.rows[work.subtask.id].attempt)
+    if not is_unheard(board.tx, board.plan.session_id, thread, said.heard):
+        return False
+    said.also(board.tx)
+    return True
 
 
 def _is_ours(board: PlanState, work: Work) -> bool:

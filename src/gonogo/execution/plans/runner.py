@@ -12,11 +12,11 @@ from msgspec import Struct, field
 from gonogo.domain.errors import Busy, GonogoError, ModelFailed
 from gonogo.domain.failures import Category, Failure, Patterns, is_away, quota_pause
 from gonogo.domain.plan import SubtaskType
-from gonogo.domain.records import Job
+from gonogo.domain.records import Job, Plan
 from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SubtaskStatus
-from gonogo.domain.tool_calls import UserText
+from gonogo.domain.tool_calls import Message, UserText
 from gonogo.execution.agent import Profile, Speak, Thread, fields_from
 from gonogo.execution.plans.brief import brief
 from gonogo.execution.plans.engine import Done, Engine, check_held
@@ -34,34 +34,41 @@ from gonogo.execution.scheduling import (
 )
 from gonogo.execution.scheduling.plan_state import read_shape, started_shape
 from gonogo.store import Store, Tx
-from gonogo.store.plans import plan_of, split_key, subtask_row, thread_name
-from gonogo.store.sessions import append_message, conversation, session_of
+from gonogo.store.plans import plan_of, split_key, subtask_key, subtask_row, thread_name
+from gonogo.store.sessions import append_message, conversation, said_in, session_of
 
 # Batches: values that arrive together are written together.
 #
-# Promises: `put` returns when its value is written, and raises when that value could not be; what
-# is wrong with one value touches no other. While one batch of a key is written, the next one
-# gathers, so many at once share a transaction and one alone waits for nobody.
+# Promises: `put` returns when its value is written or was not to be, and raises when that value
+# could not be; what is wrong with one value touches no other. While one batch of a key is written,
+# the next one gathers, so many at once share a transaction and one alone waits for nobody.
 
 T = TypeVar("T")
 
 
 class _Batch(Struct, Generic[T]):
     items: list[T]
+    left: Sequence[T] = ()
     written: anyio.Event = field(default_factory=anyio.Event)
     error: Exception | None = None
 
 
 class Batches(Generic[T]):
-    """Gathers values by key and hands them to a function that writes several at once."""
+    """Gathers values by key and hands them to a function that writes several at once.
 
-    def __init__(self, write: Callable[[Sequence[T]], Awaitable[None]]) -> None:
+    It gives those of them that were not to be written.
+    """
+
+    def __init__(self, write: Callable[[Sequence[T]], Awaitable[Sequence[T]]]) -> None:
         self._write = write
         self._open: dict[str, _Batch[T]] = {}
         self._locks: dict[str, anyio.Lock] = {}
 
-    async def put(self, key: str, item: T) -> None:
-        """Have a value written, with those that arrive at the same time."""
+    async def put(self, key: str, item: T) -> bool:
+        """Have a value written, with those that arrive at the same time.
+
+        False when it was not to be.
+        """
         batch = self._open.get(key)
         if batch is None:
             batch = self._open[key] = _Batch([item])
@@ -70,10 +77,10 @@ class Batches(Generic[T]):
             batch.items.append(item)
             await batch.written.wait()
         if batch.error is None:
-            return
+            return item not in batch.left
         if len(batch.items) == 1:
             raise batch.error
-        await self._write([item])
+        return not await self._write([item])
 
     async def _lead(self, key: str, batch: _Batch[T]) -> None:
         lock = self._locks.setdefault(key, anyio.Lock())
@@ -83,7 +90,7 @@ class Batches(Generic[T]):
                 del self._open[key]
                 # What fails as one batch is written one by one, so that each is told its own.
                 try:
-                    await self._write(batch.items)
+                    batch.left = await self._write(batch.items)
                 except Exception as error:
                     batch.error = error
                 finally:
@@ -127,10 +134,20 @@ class PlanRunner:
         if work is None:
             return
         outcome = await self._interrupted(work) or await self._carried_out(work)
-        if isinstance(outcome, Failed) and self.retreat is not None:
-            await self.retreat.undo(work)
-        if not isinstance(outcome, Parked):
-            await self._done.put(work.revision.plan_id, (work, outcome))
+        while not await self._is_over(work, outcome):
+            outcome = await self._carried_out(work)
+
+    async def _is_over(self, work: Work, outcome: Outcome) -> bool:
+        """Write what came of a subtask. False: a person has said something, and it goes on."""
+        if isinstance(outcome, Parked):
+            return True
+        if isinstance(outcome, Failed):
+            # Once its files are back where they were, its agent cannot go on.
+            if outcome.also and await self.store.write(self.engine.work.goes_on, work, outcome):
+                return False
+            if self.retreat is not None:
+                await self.retreat.undo(work)
+        return await self._done.put(work.revision.plan_id, (work, outcome))
 
     async def _work(self, job: Job) -> Work | None:
         plan_id, number, subtask_id = split_key(job.key)
@@ -184,8 +201,8 @@ class PlanRunner:
             return limit
         return max(0.0, limit - elapsed(work.since, self.store.clock()))
 
-    async def _write_done(self, done: Sequence[Done]) -> None:
-        await self.store.write(self.engine.work.finish, done)
+    async def _write_done(self, done: Sequence[Done]) -> Sequence[Done]:
+        return await self.store.write(self.engine.work.finish, done)
 
 
 def _active_since(tx: Tx, key: str) -> datetime | None:
@@ -238,9 +255,11 @@ class Threads(Struct, frozen=True, kw_only=True):
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         name = thread_name(work.key, step.attempt) + opening.part
-        if opening.speak is None and not conversation(tx, session.id, name):
-            told = opening.told or brief(step, session.spoken, opening.ending)
+        if opening.speak is None and not _is_begun(conversation(tx, session.id, name)):
+            said = _said_before(tx, plan, work, name)
+            told = opening.told or brief(step, session.spoken, opening.ending, said)
             append_message(tx, session.id, name, UserText(content=told), agent=opening.agent)
+        is_review = work.subtask.type == SubtaskType.VALIDATION or bool(opening.part)
         shared = fields_from(session)
         shared["attended"] &= opening.attended
         return Thread(
@@ -248,8 +267,24 @@ class Threads(Struct, frozen=True, kw_only=True):
             plan_id=plan.id, revision=work.revision.number, subtask_id=work.subtask.id,
             auto_approve=plan.auto_approve_tools, profile=opening.profile, speak=opening.speak,
             words=opening.words, owner=_SubtaskOwner(self.engine, work),
-            role="review" if work.subtask.type == SubtaskType.VALIDATION else "work",
+            role="review" if is_review else "work",
         )  # fmt: skip
+
+
+def _is_begun(messages: Sequence[Message]) -> bool:
+    """Whether who carries a subtask out has its brief; a person may speak before that."""
+    return any(isinstance(message, UserText) for message in messages)
+
+
+def _said_before(tx: Tx, plan: Plan, work: Work, thread: str) -> list[str]:
+    """What people said to earlier attempts at a subtask, in every revision of its plan."""
+    if work.subtask.id not in (plan.steered or ()):
+        return []
+    numbers = range(1, work.revision.number + 1)
+    keys = [subtask_key(plan.id, number, work.subtask.id) for number in numbers]
+    attempts = {key: row.attempt for key in keys if (row := subtask_row(tx, key)) is not None}
+    threads = {thread_name(k, n) for k, most in attempts.items() for n in range(1, most + 1)}
+    return [said.content for said in said_in(tx, plan.session_id, threads - {thread})]
 
 
 class _SubtaskOwner(Struct, frozen=True):

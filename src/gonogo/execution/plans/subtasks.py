@@ -18,7 +18,7 @@ from gonogo.domain.plan import BUILT_IN, COMMAND_TOOL, READ_TOOL, SubtaskType, o
 from gonogo.domain.records import CallRow
 from gonogo.domain.states import ApprovalKind, CallStatus
 from gonogo.domain.text_safety import visible_json
-from gonogo.domain.tool_calls import Reply, UserText, says_nothing, unfinished
+from gonogo.domain.tool_calls import Reply, UserText, count_unheard, says_nothing, unfinished
 from gonogo.execution.agent import (
     MODEL,
     RUNTIME,
@@ -259,7 +259,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
                 case Resting():
                     return Parked()
                 case Finished(reply):
-                    outcome = await self._said(step, thread, reply, ending)
+                    outcome = _heard(await self._said(step, thread, reply, ending), reply)
                 case Handed(call) if ending is not None and call.tool == ending.tool:
                     outcome = await self._answered(step, thread, call, ending)
                 case Handed(call):
@@ -445,11 +445,18 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         end_call(tx, opened, _C.FAILED, error=error)
 
 
+def _heard(outcome: Outcome | None, reply: Reply) -> Outcome | None:
+    """What comes of a last word, with what of the words of people its agent knew of."""
+    if isinstance(outcome, Completed | Failed):
+        return replace(outcome, heard=reply.heard or 0)
+    return outcome
+
+
 def _last_word(tx: Tx, thread: Thread) -> str | None:
     """What an agent has ended its conversation with, if it has: it is to be checked yet."""
     messages = conversation(tx, thread.session_id, thread.name)
     last = messages[-1]
-    if not isinstance(last, Reply) or last.calls or last.is_unfinished:
+    if not isinstance(last, Reply) or last.calls or last.is_unfinished or count_unheard(messages):
         return None
     return "".join(part.text for part in (*unfinished(messages[:-1]), last))
 

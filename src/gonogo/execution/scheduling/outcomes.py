@@ -71,6 +71,8 @@ class Completed(Struct, frozen=True):
     result: Any = None
     also: Callable[[Tx], None] | None = None
     """What else is written in the transaction that completes the subtask, before its events."""
+    heard: int = 0
+    """How many words of people its agent knew of when it said so."""
 
 
 class Failed(Struct, frozen=True):
@@ -79,6 +81,8 @@ class Failed(Struct, frozen=True):
     failure: Failure
     also: Callable[[Tx], None] | None = None
     """What else is written in the transaction that ends the attempt, before its events."""
+    heard: int = 0
+    """How many words of people its agent knew of when it said so."""
 
 
 class Parked(Struct, frozen=True):

@@ -34,6 +34,7 @@ from gonogo.server.bodies import (
     PlanDraft,
     ReplanReason,
     RollbackOrder,
+    WordsToSubtask,
 )
 from gonogo.server.openapi import takes
 from gonogo.server.requests import Filter, Name, Page, WantedFiles, answer, once, read_body
@@ -152,25 +153,25 @@ async def comment(caller: Authenticated, plan_id: Name) -> Response:
 @router.post("/{plan_id}/revise", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
 async def revise(caller: Authenticated, plan_id: Name) -> Response:
     """Send a plan back to its planner, who answers every open comment."""
-    return await _steer(caller, plan_id, caller.runtime.plans.revise)
+    return await _bare(caller, plan_id, caller.runtime.plans.revise)
 
 
 @router.post("/{plan_id}/start", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
 async def start(caller: Authenticated, plan_id: Name) -> Response:
     """Start a plan that is approved and on hold."""
-    return await _steer(caller, plan_id, caller.runtime.plans.start)
+    return await _bare(caller, plan_id, caller.runtime.plans.start)
 
 
 @router.post("/{plan_id}/pause", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
 async def pause(caller: Authenticated, plan_id: Name) -> Response:
     """Let nothing new start."""
-    return await _steer(caller, plan_id, caller.runtime.plans.pause)
+    return await _bare(caller, plan_id, caller.runtime.plans.pause)
 
 
 @router.post("/{plan_id}/resume", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
 async def resume(caller: Authenticated, plan_id: Name) -> Response:
     """Go on with a paused plan."""
-    return await _steer(caller, plan_id, caller.runtime.plans.resume)
+    return await _bare(caller, plan_id, caller.runtime.plans.resume)
 
 
 @router.post(
@@ -237,7 +238,7 @@ async def roll_back(caller: Authenticated, plan_id: Name) -> Response:
 )
 async def retry_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
     """Run a failed subtask again."""
-    return await _steer(caller, plan_id, caller.runtime.plans.retry_subtask, subtask_id)
+    return await _bare(caller, plan_id, caller.runtime.plans.retry_subtask, subtask_id)
 
 
 @router.post(
@@ -248,7 +249,7 @@ async def retry_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) 
 )
 async def skip_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
     """Leave a subtask out."""
-    return await _steer(caller, plan_id, caller.runtime.plans.skip_subtask, subtask_id)
+    return await _bare(caller, plan_id, caller.runtime.plans.skip_subtask, subtask_id)
 
 
 @router.post(
@@ -262,7 +263,26 @@ async def cancel_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name)
     return await _cancel(caller, plan_id, caller.runtime.plans.cancel_subtask, subtask_id)
 
 
-async def _steer(
+@router.post(
+    "/{plan_id}/subtasks/{subtask_id}/steer",
+    status_code=202,
+    response_model=PlanView,
+    openapi_extra=takes(WordsToSubtask),
+)
+async def steer_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
+    """Say something to the agent of a subtask; it hears it before its next request."""
+    body = await read_body(caller.request, WordsToSubtask)
+    return await _or_where_it_stands(
+        caller,
+        plan_id,
+        body,
+        lambda: caller.runtime.plans.steer_subtask(
+            caller.principal, plan_id, subtask_id, body.content
+        ),
+    )
+
+
+async def _bare(
     caller: Caller, plan_id: str, verb: Callable[..., Awaitable[PlanView]], *more: str
 ) -> Response:
     body = await read_body(caller.request, Nothing)

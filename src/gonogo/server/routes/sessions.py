@@ -8,6 +8,7 @@ from fastapi import APIRouter, Header, Query, Response
 
 from gonogo.domain.errors import InvalidCursor
 from gonogo.domain.identity import Role
+from gonogo.domain.messages import Steer
 from gonogo.domain.plan_views import Changes
 from gonogo.domain.views import (
     ContextView,
@@ -17,9 +18,10 @@ from gonogo.domain.views import (
     SessionRules,
     SessionRuleView,
     SessionView,
+    SteeredTurn,
 )
 from gonogo.server.auth import Authenticated
-from gonogo.server.bodies import NewRule, NewSession, SessionChange
+from gonogo.server.bodies import NewRule, NewSession, SessionChange, WordsToTurn
 from gonogo.server.middleware import is_local_socket
 from gonogo.server.openapi import lists, streams, takes
 from gonogo.server.requests import Name, WantedFiles, answer, once, read_body
@@ -70,6 +72,24 @@ async def delete_session(caller: Authenticated, session_id: Name) -> Response:
     """Delete a session; its id never comes back."""
     await caller.runtime.sessions.delete(caller.principal, session_id)
     return answer(None)
+
+
+@router.post(
+    "/{session_id}/steer",
+    status_code=202,
+    response_model=SteeredTurn,
+    openapi_extra=takes(WordsToTurn),
+)
+async def steer_turn(caller: Authenticated, session_id: Name) -> Response:
+    """Say something to the agent that answers; it hears it before its next request."""
+    body = await read_body(caller.request, WordsToTurn)
+    message = Steer(type="steer", **body.model_dump())
+
+    async def steered() -> SteeredTurn:
+        receipt = await caller.runtime.messages.accept(caller.principal, session_id, message)
+        return SteeredTurn(session_id=receipt.session_id, turn_id=receipt.turn_id or "")
+
+    return await once(caller, body, steered, 202)
 
 
 @router.get("/{session_id}/history", response_model=History)

@@ -17,3 +17,7 @@ def upgrade() -> None:
     for table in ("sessions", "plans"):
         with op.batch_alter_table(table) as altered:
             altered.add_column(sa.Column("instructions", sa.Text(), nullable=True))
+    with op.batch_alter_table("turns") as turns:
+        turns.add_column(sa.Column("steered", sa.Integer(), nullable=False, server_default="0"))
+    with op.batch_alter_table("plans") as plans:
+        plans.add_column(sa.Column("steered", sa.Text(), nullable=True))

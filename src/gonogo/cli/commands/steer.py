@@ -1,0 +1,54 @@
+"""`gonogo steer`: say something to an agent while it works."""
+
+from typing import Annotated
+
+import typer
+
+from gonogo.cli.arguments import Json, PlanId, SessionId, example
+from gonogo.cli.support import Exit, carry_out
+
+EXAMPLE = example('gonogo steer p_0192 add-flag "Mind the tests"')
+TURN_EXAMPLE = example('gonogo sessions steer s_0192 "Be brief"')
+Words = Annotated[str, typer.Argument(metavar="TEXT", help="What you have to say.")]
+
+
+def steer(
+    plan_id: PlanId,
+    subtask: Annotated[str, typer.Argument(help="The subtask's id.")],
+    text: Words,
+    json: Json = False,
+) -> None:
+    """Say something to the agent of a subtask that is at work.
+
+    It hears it before its next request to the model. It permits nothing new, and restarts nothing.
+    """
+    carry_out(_steer_subtask, plan_id, subtask, text, json)
+
+
+def steer_turn(session_id: SessionId, text: Words, json: Json = False) -> None:
+    """Say something to the agent that answers in a session, while it does."""
+    carry_out(_steer_turn, session_id, text, json)
+
+
+async def _steer_subtask(plan_id: str, subtask: str, text: str, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, line
+
+    async with connected() as client:
+        plan = await client.steer_subtask(plan_id, subtask, text)
+    if json:
+        return facts(plan)
+    line(f"{plan.plan_id} {plan.status}")
+    return Exit.DONE
+
+
+async def _steer_turn(session_id: str, text: str, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, line
+
+    async with connected() as client:
+        steered = await client.steer_turn(session_id, text)
+    if json:
+        return facts(steered)
+    line(steered.turn_id)
+    return Exit.DONE
