@@ -88,7 +88,7 @@ def _postgres_template(postgres: Server) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def kind(request: pytest.FixtureRequest) -> str:
-    """The kind of database: each test that needs one runs on both."""
+    """The kind of database: each test that needs one runs on both (see `plugins.nightly`)."""
     return request.param
 
 

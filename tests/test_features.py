@@ -78,6 +78,19 @@ def test_is_long(): pass
 
 def test_tries_more(): assert examples(1, nightly=2) == 1
 """
+BOTH = """
+import pytest
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def kind(request): return request.param
+
+def test_is_the_first(kind): pass
+
+def test_comes_after_it(kind): pass
+
+@pytest.mark.each_database
+def test_is_about_the_database(kind): pass
+"""
 
 
 @pytest.fixture
@@ -164,3 +177,22 @@ def test_what_is_long_runs_with_nightly_alone(tmp_path: Path) -> None:
 
     assert "1 passed, 1 deselected" in usual
     assert "1 failed, 1 passed" in nightly
+
+
+def test_every_run_has_on_postgresql_the_store_the_first_of_each_file_and_what_is_marked(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\naddopts = -p plugins.nightly\nmarkers = each_database: both\n"
+        f"pythonpath = {ROOT / 'tests'}\n"
+    )
+    for folder in ("scenarios", "store"):
+        (tmp_path / "tests" / folder).mkdir(parents=True)
+        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(BOTH)
+
+    usual, nightly = run(tmp_path), run(tmp_path, "--nightly")
+    alone = run(tmp_path, "tests/scenarios/test_scenarios.py::test_comes_after_it")
+
+    assert "11 passed, 1 deselected" in usual
+    assert "12 passed" in nightly
+    assert "2 passed" in alone

@@ -19,7 +19,7 @@ from durability import story
 from durability.ground import EVERYTHING, SEED
 from durability.stage import Stage
 
-SAMPLE, TWICE, STATEMENTS = 12, 2, 2
+SAMPLE, TWICE, STATEMENTS = 8, 1, 2
 AROUND = 3
 """Commits around a retry before and after which there is always a crash."""
 

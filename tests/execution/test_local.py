@@ -327,6 +327,7 @@ async def test_a_timer_that_is_dropped_or_set_anew_meanwhile_does_not_fire(store
     assert bench.fired == [("expiry", "a")]
 
 
+@pytest.mark.each_database
 async def test_what_a_timer_does_and_its_end_are_one_transaction(store, caplog):
     bench = Bench(store)
     bench.open("x")
@@ -370,6 +371,7 @@ async def test_a_timer_that_cannot_even_be_put_off_ends_nothing(store, caplog, m
     assert "is lost until the next start" in caplog.text
 
 
+@pytest.mark.each_database
 async def test_two_dispatchers_of_one_database_fire_a_timer_once(store):
     benches = [Bench(store), Bench(store)]
     await store.write(set_timer, "expiry", "a", NOW)
@@ -381,6 +383,7 @@ async def test_two_dispatchers_of_one_database_fire_a_timer_once(store):
     assert len(benches[0].fired + benches[1].fired) == 1
 
 
+@pytest.mark.each_database
 async def test_a_database_that_is_away_for_a_while_ends_nothing(store, caplog, monkeypatch):
     monkeypatch.setattr(jobs, "_PAUSE", 0.01)
     bench = Bench(store)

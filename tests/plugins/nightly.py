@@ -1,10 +1,14 @@
 """What takes too long for every run of the tests: `scripts/test --nightly` has it as well.
 
 A test marked `nightly` runs only then. A test that tries many examples asks `examples` how many:
-each run takes a share of what a nightly one takes.
+each run takes a share of what a nightly one takes. What is told on both kinds of database is told
+on PostgreSQL in every run by the store's own tests, by those marked `each_database`, and by the
+first of each other file.
 """
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -45,10 +49,24 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is marked `nightly`, unless the run is."""
+    """Leave out what only a nightly run has, unless this is one."""
     if is_nightly():
         return
-    left_out = [item for item in items if item.get_closest_marker("nightly")]
+    left_out = {item for item in items if item.get_closest_marker("nightly")}
+    left_out |= {*_told_again(config.rootpath / "tests" / "store", items)}
     if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _told_again(store: Path, items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """What is told on PostgreSQL besides, where SQLite has told it and no statement is new."""
+    begun: set[Path] = set()
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is None or callspec.params.get("kind") != "postgresql":
+            continue
+        always = item.path.is_relative_to(store) or item.get_closest_marker("each_database")
+        if item.path in begun and not always:
+            yield item
+        begun.add(item.path)

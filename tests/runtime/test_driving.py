@@ -27,6 +27,8 @@ from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.telemetry import Metrics
 
+pytestmark = pytest.mark.each_database
+
 on_postgres = pytest.mark.parametrize("kind", ["postgresql"])
 
 

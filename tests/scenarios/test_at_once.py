@@ -8,6 +8,8 @@ from fakes.world import LIMIT, calls, of, on_both, plan, run, says, step, write
 from gonogo.domain.errors import AlreadyDecided, GonogoError
 from gonogo.domain.identity import Principal, Role
 
+pytestmark = pytest.mark.each_database
+
 
 def people(count):
     """Admins, who may all decide."""

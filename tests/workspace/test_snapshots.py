@@ -1039,12 +1039,12 @@ def test_a_rollback_that_was_killed_is_finished_by_applying_it_again(
     before = snapshots.take(workspace)
     undo(snapshots, workspace, after, before)
     assert picture(root) == second
-    store, codes = str(place / "state" / "snapshots"), [77]
+    store, codes, every = str(place / "state" / "snapshots"), [77], examples(6, nightly=1)
     while codes[-1] == 77:
         again = place / f"killed {len(codes)}"
         shutil.copytree(root, again, symlinks=True)
         killed = Workspace(again)
-        arguments = (store, str(again), before, after, str(3 * len(codes) - 2), swaps)
+        arguments = (store, str(again), before, after, str(1 + every * (len(codes) - 1)), swaps)
         done = subprocess.run(
             [sys.executable, "-c", CRASH, *arguments],
             env={"PYTHONPATH": os.pathsep.join(sys.path)}, timeout=60, check=False,
@@ -1059,7 +1059,7 @@ def test_a_rollback_that_was_killed_is_finished_by_applying_it_again(
         restore = plan(snapshots, workspace, before, after)
 
     assert codes[-1] == 0
-    assert len(codes) > 10
+    assert len(codes) > 24 // every
 
 
 def _one_of_both(now: Picture, first: Picture, second: Picture) -> bool:

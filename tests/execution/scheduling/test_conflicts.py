@@ -18,6 +18,8 @@ from gonogo.execution.scheduling import Completed, Work
 from gonogo.store import Tx
 from gonogo.store.plans import move_plan, plan_of, subtask_row, take_subtask
 
+pytestmark = pytest.mark.each_database
+
 _S = SubtaskStatus
 
 

@@ -68,6 +68,7 @@ async def test_the_plans_of_a_workspace_share_its_room_and_all_come_to_their_end
     assert 1 <= most["all"] <= 2
 
 
+@pytest.mark.each_database
 async def test_plans_that_start_at_the_same_moment_take_no_more_room_than_there_is(
     store: Store,
 ) -> None:
