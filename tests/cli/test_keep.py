@@ -22,8 +22,10 @@ def test_what_the_next_request_would_hold_is_shown(gonogo, session):
     found = json.loads(told.stdout)
 
     assert shown.returncode == 0
-    assert shown.stdout.startswith(f"orchestrator: {found['tokens']} tokens")
-    assert "window" not in found or found["window"] > 0
+    assert "window" not in found
+    assert shown.stdout.startswith(f"orchestrator: {found['tokens']} tokens\n")
+    known = gonogo("sessions", "context", session, env={"GONOGO_MODEL_WINDOW": "10000"})
+    assert f"{found['tokens']} of 10000 tokens ({found['tokens'] // 100} %)" in known.stdout
     assert [part["part"] for part in found["parts"]] == ["system", "tools", "texts"]
     assert gonogo("sessions", "context", "s_none").returncode != 0
 

@@ -197,6 +197,11 @@ def test_what_is_pinned_stays_whole_where_others_go():
     assert kept == (0, 1)
     shorter = record([*said, Compacted(before=4, text="Facts", kept=kept, clip=100)])
     assert [m.content for m in shorter.messages[:3]] == ["Do it", "House rules", "Facts"]
+    rules = Pinned(content="rule\n" * 500)
+    found = record([said[0], rules, Compacted(before=2, text="Facts", kept=(0, 1), clip=100)])
+    assert found.messages[1] is rules
+    # Nor is it taken for the task.
+    assert kept_places(record([UserText(content="Do it"), rules]), 2, turns=True) == (0, 1)
 
 
 def test_a_task_that_is_longer_than_a_part_of_the_window_is_shown_in_part():

@@ -70,14 +70,20 @@ async def _show(session_id: str, json: bool) -> Exit:
 
 async def _context(session_id: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
+    from gonogo.cli.folder import own_locale
     from gonogo.cli.terminal.output import facts, line, one_line, table
+    from gonogo.i18n import say
 
     async with connected() as client:
         found = await client.context(session_id)
     if json:
         return facts(found)
-    taken = f" of {found.window}, {found.tokens * 100 // found.window} %" if found.window else ""
-    line(f"{one_line(found.agent)}: {found.tokens} tokens{taken}")
+    told = {"agent": one_line(found.agent), "tokens": found.tokens}
+    if found.window is None:
+        line(say("cli_context", own_locale(), **told))
+    else:
+        percent = found.tokens * 100 // found.window
+        line(say("cli_context_of", own_locale(), window=found.window, percent=percent, **told))
     rows = [(part.part, str(part.count), str(part.tokens)) for part in found.parts]
     return table(("part", "count", "tokens"), rows)
 

@@ -241,10 +241,8 @@ def tokens_in(message: Message) -> int:
         case Reply():
             made = sum(estimate(json.dumps(call.arguments)) for call in message.calls)
             return _AROUND + estimate(message.text) + made
-        case UserText() | ToolAnswer() | Instructions() | Steering():
-            return _AROUND + estimate(message.content)
         case _:
-            return 0
+            return _AROUND + estimate(getattr(message, "content", ""))
 
 
 def cache_key(thread: Thread) -> str:
@@ -350,7 +348,8 @@ def _came_of(call: CallRow) -> Any:  # noqa: ANN401 - JSON
 
 
 def _clipped(message: Message, tokens: int) -> Message:
-    if not isinstance(message, UserText) or estimate(message.content) <= tokens:
+    """A message that stays, in part if it is very long; what is pinned is pinned whole."""
+    if message.pinned or not isinstance(message, UserText) or estimate(message.content) <= tokens:
         return message
     content = excerpt(message.content, tokens, lambda first, last: "The record holds them.")
     return message.model_copy(update={"content": content})
@@ -432,7 +431,8 @@ def kept_places(found: ThreadRecord, end: int, *, turns: bool) -> tuple[int, ...
         turns: The task is what the person said last, as in a session's conversation; else it is
             what the conversation began with.
     """
-    texts = [at for at, place in enumerate(found.places) if isinstance(place.message, UserText)]
+    # Of exactly this class: what is told to a model besides is no task.
+    texts = [at for at, place in enumerate(found.places) if type(place.message) is UserText]
     task = [at for at in (texts[-1:] if turns else texts[:1]) if at < end]
     pinned = [at for at in range(end) if _stays(found.places[at].message)]
     return tuple(sorted({*task, *pinned}))
