@@ -24,7 +24,7 @@ from gonogo.domain.tool_calls import (
 )
 from gonogo.execution.agent.context import (
     Frame,
-    Place,
+    Passage,
     estimate,
     kept_places,
     parts_of,
@@ -321,4 +321,4 @@ def test_a_place_of_a_call_that_nobody_knows_is_left_as_it_is():
     assert found.messages[1].content == "This operation was interrupted and has no result."
     assert too_long(record([asks("gone")]), 100, 10) == {}
     assert to_elide(record([asks("gone")]), 100) == {}
-    assert found.shown_of(Place(UserText(content="Hm"))) == (UserText(content="Hm"),)
+    assert found.shown_of(Passage(UserText(content="Hm"))) == (UserText(content="Hm"),)

@@ -83,7 +83,7 @@ class Frame(Struct, frozen=True):
         return estimate(self.system) + sum(map(estimate, schemas))
 
 
-class Place(Struct, frozen=True):
+class Passage(Struct, frozen=True):
     """A message of a conversation, and behind a reply the results of its calls, whole."""
 
     message: Message
@@ -93,7 +93,7 @@ class Place(Struct, frozen=True):
 class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
     """A conversation as the record has it at one moment."""
 
-    places: Sequence[Place]
+    places: Sequence[Passage]
     calls: Mapping[str, CallRow]
     """By their ids."""
     shown: Mapping[str, int]
@@ -133,7 +133,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         return self._told([*self._head(), *chain.from_iterable(map(self.shown_of, self._rest))])
 
     @property
-    def _rest(self) -> Sequence[Place]:
+    def _rest(self) -> Sequence[Passage]:
         return self.places[self.start :]
 
     @property
@@ -154,7 +154,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
             yield _clipped(self.places[at].message, self.compacted.clip)
         yield UserText(content=self.compacted.text)
 
-    def shown_of(self, place: Place) -> tuple[Message, ...]:
+    def shown_of(self, place: Passage) -> tuple[Message, ...]:
         """One place as the model sees it."""
         return (place.message, *map(self._shown_answer, place.answers))
 
@@ -165,7 +165,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         content = _line(call) if tokens == 0 else _part(call, tokens)
         return answer.model_copy(update={"content": content})
 
-    def size_of(self, place: Place) -> int:
+    def size_of(self, place: Passage) -> int:
         """What one place takes in a request."""
         return sum(map(tokens_in, self._told(self.shown_of(place))))
 
@@ -319,14 +319,14 @@ def _as_users(messages: Iterable[Message]) -> tuple[Message, ...]:
     )
 
 
-def _places(messages: Sequence[Message]) -> list[Place]:
+def _places(messages: Sequence[Message]) -> list[Passage]:
     found: list[tuple[Message, list[ToolAnswer]]] = []
     for message in messages:
         if isinstance(message, ToolAnswer):
             found[-1][1].append(message)
         else:
             found.append((message, []))
-    return [Place(message, tuple(answers)) for message, answers in found]
+    return [Passage(message, tuple(answers)) for message, answers in found]
 
 
 # How what is shown less of is shown. These are the rules of version 1: a later version adds others
@@ -387,7 +387,7 @@ def to_elide(found: ThreadRecord, window: int) -> dict[str, int]:
             call = found.calls.get(answer.call_id)
             if call is None or not _can_be_elided(call) or found.shown.get(call.id) == 0:
                 continue
-            size = tokens_in(found.shown_of(Place(place.message, (answer,)))[1])
+            size = tokens_in(found.shown_of(Passage(place.message, (answer,)))[1])
             if size > _SMALL * 2:
                 lines[call.id] = 0
                 saved += size - _SMALL
@@ -407,7 +407,7 @@ def to_compact(found: ThreadRecord, window: int) -> int:
     return end
 
 
-def _goes_on(place: Place) -> bool:
+def _goes_on(place: Passage) -> bool:
     return isinstance(place.message, Reply) and place.message.is_unfinished
 
 
