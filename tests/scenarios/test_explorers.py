@@ -17,7 +17,7 @@ from gonogo.store.schema import messages, tool_calls
 
 FOUR = ["Where is a?", "Where is b?", "Where is c?", "Where is d?"]
 NAMES = [f"explore-{number}" for number in (1, 2, 3, 4)]
-READING = {"read_file", "list_files", "search_in_code"}
+READING = {"read_file", "list_files", "search_in_code", "read_output"}
 
 
 def script(questions, *more, **explorers):
