@@ -222,6 +222,7 @@ SHOWN: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
             "plan_resumed": "green", "plan_cancelled": "bold yellow", "model_away": "yellow",
             "model_back": "green", "model_fallback": "yellow", "approval_warning": "yellow",
             "approval_voted": "yellow", "approval_escalated": "yellow",
+            "context_compacted": "yellow",
         }.items()
     },
     "instructions_loaded": (
@@ -231,7 +232,7 @@ SHOWN: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
 }  # fmt: skip
 LEFT_OUT = frozenset({
     "session_info", "tool_approved", "plan_replanning", "plan_rolled_back", "checkpoint_created",
-    "approval_requested", "approval_resolved", "done",
+    "approval_requested", "approval_resolved", "done", "context_elided",
 })  # fmt: skip
 
 

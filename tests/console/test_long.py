@@ -31,6 +31,8 @@ def scroll_up_until(log: Any, found: Any) -> None:
 
 def test_ten_thousand_events_are_read_in_pages_and_drawn_as_they_come_into_view(ground, look):
     fill(ground.database, "long", TURNS)
+    # The model is asked with all of it: what is shown less of is no matter here.
+    ground.environment["GONOGO_MODEL_WINDOW"] = "10000000"
     ground.model.script(
         {"rules": [{"when": {"user": "more"}, "reply": {"text": ["Some", " more"] * 20}}]}
     )

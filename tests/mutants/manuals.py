@@ -217,7 +217,10 @@ def _git(argv: Sequence[str]) -> str | None:
 
 def _git_options(name: str, rest: Sequence[str]) -> str | None:
     end = rest.index("--") if "--" in rest else len(rest)
-    options = [word for word in rest[:end] if word.startswith("-")]
+    # These take the next word, whatever it begins with.
+    takes = re.compile(r"--(no-)?(contains|merged)|--points-at")
+    options = [word for before, word in zip(("", *rest), rest[:end], strict=False)
+               if word.startswith("-") and not takes.fullmatch(before)]  # fmt: skip
     for word in options:
         if _short_for(word, _DIFFS) and word not in ("--no-ext-diff", "--no-textconv"):
             return f"git {name} {word}"

@@ -44,7 +44,7 @@ async def test_what_was_written_down_of_a_call_is_taken_back_and_nothing_of_othe
     store: Store,
 ) -> None:
     one, two = Doer("s1", "p1", 1, "a", "call_1", "/w"), Doer("s1", "p1", 1, "a", "call_2", "/w")
-    other = Doer("s1", "p2", 1, "a", "call_1", "/w")
+    other = Doer("s1", "p2", 1, "a", "call_3", "/w")
 
     def write(tx: Tx) -> None:
         rows.begin(tx)

@@ -46,6 +46,13 @@ def place(shared, message: dict[str, Any]) -> tuple[Scene, dict[str, Any]]:
         case {"type": "tool_result"}:
             scene = Scene(shared, "printed", "S5")
             filled = {"call_id": scene.names["c1"]}
+        case {"type": "steer", "subtask_id": _}:
+            scene = Scene(shared, "printed", "S3")
+            filled = {"plan_id": scene.names["p1"], "subtask_id": scene.pending()[0]["subtask_id"]}
+        case {"type": "steer"}:
+            scene = Scene(shared, "printed", "S1")
+            scene.say({"type": "user_message", "content": "x", "agent_type": "universal"})
+            filled = {}
         case {"type": "cancel"}:
             scene = Scene(shared, "printed", "S1")
             events = scene.say({"type": "user_message", "content": "x", "agent_type": "universal"})

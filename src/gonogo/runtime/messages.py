@@ -21,7 +21,7 @@ from gonogo.domain.messages import (
     UserMessage,
 )
 from gonogo.domain.records import CallRow, Session, Turn
-from gonogo.domain.states import ENDED, CallStatus, TurnStatus
+from gonogo.domain.states import ENDED, CallStatus, SubtaskStatus, TurnStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.views import DecisionAnswer
 from gonogo.execution.agent import CLIENT_CALL, end_call
@@ -34,7 +34,7 @@ from gonogo.store import events as log
 from gonogo.store.calls import call_of
 from gonogo.store.erasing import was_erased
 from gonogo.store.jobs import drop_timer
-from gonogo.store.plans import plan_of
+from gonogo.store.plans import plan_of, subtask_key, subtask_row
 from gonogo.store.sessions import open_turns, session_of, turn_of
 
 _LOG = logging.getLogger(__name__)
@@ -250,18 +250,24 @@ class Messages(Struct, frozen=True):
         turn = None
         if message.plan_id is not None:
             plan = seen_plan(tx, principal, message.plan_id, session.id)
+            subtask = message.subtask_id or ""
             self._parts.engine.controls.steer_subtask(
-                tx, plan.id, message.subtask_id or "", message.content, principal
+                tx, plan.id, subtask, message.content, principal
             )
+            row = subtask_row(tx, subtask_key(plan.id, plan.revision, subtask))
+            waits = row is not None and row.status is SubtaskStatus.WAITING_APPROVAL
         else:
             turn = _named_turn(tx, session, message.turn_id)
             if turn is None:
                 raise Conflict("No turn is under way; send a message, or name a subtask that is")
             self._parts.turns.steer(tx, turn.id, message.content, principal)
+            waits = turn.status is TurnStatus.PARKED
         after = log.begin_seq(tx, session.id)
+        # Where a person has to decide first, what it told is the whole answer.
+        ends = after + len(log.told_in(tx, session.id)) if waits else 0
         return Receipt(
             session_id=session.id, after=after, turn_id=turn.id if turn else None,
-            plan_id=message.plan_id,
+            plan_id=message.plan_id, ends=ends,
         )  # fmt: skip
 
 

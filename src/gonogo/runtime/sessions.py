@@ -20,7 +20,7 @@ from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
 from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionRule
 from gonogo.domain.states import ENDED
-from gonogo.domain.tool_calls import MESSAGE, Reply, ToolRequest, UserText
+from gonogo.domain.tool_calls import MESSAGE, Reply, Steering, ToolRequest, UserText
 from gonogo.domain.views import (
     ContextPart,
     ContextView,
@@ -92,7 +92,7 @@ def said_by_people(tx: Tx, session_id: str) -> Iterator[MessageView]:
 def _views(row: MessageRow, calls: dict[str, CallRow]) -> Iterator[MessageView]:
     message = MESSAGE.validate_python(row.body)
     place = _place_of(row)
-    if isinstance(message, UserText):
+    if isinstance(message, UserText | Steering):
         yield MessageView(role="user", content=message.content, **place)
     if not isinstance(message, Reply):
         return

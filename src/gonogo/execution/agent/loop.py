@@ -253,7 +253,8 @@ class Loop(Struct, frozen=True, kw_only=True):
             shorter = await self.contexts.compacted(thread, found, frame, refused=True)
             if shorter is None:
                 raise
-            reply = await self._send(thread, shorter, frame)
+            found = shorter
+            reply = await self._send(thread, found, frame)
         if found.waited:
             await self.store.write(thread.owner.answered)
         return reply.model_copy(update={"begun": found.begun, "heard": found.said or None})

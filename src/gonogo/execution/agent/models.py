@@ -124,8 +124,11 @@ class ModelPool(Struct, kw_only=True):
         Raises:
             ModelNotConfigured: there is no such model.
         """
+        told = self.settings.model_window
         if self.only is not None:
-            return self.settings.model_window or self.only.window or CAREFUL_WINDOW
+            return told or self.only.window or CAREFUL_WINDOW
+        if told and not any(choice.window for choice in self.choices(name, role)):
+            return told
         return self(name, role).window or CAREFUL_WINDOW
 
     async def aclose(self) -> None:
