@@ -337,6 +337,13 @@ class TestBox:
         assert (workspace.root / "sub/ok").exists()
         assert not list(workspace.root.glob("**/x"))
 
+    async def test_a_setting_that_names_the_null_device_takes_it_from_nobody(
+        self, workspace: Workspace
+    ) -> None:
+        done = await run(workspace, "echo x > /dev/null && echo ok", hidden=[Path(os.devnull)])
+
+        assert done.output == "ok\n"
+
     async def test_the_interpreter_works_though_it_lies_in_a_hidden_home(
         self, workspace: Workspace
     ) -> None:

@@ -249,6 +249,8 @@ def _mounts(box: Box) -> Iterable[str]:
         path for path in map(Path, _EMPTY) if path.is_dir() and not path.is_symlink()
     } | _homes()
     hidden = {path.resolve() for path in (*box.hidden, *map(Path, _HIDDEN)) if path.exists()}
+    # A setting may name it where there is no file; it has nothing to hide, and programs need it.
+    hidden.discard(Path(os.devnull))
     folders = {path for path in empty | hidden if path.is_dir()} - {box.workspace}
     guarded = box.guarded()
     mounts = [(path, "--tmpfs") for path in folders]
