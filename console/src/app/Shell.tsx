@@ -4,7 +4,6 @@ import {
   Burger,
   Button,
   Group,
-  Loader,
   NavLink,
   SegmentedControl,
   Select,
@@ -20,7 +19,7 @@ import { useWaitingCount } from "@/features/approvals/notify";
 import { logOut } from "@/shared/api";
 import { LANGUAGE_CHOICES, type LanguageCode, speak } from "@/shared/i18n";
 import { useMe } from "@/shared/me";
-import { visible } from "@/shared/ui";
+import { Loading, visible } from "@/shared/ui";
 
 const APPROVALS = "/approvals";
 const PLACES = [
@@ -77,7 +76,7 @@ export function Shell() {
         </AppShell.Section>
       </AppShell.Navbar>
       <AppShell.Main id="content" tabIndex={-1}>
-        <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
+        <Suspense fallback={<Loading />}>
           <Outlet />
         </Suspense>
       </AppShell.Main>

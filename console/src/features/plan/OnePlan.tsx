@@ -1,4 +1,4 @@
-import { Loader, SegmentedControl, Stack, Text } from "@mantine/core";
+import { SegmentedControl, Stack, Text } from "@mantine/core";
 import { useMediaQuery } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -11,7 +11,7 @@ import {
   type PlanGraph,
   type PlanView,
 } from "@/shared/api";
-import { Loaded } from "@/shared/ui";
+import { Loaded, Loading } from "@/shared/ui";
 import { Comments } from "./Comments";
 import { Deciding } from "./Deciding";
 import { Failures } from "./Failures";
@@ -35,7 +35,6 @@ export function OnePlan({ planId }: { planId: string }) {
 
 /** Drawn at once: nothing that comes late pushes a button from under the pointer. */
 function Whole({ plan }: { plan: PlanView }) {
-  const { t } = useTranslation();
   const { plan_id, session_id, revision } = plan;
   const path = { plan_id };
   const status = useQuery({ ...getStatusOptions({ path }), ...LIVE });
@@ -46,7 +45,7 @@ function Whole({ plan }: { plan: PlanView }) {
   const [isDrawn, setDrawn] = useState(false);
   if (!isDrawn) {
     if ([status, graph, asked, diff].some(({ isLoading }) => isLoading)) {
-      return <Loader aria-label={t("common.loading")} />;
+      return <Loading />;
     }
     setDrawn(true);
   }

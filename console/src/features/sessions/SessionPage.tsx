@@ -1,4 +1,4 @@
-import { Badge, Group, Loader, Stack, Tabs, Text, Title } from "@mantine/core";
+import { Badge, Group, Stack, Tabs, Text, Title } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { lazy, Suspense, useCallback, useRef } from "react";
 import { useTranslation } from "react-i18next";
@@ -6,7 +6,7 @@ import { useNavigate, useParams } from "react-router";
 import { type Event, getSessionOptions, getSessionQueryKey } from "@/shared/api";
 import { type Link, usePlanNews, useSession, whatPeopleSaid } from "@/shared/events";
 import { usePlaceTitle } from "@/shared/title";
-import { Loaded, visible } from "@/shared/ui";
+import { Loaded, Loading, visible } from "@/shared/ui";
 import { Chat } from "../chat/Chat";
 import { SessionMenu } from "./SessionMenu";
 
@@ -86,17 +86,17 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
               <Chat sessionId={sessionId} following={following} />
             </Tabs.Panel>
             <Tabs.Panel value="plan" pt="sm">
-              <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
+              <Suspense fallback={<Loading />}>
                 <PlanRoom sessionId={sessionId} />
               </Suspense>
             </Tabs.Panel>
             <Tabs.Panel value="changes" pt="xs">
-              <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
+              <Suspense fallback={<Loading />}>
                 <SessionChanges sessionId={sessionId} />
               </Suspense>
             </Tabs.Panel>
             <Tabs.Panel value="checkpoints" pt="xs">
-              <Suspense fallback={<Loader aria-label={t("common.loading")} />}>
+              <Suspense fallback={<Loading />}>
                 <Checkpoints sessionId={sessionId} />
               </Suspense>
             </Tabs.Panel>

@@ -1,8 +1,9 @@
-import { Alert, Button, Group, Loader, Text } from "@mantine/core";
+import { Alert, Button, Group, Text } from "@mantine/core";
 import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Refused } from "@/shared/api";
+import { Loading } from "./Loading";
 
 /** What a query brought, or what to do when it did not. */
 export function Loaded<T>({
@@ -12,14 +13,13 @@ export function Loaded<T>({
   query: UseQueryResult<T, unknown>;
   children: (data: T) => ReactNode;
 }) {
-  const { t } = useTranslation();
   if (query.data !== undefined) {
     return <>{children(query.data)}</>;
   }
   if (query.error !== null) {
     return <Failure error={query.error} again={() => void query.refetch()} />;
   }
-  return <Loader aria-label={t("common.loading")} />;
+  return <Loading />;
 }
 
 /** What went wrong, in the server's words. */

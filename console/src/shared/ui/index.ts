@@ -5,6 +5,7 @@ export * from "./Diff";
 export * from "./Filters";
 export * from "./Lines";
 export * from "./Loaded";
+export * from "./Loading";
 export * from "./Markdown";
 export * from "./range";
 export * from "./Scope";
