@@ -13,9 +13,11 @@ from gonogo.domain.records import CallRow
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import (
     Compacted,
+    Instructions,
     PlanAccount,
     Reply,
     Shortened,
+    Steering,
     ToolAnswer,
     ToolClass,
     ToolRequest,
@@ -322,3 +324,39 @@ def test_a_place_of_a_call_that_nobody_knows_is_left_as_it_is():
     assert too_long(record([asks("gone")]), 100, 10) == {}
     assert to_elide(record([asks("gone")]), 100) == {}
     assert found.shown_of(Passage(UserText(content="Hm"))) == (UserText(content="Hm"),)
+
+
+@pytest.mark.feature(219)
+@given(some.lists(some.sampled_from(["file", "words", "step", "checks"]), max_size=20), some.data())
+def test_instruction_files_and_what_people_said_stand_in_every_request_after_a_compaction(
+    parts, data
+):
+    said: list = [UserText(content="Do it")]
+    pinned = {"Do it"}
+    heard = 0
+    for number, part in enumerate(parts):
+        match part:
+            case "file":
+                said.append(Instructions(content=f"file {number}", files=()))
+                pinned.add(f"file {number}")
+            case "words":
+                said.append(Steering(content=f"words {number}"))
+                heard += 1
+            case "checks":
+                said.append(UserText(content=f"checks {number}", about="checks"))
+                pinned.add(f"checks {number}")
+            case _:
+                said.append(Reply(text="x" * 900, heard=heard or None))
+    found = record(said)
+    end = data.draw(some.integers(min_value=0, max_value=len(found.places)))
+
+    kept = kept_places(found, end, turns=False)
+    later = record([*said, Compacted(before=end, text="Facts", kept=kept, clip=10_000)])
+
+    shown = [message.content for message in later.messages if not isinstance(message, Reply)]
+    assert pinned <= set(shown)
+    words = [part for part in parts if part == "words"]
+    assert sum("words " in text for text in shown) == len(words)
+    assert len(shown) == len(set(shown))
+    again = record([*said, Compacted(before=end, text="Facts", kept=kept, clip=10_000)])
+    assert again.messages == later.messages
