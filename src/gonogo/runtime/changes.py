@@ -19,6 +19,7 @@ from gonogo.domain.plan_views import ChangedFile, Changes, ChangesBy
 from gonogo.domain.records import FileChange, Plan
 from gonogo.domain.text_safety import visible
 from gonogo.domain.undo import NetChange, net_changes, shown_path
+from gonogo.runtime.rollback import IN_ALL, OF_ONE_FILE
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_plan
 from gonogo.store import Tx
@@ -26,11 +27,6 @@ from gonogo.store.checkpoints import changes_after, changes_of_session
 from gonogo.store.plans import subtask_rows
 from gonogo.workspace import Hunks, LineCount, Snapshots
 
-MOST_FILES = 500
-"""Files on a page."""
-_CHARACTERS = 20_000
-"""Of one file's difference in a list; one that is asked for alone may fill the answer."""
-_IN_ALL = 200_000
 _MOST_COUNTED = 5_000
 """Files whose lines are counted in one answer."""
 Whose = tuple[str | None, str | None]
@@ -195,8 +191,9 @@ def _files(
                 doers[change.path].append(subtask)
     # Of a secret nothing is read.
     pairs = [(None, None) if is_secret(each.path) else each.blobs for each in page]
-    limit = _CHARACTERS if wanted.path is None else _IN_ALL
-    hunks = snapshots.hunks(pairs, limit=limit, in_all=_IN_ALL)
+    # One that is asked for alone may fill the answer.
+    limit = OF_ONE_FILE if wanted.path is None else IN_ALL
+    hunks = snapshots.hunks(pairs, limit=limit, in_all=IN_ALL)
     return [
         _file(change, _count(change, counts), found, doers[change.path])
         for change, found in zip(page, hunks, strict=True)

@@ -32,9 +32,8 @@ from gonogo.workspace import Change, Snapshots, Tree, Workspace
 # Differences of snapshots as clients are shown them.
 
 _FILES = 500
-_CHARACTERS = 20_000
-"""Of one file's difference."""
-_IN_ALL = 200_000
+OF_ONE_FILE, IN_ALL = 20_000, 200_000
+"""Characters of one file's difference in a list, and of all differences in one answer."""
 
 
 def diff_view(
@@ -43,9 +42,9 @@ def diff_view(
     """What differs between two snapshots, as far as an answer holds it."""
     changes = snapshots.diff(before, after)
     files: list[FileDiff] = []
-    left = _IN_ALL
+    left = IN_ALL
     for change in changes[:_FILES]:
-        limit = min(_CHARACTERS, left)
+        limit = min(OF_ONE_FILE, left)
         text = snapshots.unified(before, after, change.path, limit=limit) if limit else ""
         left -= min(len(text), left)
         files.append(

@@ -1,11 +1,9 @@
-import { Alert, Badge, Button, Group, Stack, Text } from "@mantine/core";
+import { Alert, Button, Group, Stack, Text } from "@mantine/core";
 import { type UseQueryOptions, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { ChangedFile, Changes } from "@/shared/api";
-import { Diff, Lines, visible } from "@/shared/ui";
-
-const COLORS = { added: "green", deleted: "red", modified: "blue", unknown: "yellow" } as const;
+import { Diff, FileHead, Lines, visible } from "@/shared/ui";
 
 // biome-ignore lint/suspicious/noExplicitAny: the options of either of two generated queries
 type Whole = (file: string) => UseQueryOptions<any, any, Changes, any>;
@@ -53,18 +51,12 @@ function OneFile({ file, whole }: { file: ChangedFile; whole: Whole }) {
   const canGrow = shown.withheld === "more" && !isWhole;
   return (
     <section aria-label={visible(file.path)}>
-      <Group gap="xs" mb={4}>
-        <Text ff="monospace" size="sm" style={{ overflowWrap: "anywhere" }}>
-          {visible(file.path)}
-        </Text>
-        <Badge variant="light" color={COLORS[file.status]}>
-          {t(`changes.${file.status}`)}
-        </Badge>
+      <FileHead path={file.path} status={file.status}>
         <Lines added={file.lines_added} removed={file.lines_removed} />
         <Text size="xs" c="dimmed">
           {file.subtasks.join(", ")}
         </Text>
-      </Group>
+      </FileHead>
       {shown.diff && <Diff text={shown.diff} />}
       {shown.withheld !== undefined && !canGrow && (
         <Text size="sm" c="dimmed">

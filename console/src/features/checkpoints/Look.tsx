@@ -1,4 +1,4 @@
-import { Alert, Badge, Group, Modal, Select, Stack, Text, Title } from "@mantine/core";
+import { Alert, Group, Modal, Select, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -8,10 +8,9 @@ import {
   getCheckpointDiffOptions,
   getCheckpointOptions,
 } from "@/shared/api";
-import { Diff, exact, Loaded, StatusBadge, visible } from "@/shared/ui";
+import { Diff, exact, FileHead, Loaded, StatusBadge, visible } from "@/shared/ui";
 
 const NOW = "";
-const COLORS = { added: "green", deleted: "red", modified: "blue" } as const;
 
 /** One checkpoint: whether it is whole, where the subtasks stood, and how its files differ. */
 export function Look({
@@ -115,14 +114,7 @@ function OneFile({ file }: { file: FileDiff }) {
   const { t } = useTranslation();
   return (
     <section aria-label={visible(file.path)}>
-      <Group gap="xs" mb={4}>
-        <Text ff="monospace" size="sm" style={{ overflowWrap: "anywhere" }}>
-          {visible(file.path)}
-        </Text>
-        <Badge variant="light" color={COLORS[file.status]}>
-          {t(`checkpoints.${file.status}`)}
-        </Badge>
-      </Group>
+      <FileHead path={file.path} status={file.status} />
       {file.diff === "" ? (
         <Text size="sm" c="dimmed">
           {t("checkpoints.notShown")}

@@ -2,6 +2,7 @@ export * from "./Code";
 export * from "./Confirm";
 export * from "./checks";
 export * from "./Diff";
+export * from "./FileHead";
 export * from "./Filters";
 export * from "./Lines";
 export * from "./Loaded";
