@@ -1,6 +1,5 @@
-import { Badge, Button, Group, Stack, Text, Textarea, Title } from "@mantine/core";
+import { Badge, Button, Group, Stack, Text, Title } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import {
   type CommentView,
@@ -12,6 +11,7 @@ import {
 import { useMay } from "@/shared/me";
 import { When } from "@/shared/ui";
 import { Refusal } from "./Refusal";
+import { Say } from "./Say";
 import { useSteer } from "./useSteer";
 
 /** What people said of a plan or of one of its subtasks, and a field to say more while it waits. */
@@ -73,48 +73,18 @@ const PLAIN = { whiteSpace: "pre-wrap", overflowWrap: "anywhere" } as const;
 
 function NewComment({ plan, subtaskId }: { plan: PlanView; subtaskId?: string }) {
   const { t } = useTranslation();
-  const [content, setContent] = useState("");
-  const { mutate, isPending, error } = useSteer(
-    () =>
-      comment({
-        path: { plan_id: plan.plan_id },
-        body: { content: content.trim(), subtask_id: subtaskId, revision: plan.revision },
-      }),
-    () => setContent(""),
-  );
+  const path = { plan_id: plan.plan_id };
+  const about = { subtask_id: subtaskId, revision: plan.revision };
   return (
-    <form
-      onSubmit={(event) => {
-        event.preventDefault();
-        mutate();
-      }}
-    >
-      <Stack gap="xs">
-        <Textarea
-          label={
-            subtaskId === undefined
-              ? t("plan.comments.new")
-              : t("plan.comments.newOf", { id: subtaskId })
-          }
-          value={content}
-          onChange={(event) => setContent(event.currentTarget.value)}
-          autosize
-          minRows={2}
-          maxLength={4_000}
-          required
-        />
-        <Refusal error={error} />
-        <Button
-          type="submit"
-          size="xs"
-          variant="default"
-          loading={isPending}
-          style={{ alignSelf: "flex-start" }}
-        >
-          {t("plan.comments.add")}
-        </Button>
-      </Stack>
-    </form>
+    <Say
+      label={
+        subtaskId === undefined
+          ? t("plan.comments.new")
+          : t("plan.comments.newOf", { id: subtaskId })
+      }
+      button={t("plan.comments.add")}
+      send={(content) => comment({ path, body: { content, ...about } })}
+    />
   );
 }
 
