@@ -5,9 +5,13 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
+from typer.core import TyperGroup
 
 from cli.conftest import SECONDS, environment
 from gonogo import __version__
@@ -17,6 +21,7 @@ from gonogo.cli.daemon import _opening
 from gonogo.cli.folder import read_settings
 from gonogo.settings import Settings
 
+COMMAND = typer.main.get_command(app)
 HEAVY = "import sys, gonogo.cli; print(sorted(set(sys.modules) & set(sys.argv[1:])))"
 LIBRARIES = [
     "rich",
@@ -36,13 +41,11 @@ LIBRARIES = [
 ]
 
 
-def commands() -> list[tuple[str, ...]]:
-    found = [(str(one.name),) for one in app.registered_commands]
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        inner = group.typer_instance.registered_commands
-        found += [(str(group.name), str(one.name)) for one in inner]
-    return found
+def commands(group: Any = COMMAND, *before: str) -> Iterator[tuple[str, ...]]:
+    """The words of each command, as they are listed."""
+    for name, command in group.commands.items():
+        within = commands(command, *before, name) if isinstance(command, TyperGroup) else ()
+        yield from [*within] or [(*before, name)]
 
 
 @pytest.fixture
@@ -122,7 +125,7 @@ def test_what_crosses_a_border_is_built_when_it_first_does():
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)
 def test_every_command_has_help_with_an_example(gonogo, words):
-    done = gonogo(*words, "--help")
+    done = gonogo(*words, "-h")
     assert done.returncode == 0
     assert re.search(rf"Example:\n+(?:    .*\n)*    gonogo {' '.join(words)}", done.stdout)
 

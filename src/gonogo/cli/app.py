@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, group
+from gonogo.cli.arguments import group
 from gonogo.cli.commands import (
     analytics,
     approvals,
@@ -91,19 +91,8 @@ def _root(
 ) -> None: ...
 
 
-app.command("run", **EXACT, epilog=run.RUN_EXAMPLE)(run.run)
-app.command("attach", **EXACT, epilog=run.ATTACH_EXAMPLE)(run.attach)
-app.command("demo", **EXACT, epilog=run.DEMO_EXAMPLE)(run.demo)
-app.command("serve", **EXACT, epilog=run.SERVE_EXAMPLE)(run.serve)
-app.command("acp", **EXACT, epilog=run.ACP_EXAMPLE)(run.acp)
-app.command("mcp", **EXACT, epilog=run.MCP_EXAMPLE)(run.mcp)
-app.command("changes", **EXACT, epilog=changes.EXAMPLE)(changes.changes)
-app.command("rollback", **EXACT, epilog=rollback.EXAMPLE)(rollback.rollback)
-app.command("instructions", **EXACT, epilog=instructions.EXAMPLE)(instructions.instructions)
-app.command("steer", **EXACT, epilog=steer.EXAMPLE)(steer.steer)
-sessions.app.command("steer", **EXACT, epilog=steer.TURN_EXAMPLE)(steer.steer_turn)
-app.command("status", **EXACT, epilog=process.STATUS_EXAMPLE)(process.status)
-app.command("stop", **EXACT, epilog=process.STOP_EXAMPLE)(process.stop)
+for _part in (run, changes, rollback, instructions, steer, process, analytics, maintenance):
+    app.add_typer(_part.top)
 for _name, _group in {
     "sessions": sessions.app,
     "plans": plans.app,
@@ -116,5 +105,3 @@ for _name, _group in {
     "db": maintenance.app,
 }.items():
     app.add_typer(_group, name=_name)
-app.command("analytics", **EXACT, epilog=analytics.EXAMPLE)(analytics.analytics)
-app.command("doctor", **EXACT, epilog=maintenance.DOCTOR_EXAMPLE)(maintenance.doctor)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -80,8 +80,6 @@ async def _found(ask: Ask) -> Iterable[str]:
     return ()
 
 
-EXACT: dict[str, Any] = {"context_settings": {"help_option_names": ["-h", "--help"]}}
-
 Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Events = Annotated[bool, typer.Option("--json", help="Write one JSON event a line.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")]
@@ -118,7 +116,7 @@ def group(about: str, epilog: str | None = None, *, completes: bool = False) -> 
         add_completion=completes,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
-        **EXACT,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
 
 

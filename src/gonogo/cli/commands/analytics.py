@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from gonogo.domain.report_views import Analytics, ModelUse, Percentiles, SubtaskOutcomes
 
 
-EXAMPLE = example("gonogo analytics", "gonogo analytics --since 7d --json")
+top = typer.Typer()
 _AGO = re.compile(r"(\d{1,5})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}
 
 
+@top.command(epilog=example("gonogo analytics", "gonogo analytics --since 7d --json"))
 def analytics(
     session: Session = None,
     since: Annotated[

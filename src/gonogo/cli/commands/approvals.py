@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, ApprovalId, Json, Session, approval_ids, example, group
+from gonogo.cli.arguments import ApprovalId, Json, Session, approval_ids, example, group
 from gonogo.cli.support import Exit, Stop, carry_out
 
 app = group("Approvals: the questions that wait for you.")
@@ -20,7 +20,7 @@ class AnswerWord(StrEnum):
     HOLD = "hold"
 
 
-@app.command("list", **EXACT, epilog=example("gonogo approvals list"))
+@app.command("list", epilog=example("gonogo approvals list"))
 def list_approvals(
     session: Session = None,
     status: Annotated[str, typer.Option("--status", help="pending, approved …, or all.")] = (
@@ -33,9 +33,7 @@ def list_approvals(
     carry_out(_list, session, status, mine, json)
 
 
-@app.command(
-    "watch", **EXACT, epilog=example("gonogo approvals watch", "gonogo approvals watch --mine")
-)
+@app.command("watch", epilog=example("gonogo approvals watch", "gonogo approvals watch --mine"))
 def watch_approvals(
     session: Session = None,
     mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you.")] = False,
@@ -49,7 +47,7 @@ def watch_approvals(
     carry_out(_watch, session, mine, json, bell)
 
 
-@app.command("show", **EXACT, epilog=example("gonogo approvals show a_0192"))
+@app.command("show", epilog=example("gonogo approvals show a_0192"))
 def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
     """Show one question with all that it is about."""
     carry_out(_show, approval_id, json)
@@ -57,7 +55,6 @@ def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
 
 @app.command(
     "decide",
-    **EXACT,
     epilog=example(
         "gonogo approvals decide a_0192 approve",
         "gonogo approvals decide a_0192 approve --for-plan",
@@ -106,7 +103,6 @@ def decide(
 
 @app.command(
     "link",
-    **EXACT,
     epilog=example("gonogo approvals link a_0192", "gonogo approvals link a_0192 --for ann"),
 )
 def link(
@@ -120,7 +116,7 @@ def link(
     carry_out(_link, approval_id, name, json)
 
 
-@app.command("unlink", **EXACT, epilog=example("gonogo approvals unlink a_0192"))
+@app.command("unlink", epilog=example("gonogo approvals unlink a_0192"))
 def unlink(approval_id: ApprovalId) -> None:
     """End the links of a question."""
     carry_out(_unlink, approval_id)

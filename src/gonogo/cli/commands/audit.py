@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, Json, Limit, Session, example, group, session_ids
+from gonogo.cli.arguments import Json, Limit, Session, example, group, session_ids
 from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ Exported = Annotated[
 ]
 
 
-@app.command("show", **EXACT, epilog=example(
+@app.command("show", epilog=example(
     "gonogo audit show", "gonogo audit show --actor ann --action tool. --since 7d",
     "gonogo audit show --session s_0192 --after 200",
 ))  # fmt: skip
@@ -57,7 +57,7 @@ def show(
     )
 
 
-@app.command("verify", **EXACT, epilog=example(
+@app.command("verify", epilog=example(
     "gonogo audit verify", "gonogo audit verify --session s_0192",
     "gonogo audit verify --anchor anchors.txt",
     "gonogo audit verify --export log.jsonl",
@@ -87,7 +87,7 @@ def verify(
     carry_out(_verify, export, session, anchor, json)
 
 
-@app.command("export", **EXACT, epilog=example("gonogo audit export --since 30d -o log.jsonl"))
+@app.command("export", epilog=example("gonogo audit export --since 30d -o log.jsonl"))
 def export(
     session: Session = None,
     since: Since = None,
@@ -100,13 +100,13 @@ def export(
     carry_out(_export, session, since, until, output)
 
 
-@app.command("anchor", **EXACT, epilog=example("gonogo audit anchor >> /elsewhere/anchors.txt"))
+@app.command("anchor", epilog=example("gonogo audit anchor >> /elsewhere/anchors.txt"))
 def anchor(json: Json = False) -> None:
     """Print one line that says where the log stands; keep it where nobody here can write."""
     carry_out(_anchor, json)
 
 
-@app.command("prune", **EXACT, epilog=example(
+@app.command("prune", epilog=example(
     "gonogo audit prune --before 2026-01-01 --export old.jsonl"
 ))  # fmt: skip
 def prune(

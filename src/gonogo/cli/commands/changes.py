@@ -13,15 +13,18 @@ if TYPE_CHECKING:
 
     from gonogo.domain.plan_views import ChangedFile, Changes, ChangesBy
 
-EXAMPLE = example(
-    "gonogo changes p_0192",
-    "gonogo changes p_0192 --subtask api",
-    "gonogo changes p_0192 --file src/api.py",
-    "gonogo changes --session s_0192 --stat",
-)
+top = typer.Typer()
 _PAGE = 500
 
 
+@top.command(
+    epilog=example(
+        "gonogo changes p_0192",
+        "gonogo changes p_0192 --subtask api",
+        "gonogo changes p_0192 --file src/api.py",
+        "gonogo changes --session s_0192 --stat",
+    )
+)
 def changes(
     plan_id: Annotated[
         str | None, typer.Argument(help="The plan's id.", autocompletion=plan_ids)

@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from gonogo.domain.instructions import FoundInstructions
     from gonogo.domain.tool_calls import Instructions
 
-EXAMPLE = example(
-    "gonogo instructions", "gonogo instructions -C path/to/repo src/api/app.py",
-    "gonogo instructions --json",
-)  # fmt: skip
+top = typer.Typer()
 
 
+@top.command(
+    epilog=example(
+        "gonogo instructions",
+        "gonogo instructions -C path/to/repo src/api/app.py",
+        "gonogo instructions --json",
+    )
+)
 def instructions(
     paths: Annotated[
         list[str] | None, typer.Argument(help="As if an agent had touched these files.")

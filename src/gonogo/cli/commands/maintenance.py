@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, Json, example, group
+from gonogo.cli.arguments import Json, example, group
 from gonogo.cli.support import Exit, carry_out
 
-DOCTOR_EXAMPLE = example("gonogo doctor", "gonogo doctor --json")
+top = typer.Typer()
 app = group("The database.")
 
 
-@app.command("migrate", **EXACT, epilog=example(
+@app.command("migrate", epilog=example(
     "gonogo db migrate", "gonogo db migrate --accept-restored",
 ))  # fmt: skip
 def migrate(
@@ -24,7 +24,7 @@ def migrate(
     carry_out(_migrate, accept_restored)
 
 
-@app.command("vacuum", **EXACT, epilog=example(
+@app.command("vacuum", epilog=example(
     "gonogo db vacuum --dry-run", "gonogo db vacuum",
 ))  # fmt: skip
 def vacuum(
@@ -40,6 +40,7 @@ def vacuum(
     carry_out(_vacuum, dry_run, json)
 
 
+@top.command(epilog=example("gonogo doctor", "gonogo doctor --json"))
 def doctor(json: Json = False) -> None:
     """Check what gonogo needs and say what is missing."""
     carry_out(_doctor, json)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, Events, Json, Limit, PlanId, Session, example, group
+from gonogo.cli.arguments import Events, Json, Limit, PlanId, Session, example, group
 from gonogo.cli.support import Exit, carry_out
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class PlanForm(StrEnum):
     YAML = "yaml"
 
 
-@app.command("list", **EXACT, epilog=example("gonogo plans list --status running"))
+@app.command("list", epilog=example("gonogo plans list --status running"))
 def list_plans(
     session: Session = None,
     status: Annotated[str | None, typer.Option("--status", help="Only of this status.")] = None,
@@ -35,7 +35,7 @@ def list_plans(
     carry_out(_list, session, status, limit, json)
 
 
-@app.command("show", **EXACT, epilog=example("gonogo plans show p_0192 --graph"))
+@app.command("show", epilog=example("gonogo plans show p_0192 --graph"))
 def show_plan(
     plan_id: PlanId,
     graph: Annotated[
@@ -62,7 +62,7 @@ def show_plan(
     carry_out(_show, plan_id, json)
 
 
-@app.command("diff", **EXACT, epilog=example("gonogo plans diff p_0192 --from 1 --to 2"))
+@app.command("diff", epilog=example("gonogo plans diff p_0192 --from 1 --to 2"))
 def diff_plan(
     plan_id: PlanId,
     from_: Annotated[
@@ -77,7 +77,6 @@ def diff_plan(
 
 @app.command(
     "edit",
-    **EXACT,
     epilog=example(
         "gonogo plans edit p_0192",
         "gonogo plans edit p_0192 --from plan.yaml --yes",
@@ -100,7 +99,7 @@ def edit_plan(
     carry_out(_edit, plan_id, source, yes, json)
 
 
-@app.command("wait", **EXACT, epilog=example("gonogo plans wait p_0192 --limit 3600"))
+@app.command("wait", epilog=example("gonogo plans wait p_0192 --limit 3600"))
 def wait_plan(
     plan_id: PlanId,
     limit: Annotated[
@@ -116,26 +115,26 @@ def wait_plan(
     carry_out(_wait, plan_id, limit, json)
 
 
-@app.command("start", **EXACT, epilog=example("gonogo plans start p_0192"))
+@app.command("start", epilog=example("gonogo plans start p_0192"))
 def start_plan(plan_id: PlanId, json: Events = False) -> None:
     """Start a plan that was approved and held."""
     carry_out(_steer, "start", plan_id, json)
 
 
-@app.command("pause", **EXACT, epilog=example("gonogo plans pause p_0192"))
+@app.command("pause", epilog=example("gonogo plans pause p_0192"))
 def pause_plan(plan_id: PlanId) -> None:
     """Let nothing new start; what runs is finished."""
     carry_out(_steer, "pause", plan_id, False)
 
 
-@app.command("resume", **EXACT, epilog=example("gonogo plans resume p_0192"))
+@app.command("resume", epilog=example("gonogo plans resume p_0192"))
 def resume_plan(plan_id: PlanId, json: Events = False) -> None:
     """Go on with a plan that was paused."""
     carry_out(_steer, "resume", plan_id, json)
 
 
 @app.command(
-    "replan", **EXACT, epilog=example('gonogo plans replan p_0192 --reason "Use the other library"')
+    "replan", epilog=example('gonogo plans replan p_0192 --reason "Use the other library"')
 )
 def replan_plan(
     plan_id: PlanId,
@@ -148,7 +147,6 @@ def replan_plan(
 
 @app.command(
     "comment",
-    **EXACT,
     epilog=example('gonogo plans comment p_0192 "Is this needed?" --subtask add-flag'),
 )
 def comment_plan(
@@ -163,21 +161,19 @@ def comment_plan(
     carry_out(_comment, plan_id, text, subtask, json)
 
 
-@app.command("comments", **EXACT, epilog=example("gonogo plans comments p_0192"))
+@app.command("comments", epilog=example("gonogo plans comments p_0192"))
 def plan_comments(plan_id: PlanId, json: Json = False) -> None:
     """Show what was said of a plan, with its planner's answers."""
     carry_out(_comments, plan_id, json)
 
 
-@app.command("revise", **EXACT, epilog=example("gonogo plans revise p_0192"))
+@app.command("revise", epilog=example("gonogo plans revise p_0192"))
 def revise_plan(plan_id: PlanId, json: Events = False) -> None:
     """Send a plan back to its planner, who answers each open comment with a new revision."""
     carry_out(_steer, "revise", plan_id, json)
 
 
-@app.command(
-    "cancel", **EXACT, epilog=example('gonogo plans cancel p_0192 --reason "Not this way"')
-)
+@app.command("cancel", epilog=example('gonogo plans cancel p_0192 --reason "Not this way"'))
 def cancel_plan(
     plan_id: PlanId,
     reason: Annotated[

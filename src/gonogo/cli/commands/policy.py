@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, Directory, Json, Session, SessionId, example, group
+from gonogo.cli.arguments import Directory, Json, Session, SessionId, example, group
 from gonogo.cli.support import Exit, Stop, carry_out
 
 app = group("The policy: what may run, what asks, what is denied.")
@@ -27,7 +27,6 @@ class RuleWord(StrEnum):
 
 @app.command(
     "check",
-    **EXACT,
     epilog=example(
         "gonogo policy check -- git push --force",
         "gonogo policy check --rules rules.toml -- 'cd src && pytest -q'",
@@ -58,7 +57,6 @@ def check(
 
 @app.command(
     "explain",
-    **EXACT,
     epilog=example(
         "gonogo policy explain -- git push --force",
         """gonogo policy explain write_file '{"path": "a.md", "content": ""}' --agent debug""",
@@ -80,7 +78,7 @@ def explain(
     carry_out(_explain, call, directory, agent, rules, session, json)
 
 
-@app.command("list", **EXACT, epilog=example("gonogo policy list s_0192"))
+@app.command("list", epilog=example("gonogo policy list s_0192"))
 def list_rules(session_id: SessionId, json: Json = False) -> None:
     """List the rules that hold in one session only."""
     carry_out(_list, session_id, json)
@@ -88,7 +86,6 @@ def list_rules(session_id: SessionId, json: Json = False) -> None:
 
 @app.command(
     "add",
-    **EXACT,
     epilog=example(
         'gonogo policy add s_0192 allow --command "pytest -q"',
         'gonogo policy add s_0192 allow --tool write_file --path "docs/**"',
@@ -114,7 +111,7 @@ def add_rule(
     carry_out(_add, session_id, given, json)
 
 
-@app.command("remove", **EXACT, epilog=example("gonogo policy remove s_0192 session:1"))
+@app.command("remove", epilog=example("gonogo policy remove s_0192 session:1"))
 def remove_rule(
     session_id: SessionId,
     rule: Annotated[str, typer.Argument(help="The rule's id or name.")],
@@ -125,7 +122,6 @@ def remove_rule(
 
 @app.command(
     "replay",
-    **EXACT,
     epilog=example("gonogo policy replay rules.toml", "gonogo policy replay new.toml --since 7d"),
 )
 def replay(
@@ -144,7 +140,6 @@ def replay(
 
 @app.command(
     "suggest",
-    **EXACT,
     epilog=example("gonogo policy suggest --min 5 > suggested.toml"),
 )
 def suggest(

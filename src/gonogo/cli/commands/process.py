@@ -8,10 +8,10 @@ import typer
 from gonogo.cli.arguments import Json, example
 from gonogo.cli.support import Exit, Stop, carry_out
 
-STATUS_EXAMPLE = example("gonogo status", "gonogo status --json")
-STOP_EXAMPLE = example("gonogo stop", "gonogo stop --now")
+top = typer.Typer()
 
 
+@top.command(epilog=example("gonogo status", "gonogo status --json"))
 def status(json: Json = False) -> None:
     """Say which process carries the work out, and what it has to do.
 
@@ -20,6 +20,7 @@ def status(json: Json = False) -> None:
     carry_out(_status, json)
 
 
+@top.command(epilog=example("gonogo stop", "gonogo stop --now"))
 def stop(
     now: Annotated[
         bool, typer.Option("--now", help="Do not ask, and wait for nothing that runs.")

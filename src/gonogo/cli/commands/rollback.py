@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, Json, Limit, PlanId, example, group
+from gonogo.cli.arguments import Json, Limit, PlanId, example, group
 from gonogo.cli.support import Exit, carry_out
 
 if TYPE_CHECKING:
@@ -12,14 +12,17 @@ if TYPE_CHECKING:
 
 
 LATEST = "latest"
-EXAMPLE = example(
-    "gonogo rollback p_0192 --dry-run",
-    "gonogo rollback p_0192",
-    "gonogo rollback p_0192 --subtask api",
-    "gonogo rollback p_0192 --to checkpoint_0192",
+top = typer.Typer()
+
+
+@top.command(
+    epilog=example(
+        "gonogo rollback p_0192 --dry-run",
+        "gonogo rollback p_0192",
+        "gonogo rollback p_0192 --subtask api",
+        "gonogo rollback p_0192 --to checkpoint_0192",
+    )
 )
-
-
 def rollback(
     plan_id: PlanId,
     to: Annotated[
@@ -93,7 +96,7 @@ def _told(done: "RollbackView", *, to_latest: bool) -> Exit:
 app = group("Checkpoints: the places that a rollback can go back to.")
 
 
-@app.command("list", **EXACT, epilog=example("gonogo checkpoints list p_0192"))
+@app.command("list", epilog=example("gonogo checkpoints list p_0192"))
 def list_checkpoints(
     plan_id: PlanId,
     limit: Limit = 50,
@@ -103,7 +106,7 @@ def list_checkpoints(
     carry_out(_list, plan_id, limit, json)
 
 
-@app.command("show", **EXACT, epilog=example("gonogo checkpoints show checkpoint_0192"))
+@app.command("show", epilog=example("gonogo checkpoints show checkpoint_0192"))
 def show_checkpoint(
     checkpoint_id: Annotated[str, typer.Argument(help="The checkpoint's id.")],
     json: Json = False,
@@ -114,7 +117,6 @@ def show_checkpoint(
 
 @app.command(
     "diff",
-    **EXACT,
     epilog=example(
         "gonogo checkpoints diff checkpoint_0192",
         "gonogo checkpoints diff checkpoint_0192 --to checkpoint_0193",

@@ -9,19 +9,7 @@ import typer
 from gonogo.cli.arguments import Directory, Events, Model, example, session_ids
 from gonogo.cli.support import carry_out
 
-RUN_EXAMPLE = example(
-    'gonogo run "Add a --json flag to the CLI" -C path/to/repo --model openai:gpt-5',
-    'gonogo run "What does main() do?"',
-    'gonogo run "Fix the failing test" --yes=all --json > events.jsonl',
-)
-ATTACH_EXAMPLE = example("gonogo attach", "gonogo attach s_0192")
-DEMO_EXAMPLE = example("gonogo demo", "gonogo demo --yes")
-SERVE_EXAMPLE = example(
-    "gonogo serve --workspace path/to/repo",
-    "gonogo serve --host 0.0.0.0 --port 8001 --db postgresql://localhost/gonogo",
-)
-MCP_EXAMPLE = example("gonogo mcp", "gonogo mcp -C path/to/repo")
-ACP_EXAMPLE = example("gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5")
+top = typer.Typer()
 
 Yes = Annotated[
     bool,
@@ -36,6 +24,13 @@ Foreground = Annotated[
 ]
 
 
+@top.command(
+    epilog=example(
+        'gonogo run "Add a --json flag to the CLI" -C path/to/repo --model openai:gpt-5',
+        'gonogo run "What does main() do?"',
+        'gonogo run "Fix the failing test" --yes=all --json > events.jsonl',
+    )
+)
 def run(  # noqa: PLR0913 - each is an option of the command
     task: Annotated[str, typer.Argument(metavar="TASK", help="What you want done, or a question.")],
     directory: Directory = None,
@@ -76,6 +71,7 @@ def run(  # noqa: PLR0913 - each is an option of the command
     carry_out(run_task, task, directory, model, wish)
 
 
+@top.command(epilog=example("gonogo attach", "gonogo attach s_0192"))
 def attach(
     session: Annotated[
         str | None,
@@ -103,6 +99,7 @@ def attach(
     carry_out(attach_to, session, wish)
 
 
+@top.command(epilog=example("gonogo demo", "gonogo demo --yes"))
 def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> None:
     """Try it on a sample project; no key is needed.
 
@@ -116,6 +113,12 @@ def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> Non
     carry_out(run_demo, wish)
 
 
+@top.command(
+    epilog=example(
+        "gonogo serve --workspace path/to/repo",
+        "gonogo serve --host 0.0.0.0 --port 8001 --db postgresql://localhost/gonogo",
+    )
+)
 def serve(
     host: Annotated[str | None, typer.Option("--host", help="The address to listen on.")] = None,
     port: Annotated[
@@ -158,6 +161,7 @@ def serve(
     carry_out(run_server, Address(auth=not no_auth), given)
 
 
+@top.command(epilog=example("gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5"))
 def acp(directory: Directory = None, model: Model = None, foreground: Foreground = False) -> None:
     """Be the agent of an editor that speaks the Agent Client Protocol, on stdin and stdout.
 
@@ -168,6 +172,7 @@ def acp(directory: Directory = None, model: Model = None, foreground: Foreground
     carry_out(run_acp, directory, model, foreground)
 
 
+@top.command(epilog=example("gonogo mcp", "gonogo mcp -C path/to/repo"))
 def mcp(directory: Directory = None, model: Model = None, foreground: Foreground = False) -> None:
     """Offer plans, their status, open questions and results to another agent, by MCP on stdio.
 

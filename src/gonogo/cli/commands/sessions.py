@@ -4,31 +4,31 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, Json, Limit, SessionId, example, group
+from gonogo.cli.arguments import Json, Limit, SessionId, example, group
 from gonogo.cli.support import Exit, Stop, carry_out
 
 app = group("Sessions: conversations, each bound to one workspace.")
 
 
-@app.command("list", **EXACT, epilog=example("gonogo sessions list --limit 5"))
+@app.command("list", epilog=example("gonogo sessions list --limit 5"))
 def list_sessions(limit: Limit = 20, json: Json = False) -> None:
     """List sessions, newest first."""
     carry_out(_list, limit, json)
 
 
-@app.command("show", **EXACT, epilog=example("gonogo sessions show s_0192"))
+@app.command("show", epilog=example("gonogo sessions show s_0192"))
 def show_session(session_id: SessionId, json: Json = False) -> None:
     """Show a session's messages, and what waits for you."""
     carry_out(_show, session_id, json)
 
 
-@app.command("context", **EXACT, epilog=example("gonogo sessions context s_0192"))
+@app.command("context", epilog=example("gonogo sessions context s_0192"))
 def show_context(session_id: SessionId, json: Json = False) -> None:
     """Show what the next request to the model would hold, by part and tokens."""
     carry_out(_context, session_id, json)
 
 
-@app.command("delete", **EXACT, epilog=example("gonogo sessions delete s_0192"))
+@app.command("delete", epilog=example("gonogo sessions delete s_0192"))
 def delete_session(
     session_id: SessionId,
     yes: Annotated[bool, typer.Option("--yes", help="Without asking.")] = False,

@@ -5,13 +5,14 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import Json, PlanId, SessionId, example
+from gonogo.cli.commands import sessions
 from gonogo.cli.support import Exit, carry_out
 
-EXAMPLE = example('gonogo steer p_0192 add-flag "Mind the tests"')
-TURN_EXAMPLE = example('gonogo sessions steer s_0192 "Be brief"')
+top = typer.Typer()
 Words = Annotated[str, typer.Argument(metavar="TEXT", help="What you have to say.")]
 
 
+@top.command(epilog=example('gonogo steer p_0192 add-flag "Mind the tests"'))
 def steer(
     plan_id: PlanId,
     subtask: Annotated[str, typer.Argument(help="The subtask's id.")],
@@ -25,6 +26,7 @@ def steer(
     carry_out(_steer_subtask, plan_id, subtask, text, json)
 
 
+@sessions.app.command("steer", epilog=example('gonogo sessions steer s_0192 "Be brief"'))
 def steer_turn(session_id: SessionId, text: Words, json: Json = False) -> None:
     """Say something to the agent that answers in a session, while it does."""
     carry_out(_steer_turn, session_id, text, json)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import EXACT, Json, example, group
+from gonogo.cli.arguments import Json, example, group
 from gonogo.cli.support import Exit, carry_out
 
 app = group("Tokens: who may speak to the server, and as what.")
@@ -19,7 +19,7 @@ class RoleWord(StrEnum):
     ADMIN = "admin"
 
 
-@app.command("create", **EXACT, epilog=example("gonogo token create --role operator --name ci"))
+@app.command("create", epilog=example("gonogo token create --role operator --name ci"))
 def create(
     role: Annotated[RoleWord, typer.Option("--role", help="What its holder may do.")],
     name: Annotated[str, typer.Option("--name", help="What you know it by.")] = "token",
@@ -29,13 +29,13 @@ def create(
     carry_out(_create, role.value, name, json)
 
 
-@app.command("list", **EXACT, epilog=example("gonogo token list"))
+@app.command("list", epilog=example("gonogo token list"))
 def list_tokens(json: Json = False) -> None:
     """List tokens, without their secrets."""
     carry_out(_list, json)
 
 
-@app.command("revoke", **EXACT, epilog=example("gonogo token revoke t_0192"))
+@app.command("revoke", epilog=example("gonogo token revoke t_0192"))
 def revoke(token_id: Annotated[str, typer.Argument(help="The token's id.")]) -> None:
     """Revoke a token; connections that were opened with it are closed."""
     carry_out(_revoke, token_id)

@@ -5,7 +5,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
-from gonogo.cli.arguments import EXACT, Directory, Json, example, group
+from gonogo.cli.arguments import Directory, Json, example, group
 from gonogo.cli.support import Exit, Stop, carry_out
 
 _REFUSALS = {
@@ -23,7 +23,6 @@ app = group("Tools: what agents can do, tried by hand.")
 
 @app.command(
     "run",
-    **EXACT,
     epilog=example("""gonogo tool run read_file '{"path": "README.md"}' -C path/to/repo"""),
 )
 def run(
@@ -39,13 +38,13 @@ def run(
     carry_out(_run, name, arguments, directory, json)
 
 
-@app.command("list", **EXACT, epilog=example("gonogo tool list", "gonogo tool list --json"))
+@app.command("list", epilog=example("gonogo tool list", "gonogo tool list --json"))
 def list_(json: Json = False) -> None:
     """List the tools, and the foreign (MCP) servers with what is known of theirs."""
     carry_out(_list, json)
 
 
-@app.command("accept", **EXACT, epilog=example("gonogo tool accept mcp__docs__search"))
+@app.command("accept", epilog=example("gonogo tool accept mcp__docs__search"))
 def accept(name: Annotated[str, typer.Argument(help="The tool's name.")]) -> None:
     """Have a server's tool count as it was seen last, after it has changed.
 
