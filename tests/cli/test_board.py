@@ -92,3 +92,95 @@ def test_where_there_is_no_room_for_all_what_runs_or_waits_is_kept():
 
 def test_names_from_a_plan_have_no_power_over_the_terminal():
     assert "\x1b" not in "".join(drawn(graph(node("a\x1b[2J", "running", "b\x1b[2J"))))
+
+
+EVERY_STATE = graph(
+    node("done", "completed", started_at=TEN_SECONDS_AGO, finished_at=NOON),
+    node(
+        "bad", "failed", "done", started_at=TEN_SECONDS_AGO, attempt=3,
+        finished_at=NOON - timedelta(seconds=4),
+    ),
+    node("gone", "skipped", "bad"),
+    node("off", "cancelled", "bad", started_at=TEN_SECONDS_AGO),
+    node("now", "running", "done", started_at=TEN_SECONDS_AGO),
+    node("ask", "waiting_approval", "done", started_at=TEN_SECONDS_AGO),
+    node("next", "pending", "done", started_at=TEN_SECONDS_AGO),
+    node("last", "pending", "next", "now", "ask"),
+)  # fmt: skip
+
+
+def styled(plan: PlanGraph, width: int, height: int) -> list[tuple[str, str]]:
+    lines = board_lines(plan, width=width, height=height, locale="en", since=2.5)
+    return [(line.plain, str(line.style)) for line in lines]
+
+
+def test_each_state_has_its_mark_its_colour_and_what_is_to_be_known_of_it():
+    told = [
+        ("✓ done coder · 10.0 s", "green"),
+        ("✗ bad  coder · failed · 6.0 s · attempt 3", "red"),
+        ("↷ gone coder · skipped", "dim"),
+        ("■ off  coder · cancelled · 12.5 s", "dim"),
+        ("▶ now  coder · 12.5 s", "bold cyan"),
+        ("? ask  coder · waits for a person · 12.5 s", "bold yellow"),
+        ("○ next coder", "dim"),
+        ("○ last coder · after next, now, ask", "dim"),
+    ]
+    assert styled(EVERY_STATE, 60, 9)[1:] == told
+    narrow = styled(EVERY_STATE, 59, 9)[1:]
+    assert narrow == [(text.replace("coder · ", "").replace(" coder", ""), s) for text, s in told]
+
+
+@pytest.mark.parametrize(
+    ("height", "shown", "more"),
+    [
+        (8, ["done", "bad", "now", "ask", "next", "last"], ["… 2 more"]),
+        (7, ["bad", "now", "ask", "next", "last"], ["… 3 more"]),
+        (6, ["bad", "now", "ask", "next"], ["… 4 more"]),
+        (5, ["bad", "now", "ask"], ["… 5 more"]),
+        (4, ["now", "ask"], ["… 6 more"]),
+        (3, ["now"], ["… 7 more"]),
+        (2, ["now"], []),
+        (1, [], []),
+    ],
+)
+def test_what_a_person_wants_to_see_first_is_kept_in_the_room_there_is(height, shown, more):
+    head, *lines = styled(EVERY_STATE, 80, height)
+
+    assert head == ("4/8 ━━━━━━━━━━──────────", "bold")
+    assert [text.split()[1] for text, _ in lines[: len(shown)]] == shown
+    assert lines[len(shown) :] == [(text, "dim") for text in more]
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "is_drawn"), [(20, 9, True), (19, 9, False), (20, 8, False)]
+)
+def test_lines_are_drawn_where_they_take_a_quarter_of_the_width_and_all_the_room(
+    width, height, is_drawn
+):
+    assert (styled(PLAN, width, height)[2] == ("├─╮", "dim")) is is_drawn
+
+
+def test_the_bar_is_as_full_as_the_plan_is_done_and_says_what_holds_it_up():
+    over = node("a", "completed")
+    bars = [
+        graph(), graph(over, node("b", "failed"), node("c", "running")),
+        graph(over, status="paused"), graph(over, status="replanning"),
+    ]  # fmt: skip
+    heads = [board_lines(each, width=50, height=9, locale="ru")[0] for each in bars]
+
+    assert [head.plain for head in heads] == [
+        "0/0 ────────────────────", "2/3 ━━━━━━━━━━━━━───────",
+        "1/1 ━━━━━━━━━━━━━━━━━━━━ приостановлен", "1/1 ━━━━━━━━━━━━━━━━━━━━ планируется заново",
+    ]  # fmt: skip
+    assert [(span.start, span.end, span.style) for span in heads[1].spans] == [
+        (4, 17, "green"), (17, 24, "dim"),
+    ]  # fmt: skip
+    assert heads[2].spans[-1].style == "bold yellow"
+    assert board_lines(bars[2], width=12, height=9, locale="en")[0].plain == "1/1 ━━━━━━━━"
+
+
+def test_names_and_who_does_it_are_cut_to_their_share_of_the_width():
+    long = node("abcdefghijklmnopqrstuvwxyz", "running", agent="x" * 20)
+
+    assert drawn(graph(long), width=60)[1] == "▶ abcdefghijklmnopqrs… xxxxxxxxxxx…"
+    assert drawn(graph(long), width=60, height=1) == ["0/1 ────────────────────"]

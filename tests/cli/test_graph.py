@@ -312,3 +312,117 @@ async def test_a_watched_plan_is_followed_from_where_it_was_looked_at():
             await _follow(client, graph(node("a"), last_seq=7), JsonGraphs())
 
     assert asked == [("/api/v1/sessions/s/events", "7")]
+
+
+WAITED = [{"since": at(4), "until": at(8)}]
+COURSE = graph(
+    node("a", ran=(0, 4)),
+    node("b", "a", ran=(4, 16), waits=WAITED, waited_seconds=4),
+    node("c", "b", started_at=at(16), status="running"),
+    node("d", "c"),
+    actual_path=["a", "b", "c"],
+)
+STATES = [
+    "✓ done, 4.0 s", "✓ done, 12.0 s, of it 4.0 s for people", "▶ running, 4.0 s", "○ not started",
+]  # fmt: skip
+
+
+def test_a_timeline_has_bars_as_long_as_those_have_twelve_cells():
+    path = "* what the end waited for: a → b → c"
+    bars = ["██          ", "  ░░░█████  ", "          ██", "            "]
+
+    assert list(timeline_lines(COURSE, width=54, locale="en")) == [
+        "  0      20.0 s",
+        *(f"{key} |{bar}|{state}" for key, bar, state in zip("abcd", bars, STATES, strict=True)),
+        "█ worked  ░ waited for a person",
+        path,
+    ]
+    assert list(timeline_lines(COURSE, width=53, locale="en")) == [
+        *(f"{key} {state}" for key, state in zip("abcd", STATES, strict=True)), path,
+    ]  # fmt: skip
+
+
+def test_names_take_a_third_of_a_timeline_and_are_cut_by_cells():
+    shown = graph(node("漢字" * 9), node("b" * 9, ran=(0, 3)), node("c", ran=(3, 20)))
+
+    assert list(timeline_lines(shown, width=44, locale="en")) == [
+        "               0       20.0 s",
+        "漢字漢字漢字 … |             |○ not started",
+        "bbbbbbbbb      |██           |✓ done, 3.0 s",
+        "c              |  ███████████|✓ done, 17.0 s",
+        "█ worked  ░ waited for a person",
+        "* longest chain, as estimated:",
+    ]
+
+
+def test_a_timeline_begins_where_a_person_was_first_waited_for():
+    waits = [{"since": at(2), "until": at(6)}, {"since": at(7), "until": at(8)}]
+    asked = node("y", waits=waits, status="waiting_approval")
+    began = node("w", started_at=at(6), waits=[{"since": at(7), "until": at(9)}], status="failed")
+
+    assert list(timeline_lines(graph(asked, began, as_of=at(10)), width=42, locale="en")) == [
+        "  0             8.0 s",
+        "y |░░░░░░░░░  ░░░    |? waits for a person",
+        "w |         ██░░░░░██|✗ failed, 4.0 s",
+        "█ worked  ░ waited for a person",
+        "* longest chain, as estimated:",
+    ]
+
+
+def test_what_took_no_time_has_a_cell_all_the_same_and_no_subtask_no_line():
+    at_once = list(timeline_lines(graph(node("a", ran=(5, 5))), width=40, locale="en"))
+    nothing = list(timeline_lines(graph(), width=60, locale="en"))
+
+    assert at_once[:2] == ["  0                  0.0 s", "a |█                      |✓ done, 0.0 s"]
+    assert nothing == [
+        f"  0{' ' * 51}0.0 s", "█ worked  ░ waited for a person", "* longest chain, as estimated:",
+    ]  # fmt: skip
+    assert list(graph_lines(graph(), width=60, locale="en")) == ["* longest chain, as estimated:"]
+
+
+ELEVEN = graph(
+    node("a"),
+    *(node(f"m{number}", "a", status="skipped") for number in range(11)),
+    node(
+        "z", *(f"m{number}" for number in range(11)), waits=WAITED, waited_seconds=4, attempt=3,
+        status="failed",
+    ),
+    critical_path=["a", "z"],
+)  # fmt: skip
+
+
+def test_lines_may_take_half_the_terminal_and_what_is_wider_is_told_by_stages():
+    drawn_ = list(graph_lines(ELEVEN, width=42, locale="en"))
+    assert drawn_[:3] == ["○ a* [not started] coder: do a", "├─╮", "│ ↷ m0 [skipped] coder: do m0"]
+    assert drawn_[-4:] == [
+        "↷ │ │ │ │ │ │ │ │ │ │ m10 [skipped] coder…",
+        "├─┴─┴─┴─┴─┴─┴─┴─┴─┴─╯",
+        "✗ z* [failed, of it 4.0 s for people, att…",
+        "* longest chain, as estimated: a → z",
+    ]
+
+    middle = [
+        line
+        for number in range(11)
+        for line in (f"  ↷ m{number} [skipped] coder: do m{number}", "      after a")
+    ]
+    assert list(graph_lines(ELEVEN, width=41, locale="en")) == [
+        "Stage 1",
+        "  ○ a* [not started] coder: do a",
+        "Stage 2",
+        *middle,
+        "Stage 3",
+        "  ✗ z* [failed, of it 4.0 s for people,…",
+        "      after m0, m1, m2, m3, m4, m5, m6,…",
+        "* longest chain, as estimated: a → z",
+    ]
+
+
+def test_a_terminal_of_hardly_any_width_is_drawn_as_if_it_had_twenty_cells():
+    narrow = list(graph_lines(DIAMOND, width=3, locale="en"))
+
+    assert narrow == list(graph_lines(DIAMOND, width=20, locale="en"))
+    assert narrow[0] == "✓ a* [done, 2.0 s]…"
+    assert list(timeline_lines(COURSE, width=3, locale="en")) == list(
+        timeline_lines(COURSE, width=20, locale="en")
+    )

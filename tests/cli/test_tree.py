@@ -1,5 +1,7 @@
 """Plans drawn as text: everything a person has to know before the go, and nothing that deceives."""
 
+import pytest
+
 from gonogo.cli.terminal.plan_graph import plan_lines, scope_line, stages
 
 
@@ -75,3 +77,80 @@ def test_a_description_cannot_draw_lines_of_its_own_or_hide_its_direction():
     lines = list(plan_lines([node("a", description="fine\n  2. ✓ fake\u202e")]))
     assert len(lines) == 3
     assert "\\u202e" in lines[0]
+
+
+CHECKED = {
+    "id": "v", "description": "Look\n at it", "type": "validation", "estimated_time": "1 h",
+    "dependencies": ["a", "b"], "inputs": {"command": "pytest -q"}, "condition": "x == 1",
+    "after_skipped": "run", "on_reject": "skip", "retry_policy": {"max_attempts": 2},
+    "timeout": 60.0, "done_when": [{"file_exists": "a"}], "must_change": False,
+    "status": "completed", "result": {"output": "ok\nfine"},
+}  # fmt: skip
+
+
+def test_all_that_decides_what_will_run_is_shown_in_its_order():
+    assert list(plan_lines([CHECKED])) == [
+        "  1. ✓ v: Look\n        at it",
+        "     tool:execute_command · 1 h · after a, b",
+        "     condition: x == 1",
+        '     inputs: {"command": "pytest -q"}',
+        "     after_skipped: run",
+        "     on_reject: skip",
+        '     retry_policy: {"max_attempts": 2}',
+        "     timeout: 60.0",
+        '     done_when: [{"file_exists": "a"}]',
+        "     must_change: false",
+        "     result: ok ⏎ fine",
+    ]
+
+
+def test_a_subtask_of_which_hardly_anything_is_said_is_shown_all_the_same():
+    bare = {"id": "a", "description": "d"}
+    assert list(plan_lines([bare])) == ["  1. · a: d", "     model"]
+    assert list(plan_lines([bare, bare | {"tool": "write_file"}]))[2:] == [
+        "  2. · a: d", "     tool:write_file", "     allowed: files anywhere in the workspace",
+    ]  # fmt: skip
+
+
+LONG = "x" * 299 + "…"
+
+
+@pytest.mark.parametrize(
+    ("ended", "said"),
+    [
+        ({"result": {"exit": 1}}, 'result: {"exit": 1}'),
+        ({"result": 0}, "result: 0"),
+        ({"result": "x" * 301}, f"result: {LONG}"),
+        ({"result": {"output": "x" * 301}}, f"result: {LONG}"),
+        ({"error": {"message": "x" * 301}}, f"error: {LONG}"),
+        ({"error": {"code": 7}}, "error: {'code': 7}"),
+        ({"reason": "x" * 301}, LONG),
+        ({"error": {"message": "a"}, "result": "b", "reason": "c"}, "error: a"),
+        ({"result": "b", "reason": "c"}, "result: b"),
+    ],
+)
+def test_the_end_of_a_subtask_is_one_line_of_at_most_300_characters(ended, said):
+    *_, last = plan_lines([{"id": "a", "description": "d", **ended}])
+    assert last == f"     {said}"
+
+
+def test_whom_a_subtask_may_reach_is_shown_however_it_was_written():
+    def reaches(network):
+        return scope_line(node("a", agent=None, scope={"network": network}))
+
+    assert [reaches(each) for each in (True, False, None, [], ("a",), ["a\nb", "c"])] == [
+        "network any public host", "", "", "", "network a", "network a ⏎ b, c",
+    ]  # fmt: skip
+
+
+def test_what_a_scope_names_is_not_cut():
+    scope = {"paths": ["x" * 200, "b"], "commands": ["y" * 200], "network": ["z" * 200]}
+    assert scope_line(node("a", scope=scope)) == (
+        f"files {'x' * 200}, b; commands {'y' * 200}; all tools of its agent; network {'z' * 200}"
+    )
+
+
+def test_what_waits_for_something_that_is_not_there_stands_in_the_last_stage():
+    nodes = [{"id": "a"}, {"id": "b", "dependencies": ["a", "none"]}, node("c", "a")]
+    assert [[each["id"] for each in stage] for stage in stages(nodes)] == [["a"], ["c"], ["b"]]
+    assert stages([]) == []

@@ -255,14 +255,14 @@ def timeline_lines(graph: PlanGraph, *, width: int, locale: str) -> Iterator[str
     first = min(known, default=graph.as_of)
     last = max([n.finished_at or graph.as_of for n in graph.nodes if _begin(n)], default=first)
     name = min(max((cell_len(one_line(n.id)) for n in graph.nodes), default=1), width // 3)
-    told = [_told(node, graph, locale) for node in graph.nodes]
-    bar = width - name - 2 - max(map(cell_len, told), default=0) - 1
+    told = {node.id: _told(node, graph, locale) for node in graph.nodes}
+    bar = width - name - 2 - max(map(cell_len, told.values()), default=0) - 1
     if bar >= _BAR:
         total = duration(elapsed(first, last), locale)
         yield fitted(" " * (name + 1) + "0" + total.rjust(bar), width)
-    for node, text in zip(graph.nodes, told, strict=True):
+    for node in graph.nodes:
         drawn = f"|{_bar(node, first, last, bar)}|" if bar >= _BAR else ""
-        yield fitted(f"{_cut(one_line(node.id), name)} {drawn}{text}", width)
+        yield fitted(f"{_cut(one_line(node.id), name)} {drawn}{told[node.id]}", width)
     if bar >= _BAR:
         yield fitted(say("graph_bars", locale), width)
     yield from _path(graph, width, locale)
@@ -283,8 +283,7 @@ def _rail_line(row: Row, by_id: dict[str, GraphNode], graph: PlanGraph, locale: 
     if row.key is None:
         return row.text
     node = by_id[row.key]
-    text = row.text.replace("●", MARKS.get(str(node.status), "·"))
-    return f"{text} {_label(node, graph, locale)}"
+    return f"{row.text.replace('●', MARKS[node.status])} {_label(node, graph, locale)}"
 
 
 def _label(node: GraphNode, graph: PlanGraph, locale: str) -> str:
@@ -312,8 +311,7 @@ def _by_stage(graph: PlanGraph, width: int, locale: str) -> Iterator[str]:
         yield say("graph_stage", locale, number=number)
         for each in stage:
             node = by_id[each["id"]]
-            mark = MARKS.get(str(node.status), "·")
-            yield fitted(f"  {mark} {_label(node, graph, locale)}", width)
+            yield fitted(f"  {MARKS[node.status]} {_label(node, graph, locale)}", width)
             if node.dependencies:
                 after = ", ".join(map(one_line, node.dependencies))
                 yield fitted(f"      {say('graph_after', locale, after=after)}", width)
@@ -330,8 +328,7 @@ def _path(graph: PlanGraph, width: int, locale: str) -> Iterator[str]:
 
 
 def _told(node: GraphNode, graph: PlanGraph, locale: str) -> str:
-    mark = MARKS.get(str(node.status), "·")
-    return f"{mark} {', '.join(_facts_of_node(node, graph, locale))}"
+    return f"{MARKS[node.status]} {', '.join(_facts_of_node(node, graph, locale))}"
 
 
 def _begin(node: GraphNode) -> datetime | None:
@@ -435,15 +432,13 @@ def _drawn(nodes: Sequence[GraphNode], width: int, room: int) -> list[_Row]:
 
 
 def _drawn_row(text: str, node: GraphNode | None) -> _Row:
-    return _Row(text if node is None else text.replace("●", _mark(node)), node, is_drawn=True)
+    return _Row(
+        text if node is None else text.replace("●", MARKS[node.status]), node, is_drawn=True
+    )
 
 
 def _listed(nodes: Sequence[GraphNode], room: int) -> list[_Row]:
-    return [_Row(_mark(node), node) for node in _weightiest(nodes, room)]
-
-
-def _mark(node: GraphNode) -> str:
-    return MARKS.get(node.status, "·")
+    return [_Row(MARKS[node.status], node) for node in _weightiest(nodes, room)]
 
 
 def _head(graph: PlanGraph, width: int, locale: str) -> Text:
