@@ -300,3 +300,148 @@ def test_instruction_files_are_told_once_and_not_for_each_subtask(
     lines.show({**event, "subtask_id": "a"})
 
     assert shown.getvalue() == "Read: AGENTS.md\\x1b\n"
+
+
+@pytest.mark.parametrize("name", ["command", "path", "source", "pattern", "question", "mode"])
+def test_a_call_is_told_by_the_argument_that_says_most(lines, shown, name):
+    order = ["command", "path", "source", "pattern", "question", "mode"]
+    given = dict.fromkeys(order[order.index(name) :], "later") | {name: "a\nb" + "x" * 200}
+    lines.show(call(arguments={"other": "o", **given}))
+    lines.show(result())
+
+    assert shown.getvalue() == f"execute_command a ⏎ b{'x' * 114}…\n"
+
+
+@pytest.mark.parametrize("arguments", [{}, {"command": 7}, {"content": "x"}])
+def test_a_call_without_such_an_argument_is_told_by_its_tool(lines, shown, arguments):
+    lines.show(call(arguments=arguments, requires_approval=True, metadata={}))
+    lines.show(result(result={"exit_code": 0}))
+
+    assert shown.getvalue() == "? execute_command ()\nexecute_command → exit code 0\n"
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"result": {"output": "\n one\ntwo \n\n"}}, "t\n    one\n    two\n"),
+        ({"result": {"output": "\n".join("x" * 12)}}, "t\n" + "    x\n" * 12),
+        ({"result": {"output": "\n".join("y" + "x" * 12)}}, "t\n    …\n" + "    x\n" * 12),
+        ({"result": {"exit_code": 3}}, "t → exit code 3\n"),
+        ({"result": {"other": 1}}, "t\n"),
+        ({"result": "text"}, "t\n"),
+        ({}, "t\n"),
+        ({"error": "e" * 301}, f"✗ t: {'e' * 299}…\n"),
+        ({"error": "", "subtask_id": "a"}, "[a] ✗ t: \n"),
+        ({"subtask_id": "a", "result": {"exit_code": 0}}, "[a] t → exit code 0\n"),
+    ],
+)
+def test_what_came_of_a_call_is_told_with_the_end_of_its_output(lines, shown, fields, said):
+    lines.show({"type": "tool_result", "call_id": "c", "tool_name": "t", **fields})
+    assert shown.getvalue() == said
+
+
+@pytest.mark.parametrize(
+    "tool",
+    ["create_plan", "execute_plan", "switch_mode", "ask_followup_question", "attempt_completion"],
+)
+def test_what_other_events_tell_is_shown_only_where_it_failed(lines, shown, tool):
+    lines.show({"type": "tool_result", "call_id": "c", "tool_name": tool, "result": {"output": 1}})
+    lines.show({"type": "tool_result", "call_id": "c", "tool_name": tool, "error": "no"})
+    assert shown.getvalue() == f"✗ {tool}: no\n"
+
+
+def test_a_call_is_forgotten_once_it_has_a_result(lines, shown):
+    lines.show(call())
+    lines.show(result())
+    lines.show(result())
+    assert shown.getvalue() == "execute_command pytest -q\nexecute_command\n"
+
+
+SAME = {"from_agent": "coder", "to_agent": "coder", "reason": "r"}
+
+
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ({"type": "agent_switched", "metadata": SAME}, ""),
+        ({"type": "agent_switched", "subtask_id": "a", "metadata": SAME | {"to_agent": "b"}}, ""),
+        (
+            {"type": "agent_switched", "metadata": SAME | {"to_agent": "b", "reason": "r" * 301}},
+            f"→ b: {'r' * 299}…\n",
+        ),
+        ({"type": "tool_rejected", "content": "no", "metadata": {"feedback": "f"}}, "✗ no\n"),
+        ({"type": "tool_rejected", "subtask_id": "a", "metadata": {}}, "[a] ✗ rejected\n"),
+        (
+            {
+                "type": "subtask_failed", "content": "content",
+                "metadata": {"subtask_id": "a", "reason": "reason", "error": {"message": "m"}},
+            },
+            "✗ a m\n",
+        ),
+        (
+            {
+                "type": "subtask_failed", "content": "content",
+                "metadata": {"subtask_id": "a", "reason": "r" * 301, "error": {}},
+            },
+            f"✗ a {'r' * 299}…\n",
+        ),
+        (
+            {
+                "type": "subtask_failed", "content": "content",
+                "metadata": {"subtask_id": "a", "duration_seconds": 0},
+            },
+            "✗ a (0.0 s) content\n",
+        ),
+        ({"type": "plan_paused"}, "plan_paused\n"),
+        ({"type": "instructions_loaded", "content": "i" * 1_001}, f"{'i' * 999}…\n"),
+        ({"type": "error", "error": "e"}, "error: e\n"),
+        ({"type": "error", "content": "c", "error": "e"}, "error: c\n"),
+        ({"type": "error"}, "error: \n"),
+        ({"type": "assistant_message", "subtask_id": "a", "content": ""}, ""),
+        ({"type": "assistant_message", "content": ""}, ""),
+    ],
+)  # fmt: skip
+def test_an_event_that_says_less_or_more_than_usual_is_told_in_its_words(lines, shown, event, said):
+    lines.show(event)
+    assert shown.getvalue() == said
+
+
+def test_a_plan_that_comes_again_is_shown_with_all_that_is_to_be_known_of_it():
+    facts = {
+        "plan_id": "p1", "revision": 2, "goal": "G" * 1_001,
+        "subtasks": [{"id": "a", "description": "do"}],
+        "replan": {
+            "cause": "logic", "subtask_id": "b", "reason": "r" * 1_001, "root_cause": "no x",
+            "suggestion": "another", "by": "ann", "other": "o",
+        },
+        "comments": [{"author": "ann", "content": "w" * 4_001, "answer": "a" * 4_001}],
+        "findings": [{"severity": "info", "message": "m" * 1_001}, {}],
+        "instructions": [{"path": "AGENTS.md"}],
+    }  # fmt: skip
+    in_colour = {"force_terminal": True, "color_system": "standard", "width": 5_000}
+    found, wanted = (Console(file=io.StringIO(), **in_colour, highlight=False) for _ in range(2))
+    for text, style in [
+        (f"\nPlan: {'G' * 999}…", "bold"), ("p1 · revision 2", "dim"), ("  1. · a: do", ""),
+        ("     model", ""), ("planned anew for: logic", ""), ("after subtask: b", ""),
+        (f"because: {'r' * 999}…", ""), ("root cause: no x", ""), ("suggestion: another", ""),
+        ("asked for by: ann", ""), (f"? ann on the plan: {'w' * 3_999}…", "yellow"),
+        (f"    the agent answers: {'a' * 3_999}…", ""), (f"! info: {'m' * 999}…", "yellow"),
+        ("! : ", "yellow"), ("The planner was told of: AGENTS.md", ""),
+    ]:  # fmt: skip
+        wanted.print(Text(text, style=style), soft_wrap=True)
+
+    EventLines(found).show({"type": "plan_notification", "metadata": facts})
+
+    assert found.file.getvalue() == wanted.file.getvalue()
+
+
+def test_a_plan_without_a_goal_is_called_by_what_was_said_of_it(lines, shown):
+    facts = {"plan_id": "p", "revision": 1, "subtasks": []}
+    lines.show({"type": "plan_notification", "content": "# A plan", "metadata": facts})
+    assert shown.getvalue() == "\nPlan: # A plan\np · revision 1\n"
+
+
+def test_a_line_that_is_longer_than_the_terminal_is_left_to_it(lines, shown):
+    lines.show({"type": "error", "content": "word " * 40})
+    lines.show(token("word " * 40))
+    assert shown.getvalue() == f"error: {'word ' * 40}\n{'word ' * 40}"
