@@ -1,4 +1,4 @@
-"""A question as a person reads it: what would happen, who may decide; and the answer that is sent."""
+"""A question as a person reads it: what would happen, and who may decide; and their answer."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -168,15 +168,20 @@ def test_who_may_approve_is_told_with_all_that_there_is_to_say():
     )  # fmt: skip
     shown = question(review=whole, requested_by="ann", votes=votes("ann"))
 
-    assert list(review_lines(shown, "en")) == [
-        "nobody can approve it: bob has no token",
-        "may approve: ann, bob",
-        "needs the role: admin",
-        "not by who asked: ann, eve",
-        "approvals: 1 of 2",
-        "approved by: ann",
-        "from 2026-03-01 12:30Z also: lead, role:admin",
+    assert list(review_lines(shown, "ru")) == [
+        "подтвердить не может никто: bob has no token",
+        "подтвердить может: ann, bob",
+        "нужна роль: admin",
+        "но не тот, кто попросил: ann, eve",
+        "подтверждений: 1 из 2",
+        "подтвердили: ann",
+        "с 2026-03-01 12:30Z также: lead, role:admin",
     ]
+    seen = question(review=review(seen_by=["ann", "role:admin"]))
+    assert list(review_lines(seen, "ru")) == [
+        "подтвердить могут, раз проверяющие не названы: ann, role:admin"
+    ]
+    assert standing(question(review=review(needed=2)), "ru") == "pending, подтверждений: 0 из 2"
 
 
 @pytest.mark.parametrize(
@@ -219,6 +224,6 @@ def test_identical_questions_are_one_as_long_as_they_are_open():
         question(approval_id="c", **same), question(approval_id="d", status="approved", **same),
         question(approval_id="e", group="g:2", subject="rm"),
     ]  # fmt: skip
-    shown = [(each.approval_id, subject) for each, subject in once_each(asked, "en")]
+    shown = [(each.approval_id, subject) for each, subject in once_each(asked, "ru")]
 
-    assert shown == [("a", "make (2 identical)"), ("b", "ls"), ("d", "make"), ("e", "rm")]
+    assert shown == [("a", "make (одинаковых: 2)"), ("b", "ls"), ("d", "make"), ("e", "rm")]

@@ -1,8 +1,10 @@
 """A question for people without a client: what is asked, safe to look at, in their language."""
 
+import pytest
+
 from fakes.rows import approval, revision, subtask
 from gonogo.domain.states import ApprovalKind
-from gonogo.i18n import asked, plan_summary
+from gonogo.i18n import QuestionText, asked, plan_summary
 
 
 def test_a_tool_call_shows_who_asks_for_what_and_the_very_arguments() -> None:
@@ -38,3 +40,35 @@ def test_any_other_question_shows_its_facts() -> None:
     )
 
     assert found.plain() == 'Deploy\n\n{\n  "tag": "v1"\n}\n\nwhy\\x07'
+
+
+PLAN = {"kind": ApprovalKind.PLAN, "subject": "w\nx", "reason": "r"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "headline", "text", "facts", "reason"),
+    [
+        ({"subject": "w\nx", "reason": "r\x07\nz"}, "agent просит разрешения на w\\x0ax", "", "{}",
+         "r\\x07\nz"),
+        ({"details": {"agent": "a\nb", "tool": "t\nu", "preview": "p", "arguments": {"a": 1}}},
+         "a\\x0ab просит разрешения на t\\x0au", "p", '{\n  "a": 1\n}', "asks"),
+        (PLAN, "План ждёт вашего решения: w\\x0ax", "", "[]", ""),
+        (PLAN | {"details": {"summary": "s", "subtasks": [{"id": "a"}]}},
+         "План ждёт вашего решения: w\\x0ax", "s", '[\n  {\n    "id": "a"\n  }\n]', ""),
+        ({"kind": "deploy", "subject": "w\nx", "details": {"a": 1}}, "w\\x0ax", "",
+         '{\n  "a": 1\n}', "asks"),
+    ],
+)  # fmt: skip
+def test_each_part_of_a_question_is_told_in_the_language_of_who_is_asked(
+    fields, headline, text, facts, reason
+):
+    expected = QuestionText(headline=headline, text=text, facts=facts, reason=reason)
+    assert asked(approval(**fields), "ru") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "plain"),
+    [("t", "r", "h\n\nt\n\nr"), ("", "r", "h\n\nf\n\nr"), ("t", "", "h\n\nt")],
+)
+def test_one_text_has_each_part_that_says_something_once(text, reason, plain):
+    assert QuestionText(headline="h", text=text, facts="f", reason=reason).plain() == plain

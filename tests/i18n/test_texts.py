@@ -1,12 +1,27 @@
 """Texts: both languages say the same things, and those that clients rely on are word for word."""
 
+from pathlib import Path
+
 import pytest
 
 from fakes.catalogues import keys, texts
+from fakes.golden import kept
+from gonogo.domain.checks import DoneCheck, FileText
 from gonogo.domain.events import PlanEndedFacts
 from gonogo.domain.messages import REJECTED_TEXTS
 from gonogo.domain.plan import Revision, Scope, Subtask
-from gonogo.i18n import LOCALES, account, language_of, plan_summary, rejected_plan, resolve, say
+from gonogo.domain.plan_views import PlanChanges
+from gonogo.i18n import (
+    LOCALES,
+    account,
+    cause_and_fix,
+    duration,
+    language_of,
+    plan_summary,
+    rejected_plan,
+    resolve,
+    say,
+)
 
 SUBTASKS = (
     Subtask(id="model", description="Write the model", agent="coder", estimated_time="10 min"),
@@ -192,3 +207,122 @@ def test_a_summary_shows_all_that_decides_what_will_run():
     assert 'on_reject: `"fail"`' in shown
     assert 'after_skipped: `"run"`' in shown
     assert "… +1015" in shown
+
+
+EVERYTHING = (
+    Subtask(
+        id="a", description="Do\n# it\x07", agent="coder", estimated_time="10 min",
+        approval_required=True, condition="x == `1`", inputs={"n": 1, "\u202e": "``"},
+        scope=Scope(
+            tools=("read_file", "`x`"), paths=("src/**", "a\nb"), commands=("pytest -q", "ls"),
+            network=("example.org", "b.example:1"),
+        ),
+        done_when=(
+            DoneCheck(command="pytest -q", timeout=9), DoneCheck(file_exists="a.txt"),
+            DoneCheck(file_contains=FileText(path="b.txt", text="two\nlines")),
+            DoneCheck(unchanged=("c/**", "d")), DoneCheck(ask="Is it well?"),
+        ),
+        must_change=True, timeout=60, on_reject="skip",
+    ),
+    Subtask(id="b", description="B", agent="debug", dependencies=("a",), scope=Scope(tools=())),
+    Subtask(id="c", description="C", tool="write_file", dependencies=("a", "b"),
+            scope=Scope(paths=(), network=True)),
+    Subtask(id="d", description="D", type="wait", after_skipped="run"),
+    Subtask(id="e", description="E", type="validation", inputs={"command": "make"}),
+    Subtask(id="f", description="F", tool="read_file", inputs={"path": "`"}),
+)  # fmt: skip
+COMMENTS = [
+    {"author": "ann\n# x", "revision": 2, "subtask_id": "a\nb", "content": "Why\nso?",
+     "answer": "``Because`"},
+    {"author": "bob", "revision": 3, "content": "Well"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_a_summary_of_a_plan_with_everything_reads_as_it_is_kept(locale: str) -> None:
+    changes = PlanChanges(
+        added=(EVERYTHING[3], EVERYTHING[0]), removed=(EVERYTHING[1], EVERYTHING[4]),
+        changed=(("c", {"timeout": {}, "agent": {}}), ("f", {"tool": {}})),
+    )  # fmt: skip
+    found = [
+        {"severity": "warning", "message": "two\nwriters"},
+        {"severity": "info", "message": "m"},
+    ]
+    revision = Revision(plan_id="p_1", number=2, goal="G\n# x", subtasks=EVERYTHING)
+    text = plan_summary(
+        revision, locale, findings=found, tool_host="client", changes=changes, comments=COMMENTS
+    )
+    bare = plan_summary(
+        Revision(plan_id="p_2", number=1, goal="G", subtasks=EVERYTHING[4:5]), locale
+    )
+
+    shown = f"{text}\n\n---\n\n{bare}\n"
+    assert shown == kept(Path(__file__).parent / "golden" / f"summary.{locale}.md", shown)
+
+
+def test_a_value_is_quoted_whole_up_to_4000_characters() -> None:
+    def quoted(length: int) -> str:
+        said = {"author": "ann", "revision": 1, "content": "y" * length}
+        return summary("en", comments=[said])
+
+    assert f"(revision 1): `{'y' * 4_000}`\n" in quoted(4_000)
+    assert f"(revision 1): `{'y' * 4_000} … +1`\n" in quoted(4_001)
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_what_was_not_to_happen_has_a_line_each_in_the_account(locale: str) -> None:
+    facts = ended(3, 1, skipped=2, cancelled=4).model_copy(update={"refused": 5})
+
+    assert account(facts, locale) == (
+        "Plan Execution Complete\n- Total: 10\n- Completed: 3\n- Failed: 1\n- Skipped: 2\n"
+        "- Cancelled: 4\n- Calls denied or rejected: 5"
+    )
+    assert rejected_plan(" so \n", locale).endswith(". so")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "english", "russian"),
+    [
+        (0, "0.0 s", "0.0 с"),
+        (59.94, "59.9 s", "59.9 с"),
+        (60, "1 min 0 s", "1 мин 0 с"),
+        (61.5, "1 min 2 s", "1 мин 2 с"),
+        (3_599.4, "59 min 59 s", "59 мин 59 с"),
+        (3_599.6, "1 h 0 min", "1 ч 0 мин"),
+        (3_660, "1 h 1 min", "1 ч 1 мин"),
+        (7_261, "2 h 1 min", "2 ч 1 мин"),
+    ],
+)
+def test_a_time_is_told_in_the_units_that_it_fills(seconds, english, russian):
+    assert (duration(seconds, "en"), duration(seconds, "ru")) == (english, russian)
+
+
+def test_a_failure_without_a_known_hint_has_a_cause_and_a_fix_all_the_same() -> None:
+    unknown = "failure_hint_unknown"
+    assert cause_and_fix("none") == (say(f"{unknown}.cause"), say(f"{unknown}.fix"))
+    assert cause_and_fix("none", "ru") == (
+        "неизвестно; смотрите сообщение",
+        "сначала узнать больше небольшим шагом, который только смотрит",
+    )
+    known = cause_and_fix("failure_hint_logic", "ru")
+    assert known == (say("failure_hint_logic.cause", "ru"), say("failure_hint_logic.fix", "ru"))
+
+
+@pytest.mark.parametrize(
+    ("written", "spoken"),
+    [
+        ("ru", "ru"), ("RU", "ru"), ("ru-RU", "ru"), ("ru_RU", "ru"), ("ru.UTF-8", "ru"),
+        ("ru@cyrillic", "ru"), (" ru ", "ru"), ("rus", "en"), ("", "en"), (None, "en"),
+    ],
+)  # fmt: skip
+def test_a_locale_is_known_however_it_is_written(written, spoken):
+    assert resolve(written, None) == resolve(None, written) == spoken
+    assert say("turn_cancelled", written) == say("turn_cancelled", spoken)
+
+
+@pytest.mark.parametrize(
+    ("letter", "locale"),
+    [("\u03ff", "en"), ("\u0400", "ru"), ("\u04ff", "ru"), ("\u0500", "en"), ("x", "en")],
+)
+def test_a_letter_of_the_cyrillic_block_is_russian_and_none_beside_it(letter, locale):
+    assert language_of(f"a{letter}b") == locale
