@@ -75,6 +75,42 @@ SAID = [
      "entries 1 to 9 were exported and removed", "записи с 1 по 9 выгружены и удалены"),
     ("turn.cancelled", {}, "", ""),
     ("plan.paused", {"reason": "quota"}, "quota", "quota"),
+    ("tool.expired", {"reason": "nobody can be asked"},
+     "nobody decided in time · nobody can be asked", "никто не решил вовремя · спросить некого"),
+    ("tool.denied", {"rule": "user:1", "subtask_id": "a", "reason": "nobody can be asked"},
+     "rule user:1 · nobody can be asked", "правило user:1 · спросить некого"),
+    ("tool.denied", {"rule": "grant:p1+builtin:x+default:y+grant:p#s"},
+     "rule grant:p1 · built in: x · built in: y · approved plan p, subtask s",
+     "правило grant:p1 · встроено: x · встроено: y · подтверждённый план p, подзадача s"),
+    ("tool.asked", {}, "", ""),
+    ("deploy.asked", {"reason": "r", "review": {"needed": 1}}, "r", "r"),
+    ("plan.asked", {"review": {"needed": 3}, "requested_by": "bob"},
+     "asked for by bob · needs 3 approvals", "по просьбе: bob · нужно подтверждений: 3"),
+    ("plan.approved",
+     {"decision": {"rule": {"decision": "allow"}, "for_plan": True, "via": "mail",
+                   "feedback": "f", "changes": [1], "approved_by": []},
+      "votes": 2, "needed": 3, "waited_seconds": 0},
+     "2 of 3 approvals · through mail · after 0.0 s · with changes"
+     " · and from now on in this plan · “f”",
+     "подтверждений: 2 из 3 · по ссылке mail · через 0.0 с · с изменениями"
+     " · и впредь в этом плане · «f»"),
+    ("plan.approved", {"decision": {}, "reason": "r"}, "", ""),
+    ("link.made", {"approval_id": "a1", "expires_at": "2026-11-23T10:13:38+00:00"},
+     "x can decide a1 once with it, until 2026-11-23 10:13Z",
+     "x может один раз решить по ней a1, до 2026-11-23 10:13Z"),
+    ("link.revoked", {"name": "eve", "approval_id": "a1"}, "eve can no longer decide a1 with it",
+     "eve больше не может решить по ней a1"),
+    ("token.created", {"name": "bob", "role": "viewer", "withdrawn_votes": 1},
+     "for bob, role viewer · approvals that count no more: 1",
+     "для bob, роль viewer · подтверждений больше не считается: 1"),
+    ("principal.renamed", {"name": "ann", "issuer": "https://id", "sub": "7"},
+     "ann, from https://id, there 7", "ann, от https://id, там 7"),
+    ("plan.commented", {"content": "Why?"}, "“Why?”", "«Why?»"),
+    ("plan.sent_back", {}, "comments: 0", "замечаний: 0"),
+    ("plan.sent_back", {"comments": [], "answers": [1, 2]}, "comments: 2", "замечаний: 2"),
+    ("tool.network", {"reached": ["a", "b"]}, "reached: a, b", "доступ был: a, b"),
+    ("tool.network", {"reached": [], "refused": [{"host": "a"}, {"host": "b"}]},
+     "refused: a, b", "отказано: a, b"),
 ]  # fmt: skip
 
 
@@ -101,3 +137,36 @@ def test_a_call_says_what_it_does_and_a_long_text_is_cut():
     assert about(audit_entry(details={"arguments": {"path": "a.md"}}, subject="t")) == "t: a.md"
     assert about(audit_entry(details={"arguments": 7})) == "user:x"
     assert len(why(audit_entry(details={"reason": "x" * 9_000}), "en")) == 300
+
+
+def test_who_has_no_name_is_called_by_their_id():
+    said = [
+        why(audit_entry(details={"source": "person", **more}, actor_name=None), "en")
+        for more in ({}, {"retry_of": "c0"})
+    ]
+    assert said == ["user:ann approved it", "user:ann had it run again"]
+
+
+def test_what_is_known_before_the_detail_that_was_changed_is_said():
+    changed = {"decision": {"approved_by": ["ann"], "via": "link x"}, "votes": 1, "needed": 2}
+    said = why(audit_entry("tool.approved", changed | {"waited_seconds": "?"}), "en")
+    assert said == "1 of 2 approvals · approved by ann · through x"
+
+
+def test_a_text_has_300_characters_at_most_and_is_cut_only_where_it_has_more():
+    def told(length):
+        entry = audit_entry("session.opened", {"workspace": "x" * length})
+        call = audit_entry(details={"arguments": {"command": "y" * length}}, subject="t")
+        return why(entry, "en"), about(call)
+
+    assert told(300) == ("x" * 300, f"t: {'y' * 300}")
+    assert told(301) == ("x" * 299 + "…", f"t: {'y' * 299}…")
+
+
+def test_what_a_call_is_about_is_its_command_before_its_path_and_else_its_subject():
+    def told(arguments):
+        return about(audit_entry(details={"arguments": arguments}, subject="t"))
+
+    assert [told(each) for each in (
+        {"command": "c", "path": "p"}, {"command": "", "path": "p"}, {"command": 7}, {},
+    )] == ["t: c", "t: p", "t", "t"]  # fmt: skip
