@@ -1,11 +1,13 @@
 """Recorded calls of servers' tools, judged again by other rules."""
 
+import json
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from gonogo.cli.rules import Judge
-from gonogo.domain.tool_calls import Sighting, ToolHistory
+from gonogo.cli.rules import Changed, Judge, _call_of_words, _told
+from gonogo.domain.tool_calls import Sighting, ToolHistory, Verdict
 from gonogo.domain.views import CallView
 from gonogo.policy import load_rules
 from gonogo.settings import Settings
@@ -89,3 +91,138 @@ def test_what_only_read_reads_again_and_what_asked_although_it_reads_asks_again(
     off = Settings(home=tmp_path / "home", config=tmp_path / "config", readers=False)
     bare = Judge(off, load_rules(None, None), {}).again(listed("builtin:readers", "allow"))
     assert (bare.decision, bare.rule) == ("ask", "default:other")
+
+
+def again(tmp_path, view, rules="", **set_):
+    """The decision and the rule by which a call is judged now, or why it is not."""
+    file = tmp_path / "rules.toml"
+    file.write_text(rules)
+    settings = Settings(home=tmp_path / "home", config=tmp_path / "config", **set_)
+    found = Judge(settings, load_rules(None, file), {}).again(view)
+    return found if isinstance(found, str) else (found.decision, found.rule)
+
+
+def wrote(tool="write_file", **more):
+    return CallView(**{
+        "call_id": "c", "session_id": "s", "agent": "coder", "tool_name": tool,
+        "tool_class": "idempotent", "arguments": {"path": "a.txt"}, "decision": "allow",
+        "rule": "user:1", "created_at": START, **more,
+    })  # fmt: skip
+
+
+GRANTED = {"plan_id": "p", "revision": 1, "subtask_id": "a", "granted": True}
+ASKS = ("ask", "default:idempotent")
+BY_PLAN = ("allow", "grant:p#a")
+
+
+@pytest.mark.parametrize(
+    ("more", "found"),
+    [
+        ({}, ASKS),
+        ({"rule": None}, ASKS),
+        ({"agent": "nobody"}, ASKS),
+        ({"agent": "architect"}, ("deny", "builtin:profile")),
+        ({"agent": "architect", "arguments": {"path": "a.md"}}, ASKS),
+        ({"decision": None}, "cli_replay_disk"),
+        ({"rule": "builtin:outside"}, "cli_replay_disk"),
+        ({"rule": "builtin:arguments"}, "cli_replay_disk"),
+        ({"rule": "builtin:unknown-tool"}, "cli_replay_disk"),
+        ({"rule": "builtin:file_not_found"}, "cli_replay_disk"),
+        ({"rule": "builtin:file_not_found", "decision": "deny"}, "cli_replay_disk"),
+        ({"arguments": {"path": "/elsewhere/x"}}, "cli_replay_disk"),
+        ({"rule": "session:1"}, "cli_replay_session"),
+        ({"rule": "session:1", "tool_class": "pure"}, "cli_replay_session"),
+        (GRANTED, BY_PLAN),
+        (GRANTED | {"scope": {"paths": ["a.txt"]}}, BY_PLAN),
+        (GRANTED | {"scope": {"paths": ["b.txt"]}}, ASKS),
+        (GRANTED | {"granted": False}, ASKS),
+        (GRANTED | {"plan_id": None}, ASKS),
+        (GRANTED | {"revision": None}, ASKS),
+        (GRANTED | {"subtask_id": None}, ASKS),
+        (GRANTED | {"rule": "default:idempotent"}, ASKS),
+        (GRANTED | {"rule": "builtin:changed-tool"}, ASKS),
+    ],
+)
+def test_a_recorded_call_is_judged_by_what_is_known_of_it(tmp_path, more, found):
+    assert again(tmp_path, wrote(**more)) == found
+
+
+@pytest.mark.skipif(Sandbox.detect() is None, reason="bubblewrap does not work here")
+def test_a_command_is_judged_as_it_would_run_by_the_settings_of_now(tmp_path):
+    def command(text, agent="coder"):
+        return wrote("execute_command", agent=agent, tool_class="pure", arguments={"command": text})
+
+    allowed = '[[rule]]\ncommand = "pytest"\ndecision = "allow"\n'
+    assert again(tmp_path, command("pytest -q"), allowed) == ("allow", "user:1")
+    assert again(tmp_path, command("pytest -q"), allowed, sandbox=False) == (
+        "ask", "builtin:no-sandbox",
+    )  # fmt: skip
+    assert again(tmp_path, command("ls")) == ("allow", "builtin:readers")
+    assert again(tmp_path, command("ls"), sandbox=False) == ("ask", "default:other")
+    assert again(tmp_path, command("pytest -q", "architect")) == ("ask", "builtin:profile")
+
+
+CHANGED = [
+    Changed(wrote(), Verdict(decision="deny", reason="r\x07", rule="user:1"), ("f:1", "g:2")),
+    Changed(
+        wrote("run", arguments={"command": "", "source": "b"}, decision="ask"),
+        Verdict(decision="allow", reason="s", rule="user:2"), (),
+    ),
+    Changed(
+        wrote("look", arguments={"pattern": "x"}, decision="ask"),
+        Verdict(decision="allow", reason="s", rule="user:2"), (),
+    ),
+]  # fmt: skip
+LEFT_OUT = Counter({"cli_replay_disk": 2, "cli_replay_session": 1})
+
+
+def test_what_would_be_otherwise_is_told_call_by_call_and_summed_up(capsys):
+    _told(9, CHANGED, LEFT_OUT, "ru", json=False)
+
+    assert capsys.readouterr().out.splitlines() == [
+        "session\tcall\twhat\twas\twould be\tby",
+        "s\tc\twrite_file a.txt\tallow\tdeny\tuser:1  f:1  g:2",
+        "s\tc\trun b\task\tallow\tuser:2",
+        "s\tc\tlook \task\tallow\tuser:2",
+        "allow → deny: 1",
+        "ask → allow: 2",
+        "не пересмотрено: решил диск, или написанное агентом не читается: 2",
+        "не пересмотрено: решило правило сессии: 1",
+        "Пересмотрено вызовов: 6, по тому, что в них названо: ссылки, виды файлов и тогдашняя"
+        " песочница не известны.",
+    ]
+
+
+def test_what_would_be_otherwise_is_json_in_english_for_programs(capsys):
+    _told(9, CHANGED[:1], LEFT_OUT, "ru", json=True)
+
+    assert json.loads(capsys.readouterr().out) == {
+        "judged": 6,
+        "changed": [
+            {
+                "call": wrote().model_dump(mode="json", exclude_none=True), "would_be": "deny",
+                "rule": "user:1", "reason": "r\x07", "where": ["f:1", "g:2"],
+            }
+        ],
+        "counts": {"allow → deny": 1},
+        "not_judged": {
+            "not judged again: the disk decided, or what the agent wrote could not be read": 2,
+            "not judged again: a rule of the session decided": 1,
+        },
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["write_file", ' {"path": "a"}'], ("write_file", {"path": "a"})),
+        (["list_files"], ("list_files", {})),
+        (["ls -la"], ("execute_command", {"command": "ls -la"})),
+        (["git", "a b"], ("execute_command", {"command": "git 'a b'"})),
+        (["list_files", "x"], ("execute_command", {"command": "list_files x"})),
+        (["a", "b", "{"], ("execute_command", {"command": "a b '{'"})),
+    ],
+)
+def test_a_tool_with_its_arguments_is_meant_or_a_command(words, meant):
+    known: dict = {"list_files": None}
+    assert _call_of_words(words, known) == meant

@@ -462,12 +462,13 @@ def _is_uncovered(view: CallView) -> bool:
 
 
 def _grant(view: CallView) -> Grant | None:
-    known = view.plan_id and view.revision and view.subtask_id
-    if not (view.granted and known) or _is_uncovered(view):
+    if not (view.granted and view.plan_id and view.revision and view.subtask_id):
+        return None
+    if _is_uncovered(view):
         return None
     return Grant(
-        grant_id="", plan_id=view.plan_id or "", revision=view.revision or 0,
-        subtask_id=view.subtask_id or "", scope=Scope.model_validate(view.scope or {}),
+        grant_id="", plan_id=view.plan_id, revision=view.revision, subtask_id=view.subtask_id,
+        scope=Scope.model_validate(view.scope or {}),
     )  # fmt: skip
 
 
