@@ -194,3 +194,99 @@ def test_a_rules_file_is_checked_before_it_holds_and_says_whom_it_misses(gonogo,
     )
     assert [each["code"] for each in told["findings"]] == ["review_nobody", "review_too_few"]
     assert {each["where"] for each in told["findings"]} == {f"{file}:1"}
+
+
+def test_an_explanation_reads_in_the_language_of_the_person_line_by_line(gonogo, rules):
+    words = ("policy", "explain", "--rules", str(rules), "--", "ls -la; make 'a\nb'")
+    done = gonogo(*words, env={"GONOGO_LOCALE": "ru", "GONOGO_READERS": "false"})
+
+    assert done.stdout.splitlines() == [
+        r"ask: 'make a\nb': 'a\nb' ведёт за пределы рабочей папки, к секрету или вовсе не к файлу",
+        "  builtin:outside",
+        "встроенные запреты: -",
+        "встроенные запреты: -",
+        "встроенные запреты: -",
+        "правила, которые запрещают: -",
+        f"     user:1  {rules}:1  ничто в ней не начинается с 'rm'",
+        "встроенные вопросы: -",
+        "правила, которые спрашивают: -",
+        "встроенные вопросы (ls -la): -",
+        r"встроенные вопросы (make a\x0ab): builtin:outside",
+        "     builtin:outside  подходит",
+        "правила, которые разрешают (ls -la): user:2",
+        f"     user:2  {rules}:6  подходит",
+        r"встроенные вопросы (make a\x0ab): builtin:outside",
+        "     builtin:outside  подходит",
+        f"    user:3  {rules}:10  не рассматривалось: решено раньше",
+    ]
+
+
+def test_what_a_rules_file_misses_is_told_in_the_language_of_the_person(gonogo, tmp_path):
+    for name, role in (("ann", "operator"), ("ann", "viewer"), ("eve", "admin")):
+        made = gonogo("token", "create", "--role", role, "--name", name, "--json")
+    gonogo("token", "revoke", json.loads(made.stdout)["token_id"])
+    file = tmp_path / "new.toml"
+    file.write_text('[[review]]\nreviewers = ["ann", "eve", "state-folder"]\napprovals = 2\n')
+    done = gonogo("policy", "check", "--rules", str(file), env={"GONOGO_LOCALE": "ru"})
+
+    findings = [
+        ("review_nobody", f"в reviewers назван {name}, а такого нет. "
+         f"Токен делает: gonogo token create --name {name} --role operator")
+        for name in ("eve", "state-folder")
+    ] + [
+        ("review_too_few",
+         "нужно одобрений: 2, а дать их могли бы самое большее 1, кто бы ни спросил.")
+    ]  # fmt: skip
+    rule = "user:review:1"
+    assert json.loads(done.stdout) == {
+        "files": [str(file)], "rules": 0, "reviews": 1,
+        "findings": [
+            {
+                "severity": "warning", "code": code, "rule": rule, "where": f"{file}:1",
+                "text": f"{rule}: {text}",
+            }
+            for code, text in findings
+        ],
+    }  # fmt: skip
+
+
+def test_a_context_is_named_unless_there_is_only_one(gonogo, tmp_path):
+    two, one = tmp_path / "two.json", tmp_path / "one.json"
+    two.write_text('{"a": {"allow": ["ls"]}, "b": {}}')
+    one.write_text('{"a": {"allow": ["ls"]}}')
+
+    def check(*words):
+        done = gonogo("policy", "check", *words, "--", "ls")
+        return done.returncode, done.stderr or json.loads(done.stdout)["decision"]
+
+    assert check("--context", str(one)) == (0, "allow")
+    assert check("--context", str(two), "--name", "a") == (0, "allow")
+    assert check("--context", str(two), "--name", "b") == (0, "ask")
+    assert check("--name", "a") == (0, "ask")
+    for file, name, known in ((two, "", "a, b"), (two, "z", "a, b"), (one, "z", "a")):
+        said = f"gonogo: there is no context {name!r}; name one of {known} with --name\n"
+        assert check("--context", str(file), "--name", name) == (2, said)
+    nothing = gonogo("policy", "check", "--context", str(one))
+    assert (nothing.returncode, nothing.stderr) == (
+        2, "gonogo: Say which command: gonogo policy check -- git push\n",
+    )  # fmt: skip
+
+
+def test_a_line_of_a_batch_that_names_no_context_is_judged_in_that_of_the_command(gonogo, tmp_path):
+    file = tmp_path / "contexts.json"
+    file.write_text('{"a": {"allow": ["ls"]}, "b": {}}')
+    words = ("policy", "check", "--batch", "--context", str(file), "--name", "a")
+    done = gonogo(*words, stdin='{"cmd": "ls"}\n{"cmd": "ls", "policy_context": "b"}\n\nx\n')
+
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        {"decision": "allow", "reason": "rule user:1: allow ls", "rule": "user:1"},
+        {"decision": "ask", "reason": "no rule allows 'ls'", "rule": "default:other"},
+        {
+            "decision": "deny", "rule": "builtin:unreadable-line",
+            "reason": "line 4: Not valid JSON: Expecting value: line 1 column 1 (char 0)",
+        },
+    ]  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr == (
+        "gonogo: line 4: Not valid JSON: Expecting value: line 1 column 1 (char 0)\n"
+    )
