@@ -1,0 +1,144 @@
+"""What the doctor finds, one thing after the other, and what it says to do about it."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from gonogo.cli import checks
+from gonogo.cli.checks import Check
+from gonogo.cli.folder import Folder
+from gonogo.settings import Settings
+
+
+def program(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, name: str = "bwrap") -> str:
+    """A program that is found first."""
+    file = folder / "bin" / name
+    file.parent.mkdir()
+    file.write_text(f"#!/bin/sh\n{text}\n")
+    file.chmod(0o755)
+    monkeypatch.setenv("PATH", str(file.parent))
+    return str(file)
+
+
+def test_a_program_is_found_or_what_is_missed_without_it_is_said(tmp_path, monkeypatch):
+    found = program(tmp_path, "", monkeypatch, name="git")
+    assert checks._program("git", "install it") == Check("git", "ok", found)
+    assert checks._program("rg", "install it") == Check("rg", "weak", "not found: install it")
+
+
+WITHOUT = "so commands that run repository code ask each time"
+
+
+def test_bubblewrap_is_tried_with_namespaces_of_its_own(tmp_path, monkeypatch):
+    expected = "--ro-bind / / --unshare-all true"
+    found = program(tmp_path, f'[ "$*" = "{expected}" ]', monkeypatch)
+    assert checks._bubblewrap() == Check("bubblewrap", "ok", found)
+
+
+def test_bubblewrap_that_fails_or_is_not_there_is_said_with_what_that_means(tmp_path, monkeypatch):
+    program(tmp_path, "echo ' not here ' >&2; exit 1", monkeypatch)
+    assert checks._bubblewrap() == Check(
+        "bubblewrap", "weak", f"does not work here, {WITHOUT}: not here"
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert checks._bubblewrap() == Check(
+        "bubblewrap", "weak", f"not found, {WITHOUT}; install bubblewrap"
+    )
+
+
+def test_the_python_is_named_with_its_place():
+    version = ".".join(map(str, sys.version_info[:3]))
+    assert checks._python() == Check("python", "ok", f"{version} at {sys.executable}")
+
+
+@pytest.mark.parametrize(
+    ("mode", "state", "said"),
+    [
+        (0o700, "ok", "{home}"),
+        (0o710, "bad", "others may enter {home}: chmod 700 {home}"),
+        (0o701, "bad", "others may enter {home}: chmod 700 {home}"),
+    ],
+)
+def test_a_state_folder_is_for_its_user_only(tmp_path, mode, state, said):
+    home = tmp_path / "home"
+    assert checks._state_folder(home) == Check(
+        "state folder", "ok", f"{home} is created when it is needed"
+    )
+    home.mkdir()
+    home.chmod(mode)
+    assert checks._state_folder(home) == Check("state folder", state, said.format(home=home))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a folder away, or be another")
+def test_a_state_folder_of_somebody_else_or_that_cannot_be_written_is_said(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir(0o700)
+    os.chown(home, 12345, -1)
+    assert checks._state_folder(home) == Check(
+        "state folder", "bad", f"{home} belongs to another user; set GONOGO_HOME"
+    )
+
+
+def test_who_owns_the_state_folder_is_said(tmp_path):
+    nobody = Check("owner", "ok", "no process owns the state folder")
+    assert checks._owner(tmp_path) == nobody
+    with Folder(tmp_path).owned():
+        assert checks._owner(tmp_path) == Check("owner", "ok", f"process {os.getpid()}")
+    assert checks._owner(tmp_path) == nobody
+
+
+def test_each_database_of_the_state_folder_is_opened(tmp_path):
+    home = tmp_path / "home"
+    settings = Settings(home=home)
+    needed = Check("database", "ok", f"{home} gets one when it is needed")
+    assert checks._database(settings) == needed
+    home.mkdir()
+    assert checks._database(settings) == needed
+    (home / "a.db").touch()
+    assert checks._database(settings) == Check("database", "ok", str(home / "a.db"))
+    (home / "b.db").write_text("not a database, whatever its name says")
+    for db in (None, f"sqlite:///{home}/a.db"):
+        assert checks._database(settings.model_copy(update={"db": db})) == Check(
+            "database", "bad", f"{home / 'b.db'}: file is not a database"
+        )
+    (home / "b.db").unlink()
+    (home / "b.db").symlink_to(home / "none")
+    found = checks._database(settings)
+    assert found == Check("database", "bad", f"{home / 'b.db'}: unable to open database file")
+
+
+def test_the_model_that_is_used_is_named_or_how_to_choose_one(tmp_path):
+    settings = Settings(home=tmp_path, config=tmp_path)
+    none = "none; set GONOGO_MODEL=provider:name and its key, or try gonogo demo"
+
+    def model(settings, **environment):
+        return list(checks._models(settings, environment))
+
+    assert model(settings) == [Check("model", "weak", none)]
+    assert model(settings.model_copy(update={"model": "demo"})) == [Check("model", "ok", "demo")]
+    [found] = model(settings, OPENAI_API_KEY="k")
+    assert (found.state, found.text.partition(":")[0]) == ("ok", "openai")
+
+
+def test_a_finding_is_json_by_its_parts():
+    found = Check("a", "weak", "b").as_json()
+    assert found == {"name": "a", "state": "weak", "text": "b"}
+
+
+ENDS = Check("logout", "weak", "plans end when ann logs out: loginctl enable-linger ann")
+
+
+def test_what_a_part_of_the_configuration_says_last_counts(tmp_path):
+    folder = tmp_path / "etc/systemd/logind.conf.d"
+    folder.mkdir(parents=True)
+    assert checks._lingering("ann", tmp_path) is None
+    (tmp_path / "etc/systemd/logind.conf").write_text("[Login]\n  KillUserProcesses=no")
+    (folder / "other.txt").write_text("KillUserProcesses=no")
+    (folder / "b.conf").write_text("KillUserProcesses=yes")
+    assert checks._lingering("ann", tmp_path) == ENDS
+    (folder / "a.conf").write_text("KillUserProcesses=no")
+    assert checks._lingering("ann", tmp_path) == ENDS
+    (folder / "c.conf").write_bytes(b"\xff\nKillUserProcesses=no")
+    assert checks._lingering("ann", tmp_path) is None
