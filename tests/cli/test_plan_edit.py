@@ -8,12 +8,13 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
+from gonogo.cli import plan_yaml as form
 from gonogo.cli.daemon import RuntimeLink
 from gonogo.cli.plan_file import MAX_TEXT, EditedPlan, PlanEditor, SentEdits
 from gonogo.cli.plan_yaml import read
 from gonogo.cli.session.decisions import _send, _text_of
 from gonogo.cli.support import Exit, Stop
-from gonogo.cli.terminal.input import TerminalPerson
+from gonogo.cli.terminal.input import TerminalPerson, Withdrawn
 from gonogo.client import Client, Unreachable
 from gonogo.domain.errors import NotFound
 from gonogo.domain.plan import Subtask
@@ -238,3 +239,160 @@ def test_a_file_that_is_too_long_is_not_cut_but_said_to_be(tmp_path):
     file.write_text("ж" * (MAX_TEXT + 2))
     [flaw] = read(_text_of(file), "en").flaws
     assert "more than 8388608 characters" in flaw.message
+
+
+class Editing:
+    """A person at a terminal who edits a text in these ways, and answers in these words."""
+
+    is_there = True
+
+    def __init__(self, edits, words=()):
+        self.edits, self.words = list(edits), list(words)
+        self.told, self.asked, self.opened = [], [], []
+
+    def tell(self, text):
+        self.told.append(text)
+
+    async def edit(self, text, suffix=".json", *, keep=None):
+        self.opened.append(text)
+        changed = self.edits.pop(0)(text)
+        keep.write_text(changed)
+        return changed
+
+    async def choose(self, question, options):
+        self.asked.append((question, options))
+        word = self.words.pop(0)
+        if isinstance(word, Exception):
+            raise word
+        return word
+
+
+@pytest.fixture
+def talk(server, tmp_path):
+    """Let a person edit the plan, in Russian; gives what is to be sent, and the folder of texts."""
+
+    async def talked(person, **options):
+        async with Client("http://x", transport=httpx.MockTransport(server)) as client:
+            (tmp_path / "drafts").mkdir(exist_ok=True)
+            desk = PlanEditor(
+                client=client, person=person, folder=tmp_path / "drafts", locale="ru",
+            )  # fmt: skip
+            return await desk.edit(QUESTION, **options)
+
+    return talked
+
+
+KEPT = (
+    "Ничего не отправлено. Ваш текст лежит в {file}; продолжить: gonogo plans edit p1 --from {file}"
+)
+ASKED = (
+    "Подтвердить план в вашей правке?",
+    {"send": "подтвердить и отправить", "edit": "править дальше", "discard": "не отправлять"},
+)
+ORDER = "Те же подзадачи в другом порядке."
+WRONG = (
+    "# Отправить это пока нельзя:",
+    "# Исправьте и сохраните. Если сохранить как есть, ничего не отправится, а текст останется.",
+)
+FOUND_TWO = "Исправить: 2; редактор открывается снова. Первое: поля agnet нет; поля: description, "
+
+
+def same(text):
+    return text
+
+
+def better(text):
+    return text.replace("Do b", "Do it")
+
+
+def kept_in(folder):
+    return [path.name for path in (folder / "drafts").iterdir()]
+
+
+async def test_what_is_otherwise_is_told_before_it_is_sent(talk, server, tmp_path):
+    person = Editing([better], ["send"])
+    server.found = {"findings": [FOUND | {"severity": "info", "message": "i\x07"}]}
+
+    draft = await talk(person)
+
+    assert [subtask.description for subtask in draft.subtasks] == ["Do a", "Do it"]
+    assert person.told == [
+        "p1  revision 2 → 3", "~ b", "    description: Do b → Do it", "! info: i\\x07",
+    ]  # fmt: skip
+    assert person.asked == [ASKED]
+    assert (draft.plan_id, draft.file) == ("p1", tmp_path / "drafts" / "p1-2.yaml")
+
+
+async def test_another_order_is_a_change_of_its_own(talk):
+    person = Editing([lambda _: form.write("Goal", [PLAN[1], PLAN[0]])], ["send"])
+
+    draft = await talk(person)
+
+    assert [subtask.id for subtask in draft.subtasks] == ["b", "a"]
+    assert person.told == ["p1  revision 2 → 3", ORDER]
+
+
+async def test_a_text_is_edited_again_as_often_as_the_person_wants(talk, tmp_path):
+    person = Editing([better, lambda text: text.replace("Do it", "Do well")], ["edit", "send"])
+
+    draft = await talk(person)
+
+    assert [subtask.description for subtask in draft.subtasks] == ["Do a", "Do well"]
+    assert "Do it" in person.opened[1]
+    assert "anywhere" not in person.opened[1]
+
+
+@pytest.mark.parametrize("word", ["discard", None])
+async def test_a_text_that_is_given_up_is_kept_and_named(talk, tmp_path, word):
+    person = Editing([better], [word])
+
+    assert await talk(person) is None
+    assert kept_in(tmp_path) == ["p1-2.yaml"]
+    assert person.told[-1] == KEPT.format(file=tmp_path / "drafts" / "p1-2.yaml")
+
+
+async def test_a_question_that_is_taken_back_while_it_is_edited_loses_nothing(talk, tmp_path):
+    person = Editing([better], [Withdrawn()])
+
+    with pytest.raises(Withdrawn):
+        await talk(person)
+    assert person.told[-1] == KEPT.format(file=tmp_path / "drafts" / "p1-2.yaml")
+
+
+async def test_what_is_wrong_stands_in_the_text_when_it_opens_again(talk, server):
+    person = Editing([lambda text: text.replace("agent: coder", "agnet: coder"), mended], ["send"])
+
+    draft = await talk(person)
+
+    assert [subtask.description for subtask in draft.subtasks] == ["Do a", "Do b now"]
+    first, second, third, fourth = person.opened[1].split("\n")[:4]
+    assert (first, fourth) == WRONG
+    assert second.startswith("# ! ")
+    assert third.startswith("# ! ")
+    assert person.told[0].startswith(FOUND_TWO)
+
+
+def mended(text):
+    return text.replace("agnet: coder", "agent: coder").replace("Do b", "Do b now")
+
+
+async def test_a_text_that_is_saved_with_what_is_wrong_in_it_is_given_up(talk, tmp_path):
+    person = Editing([lambda text: text.replace("agent: coder", "agnet: coder"), same])
+
+    with pytest.raises(Stop) as caught:
+        await talk(person)
+    assert str(caught.value) == KEPT.format(file=tmp_path / "drafts" / "p1-2.yaml")
+
+
+async def test_where_nobody_can_mend_it_each_flaw_is_told_with_its_line(talk, server, tmp_path):
+    person = Editing([])
+    person.is_there = False
+    server.found = {"findings": [
+        FOUND | {"severity": "error", "message": "bad\nb"},
+        FOUND | {"severity": "error", "subtask_id": None, "message": "all of it"},
+        FOUND,
+    ]}  # fmt: skip
+
+    with pytest.raises(Stop):
+        await talk(person, given="- {id: a, description: D}\n- {id: b, description: E}\n")
+    assert person.told == ["2: bad\\x0ab", "-: all of it"]
