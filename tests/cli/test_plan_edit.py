@@ -271,13 +271,13 @@ class Editing:
 def talk(server, tmp_path):
     """Let a person edit the plan, in Russian; gives what is to be sent, and the folder of texts."""
 
-    async def talked(person, **options):
+    async def talked(person, approval=QUESTION, **options):
         async with Client("http://x", transport=httpx.MockTransport(server)) as client:
             (tmp_path / "drafts").mkdir(exist_ok=True)
             desk = PlanEditor(
                 client=client, person=person, folder=tmp_path / "drafts", locale="ru",
             )  # fmt: skip
-            return await desk.edit(QUESTION, **options)
+            return await desk.edit(approval, **options)
 
     return talked
 
@@ -396,3 +396,52 @@ async def test_where_nobody_can_mend_it_each_flaw_is_told_with_its_line(talk, se
     with pytest.raises(Stop):
         await talk(person, given="- {id: a, description: D}\n- {id: b, description: E}\n")
     assert person.told == ["2: bad\\x0ab", "-: all of it"]
+
+
+OPENED = """\
+# Полезно знать:
+# ! 16: b: anywhere
+# Измените план, сохраните и выйдите из редактора. Перед отправкой вы увидите, что изменилось.
+# Чтобы добавить подзадачу, скопируйте одну из них; чтобы убрать, удалите её. Цель остаётся как есть.
+# Поля: description, agent, tool, type, dependencies, estimated_time, inputs, condition, scope, \
+approval_required, retry_policy, timeout, on_reject, after_skipped, done_when, must_change
+# Числа, true, false и null — как в JSON; любое другое слово — текст. Без якорей и тегов.
+# Комментарии не читаются.
+
+goal: Goal
+subtasks:
+- id: a
+  description: Do a
+  agent: coder
+  estimated_time: 5 min
+# ! b: anywhere
+- id: b
+  description: Do b
+  agent: coder
+  dependencies:
+  - a
+  estimated_time: 5 min
+"""
+HELP = OPENED.split("\n", 2)[2].replace("# ! b: anywhere\n", "")
+FINE, ALL = FOUND | {"severity": "info"}, FOUND | {"subtask_id": None, "message": "all"}
+
+
+@pytest.mark.parametrize(
+    ("findings", "opened"),
+    [
+        ([FOUND], OPENED),
+        ([FINE, ALL], f"# Полезно знать:\n# ! all\n{HELP}"),
+        ([FINE], HELP),
+        (None, HELP),
+    ],
+)
+async def test_a_plan_opens_with_what_can_be_done_and_what_is_worth_knowing(
+    talk, tmp_path, findings, opened
+):
+    person = Editing([same])
+    asked = QUESTION.model_copy(update={"details": {"findings": findings}})
+
+    assert await talk(person, asked) is None
+    assert person.opened == [opened]
+    assert person.told == ["Ничего не изменилось; ничего не отправлено."]
+    assert kept_in(tmp_path) == []
