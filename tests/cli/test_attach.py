@@ -1,16 +1,27 @@
 """`gonogo attach` where nobody is at a terminal: what a session did, and what comes of it yet."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from fakes.rows import NOW
 from gonogo.cli.daemon import RuntimeLink
-from gonogo.cli.session.conversation import Outcome
-from gonogo.cli.session.run import _join
-from gonogo.cli.support import Exit
+from gonogo.cli.session.answers import Wish
+from gonogo.cli.session.conversation import Manner, Outcome
+from gonogo.cli.session.run import _join, _manner, _recap, _session
+from gonogo.cli.support import Exit, Stop
 from gonogo.demo import lay_out, run_tests
-from gonogo.domain.views import SessionView
+from gonogo.domain.plan_views import PlanView, SubtaskView
+from gonogo.domain.views import (
+    ApprovalView,
+    History,
+    MessageView,
+    PendingApprovals,
+    SessionList,
+    SessionView,
+)
 
 
 @pytest.fixture
@@ -106,3 +117,134 @@ def test_a_session_is_told_in_short_and_its_plan_goes_on_from_there(gonogo, proj
     assert run_tests(project).passed
     over = gonogo("attach", cwd=project)
     assert (over.returncode, "Completed: 5" in over.stdout) == (0, True)
+
+
+def session(**more: Any) -> SessionView:
+    given = {
+        "session_id": "s", "workspace": "/w", "agent": "coder", "created_at": NOW,
+        "updated_at": NOW, "last_seq": 7,
+    }  # fmt: skip
+    return SessionView(**given | more)
+
+
+def message(content: str, role: str = "user", **more: Any) -> MessageView:
+    return MessageView(**{"role": role, "content": content, "created_at": NOW} | more)
+
+
+def subtask(key: str, status: str) -> SubtaskView:
+    return SubtaskView(
+        id=key, status=status, description="d", type="action", dependencies=[], attempt=1,
+        estimated_time="5 min",
+    )  # fmt: skip
+
+
+PLAN = PlanView(
+    plan_id="p", session_id="s", goal="g" * 301, original_task="t", status="paused",
+    pause_reason="quota", revision=1, digest="d", is_approved=True, critical_path=[],
+    created_at=NOW,
+    subtasks=[subtask("a", "completed"), subtask("b", "skipped"), subtask("c", "running")],
+)  # fmt: skip
+
+
+def asked(kind: str) -> ApprovalView:
+    return ApprovalView(
+        approval_id="a", request_id="a", kind=kind, request_type=kind, session_id="s",
+        subject=f"{kind}?", details={}, reason="", digest="d", status="pending", created_at=NOW,
+    )  # fmt: skip
+
+
+class Past:
+    """A client with a session of so many messages, and what waits in it."""
+
+    def __init__(self, messages, *pending, sessions=()):
+        self.messages, self.pending, self.known = messages, pending, list(sessions)
+
+    async def history(self, session_id):
+        return History(session_id=session_id, messages=self.messages)
+
+    async def pending_approvals(self, session_id):
+        found = list(self.pending)
+        return PendingApprovals(session_id=session_id, pending_approvals=found, count=len(found))
+
+    async def session(self, session_id):
+        return session(session_id=session_id)
+
+    async def sessions(self, *, limit):
+        assert limit == 1
+        return SessionList(sessions=self.known, total=len(self.known))
+
+
+async def test_a_session_is_told_by_its_last_messages_its_plan_and_what_is_asked_of_it():
+    told = [
+        message(f"{number}\n" + "x" * 200, "assistant", agent="coder") for number in range(10)
+    ]  # fmt: skip
+    left_out = [message("t", "tool"), message("s", subtask_id="a"), message("", "assistant")]
+    client: Any = Past(
+        [*told, message("last\r\nwo\x07rd"), *left_out], asked("plan"), asked("tool")
+    )
+
+    lines = await _recap(client, session(title="a\n" + "t" * 200), PLAN, "ru")
+
+    assert lines == [
+        f"Сеанс s в /w: a ⏎ {'t' * 195}…",
+        "… и раньше сообщений: 3; все: gonogo sessions show s",
+        *(f"coder: {number} ⏎ {'x' * 195}…" for number in range(3, 10)),
+        "user: last\nwo\\x07rd",
+        f"План p — paused (quota), 2 из 3: {'g' * 299}…",
+        "plan?",
+        "  ",
+    ]
+
+
+async def test_a_session_of_eight_messages_without_a_plan_is_told_whole():
+    client: Any = Past([message(str(number)) for number in range(8)])
+
+    assert await _recap(client, session(), None, "en") == [
+        "Session s in /w: ", *(f"user: {number}" for number in range(8)),
+    ]  # fmt: skip
+
+
+async def test_the_newest_session_is_taken_unless_one_is_named():
+    client: Any = Past([], sessions=[session(session_id="new")])
+    assert (await _session(client, None, "ru")).session_id == "new"
+    assert (await _session(client, "named", "ru")).session_id == "named"
+    with pytest.raises(Stop) as caught:
+        await _session(Past([]), None, "ru")  # type: ignore[arg-type]
+    assert str(caught.value) == "Сеансов ещё нет; начать: gonogo run ЗАДАЧА"
+
+
+def test_who_attaches_stays_and_sees_what_is_new_or_all_of_it_as_json():
+    assert _manner(session(), Wish()) == Manner(after=7, due=7, stays=True, ours=False)
+    assert _manner(session(), Wish(json=True)) == Manner(after=0, due=7, stays=True, ours=False)
+
+
+@pytest.mark.parametrize(
+    ("status", "is_final", "goes_on"),
+    [
+        ("running", True, False), ("running", False, True), ("replanning", False, True),
+        ("paused", False, False), ("approved", False, False), ("awaiting_approval", False, False),
+    ],
+)  # fmt: skip
+async def test_a_plan_goes_on_where_it_is_at_work_and_its_last_event_is_no_end(
+    status, is_final, goes_on
+):
+    found = []
+
+    async def join(*, running):
+        found.append(running)
+
+    log = Log(("subtask_started", is_final))
+    talk: Any = SimpleNamespace(outcome=Outcome(), recall=found.append, join=join)
+    plan = PLAN.model_copy(update={"status": status})
+    client: Any = log
+    await _join(RuntimeLink(client, None), talk, session(last_seq=1), plan)
+    assert found == [plan, goes_on]
+
+
+async def test_a_session_in_which_nothing_happened_goes_on_only_with_its_plan():
+    for plan, goes_on in ((None, False), (PLAN.model_copy(update={"status": "running"}), True)):
+        talk: Any = Joined()
+        talk.recall = lambda _: None
+        nothing: Any = None
+        await _join(RuntimeLink(nothing, None), talk, session(last_seq=0), plan)
+        assert talk.running is goes_on

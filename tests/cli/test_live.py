@@ -2,8 +2,10 @@
 
 import io
 import re
+from datetime import UTC, datetime
 from typing import Any
 
+import anyio
 import pytest
 from rich.console import Console
 from rich.text import Text
@@ -11,7 +13,11 @@ from rich.text import Text
 from gonogo.cli.terminal.input import Foot, key_prompt, line_prompt, rows_taken
 from gonogo.cli.terminal.live import Live, safe_markdown
 from gonogo.cli.terminal.render import question_lines, question_texts
+from gonogo.domain.errors import NotFound
+from gonogo.domain.plan_views import GraphNode, PlanGraph
 from gonogo.domain.views import ApprovalView
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 ERASED = "\r\x1b[K\x1b[A\x1b[K"
 """Two lines, taken away."""
@@ -237,3 +243,139 @@ def test_a_text_that_something_else_follows_is_settled_above_it(
     assert written.getvalue() == ""
     live.show(event)
     assert written.getvalue().startswith("Hello\n")
+
+
+def node(name: str, status: str) -> GraphNode:
+    return GraphNode(
+        id=name, status=status, description="do", agent="coder", type="action", dependencies=[],
+        estimated_time="1 min", attempt=1,
+    )  # fmt: skip
+
+
+def graph(*nodes: GraphNode, status: str = "running") -> PlanGraph:
+    return PlanGraph(
+        plan_id="p", session_id="s", revision=1, status=status, as_of=NOON, last_seq=1,
+        nodes=list(nodes), edges=[], critical_path=[], actual_path=[],
+    )  # fmt: skip
+
+
+class Plans:
+    """A client that has these graphs, one after the other; None is one that it has not."""
+
+    def __init__(self, *graphs: PlanGraph | None) -> None:
+        self.graphs, self.asked = list(graphs), []
+
+    async def plan_graph(self, plan_id: str) -> PlanGraph:
+        self.asked.append(plan_id)
+        found = self.graphs.pop(0) if len(self.graphs) > 1 else self.graphs[0]
+        if found is None:
+            raise NotFound("none")
+        return found
+
+
+class Quiet:
+    """A keyboard that a shell has changed so often."""
+
+    def __init__(self, changed: int = 0) -> None:
+        self.changed = changed
+
+    def keep(self) -> bool:
+        self.changed -= 1
+        return self.changed >= 0
+
+
+async def drawn_until(live: Live, written: io.StringIO, text: str) -> str:
+    """What was written from now on until a text is, while the screen draws by itself."""
+    written.seek(0)
+    written.truncate()
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(live.stay)
+            while text not in written.getvalue():
+                await anyio.lowlevel.checkpoint()
+            group.cancel_scope.cancel()
+    return written.getvalue()
+
+
+async def test_the_board_follows_the_plan_of_which_something_is_told(foot, console, written):
+    plans: Any = Plans(graph(node("a", "running")), None, graph(status="completed"))
+    quiet: Any = Quiet()
+    live = Live(console, foot, quiet, plans, "ru")
+    live.glance({"type": "tool_call", "plan_id": "p"})
+    live.glance({"type": "plan_approved"})
+    live.show({"type": "subtask_started", "plan_id": "p", "content": "Go", "metadata": {}})
+
+    assert "▶ a" in await drawn_until(live, written, "▶ a")
+    assert plans.asked == ["p"]
+    live.look_at("q")
+    live.show({"type": "assistant_message", "token": "Hello", "content": "Hello"})
+    assert "Hello\n0/1" in await drawn_until(live, written, "▶ a")
+    live.glance({"type": "approval_requested", "plan_id": "r"})
+    live.show({"type": "assistant_message", "token": " you", "content": " you"})
+    assert await drawn_until(live, written, "Hello you") == (
+        "\r\x1b[K\x1b[A\x1b[K\x1b[A\x1b[KHello you"
+    )
+    assert plans.asked == ["p", "q", "r"]
+
+
+async def test_what_a_shell_wrote_over_is_drawn_below_it(foot, console, written):
+    plans: Any = Plans(graph(node("a", "running")))
+    once: Any = Quiet(1)
+    live = Live(console, foot, once, plans, "en")
+    foot.body = lambda _width, _height: lines("one")
+    foot.draw()
+    assert await drawn_until(live, written, "one") == "one"
+
+
+async def test_nothing_is_drawn_while_an_editor_has_the_terminal(foot, console, written):
+    nobody: Any = Plans(graph(node("a", "running")))
+    once: Any = Quiet(1)
+    live = Live(console, foot, once, nobody, "en")
+    live.look_at("p")
+    with foot.away(), anyio.move_on_after(0.3):
+        await live.stay()
+    assert (written.getvalue(), once.changed, nobody.asked) == ("", 1, ["p"])
+
+
+def test_the_board_has_half_the_rows_and_what_is_written_its_end(foot, console, written):
+    nobody: Any = None
+    live = Live(console, foot, nobody, nobody, "en")
+    live._graph = graph(*(node(f"n{number}", "pending") for number in range(9)))
+    live.show({"type": "assistant_message", "token": "\n\n".join("abcdefgh"), "content": ""})
+
+    def body(height: int) -> list[str]:
+        return [line.plain for line in foot.body(40, height)]
+
+    board = ["0/9 ────────────────────", *(f"○ n{number}" for number in range(9))]
+    assert body(30)[-10:] == board
+    assert body(30)[:-10] == "a  b  c  d  e  f  g  h".split(" ")
+    assert body(12) == ["", "f", "", "g", "", "h", *board[:5], "… 5 more"]
+    assert body(6) == ["", "h", *board[:3], "… 7 more"]
+    assert body(3) == ["h", *board[:2], "… 8 more"]
+
+
+@pytest.mark.parametrize(
+    ("event", "settled"),
+    [
+        ({"content": "Hello you"}, "Hello you\n"),
+        ({"content": ""}, "Hello\n"),
+        ({"content": "x", "subtask_id": "a"}, "[a] x\nHello"),
+    ],
+)
+def test_a_text_is_settled_as_it_is_whole(foot, console, written, event, settled):
+    nobody: Any = None
+    live = Live(console, foot, nobody, nobody, "en")
+    live.show({"type": "assistant_message", "token": "Hello", "content": "Hello"})
+    live.show({"type": "assistant_message", **event})
+    assert written.getvalue() == settled
+
+
+def test_a_text_of_blanks_is_none(foot, console, written):
+    nobody: Any = None
+    live = Live(console, foot, nobody, nobody, "en")
+    live.show({"type": "assistant_message", "token": " \n", "content": " \n"})
+    assert foot.body(40, 10) == []
+    live.show({"type": "assistant_message", "content": " \n"})
+    live.show({"type": "plan_progress", "metadata": {}})
+    live.show({"type": "error", "content": "lost\x07"})
+    assert written.getvalue() == "error: lost\\x07\n"

@@ -402,7 +402,8 @@ OPENED = """\
 # Полезно знать:
 # ! 16: b: anywhere
 # Измените план, сохраните и выйдите из редактора. Перед отправкой вы увидите, что изменилось.
-# Чтобы добавить подзадачу, скопируйте одну из них; чтобы убрать, удалите её. Цель остаётся как есть.
+# Чтобы добавить подзадачу, скопируйте одну из них; чтобы убрать, удалите её. Цель остаётся \
+как есть.
 # Поля: description, agent, tool, type, dependencies, estimated_time, inputs, condition, scope, \
 approval_required, retry_policy, timeout, on_reject, after_skipped, done_when, must_change
 # Числа, true, false и null — как в JSON; любое другое слово — текст. Без якорей и тегов.
