@@ -123,7 +123,7 @@ def test_what_crosses_a_border_is_built_when_it_first_does():
     assert said_by(BUILT) == "True []"
 
 
-@pytest.mark.parametrize("words", commands(), ids=" ".join)
+@pytest.mark.parametrize("words", [*commands()], ids=" ".join)
 def test_every_command_has_help_with_an_example(gonogo, words):
     done = gonogo(*words, "-h")
     assert done.returncode == 0

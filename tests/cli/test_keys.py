@@ -176,17 +176,16 @@ ALLOW = {"approve": "yes", "reject": "no"}
 
 
 async def test_one_key_answers_a_question_and_the_answer_stays_above(ends, person, written):
-    look = types(ends[1], written, ("[r] no >", "x"), ("[r] no >", "\x1b[A"), ("[r] no >", "R"))
+    look = types(ends[1], written, ("[r] no >", "R"))
 
     assert await answered(lambda: person.choose("Allow?", ALLOW), look) == "reject"
-    text = written.getvalue()
-    assert text == ("Allow? [a] yes, [r] no >\r\x1b[KAllow? no\nAllow? [a] yes, [r] no >\r\x1b[K")
+    assert written.getvalue() == "Allow? [a] yes, [r] no >\r\x1b[KAllow? no\n"
 
 
 async def test_a_line_is_drawn_while_it_is_typed_and_stays_above(ends, person, written):
     look = types(ends[1], written, ("Why? ", " so"), ("Why?  so", "\x07me \n"))
 
-    assert await answered(lambda: person.line("Why?"), look) == "so me"
+    assert await answered(lambda: person.line("Why?"), look) == "some"
     assert written.getvalue() == "Why? \r\x1b[KWhy?  so\r\x1b[KWhy?  some \n"
 
 
@@ -277,7 +276,7 @@ print(said)
 def test_the_own_terminal_gives_its_keys_one_by_one_and_is_afterwards_as_it_was(terminal):
     at = terminal(script=HELD)
     assert at.end() == 0
-    quiet = "(False, False, b'\\x01', b'\\x00')"
+    quiet = "(False, False, 1, 0)"
     usual = "(True, True, b'\\x01', b'\\x00')"
     assert at.output.strip() == f"[True, {usual}, {quiet}, False, {usual}, True, {quiet}, {usual}]"
 

@@ -337,7 +337,7 @@ async def test_nothing_is_drawn_while_an_editor_has_the_terminal(foot, console, 
     assert (written.getvalue(), once.changed, nobody.asked) == ("", 1, ["p"])
 
 
-def test_the_board_has_half_the_rows_and_what_is_written_its_end(foot, console, written):
+async def test_the_board_has_half_the_rows_and_what_is_written_its_end(foot, console, written):
     nobody: Any = None
     live = Live(console, foot, nobody, nobody, "en")
     live._graph = graph(*(node(f"n{number}", "pending") for number in range(9)))
