@@ -3,12 +3,19 @@
 import json
 import subprocess
 import sys
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from cli.conftest import SECONDS, environment
 from fakes import mcp_stdio
 from fakes.mcp_server import write_tools
+from fakes.rows import NOW
+from gonogo.cli.foreign_tools import KnownTools, _beginning, _config, _remarks, at, seen_by
+from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
+from gonogo.domain.views import ServerView, SightingView, ToolView
+from gonogo.tools import ServerConfig
 
 TOOL = "mcp__docs__search"
 
@@ -143,3 +150,100 @@ def test_a_server_of_the_network_starts_and_says_which_servers_cannot_be_used(
     assert "The MCP server vault cannot be used; everything else works." in told
     assert FAULT in told
     assert process.returncode == 0
+
+
+def listed(name=TOOL, text="Finds."):
+    return ToolView(name=name, description=text, tool_class="idempotent", parameters={"a": 1})
+
+
+DAY = timedelta(days=1)
+FIRST = SightingView(digest="d1", seen_at=NOW, accepted_at=NOW)
+SECOND = SightingView(digest="d2", seen_at=NOW + DAY)
+
+
+def server(**more: Any) -> ServerView:
+    given = {
+        "name": "docs", "place": "here", "state": "ready", "tools": [TOOL], "agents": ["coder"],
+        "sightings": {TOOL: [FIRST, SECOND], "mcp__docs__gone": [FIRST]},
+    }  # fmt: skip
+    return ServerView(**given | more)
+
+
+class Owner:
+    """A client that knows one server and its tool."""
+
+    def __init__(self, *servers):
+        self.known = list(servers)
+
+    async def tools(self):
+        return [listed(), listed("read_file")]
+
+    async def servers(self):
+        return self.known
+
+
+async def test_of_what_a_tool_was_before_only_what_has_changed_is_not_known():
+    changed: Any = Owner(server(changed={TOOL: ["description"]}))
+    found = await seen_by(changed)
+
+    now = {"name": "search", "description": "Finds.", "parameters": {"a": 1}}
+    same: dict[str, Any] = {"name": TOOL, "accepted_by": None}
+    assert found == {
+        TOOL: ToolHistory([
+            Sighting(
+                position=1, digest="d1", seen_at=NOW, accepted_at=NOW,
+                definition={"name": "search", "parameters": {"a": 1}}, **same,
+            ),
+            Sighting(
+                position=2, digest="d2", seen_at=NOW + DAY, accepted_at=None, definition=now,
+                **same,
+            ),
+        ])
+    }  # fmt: skip
+    assert found[TOOL].changed == ("description",)
+    unchanged: Any = Owner(server())
+    assert (await seen_by(unchanged))[TOOL].sightings[0].definition == now
+
+
+def test_a_server_is_known_by_the_tools_that_were_seen_of_it():
+    assert _config(server(), {TOOL: listed()}) == ServerConfig(
+        name="docs", agents=("coder",), classes={"search": ToolClass.IDEMPOTENT}
+    )
+
+
+def test_what_is_odd_about_a_server_is_told_in_one_line():
+    odd = server(
+        error="it fell", changed={"a": ["description", "parameters"], "b": ["parameters"]},
+        refused={"Odd": "its name", "x": "too long"},
+    )  # fmt: skip
+    assert _remarks(odd) == (
+        "it fell; a has changed: description and parameters; b has changed: parameters; "
+        "not Odd: its name; not x: too long"
+    )
+    assert _remarks(server()) == ""
+
+
+def test_a_description_is_told_by_its_first_sixty_characters():
+    assert _beginning(listed(text="a\n  b")) == "a b"
+    assert _beginning(listed(text="x" * 60)) == "x" * 60
+    assert _beginning(listed(text="x" * 61)) == "x" * 59 + "…"
+
+
+def test_what_had_been_seen_and_accepted_at_a_moment_is_known():
+    def seen(day, accepted):
+        return Sighting(
+            name=TOOL, position=day, digest=f"d{day}", definition={}, seen_at=NOW + day * DAY,
+            accepted_at=None if accepted is None else NOW + accepted * DAY, accepted_by=None,
+        )  # fmt: skip
+
+    whole = ToolHistory([seen(1, 2), seen(3, None), seen(5, 5)])
+    assert at(whole, NOW) is None
+    assert at(whole, NOW + DAY) == ToolHistory([seen(1, None)])
+    assert at(whole, NOW + 2 * DAY) == ToolHistory([seen(1, 2)])
+    assert at(whole, NOW + 4 * DAY) == ToolHistory([seen(1, 2), seen(3, None)])
+    assert at(whole, NOW + 5 * DAY) == whole
+
+
+def test_a_name_of_a_servers_tool_counts_as_known_and_no_other_name_does():
+    known: Any = KnownTools({"read_file": None})
+    assert [name in known for name in ("read_file", TOOL, "other", 7)] == [True, True, False, False]
