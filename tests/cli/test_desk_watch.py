@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from gonogo.cli.session.watching import News, OpenQuestions, news_line
+from gonogo.cli.session.watching import News, OpenQuestions, _as_json, _looked, _writer, news_line
 from gonogo.cli.terminal.render import review_lines
 from gonogo.client import Client
 from gonogo.domain.views import ApprovalView
@@ -60,6 +60,7 @@ async def test_a_question_is_news_when_it_comes_changes_and_ends():
     assert all("mine=true" in query and "status=pending" in query for query in server.asked)
 
 
+VOTE = {"name": "ann", "decision": "approve", "created_at": NOW}
 REVIEW = {"needed": 2, "role": "operator", "rules": ["r"]}
 
 
@@ -97,3 +98,56 @@ def test_what_happened_is_one_line(change, fields, said, monkeypatch):
 
     assert line.startswith(said)
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    ("change", "fields", "said"),
+    [
+        ("asked", {"subject": "x" * 101, "decided_at": NOW.replace(hour=3)},
+         f"12:30:00Z ? a tool s1 {'x' * 99}… · gonogo approvals show a"),
+        ("changed", {"review": REVIEW, "votes": [VOTE]},
+         "12:30:00Z ~ a tool s1 pending, подтверждений: 1 из 2: run \\x1b[2Jmake"),
+        ("closed", {"status": "edited", "decided_by": "ann", "decided_at": NOW.replace(hour=3)},
+         "03:30:00Z ✓ a tool s1 edited, кто: ann"),
+        ("closed", {"status": "cancelled", "feedback": "f\x07"},
+         "12:30:00Z - a tool s1 cancelled: f\\x07"),
+        ("closed", {"status": "approved", "decided_by": "b\nob", "approved_by": []},
+         "12:30:00Z ✓ a tool s1 approved, кто: b ⏎ ob"),
+    ],
+)  # fmt: skip
+def test_what_happened_is_told_whole_in_the_language_of_who_watches(
+    change, fields, said, monkeypatch
+):
+    monkeypatch.setattr("gonogo.cli.session.watching.program", lambda: "gonogo")
+    assert news_line(News(change, question("a", **fields)), "ru") == said
+
+
+def test_what_happened_is_one_object_a_line_for_programs(capsys):
+    asked = question("a", subject="ж")
+    _writer("ru", json=True, bell=True)(News("asked", asked))
+    _writer("ru", json=False, bell=True)(News("closed", asked))
+    first, second = capsys.readouterr().out.splitlines()
+
+    assert json.loads(first) == {
+        "change": "asked", "approval": asked.model_dump(mode="json", exclude_none=True),
+    }  # fmt: skip
+    assert first == _as_json(News("asked", asked))
+    assert first.isascii()
+    assert second == "12:30:00Z - a tool s1 pending"
+
+
+async def test_where_nobody_can_be_asked_nothing_is_known_and_nothing_forgotten():
+    def away(_: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("gone")
+
+    desk = OpenQuestions(session_id="s1")
+    assert await _looked(desk, None) is None
+    async with Client("http://x", transport=httpx.MockTransport(away)) as client:
+        assert await _looked(desk, client) is None
+    server = Server()
+    server.open = [question("a")]
+    async with Client("http://x", transport=httpx.MockTransport(server)) as client:
+        assert [news.change for news in await _looked(desk, client) or ()] == ["asked"]
+        server.open = [question("a", escalated_at=NOW)]
+        assert [news.change for news in await _looked(desk, client) or ()] == ["changed"]
+    assert all("session_id=s1" in query and "mine" not in query for query in server.asked)

@@ -1,6 +1,7 @@
 """Plans drawn in the terminal: edges are there, states are words, and nothing deceives."""
 
 import io
+import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -15,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 
-from gonogo.cli.session.watching import JsonGraphs, Redrawn, _board, _follow
+from gonogo.cli.session.watching import JsonGraphs, Redrawn, Told, _board, _follow, _is_news
 from gonogo.cli.terminal.plan_graph import graph_lines, rails, timeline_lines
 from gonogo.cli.terminal.render import diff_lines
 from gonogo.client import Client
@@ -426,3 +427,76 @@ def test_a_terminal_of_hardly_any_width_is_drawn_as_if_it_had_twenty_cells():
     assert list(timeline_lines(COURSE, width=3, locale="en")) == list(
         timeline_lines(COURSE, width=20, locale="en")
     )
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_news"),
+    [
+        ({}, True), ({"type": "plan_paused"}, True), ({"type": "approval_requested"}, True),
+        ({"type": "tool_call"}, False), ({"type": "xplan_paused"}, False), ({"seq": 6}, False),
+        ({"seq": 7}, False), ({"seq": None}, False), ({"plan_id": "q"}, False),
+        ({"plan_id": None}, False),
+    ],
+)  # fmt: skip
+def test_a_watched_plan_is_looked_at_again_when_something_later_is_told_of_it(fields, is_news):
+    event = {"type": "subtask_started", "plan_id": "p", "seq": 8} | fields
+    given_ = {name: value for name, value in event.items() if value is not None}
+    assert _is_news(given_, graph(node("a"), last_seq=7)) is is_news
+
+
+def test_a_watched_plan_is_a_line_of_json_for_programs(capsys):
+    shown = graph(node("a", description="ж"))
+    JsonGraphs().show(shown)
+    out = capsys.readouterr().out
+
+    assert json.loads(out) == shown.model_dump(mode="json", exclude_none=True)
+    assert (out.isascii(), out.count("\n")) == (True, 1)
+    _, board = _board(nodes_of, "en", json=True)
+    assert isinstance(board, JsonGraphs)
+
+
+def test_each_change_of_a_watched_plan_is_told_once_and_the_drawing_at_its_end():
+    told: list[str] = []
+    board = Told(told.append, nodes_of, "en")
+    for nodes, more in (
+        ([node("a"), node("b")], {}),
+        ([node("a", status="running"), node("b")], {"as_of": at(3_661)}),
+        ([node("a", status="running"), node("b")], {"status": "paused"}),
+        ([node("a", ran=(0, 1)), node("b")], {"status": "partial"}),
+    ):
+        board.show(graph(*nodes, **more))
+    assert told == [
+        "12:00:20 a not started", "12:00:20 b not started", "13:01:01 a running",
+        "12:00:20 a done", "a\x1b", "b\x1b",
+    ]  # fmt: skip
+
+
+async def test_a_watched_plan_is_drawn_at_each_change_until_it_is_over():
+    graphs = [graph(node("a"), last_seq=9), graph(node("a"), status="completed", last_seq=12)]
+    events = [
+        {"type": "tool_call", "seq": 8}, {"type": "plan_paused", "seq": 8},
+        {"type": "plan_paused", "seq": 9}, {"type": "plan_completed", "seq": 12},
+        {"type": "plan_paused", "seq": 13},
+    ]  # fmt: skip
+
+    class Following:
+        async def follow(self, session_id, after):
+            assert (session_id, after) == ("s", 7)
+            for event in events:
+                yield {"plan_id": "p", **event}
+
+        async def plan_graph(self, plan_id):
+            assert plan_id == "p"
+            return graphs.pop(0)
+
+    shown: list[PlanGraph] = []
+
+    class Board:
+        show = staticmethod(shown.append)
+
+    client: Any = Following()
+    last = await _follow(client, graph(node("a"), last_seq=7), Board())
+    assert [(each.last_seq, str(each.status)) for each in shown] == [
+        (9, "running"), (12, "completed"),
+    ]  # fmt: skip
+    assert last is shown[-1]
