@@ -204,3 +204,147 @@ async def test_what_is_left_to_others_is_named_and_not_looked_at_again():
 
     assert [await answers.to_what_waits() for _ in range(2)] == [[], []]
     assert answers.left == ["a"]
+
+
+ASKED = Client("ls").asked
+PLAN = ASKED.model_copy(update={"kind": "plan", "plan_id": "p", "revision": 2, "tool_name": None})
+YES = {"type": "hitl_decision", "approval_id": "a", "digest": "d", "decision": "approve"}
+NO = YES | {"decision": "reject", "feedback": "Nobody is there to answer (--unattended)"}
+GO = {
+    "type": "plan_decision", "plan_id": "p", "revision": 2, "digest": "d", "decision": "approve",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "wish", "messages", "left"),
+    [
+        (ASKED, {}, [YES], []),
+        (ASKED, {"yes": True}, [YES], []),
+        (ASKED, {"all": True}, [YES], []),
+        (ASKED, {"unattended": True}, [NO], []),
+        (ASKED, {"unattended": True, "all": True}, [NO], []),
+        (ASKED, {"plan_only": True}, [YES], []),
+        (PLAN, {}, [GO], []),
+        (PLAN, {"yes": True}, [GO], []),
+        (PLAN, {"all": True}, [GO], []),
+        (PLAN, {"yes": True, "plan_only": True}, [], ["a"]),
+        (PLAN, {"plan_only": True}, [], ["a"]),
+        (PLAN, {"unattended": True}, [], ["a"]),
+        (PLAN, {"unattended": True, "yes": True}, [GO], []),
+    ],
+)
+async def test_what_was_said_beforehand_answers_and_the_person_is_asked_the_rest(
+    asked, wish, messages, left
+):
+    client: Any = Client()
+    client.asked = asked
+    answers = Answerer(client, "s", Reader("approve"), Wish(**wish), "en")
+
+    assert await answers.to_what_waits() == messages
+    assert answers.left == left
+
+
+class Nobody(Reader):
+    is_there = False
+
+
+@pytest.mark.parametrize("asked", [ASKED, PLAN])
+async def test_where_nobody_is_there_what_is_asked_is_left(asked):
+    client: Any = Client()
+    client.asked = asked
+    answers = Answerer(client, "s", Nobody(), Wish(), "en")
+
+    assert (await answers.to_what_waits(), answers.left) == ([], ["a"])
+    answers.waits("a")
+    answers.waits("b")
+    assert answers.left == ["a", "b"]
+    assert await answers.to_question("Which?") is None
+
+
+class Telling(Reader):
+    """A person who says what they were going to, and keeps what they were asked."""
+
+    def __init__(self, *lines: str | None, words: tuple[str, ...] = ()) -> None:
+        super().__init__(*words)
+        self.lines, self.prompts, self.questions = list(lines), [], []
+        self.withdrawn = 0
+
+    async def line(self, prompt: str, *, ahead: bool = False) -> str | None:
+        self.prompts.append(prompt)
+        return self.lines.pop(0)
+
+    async def choose(self, question: str, options: Mapping[str, str]) -> str | None:
+        self.questions.append((question, dict(options)))
+        return await super().choose(question, options)
+
+    def withdraw(self) -> None:
+        self.withdrawn += 1
+
+
+CALL_WORDS = {"approve": "подтвердить", "edit": "изменить", "reject": "отклонить"}
+PLAN_WORDS = {
+    "approve": "подтвердить", "edit": "изменить", "hold": "подтвердить сейчас, начать позже",
+    "reject": "отклонить", "comment": "оставить комментарий",
+    "send_back": "вернуть с комментариями",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "question", "words"),
+    [(ASKED, "Разрешить?", CALL_WORDS), (PLAN, "Выполнить этот план?", PLAN_WORDS)],
+)
+async def test_a_question_is_put_in_the_language_of_the_person(asked, question, words):
+    client: Any = Client()
+    client.asked = asked
+    person = Telling("so", words=("reject",))
+
+    [message] = await Answerer(client, "s", person, Wish(), "ru").to_what_waits()
+
+    assert person.questions == [(question, words)]
+    assert person.prompts == ["Почему? (можно оставить пустым)"]
+    assert (message["decision"], message["feedback"]) == ("reject", "so")
+
+
+@pytest.mark.parametrize(("json", "prompt"), [(False, ">"), (True, "Which\\x07?\n>")])
+async def test_what_an_agent_wants_to_know_is_asked_and_sent(json, prompt):
+    person = Telling("the first", None, "")
+    nobody: Any = None
+    answers = Answerer(nobody, "s", person, Wish(json=json), "en")
+
+    said = [await answers.to_question("Which\x07?") for _ in range(3)]
+    assert said == [{"type": "user_message", "content": "the first"}, None, None]
+    assert person.prompts == [prompt] * 3
+
+
+RESOLVED = {
+    "type": "approval_resolved",
+    "metadata": {"approval_id": "a", "status": "approved", "decided_by": "a\nnn"},
+}
+OTHER = {"type": "approval_resolved", "metadata": {"approval_id": "b", "status": "approved"}}
+
+
+@pytest.mark.parametrize(
+    ("event", "withdrawn", "told"),
+    [
+        (RESOLVED, 1, True),
+        (OTHER, 0, False),
+        (RESOLVED | {"type": "approval_voted"}, 0, False),
+        ({"type": "plan_progress"}, 0, False),
+    ],
+)
+async def test_only_the_question_that_is_asked_now_is_taken_back(event, withdrawn, told):
+    person = Telling(words=("approve",))
+    client: Any = Client("ls")
+    answers = Answerer(client, "s", person, Wish(), "ru")
+    choose = person.choose
+
+    async def overhears(question, options):
+        answers.overhear(event)
+        return await choose(question, options)
+
+    person.choose = overhears  # type: ignore[method-assign]
+    await answers.to_what_waits()
+    assert person.withdrawn == withdrawn
+    assert ("Тем временем ответил a ⏎ nn: approved" in person.read) is told
+    answers.overhear(RESOLVED)
+    assert person.withdrawn == withdrawn
