@@ -17,8 +17,11 @@ import pytest
 
 from cli.conftest import SECONDS, Start, environment
 from fakes.nursery import Nursery, Process
+from gonogo import __version__
+from gonogo.cli.background import facts_of_this
 from gonogo.cli.folder import Folder
 from gonogo.demo import lay_out, run_tests
+from gonogo.i18n import say
 
 Serve = Callable[..., "Server"]
 
@@ -314,3 +317,106 @@ def test_the_database_is_migrated_and_the_doctor_is_content(gonogo, home):
     assert found["model"] == {"name": "model", "state": "ok", "text": "demo"}
     assert found["database"] == {"name": "database", "state": "ok", "text": str(home / "gonogo.db")}
     assert os.stat(home / "gonogo.db").st_mode & 0o777 in {0o600, 0o644}
+
+
+RUSSIAN = {"GONOGO_LOCALE": "ru"}
+
+
+def test_what_a_server_has_to_do_is_said_and_it_is_stopped_where_it_runs(serve, gonogo, home):
+    server = serve(whole=True)
+    facts = Folder(home).read_facts()
+    assert facts is not None
+    told = gonogo("status", env=RUSSIAN)
+    known = json.loads(gonogo("status", "--json").stdout)
+    refused = gonogo("stop", env=RUSSIAN)
+
+    assert known == {
+        "running": True, "pid": server.process.pid, "kind": "server", "version": __version__,
+        "since": facts.since.isoformat(), "log": str(home / "gonogo.log"), "plans": 0,
+        "questions": 0,
+    }  # fmt: skip
+    since = f"{facts.since:%Y-%m-%d %H:%M:%S} UTC"
+    named = {"pid": server.process.pid, "version": __version__, "since": since}
+    assert told.stdout.splitlines() == [
+        say("cli_process_server", "ru", **named),
+        say("cli_process_work", "ru", plans=0, questions=0, log=home / "gonogo.log"),
+    ]
+    elsewhere = say("cli_process_elsewhere", "ru", pid=server.process.pid)
+    assert (refused.returncode, refused.stderr) == (1, f"gonogo: {elsewhere}\n")
+    assert server.process.poll() is None
+
+
+def test_where_no_process_works_that_is_said_and_none_is_started(gonogo, home):
+    nobody = f"{say('cli_no_process', 'ru', home=home)}\n"
+    for words in (("status",), ("stop",), ("stop", "--now")):
+        done = gonogo(*words, env=RUSSIAN)
+        assert (done.returncode, done.stdout, done.stderr) == (0, nobody, "")
+    assert json.loads(gonogo("status", "--json").stdout) == {"running": False}
+    Folder(home).write_facts(facts_of_this("background"))
+    for words in (("status",), ("stop",)):
+        assert gonogo(*words, env=RUSSIAN).stdout == nobody
+    assert not Folder(home).is_owned()
+
+
+def test_a_process_that_does_not_answer_is_named(gonogo, home):
+    folder = Folder(home)
+    folder.prepare()
+    folder.write_facts(facts_of_this("command"))
+    with folder.owned():
+        silent, elsewhere = gonogo("status", env=RUSSIAN), gonogo("stop", env=RUSSIAN)
+
+    said = say("cli_process_silent", "ru", pid=os.getpid())
+    assert (silent.returncode, silent.stderr) == (1, f"gonogo: {said}\n")
+    said = say("cli_process_elsewhere", "ru", pid=os.getpid())
+    assert (elsewhere.returncode, elsewhere.stderr) == (1, f"gonogo: {said}\n")
+
+
+BUSY = """
+import os, pathlib, signal, sys
+from gonogo.cli.background import facts_of_this
+from gonogo.cli.folder import Folder
+folder = Folder(pathlib.Path(sys.argv[1]))
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+with folder.owned():
+    folder.write_facts(facts_of_this("background"))
+    os.write(1, b"there")
+    signal.pause()
+"""
+
+
+@pytest.fixture
+def busy(home: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in the background that has something to do."""
+    Folder(home).prepare()
+    with subprocess.Popen(
+        [sys.executable, "-c", BUSY, str(home)], stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    ) as process:  # fmt: skip
+        assert process.stdout is not None
+        assert process.stdout.read(5) == b"there"
+        yield process
+        process.kill()
+
+
+def test_a_process_that_works_is_stopped_once_a_person_says_so(busy, gonogo, terminal):
+    named = {"pid": busy.pid}
+    refused = gonogo("stop", env=RUSSIAN)
+    works = say("cli_process_works", "ru", **named)
+    assert (refused.returncode, refused.stderr) == (3, f"gonogo: {works}\n")
+
+    at = terminal("stop", env=RUSSIAN)
+    yes, no = say("cli_stop_yes", "ru"), say("cli_stop_no", "ru")
+    at.expect(f"{say('cli_stop_process', 'ru', **named)} [y] {yes}, [n] {no} >")
+    at.type("n\n")
+    assert (at.end(), busy.poll()) == (0, None)
+    at = terminal("stop", env=RUSSIAN)
+    at.expect("[y]")
+    at.type("y\n")
+    at.expect(say("cli_process_stopped", "ru", **named))
+    assert (at.end(), busy.wait(SECONDS)) == (0, -signal.SIGTERM)
+
+
+def test_a_process_that_works_is_stopped_without_a_question_where_it_is_to_be_now(busy, gonogo):
+    done = gonogo("stop", "--now", env=RUSSIAN)
+    assert done.stdout == f"{say('cli_process_stopped', 'ru', pid=busy.pid)}\n"
+    assert (done.returncode, busy.wait(SECONDS)) == (0, -signal.SIGTERM)
