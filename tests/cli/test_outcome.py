@@ -1,9 +1,13 @@
 """The exit code tells what came of the work."""
 
 import pytest
+from pydantic import ValidationError
 
 from gonogo.cli.session.conversation import Outcome
-from gonogo.cli.support import Exit, explained
+from gonogo.cli.support import Exit, Stop, explained
+from gonogo.client import Unreachable
+from gonogo.domain.errors import Busy, InvalidMessage, NotFound, PolicyDenied
+from gonogo.settings import Settings
 
 
 def event(kind: str, **fields: object) -> dict[str, object]:
@@ -132,3 +136,83 @@ def test_what_the_system_refuses_is_said_in_a_line_with_the_file_if_there_is_one
     with pytest.raises(SystemExit) as ended, explained():
         raise error
     assert (ended.value.code, capsys.readouterr().err) == (Exit.FAILED, said)
+
+
+def said_of(error, capsys):
+    """The exit code, and what is said, when a command ends with an error."""
+    with pytest.raises(SystemExit) as ended, explained():
+        raise error
+    return ended.value.code, capsys.readouterr().err.removeprefix("gonogo: ").removesuffix("\n")
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (Stop("so"), Exit.FAILED, "so"),
+        (Stop("so", Exit.WAITS), Exit.WAITS, "so"),
+        (PolicyDenied("no"), Exit.DENIED, "no"),
+        (InvalidMessage("odd"), Exit.USAGE, "odd"),
+        (
+            Unreachable("gone"), Exit.FAILED,
+            "gone. The process that owned the state folder has ended; gonogo attach takes its place"
+            " and goes on with what was approved",
+        ),
+        (NotFound("No approval x"), Exit.FAILED,
+         "No approval x; see gonogo approvals list --status all"),
+        (NotFound("No open approval x"), Exit.FAILED,
+         "No open approval x; see gonogo approvals list"),
+        (NotFound("No plan x"), Exit.FAILED, "No plan x; see gonogo plans list"),
+        (NotFound("No session x"), Exit.FAILED, "No session x; see gonogo sessions list"),
+        (NotFound("No checkpoint x"), Exit.FAILED,
+         "No checkpoint x; see gonogo checkpoints list PLAN"),
+        (NotFound("No rule x"), Exit.FAILED, "No rule x; see gonogo policy list SESSION"),
+        (NotFound("There is no token x"), Exit.FAILED,
+         "There is no token x; see gonogo token list"),
+        (NotFound("It is not so: No plan x"), Exit.FAILED, "It is not so: No plan x"),
+        (Busy("It is away", reason="the disk is full"), Exit.FAILED,
+         "It is away (the disk is full)"),
+        (Busy("It is away", reason="It is away"), Exit.FAILED, "It is away"),
+        (ValueError("odd\nand more"), Exit.FAILED,
+         "internal error: ValueError: odd; please report it"),
+        (ValueError("x" * 400), Exit.FAILED,
+         f"internal error: ValueError: {'x' * 288}; please report it"),
+        (KeyboardInterrupt(), Exit.INTERRUPTED, ""),
+        (ExceptionGroup("two", [ExceptionGroup("in", [Stop("first")]), Stop("second")]),
+         Exit.FAILED, "first"),
+        (BaseExceptionGroup("cut off", [KeyboardInterrupt()]), Exit.INTERRUPTED, ""),
+        (OSError("only words"), Exit.FAILED, "only words"),
+    ],
+)  # fmt: skip
+def test_each_end_has_its_code_and_one_line_that_says_what_to_do(error, code, said, capsys):
+    assert said_of(error, capsys) == (code, said)
+
+
+def test_an_error_of_ours_without_a_cure_is_for_the_log_with_its_trace(capsys, caplog):
+    said_of(ValueError("odd"), capsys)
+    [record] = caplog.records
+    assert (record.levelname, record.name, record.getMessage()) == (
+        "CRITICAL", "gonogo.cli.support", "internal error",
+    )  # fmt: skip
+    assert record.exc_info is not None
+    said_of(NotFound("No plan"), capsys)
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"max_parallel": 0}, "GONOGO_MAX_PARALLEL"),
+        ({"port": "http"}, "GONOGO_PORT"),
+        ({"GONOGO_OPENAI_BASE_URL": 7}, "GONOGO_OPENAI_BASE_URL"),
+        ({"OPENAI_BASE_URL": 7}, "OPENAI_BASE_URL"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_called_by_its_variable(given, named, capsys, monkeypatch):
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    try:
+        Settings(**given)
+    except ValidationError as error:
+        code, said = said_of(error, capsys)
+    assert code is Exit.USAGE
+    assert said.startswith(f"{named}: ")
+    assert said.endswith("; correct the variable and try again")
