@@ -53,3 +53,42 @@ def test_where_there_are_none_and_where_they_are_off_it_is_said(gonogo, project)
 
     assert none.stdout.startswith("GONOGO_INSTRUCTIONS is off: ")
     assert empty.stdout == "Файлов инструкций и навыков здесь нет.\n"
+
+
+SKILLS = "dac1fdd6ce719578b65b163caf423c9eef84886e7e51e965a44d7e0e4f94e3c5"
+AGENTS = "f7196b26bf656e5705aad236ac4f680eff1bb550aa8ecb1552ec8c46db7140bb"
+
+
+def test_everything_is_told_in_the_language_of_the_person(gonogo, project):
+    told = gonogo("instructions", "-C", str(project), env={"GONOGO_LOCALE": "ru"}).stdout
+    assert told.splitlines()[:6] == [
+        f"skills  skills  whole  18 B  sha256 {SKILLS}",
+        f"AGENTS.md  repository  whole  15 B  sha256 {AGENTS}",
+        "GEMINI.md не читается: The link 'GEMINI.md' leads out of the workspace",
+        "",
+        "Вот что увидят агенты:",
+        "",
+    ]
+    assert told.splitlines()[6].startswith("Файлы инструкций в том виде, в каком gonogo прочитал")
+    assert told.splitlines()[-4:] == [
+        f"AGENTS.md (из репозитория, sha256 {AGENTS}, байт: 15):", "| Use tabs.\\x1b[31m", "",
+        "Конец файлов инструкций.",
+    ]  # fmt: skip
+
+
+def test_where_they_are_off_the_files_are_listed_and_nothing_is_told(gonogo, project):
+    off = {"GONOGO_INSTRUCTIONS": "off", "GONOGO_LOCALE": "ru"}
+    said = gonogo("instructions", "-C", str(project), env=off).stdout
+    assert said == (
+        "GONOGO_INSTRUCTIONS выключен: агенты не узнают о файлах инструкций и навыках.\n"
+    )
+    found = json.loads(gonogo("instructions", "-C", str(project), "--json").stdout)
+    assert [[*file.values()] for file in found["files"]] == [
+        ["skills", "skills", SKILLS, 18, "whole", False],
+        ["AGENTS.md", "repository", AGENTS, 15, "whole", False],
+    ]
+    assert found["left_out"] == [
+        {"path": "GEMINI.md", "reason": "The link 'GEMINI.md' leads out of the workspace"}
+    ]
+    nothing = json.loads(gonogo("instructions", "-C", str(project), "--json", env=off).stdout)
+    assert nothing == {"on": False, "files": [], "skills": [], "left_out": [], "content": ""}
