@@ -3,15 +3,25 @@
 import io
 import json
 import re
+from datetime import UTC, datetime
 
 import pytest
 from rich.console import Console
 
-from gonogo.cli.support import Stop, explained
+from gonogo.cli.support import Exit, Stop, explained
 from gonogo.cli.terminal.input import TerminalPerson
-from gonogo.cli.terminal.output import facts, json_line, line, one_line, spoken, table
+from gonogo.cli.terminal.output import facts, json_line, line, one_line, plain, spoken, table
 from gonogo.cli.terminal.render import EventLines
+from gonogo.domain.base import View
 from gonogo.domain.errors import NotFound
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+class ExportedName(View):
+    name: str
+    other: str | None = None
+
 
 ODD = "\x1b[2J\u202e\u200b\ufe0f\xa0\U000e0041\r\x07"
 SHOWN = "\\x1b[2J\\u202e\\u200b\\ufe0f\\xa0\\U000e0041\\x0d\\x07"
@@ -122,3 +132,50 @@ def test_no_event_can_move_the_cursor_or_write_an_escape_that_it_does_not_have()
     assert text.count("\\\\x1b") >= len(events)
     assert "\\\\u001b" not in text
     assert "\\\\u202e" not in text
+
+
+def tables(capsys, monkeypatch, width, head, *rows):
+    """A table as it is drawn at a terminal of so many cells, in Russian."""
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    for name, value in (("COLUMNS", str(width)), ("TERM", "xterm"), ("GONOGO_LOCALE", "ru")):
+        monkeypatch.setenv(name, value)
+    assert table(head, rows) is Exit.DONE
+    return re.sub(r"\x1b\[[\d;]*m", "", capsys.readouterr().out)
+
+
+ROWS = [("漢字", "", 7), ("ab", "one two three\x07", NOON)]
+
+
+def test_a_table_is_drawn_in_columns_with_headings_in_the_persons_language(capsys, monkeypatch):
+    drawn = tables(capsys, monkeypatch, 27, ("plan", "would be", "made by"), *ROWS)
+    assert drawn.splitlines() == [
+        "план  стало бы   кем       ",
+        "漢字             7         ",
+        "ab    one two    2026-01-01",
+        "      three\\x07  12:00:00Z ",
+    ]
+
+
+def test_a_table_without_room_for_its_words_is_a_paragraph_a_row(capsys, monkeypatch):
+    drawn = tables(capsys, monkeypatch, 26, ("plan", "would be", "made by"), *ROWS)
+    assert drawn.splitlines() == [
+        "план 漢字",
+        "  кем: 7",
+        "план ab",
+        "  стало бы: one two three\\x07",
+        "  кем: 2026-01-01 12:00:00Z",
+    ]
+
+
+def test_a_table_is_tabs_where_nobody_looks(capsys):
+    assert table(("plan", "would be"), [("a\tb", NOON)]) is Exit.DONE
+    assert capsys.readouterr().out == "plan\twould be\na\\x09b\t2026-01-01 12:00:00Z\n"
+
+
+def test_bodies_within_a_value_are_json_too(capsys):
+    body = ExportedName(name="ж", other=None)
+    assert plain({"a": [body, (1, 2)], "b": body, "c": None}) == {
+        "a": [{"name": "ж"}, (1, 2)], "b": {"name": "ж"}, "c": None,
+    }  # fmt: skip
+    assert facts([body]) is Exit.DONE
+    assert capsys.readouterr().out == '[\n  {\n    "name": "ж"\n  }\n]\n'

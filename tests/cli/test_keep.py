@@ -1,9 +1,12 @@
 """Keeping an installation small and in order, from the command line."""
 
 import json
+import re
 import sqlite3
 
 import pytest
+
+from gonogo.i18n import say
 
 
 @pytest.fixture
@@ -24,8 +27,16 @@ def test_what_the_next_request_would_hold_is_shown(gonogo, session):
     assert shown.returncode == 0
     assert "window" not in found
     assert shown.stdout.startswith(f"orchestrator: {found['tokens']} tokens\n")
-    known = gonogo("sessions", "context", session, env={"GONOGO_MODEL_WINDOW": "10000"})
-    assert f"{found['tokens']} of 10000 tokens ({found['tokens'] // 100} %)" in known.stdout
+    rows = [f"{part['part']}\t{part['count']}\t{part['tokens']}" for part in found["parts"]]
+    assert shown.stdout.splitlines()[1:] == ["part\tcount\ttokens", *rows]
+    window = {"GONOGO_MODEL_WINDOW": "10000", "GONOGO_LOCALE": "ru"}
+    known = gonogo("sessions", "context", session, env=window)
+    tokens = found["tokens"]
+    assert known.stdout.splitlines()[0] == (
+        f"orchestrator: {tokens} из 10000 токенов ({tokens // 100} %)"
+    )
+    russian = gonogo("sessions", "context", session, env={"GONOGO_LOCALE": "ru"})
+    assert russian.stdout.splitlines()[0] == f"orchestrator: токенов — {tokens}"
     assert [part["part"] for part in found["parts"]] == ["system", "tools", "texts"]
     assert gonogo("sessions", "context", "s_none").returncode != 0
 
@@ -45,22 +56,34 @@ def test_room_is_given_back_and_said_in_bytes(gonogo, home):
     told = json.loads(done.stdout)
     assert told["dry_run"] is False
     assert told["after"]["database"] == (home / "gonogo.db").stat().st_size
-    assert "Nothing was done" not in gonogo("db", "vacuum").stdout
+    last = gonogo("db", "vacuum", env={"GONOGO_LOCALE": "ru"}).stdout
+    size = r"[\d.]+ [KM]iB"
+    assert re.fullmatch(
+        rf"База данных: было {size}, стало {size}\.\nЕё журнал: было {size}, стало {size}\.\n"
+        rf"Снимки файлов: было {size}, стало {size}\.\n",
+        last,
+    )
+    hoped = gonogo("db", "vacuum", "--dry-run", env={"GONOGO_LOCALE": "ru"}).stdout
+    assert hoped.endswith("\nНичего не изменено: столько останется самое большее.\n")
 
 
 def test_a_session_is_deleted_only_when_that_was_said(gonogo, home, terminal, session):
     assert holds(home, b"banana")
     asked = gonogo("sessions", "delete", session)
-    assert (asked.returncode, "--yes" in asked.stderr) == (2, True)
+    said = "gonogo: Nobody can be asked here; say --yes to delete it\n"
+    assert (asked.returncode, asked.stderr) == (2, said)
 
     line = terminal("sessions", "delete", session)
     line.expect(session)
     line.type("k\n")
     assert line.end() == 0
     assert gonogo("sessions", "show", session).returncode == 0
-    line = terminal("sessions", "delete", session)
-    line.expect(session)
+    russian = {"GONOGO_LOCALE": "ru"}
+    line = terminal("sessions", "delete", session, env=russian)
+    sure = say("cli_session_sure", "ru", session=session)
+    line.expect(f"{sure} [d] удалить, [k] оставить >")
     line.type("d\n")
+    line.expect(say("cli_session_deleted", "ru", session=session))
     assert line.end() == 0
     assert not holds(home, b"banana")
 

@@ -1,13 +1,16 @@
 """What a person is told of plans, questions and checkpoints, beyond drawings."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gonogo import demo
 from gonogo.cli.commands.plans import _budget, _used
 from gonogo.cli.session.interrupts import pause_lines, standing
-from gonogo.cli.session.run import used_text
+from gonogo.cli.session.run import _account, used_text
+from gonogo.cli.session.run import _settings as demo_settings
 from gonogo.cli.terminal.render import diff_lines, file_lines, question_lines, revision_lines
 from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_views import (
@@ -20,6 +23,8 @@ from gonogo.domain.plan_views import (
 )
 from gonogo.domain.report_views import ModelUse
 from gonogo.domain.views import ApprovalView
+from gonogo.i18n import say
+from gonogo.settings import Settings
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
 
@@ -208,3 +213,68 @@ def test_who_carries_out_what_no_agent_does_is_said(inputs, kind, worker):
     assert f"+ v: Look ({worker})" in list(diff_lines(diff))
     shown = list(question_lines(asked(kind="plan", details={"subtasks": [subtask.model_dump()]})))
     assert any(worker in line for line in shown)
+
+
+def test_a_run_ends_with_what_its_models_took_in_the_language_of_the_task():
+    cached = ModelUse(
+        model="a", requests=2, failed=0, input_tokens=8, cached_tokens=6, output_tokens=4,
+        cost_dollars=0.00005,
+    )  # fmt: skip
+    thought = cached.model_copy(
+        update={"cached_tokens": 0, "reasoning_tokens": 3, "cost_dollars": 0.0}
+    )
+    first = "Запросов к моделям: 2. Токенов на входе: 8, на выходе: 4."
+    assert used_text([cached], "ru") == (
+        f"{first} Из кэша: 6, на размышления: 0. Стоимость: $0.0001."
+    )
+    assert used_text([thought], "ru") == f"{first} Из кэша: 0, на размышления: 3."
+    nothing = used_text([], "ru")
+    assert nothing == "Запросов к моделям: 0. Токенов на входе: 0, на выходе: 0."
+
+
+def test_the_demo_ends_with_what_to_look_at_and_how(monkeypatch, tmp_path):
+    monkeypatch.setattr("gonogo.cli.session.run.program", lambda: "gng")
+    settings = Settings(home=tmp_path / "home")
+    after = demo.TestRun(passed=True, summary="OK")
+
+    assert _account(settings, tmp_path / "tally", after, "ru") == [
+        "",
+        "Тесты после: OK",
+        f"Проект с изменениями лежит в {tmp_path}/tally; запись этого запуска — в {tmp_path}/home.",
+        f"  git -C {tmp_path}/tally diff",
+        f"  GONOGO_HOME={tmp_path}/home gng plans list",
+        f"  GONOGO_HOME={tmp_path}/home gng audit show",
+        f"  GONOGO_HOME={tmp_path}/home gng audit verify",
+    ]
+
+
+@pytest.mark.parametrize("home", ["", "/elsewhere"])
+def test_the_demo_works_in_a_folder_of_its_own_unless_one_is_set(monkeypatch, tmp_path, home):
+    monkeypatch.setenv("GONOGO_HOME", home)
+    found = demo_settings(tmp_path, tmp_path / "tally")
+
+    assert found.home == (Path(home) if home else tmp_path / "state")
+    assert (found.workspace, found.roots, found.model, found.background) == (
+        tmp_path / "tally", (), "demo", False,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("reason", "until", "pending", "said"),
+    [
+        ("model", None, [], ["cli_paused_model_asked"]),
+        ("model", NOW, [], ["cli_paused_model"]),
+        ("quota", None, [], ["cli_paused_quota"]),
+        ("lunch", None, [], ["cli_paused"]),
+        ("budget", None, [asked()], ["cli_paused_budget", "cli_waiting"]),
+    ],
+)
+def test_a_pause_is_told_by_its_reason_and_with_its_question(reason, until, pending, said):
+    shown = plan(pause_reason=reason, paused_until=until)
+    given = {
+        "plan_id": "p",
+        "approval_id": "a",
+        "until": "2026-03-01 12:30:00 UTC" if until else "",
+    }
+    assert pause_lines(shown, pending, "ru") == [say(key, "ru", **given) for key in said]
+    assert standing(plan(pause_reason="a\nb")) == "paused (a ⏎ b)"
