@@ -2,9 +2,9 @@
 
 Each change is tried by itself, in a copy of the repository, with those tests that run what is
 changed: first those of its own room, the quickest first, until they take so many seconds in all;
-where none of them fails, the next ones, for four times as long. A change is noticed when a test
-fails with it that holds without it. One that runs into the time limit counts as noticed too and is
-shown apart.
+where none of them fails, the next ones, for four times as long, and then what `scripts/check` says
+of a file. A change is noticed when a test fails with it that holds without it. One that runs into
+the time limit, or that the checks refuse, counts as noticed too and is shown apart.
 """
 
 import argparse
@@ -41,7 +41,12 @@ NOT_COPIED = (
     ".mutation",
     ".*_cache",
 )
-NOTICED = ("killed", "timeout")
+NOTICED = ("killed", "timeout", "checked")
+CHECKS = (
+    ("ruff", "check", "--quiet"),
+    ("pyright", "--pythonpath", str(ROOT / ".venv" / "bin" / "python")),
+)
+"""What `scripts/check` says of one file; a file without a change passes."""
 AGAIN = 4
 """Times the seconds of the first tests, for those that come after them."""
 _ENDS = {None: "timeout", 0: "survived"}
@@ -54,7 +59,7 @@ class Outcome:
 
     change: Change
     status: str
-    """`killed`, `timeout`, `survived`, or `no tests`."""
+    """`killed`, `timeout`, `checked`, `survived`, or `no tests`."""
     seconds: float
 
 
@@ -104,6 +109,16 @@ class Copy:
         finally:
             _end_all(running.pid, f"TMPDIR={temporary}")
             running.wait()
+
+    def is_refused(self, path: Path) -> bool:
+        """Whether the checks refuse a file as it is."""
+        return any(
+            subprocess.run(
+                [ROOT / ".venv" / "bin" / name, *arguments, path],
+                cwd=self.folder, check=False, capture_output=True,
+            ).returncode
+            for name, *arguments in CHECKS
+        )  # fmt: skip
 
     @property
     def failed(self) -> list[str]:
@@ -160,6 +175,9 @@ class Trial:
         copy, began = self.copies.get(), time.monotonic()
         try:
             status = self._tried_twice(copy, change)
+            if status not in NOTICED:
+                with copy.changed(change, change.made()):
+                    status = "checked" if copy.is_refused(change.path) else status
         finally:
             self.copies.put(copy)
         found = Outcome(change=change, status=status, seconds=time.monotonic() - began)
@@ -232,11 +250,12 @@ def tell(every: Sequence[Change], outcomes: Sequence[Outcome]) -> bool:
     )
     for found in outcomes:
         counts[found.change.room][found.status] += 1
-    print(f"\n{'room':22} {'all':>6} {'tried':>6} {'killed':>7} {'timeout':>8} {'left':>6}")
+    heads = "".join(f" {status:>8}" for status in NOTICED)
+    print(f"\n{'room':22} {'all':>6} {'tried':>6}{heads} {'left':>6}")
     for room, tried in sorted(counts.items()):
         left = tried.total() - sum(tried[status] for status in NOTICED)
-        dead = f"{tried['killed']:7} {tried['timeout']:8}"
-        print(f"{room:22} {there[room]:6} {tried.total():6} {dead} {left:6}")
+        dead = "".join(f" {tried[status]:8}" for status in NOTICED)
+        print(f"{room:22} {there[room]:6} {tried.total():6}{dead} {left:6}")
     strict = [found for found in outcomes if found.change.room in STRICT]
     others = [found for found in outcomes if found.change.room not in STRICT]
     enough = [
