@@ -220,6 +220,20 @@ def test_an_edited_plan_is_approved_and_carried_out(server, plan_of):
     edit.get_by_text("This is no JSON object.").wait_for()
     edit.get_by_label("Inputs", exact=True).fill('{"loud": true}')
     edit.get_by_text('inputs: {"loud":true}').wait_for()
+    edit.get_by_role("button", name="Add a check").click()
+    edit.get_by_text("Fill in every check, or remove it.").wait_for()
+    edit.get_by_label("Command", exact=True).fill("true")
+    edit.get_by_label("Seconds at most").fill("9")
+    edit.get_by_role("button", name="Add a check").click()
+    edit.get_by_label("Kind of check").last.click()
+    page.get_by_role("option", name="a file exists").click()
+    edit.get_by_label("File", exact=True).fill("a.txt")
+    edit.get_by_role("button", name="Remove check 2").click()
+    edit.get_by_role("button", name="Add a check").click()
+    edit.get_by_label("Kind of check").last.click()
+    page.get_by_role("option", name="files stay unchanged").click()
+    edit.get_by_label("Files, as globs").fill("docs/**")
+    edit.get_by_label("Files, as globs").press("Enter")
     edit.get_by_label("Agent", exact=True).fill("teleporter")
     edit.get_by_text("teleporter").last.wait_for()
     edit.get_by_text("Subtask 'subtask_3'").wait_for()
@@ -233,6 +247,9 @@ def test_an_edited_plan_is_approved_and_carried_out(server, plan_of):
     made = ask(server, "GET", "/plans?session_id=halves")["plans"][0]["subtasks"][-1]
     assert (made["timeout"], made["inputs"]) == (30, {"loud": True})
     assert made["retry_policy"]["max_attempts"] == 3
+    assert made["done_when"] == [
+        {"command": "true", "timeout": 9}, {"unchanged": ["docs/**"]},
+    ]  # fmt: skip
 
 
 def test_on_a_telephone_it_is_a_list_commented_and_rejected_in_russian(server, plan_of):
