@@ -220,6 +220,27 @@ def test_an_edited_plan_is_approved_and_carried_out(server, plan_of):
     edit.get_by_text("This is no JSON object.").wait_for()
     edit.get_by_label("Inputs", exact=True).fill('{"loud": true}')
     edit.get_by_text('inputs: {"loud":true}').wait_for()
+    edit.get_by_label("Agent", exact=True).fill("teleporter")
+    edit.get_by_text("teleporter").last.wait_for()
+    edit.get_by_text("Subtask 'subtask_3'").wait_for()
+    edit.get_by_label("Agent", exact=True).fill("coder")
+    assert violations(page) == []
+    edit.get_by_role("button", name="Approve as edited").click()
+
+    expect(page.locator("[data-id=subtask_3]")).to_contain_text("completed")
+    page.get_by_text("Revision 2", exact=True).first.wait_for()
+    page.get_by_text("Removed: join").wait_for()
+    made = ask(server, "GET", "/plans?session_id=halves")["plans"][0]["subtasks"][-1]
+    assert (made["timeout"], made["inputs"]) == (30, {"loud": True})
+    assert made["retry_policy"]["max_attempts"] == 3
+
+
+def test_what_makes_a_subtask_count_as_done_is_written_in_the_editor(server, plan_of):
+    page = plan_of()
+    page.get_by_role("button", name="Edit", exact=True).click()
+    region = page.get_by_role("region", name="Edit the plan")
+    region.get_by_role("button").filter(has_text="Write the left half").click()
+    edit = region.get_by_role("group", name="Checked by, before it counts as done")
     edit.get_by_role("button", name="Add a check").click()
     edit.get_by_text("Fill in every check, or remove it.").wait_for()
     edit.get_by_label("Command", exact=True).fill("true")
@@ -234,19 +255,12 @@ def test_an_edited_plan_is_approved_and_carried_out(server, plan_of):
     page.get_by_role("option", name="files stay unchanged").click()
     edit.get_by_label("Files, as globs").fill("docs/**")
     edit.get_by_label("Files, as globs").press("Enter")
-    edit.get_by_label("Agent", exact=True).fill("teleporter")
-    edit.get_by_text("teleporter").last.wait_for()
-    edit.get_by_text("Subtask 'subtask_3'").wait_for()
-    edit.get_by_label("Agent", exact=True).fill("coder")
+    region.get_by_text("done_when").first.wait_for()
     assert violations(page) == []
-    edit.get_by_role("button", name="Approve as edited").click()
+    region.get_by_role("button", name="Approve as edited").click()
 
-    expect(page.locator("[data-id=subtask_3]")).to_contain_text("completed")
     page.get_by_text("Revision 2", exact=True).first.wait_for()
-    page.get_by_text("Removed: join").wait_for()
-    made = ask(server, "GET", "/plans?session_id=halves")["plans"][0]["subtasks"][-1]
-    assert (made["timeout"], made["inputs"]) == (30, {"loud": True})
-    assert made["retry_policy"]["max_attempts"] == 3
+    made = ask(server, "GET", "/plans?session_id=halves")["plans"][0]["subtasks"][0]
     assert made["done_when"] == [
         {"command": "true", "timeout": 9}, {"unchanged": ["docs/**"]},
     ]  # fmt: skip
