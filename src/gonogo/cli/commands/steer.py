@@ -26,7 +26,7 @@ def steer(
 
 
 def steer_turn(session_id: SessionId, text: Words, json: Json = False) -> None:
-    """Say something to the agent that answers in a session, while it does."""
+    """Say something to the agent that is answering in a session."""
     carry_out(_steer_turn, session_id, text, json)
 
 
