@@ -9,6 +9,7 @@ the time limit, or that the checks refuse, counts as noticed too and is shown ap
 
 import argparse
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -24,9 +25,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from queue import Queue
+from typing import NoReturn
 
 from changes import Change, changes_of, drawn, files
-from reach import PYTEST, Reach, reach, surroundings
+from reach import WORDS, Reach, reach, surroundings
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".mutation"
@@ -41,6 +43,13 @@ NOT_COPIED = (
     ".mutation",
     ".*_cache",
 )
+_STARTS = multiprocessing.get_context("forkserver")
+_STARTS.set_forkserver_preload([
+    "mutate", "pytest", "_hypothesis_pytestplugin", "hypothesis", "sqlalchemy.orm",
+    "pydantic_settings", "fastapi", "httpx", "typer", "rich.live", "alembic.command",
+    "websockets.sync.client", "prometheus_client", "structlog",
+])  # fmt: skip
+"""What tests import from elsewhere is imported once, and not for each change."""
 NOTICED = ("killed", "timeout", "checked")
 CHECKS = (
     ("ruff", "check", "--quiet"),
@@ -95,20 +104,17 @@ class Copy:
         """
         names, temporary = self.folder / ".tests", self.folder / "t"
         names.write_text("\n".join(tests))
-        command = [*PYTEST, "-x", f"--basetemp={temporary}", "--cache-clear", f"@{names}"]
-        environment = {**surroundings(self.folder), "TMPDIR": str(temporary)}
         temporary.mkdir(exist_ok=True)
-        running = subprocess.Popen(
-            command, cwd=self.folder, env=environment, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        words = [*WORDS, "-x", f"--basetemp={temporary}", "--cache-clear", f"@{names}"]
+        environment = {**surroundings(self.folder), "TMPDIR": str(temporary)}
+        running = _STARTS.Process(target=_run_tests, args=(self.folder, words, environment))
+        running.start()
         try:
-            return running.wait(limit)
-        except subprocess.TimeoutExpired:
-            return None
+            running.join(limit)
+            return running.exitcode
         finally:
-            _end_all(running.pid, f"TMPDIR={temporary}")
-            running.wait()
+            _end_all(running.pid or 0, f"TMPDIR={temporary}")
+            running.join()
 
     def is_refused(self, path: Path) -> bool:
         """Whether the checks refuse a file as it is."""
@@ -126,6 +132,24 @@ class Copy:
         with suppress(FileNotFoundError):
             return [*json.loads((self.folder / ".pytest_cache/v/cache/lastfailed").read_text())]
         return []
+
+
+def _run_tests(folder: Path, words: list[str], environment: dict[str, str]) -> NoReturn:
+    """In a process of its own, which has what tests import from elsewhere: run tests."""
+    os.setsid()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:0] = [str(folder / "src"), str(folder / "tests")]
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)
+    import pytest
+
+    # Of pytest's own plugins, too, some were imported before it could look at their asserts.
+    code = pytest.main([*words, "-W", "ignore::pytest.PytestAssertRewriteWarning"])
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def _end_all(leader: int, mark: str) -> None:
