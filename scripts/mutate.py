@@ -2,13 +2,14 @@
 
 Each change is tried by itself, in a copy of the repository, with those tests that run what is
 changed: first those of its own room, the quickest first, until they take so many seconds in all;
-where none of them fails, the next ones, for four times as long. A change is noticed when a test
-fails with it that holds without it. One that runs into the time limit counts as noticed too and is
-shown apart.
+where none of them fails, the next ones, for four times as long, and then what `scripts/check` says
+of a file. A change is noticed when a test fails with it that holds without it. One that runs into
+the time limit, or that the checks refuse, counts as noticed too and is shown apart.
 """
 
 import argparse
 import json
+import multiprocessing
 import os
 import shutil
 import signal
@@ -24,9 +25,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from queue import Queue
+from typing import NoReturn
 
 from changes import Change, changes_of, drawn, files
-from reach import PYTEST, Reach, reach, surroundings
+from reach import WORDS, Reach, reach, surroundings
 
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / ".mutation"
@@ -41,7 +43,19 @@ NOT_COPIED = (
     ".mutation",
     ".*_cache",
 )
-NOTICED = ("killed", "timeout")
+_STARTS = multiprocessing.get_context("forkserver")
+_STARTS.set_forkserver_preload([
+    "mutate", "pytest", "_hypothesis_pytestplugin", "hypothesis", "sqlalchemy.orm",
+    "pydantic_settings", "fastapi", "httpx", "typer", "rich.live", "alembic.command",
+    "websockets.sync.client", "prometheus_client", "structlog",
+])  # fmt: skip
+"""What tests import from elsewhere is imported once, and not for each change."""
+NOTICED = ("killed", "timeout", "checked")
+CHECKS = (
+    ("ruff", "check", "--quiet"),
+    ("pyright", "--pythonpath", str(ROOT / ".venv" / "bin" / "python")),
+)
+"""What `scripts/check` says of one file; a file without a change passes."""
 AGAIN = 4
 """Times the seconds of the first tests, for those that come after them."""
 _ENDS = {None: "timeout", 0: "survived"}
@@ -54,7 +68,7 @@ class Outcome:
 
     change: Change
     status: str
-    """`killed`, `timeout`, `survived`, or `no tests`."""
+    """`killed`, `timeout`, `checked`, `survived`, or `no tests`."""
     seconds: float
 
 
@@ -90,20 +104,27 @@ class Copy:
         """
         names, temporary = self.folder / ".tests", self.folder / "t"
         names.write_text("\n".join(tests))
-        command = [*PYTEST, "-x", f"--basetemp={temporary}", "--cache-clear", f"@{names}"]
-        environment = {**surroundings(self.folder), "TMPDIR": str(temporary)}
         temporary.mkdir(exist_ok=True)
-        running = subprocess.Popen(
-            command, cwd=self.folder, env=environment, start_new_session=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        words = [*WORDS, "-x", f"--basetemp={temporary}", "--cache-clear", f"@{names}"]
+        environment = {**surroundings(self.folder), "TMPDIR": str(temporary)}
+        running = _STARTS.Process(target=_run_tests, args=(self.folder, words, environment))
+        running.start()
         try:
-            return running.wait(limit)
-        except subprocess.TimeoutExpired:
-            return None
+            running.join(limit)
+            return running.exitcode
         finally:
-            _end_all(running.pid, f"TMPDIR={temporary}")
-            running.wait()
+            _end_all(running.pid or 0, f"TMPDIR={temporary}")
+            running.join()
+
+    def is_refused(self, path: Path) -> bool:
+        """Whether the checks refuse a file as it is."""
+        return any(
+            subprocess.run(
+                [ROOT / ".venv" / "bin" / name, *arguments, path],
+                cwd=self.folder, check=False, capture_output=True,
+            ).returncode
+            for name, *arguments in CHECKS
+        )  # fmt: skip
 
     @property
     def failed(self) -> list[str]:
@@ -111,6 +132,24 @@ class Copy:
         with suppress(FileNotFoundError):
             return [*json.loads((self.folder / ".pytest_cache/v/cache/lastfailed").read_text())]
         return []
+
+
+def _run_tests(folder: Path, words: list[str], environment: dict[str, str]) -> NoReturn:
+    """In a process of its own, which has what tests import from elsewhere: run tests."""
+    os.setsid()
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    sys.path[:0] = [str(folder / "src"), str(folder / "tests")]
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for stream in range(3):
+        os.dup2(nowhere, stream)
+    import pytest
+
+    # Of pytest's own plugins, too, some were imported before it could look at their asserts.
+    code = pytest.main([*words, "-W", "ignore::pytest.PytestAssertRewriteWarning"])
+    sys.stdout.flush()
+    os._exit(code)
 
 
 def _end_all(leader: int, mark: str) -> None:
@@ -160,6 +199,9 @@ class Trial:
         copy, began = self.copies.get(), time.monotonic()
         try:
             status = self._tried_twice(copy, change)
+            if status not in NOTICED:
+                with copy.changed(change, change.made()):
+                    status = "checked" if copy.is_refused(change.path) else status
         finally:
             self.copies.put(copy)
         found = Outcome(change=change, status=status, seconds=time.monotonic() - began)
@@ -232,11 +274,12 @@ def tell(every: Sequence[Change], outcomes: Sequence[Outcome]) -> bool:
     )
     for found in outcomes:
         counts[found.change.room][found.status] += 1
-    print(f"\n{'room':22} {'all':>6} {'tried':>6} {'killed':>7} {'timeout':>8} {'left':>6}")
+    heads = "".join(f" {status:>8}" for status in NOTICED)
+    print(f"\n{'room':22} {'all':>6} {'tried':>6}{heads} {'left':>6}")
     for room, tried in sorted(counts.items()):
         left = tried.total() - sum(tried[status] for status in NOTICED)
-        dead = f"{tried['killed']:7} {tried['timeout']:8}"
-        print(f"{room:22} {there[room]:6} {tried.total():6} {dead} {left:6}")
+        dead = "".join(f" {tried[status]:8}" for status in NOTICED)
+        print(f"{room:22} {there[room]:6} {tried.total():6}{dead} {left:6}")
     strict = [found for found in outcomes if found.change.room in STRICT]
     others = [found for found in outcomes if found.change.room not in STRICT]
     enough = [

@@ -23,9 +23,8 @@ from typing import Any
 from coverage import CoverageData
 
 LEFT_OUT = ("tests/policy/test_mutants.py", "tests/console/")
-PYTEST = [
-    sys.executable, "-m", "pytest", "-q", "-p", "plugins.fresh", "--hypothesis-seed=0",
-]  # fmt: skip
+WORDS = ["-q", "-p", "plugins.fresh", "--hypothesis-seed=0"]
+PYTEST = [sys.executable, "-m", "pytest", *WORDS]
 MEASURED = """
 [run]
 source_pkgs = gonogo

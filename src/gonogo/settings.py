@@ -164,7 +164,7 @@ class Settings(BaseSettings):
 
     locale: Literal["en", "ru"] | None = None
     """The language of texts for people, where a session names none; by default that of the
-    user's message."""
+    user's message. On the command line the system's language, if it is Russian, goes before."""
 
     max_parallel: Annotated[int, Field(ge=1, le=64)] = 3
     """Subtasks of one plan that run at once."""

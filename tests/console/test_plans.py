@@ -235,6 +235,37 @@ def test_an_edited_plan_is_approved_and_carried_out(server, plan_of):
     assert made["retry_policy"]["max_attempts"] == 3
 
 
+def test_what_makes_a_subtask_count_as_done_is_written_in_the_editor(server, plan_of):
+    page = plan_of()
+    page.get_by_role("button", name="Edit", exact=True).click()
+    region = page.get_by_role("region", name="Edit the plan")
+    region.get_by_role("button").filter(has_text="Write the left half").click()
+    edit = region.get_by_role("group", name="Checked by, before it counts as done")
+    edit.get_by_role("button", name="Add a check").click()
+    edit.get_by_text("Fill in every check, or remove it.").wait_for()
+    edit.get_by_label("Command", exact=True).fill("true")
+    edit.get_by_label("Seconds at most").fill("9")
+    edit.get_by_role("button", name="Add a check").click()
+    edit.get_by_label("Kind of check").last.click()
+    page.get_by_role("option", name="a file exists").click()
+    edit.get_by_label("File", exact=True).fill("a.txt")
+    edit.get_by_role("button", name="Remove check 2").click()
+    edit.get_by_role("button", name="Add a check").click()
+    edit.get_by_label("Kind of check").last.click()
+    page.get_by_role("option", name="files stay unchanged").click()
+    edit.get_by_label("Files, as globs").fill("docs/**")
+    edit.get_by_label("Files, as globs").press("Enter")
+    region.get_by_text("done_when").first.wait_for()
+    assert violations(page) == []
+    region.get_by_role("button", name="Approve as edited").click()
+
+    page.get_by_text("Revision 2", exact=True).first.wait_for()
+    made = ask(server, "GET", "/plans?session_id=halves")["plans"][0]["subtasks"][0]
+    assert made["done_when"] == [
+        {"command": "true", "timeout": 9}, {"unchanged": ["docs/**"]},
+    ]  # fmt: skip
+
+
 def test_on_a_telephone_it_is_a_list_commented_and_rejected_in_russian(server, plan_of):
     page = plan_of(width=400, locale="ru-RU")
     rows = page.get_by_role("list", name="Подзадачи").get_by_role("button")

@@ -2,20 +2,80 @@
 
 Each answers with what a function of the request's body says: `{text, calls: [{name, arguments}],
 status, error, headers}`. What a body has that its provider's library does not know, or lacks, is a
-violation.
+violation; so is what an answer has that the library does not know.
 """
 
 import json
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from types import UnionType
+from typing import Annotated, Any, Literal, NotRequired, Required, Union, get_args, get_origin
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
+from typing_extensions import get_type_hints, is_typeddict
+
+from fakes.openai_server import finish_of, pieces_of, violations_of
 
 Answer = Callable[[dict[str, Any]], dict[str, Any]]
 Event = tuple[str | None, dict[str, Any]]
+
+
+def checked(kind: Any, value: Any) -> None:
+    """Check that a value is of a type of a provider's library, and has nothing beyond it.
+
+    Pydantic will not do: it looks into no `Iterable`, and lets a `TypedDict` have more.
+
+    Raises:
+        ValueError: it is not, or has.
+    """
+    if wrong := next(_wrong(kind, value, "the body"), None):
+        raise ValueError(wrong)
+
+
+def _wrong(kind: Any, value: Any, place: str) -> Iterator[str]:
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Required, NotRequired, Annotated):
+        yield from _wrong(arguments[0], value, place)
+    elif origin in (Union, UnionType):
+        told = [next(_wrong(each, value, place), None) for each in arguments]
+        if None not in told:
+            yield f"{told[0]}, and is of no other form"
+    elif is_typeddict(kind) and isinstance(value, dict):
+        yield from _wrong_fields(kind, value, place)
+    elif origin in (dict, list, Iterable, Sequence) and isinstance(value, dict | list):
+        is_dict = isinstance(value, dict)
+        for name, each in value.items() if is_dict else enumerate(value):
+            yield from _wrong(arguments[is_dict], each, f"{place}[{name!r}]")
+    elif not _is(kind, value):
+        yield f"{place} is {value!r}"
+
+
+def _is(kind: Any, value: Any) -> bool:
+    """Whether a value is of a type without parts."""
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if kind in (Any, object):
+        return True
+    return (
+        isinstance(kind or type(None), type)
+        and not is_typeddict(kind)
+        and isinstance(value, kind or type(None))
+    )
+
+
+def _wrong_fields(kind: Any, value: dict[str, Any], place: str) -> Iterator[str]:
+    fields = get_type_hints(kind, include_extras=True)
+    if beyond := sorted(value.keys() - fields.keys()):
+        yield f"{place} has {', '.join(beyond)}"
+    must = kind.__required_keys__ | {
+        n for n, each in fields.items() if get_origin(each) is Required
+    }
+    if missing := sorted(must - value.keys()):
+        yield f"{place} lacks {', '.join(missing)}"
+    for name in value.keys() & fields.keys():
+        yield from _wrong(fields[name], value[name], f"{place}.{name}")
 
 
 class AnthropicWire:
@@ -26,7 +86,12 @@ class AnthropicWire:
     def check(self, body: dict[str, Any]) -> None:
         from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
-        TypeAdapter(MessageCreateParamsStreaming).validate_python(body)
+        checked(MessageCreateParamsStreaming, body)
+
+    def check_event(self, event: dict[str, Any]) -> None:
+        from anthropic.types import RawMessageStreamEvent
+
+        TypeAdapter(RawMessageStreamEvent).validate_python(event)
 
     def events(self, reply: dict[str, Any], body: dict[str, Any]) -> Iterator[Event]:
         usage = {
@@ -56,6 +121,41 @@ class AnthropicWire:
             yield block, {"type": "input_json_delta", "partial_json": written}
 
 
+class ChatWire:
+    """OpenAI's Chat Completions."""
+
+    path = "/v1/chat/completions"
+
+    def check(self, body: dict[str, Any]) -> None:
+        from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
+
+        checked(CompletionCreateParamsStreaming, body)
+        if wrong := violations_of(body):
+            raise ValueError("; ".join(wrong))
+
+    def check_event(self, event: dict[str, Any]) -> None:
+        from openai.types.chat import ChatCompletionChunk
+
+        ChatCompletionChunk.model_validate(event)
+
+    def events(self, reply: dict[str, Any], body: dict[str, Any]) -> Iterator[Event]:
+        frame = {
+            "id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1,
+            "model": body["model"],
+        }  # fmt: skip
+        for piece in pieces_of(reply):
+            choice = {"index": 0, "delta": piece, "finish_reason": None}
+            yield None, {**frame, "choices": [choice]}
+        end = {"index": 0, "delta": {}, "finish_reason": finish_of(reply)}
+        yield None, {**frame, "choices": [end]}
+        usage = {
+            "prompt_tokens": 100, "prompt_tokens_details": {"cached_tokens": 70},
+            "completion_tokens": 30, "completion_tokens_details": {"reasoning_tokens": 12},
+            "total_tokens": 130,
+        }  # fmt: skip
+        yield None, {**frame, "choices": [], "usage": usage}
+
+
 class ResponsesWire:
     """OpenAI's Responses."""
 
@@ -64,7 +164,12 @@ class ResponsesWire:
     def check(self, body: dict[str, Any]) -> None:
         from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
-        TypeAdapter(ResponseCreateParamsStreaming).validate_python(body)
+        checked(ResponseCreateParamsStreaming, body)
+
+    def check_event(self, event: dict[str, Any]) -> None:
+        from openai.types.responses import ResponseStreamEvent
+
+        TypeAdapter(ResponseStreamEvent).validate_python(event)
 
     def events(self, reply: dict[str, Any], body: dict[str, Any]) -> Iterator[Event]:
         items = list(self._items(reply))
@@ -87,7 +192,8 @@ class ResponsesWire:
                 yield "response.function_call_arguments.delta", delta
             yield "response.output_item.done", {"output_index": index, "item": item}
         usage = {
-            "input_tokens": 100, "input_tokens_details": {"cached_tokens": 70},
+            "input_tokens": 100,
+            "input_tokens_details": {"cached_tokens": 70, "cache_write_tokens": 20},
             "output_tokens": 30, "output_tokens_details": {"reasoning_tokens": 12},
             "total_tokens": 130,
         }  # fmt: skip
@@ -126,6 +232,14 @@ class GoogleWire:
         TypeAdapter(list[types.Tool]).validate_python(body.get("tools", []))
         TypeAdapter(types.Content).validate_python(body["systemInstruction"])
         TypeAdapter(types.GenerateContentConfig).validate_python(body.get("generationConfig", {}))
+        parts = {"contents", "tools", "systemInstruction", "generationConfig", "toolConfig"}
+        if beyond := body.keys() - parts:
+            raise ValueError(f"not known to the library: {', '.join(sorted(beyond))}")
+
+    def check_event(self, event: dict[str, Any]) -> None:
+        from google.genai import types
+
+        types.GenerateContentResponse.model_validate(event)
 
     def events(self, reply: dict[str, Any], body: dict[str, Any]) -> Iterator[Event]:
         del body
@@ -159,9 +273,20 @@ class ProviderServer:
             self.violations.append(f"asked at {path}")
         try:
             self.wire.check(body)
-        except (ValidationError, KeyError) as error:
+        except (ValueError, KeyError) as error:
             self.violations.append(str(error))
         return self.answer(body)
+
+    def told(self, reply: dict[str, Any], body: dict[str, Any]) -> Iterator[bytes]:
+        """The lines of an answer, each checked."""
+        for number, (name, data) in enumerate(self.wire.events(reply, body)):
+            typed = {"type": name, "sequence_number": number, **data} if name else data
+            try:
+                self.wire.check_event(typed)
+            except ValueError as error:
+                self.violations.append(str(error))
+            head = f"event: {name}\n" if name else ""
+            yield f"{head}data: {json.dumps(typed)}\n\n".encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -181,10 +306,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Connection", "close")
         self.end_headers()
-        for number, (name, data) in enumerate(self.seen.wire.events(reply, body)):
-            typed = {"type": name, "sequence_number": number, **data} if name else data
-            head = f"event: {name}\n" if name else ""
-            self.wfile.write(f"{head}data: {json.dumps(typed)}\n\n".encode())
+        for lines in self.seen.told(reply, body):
+            self.wfile.write(lines)
         self.close_connection = True
 
     def _whole(self, status: int, value: object) -> None:

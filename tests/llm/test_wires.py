@@ -3,19 +3,27 @@ it says of tokens is kept by its classes."""
 
 import pytest
 
-from fakes.provider_servers import AnthropicWire, GoogleWire, ResponsesWire, provider_server
+from fakes.provider_servers import (
+    AnthropicWire,
+    ChatWire,
+    GoogleWire,
+    ResponsesWire,
+    provider_server,
+)
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, Usage, UserText
 from gonogo.llm import ModelSettings, open_model
 
 pytestmark = pytest.mark.anyio
 WIRES = {
     "anthropic:claude-sonnet-5-5": (AnthropicWire, "ANTHROPIC_BASE_URL", ""),
+    "openai-chat:gpt-6.1-sol": (ChatWire, "OPENAI_BASE_URL", "/v1"),
     "openai-responses:gpt-6.1-sol": (ResponsesWire, "OPENAI_BASE_URL", "/v1"),
     "google:gemini-4-carbon": (GoogleWire, "GOOGLE_GEMINI_BASE_URL", ""),
 }
 CLASSES = {
     "anthropic:claude-sonnet-5-5": (100, 70, 20, 30, 0),
-    "openai-responses:gpt-6.1-sol": (100, 70, 0, 30, 12),
+    "openai-chat:gpt-6.1-sol": (100, 70, 0, 30, 12),
+    "openai-responses:gpt-6.1-sol": (100, 70, 20, 30, 12),
     "google:gemini-4-carbon": (100, 70, 0, 30, 12),
 }
 FOREIGN = Reply(
@@ -24,6 +32,28 @@ FOREIGN = Reply(
                        arguments={"path": "a.py"}),),
 )  # fmt: skip
 READ = ToolAnswer(call_id=FOREIGN.calls[0].id, tool_name="read_file", content="print()")
+
+
+_UNKNOWN_ROLE = {"model": "m", "stream": True, "messages": [{"role": "nobody", "content": "a"}]}
+_TOO_MUCH = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "a", "b": 1}]}
+
+
+@pytest.mark.parametrize(
+    ("wire", "body", "problem"),
+    [
+        (ChatWire, _UNKNOWN_ROLE, r"messages\[0\]"),
+        (ChatWire, _TOO_MUCH, "has b"),
+        (AnthropicWire, {**_TOO_MUCH, "max_tokens": 1}, "has b"),
+        (AnthropicWire, {"model": "m", "stream": True, "messages": []}, "lacks max_tokens"),
+        (ResponsesWire, {"model": "m", "stream": True, "input": [], "reasoning": 1}, "reasoning"),
+        (ResponsesWire, {"model": "m", "stream": False}, "stream"),
+        (GoogleWire, {"contents": [{"parts": 1}], "systemInstruction": {}}, "parts"),
+        (GoogleWire, {"contents": [], "systemInstruction": {}, "b": 1}, "not known"),
+    ],
+)
+def test_what_a_providers_library_does_not_know_is_a_violation(wire, body, problem):
+    with pytest.raises(ValueError, match=problem):
+        wire().check(body)
 
 
 @pytest.mark.feature(229)
@@ -43,12 +73,13 @@ async def test_a_thread_with_calls_that_another_model_began_is_gone_on_with_in_i
         )
         model = open_model(settings, {})
         told = [UserText(content="Begin."), FOREIGN, READ]
-        first = await model.request(asked(*told), lambda _text: None)
+        first = await model.request(asked(*told, cache_key="thread_1"), lambda _text: None)
         assert (first.text, [call.arguments for call in first.calls]) == (
             "Now b.", [{"path": "b.py"}],
         )  # fmt: skip
         second = ToolAnswer(call_id=first.calls[0].id, tool_name="read_file", content="2")
-        last = await model.request(asked(*told, first, second), lambda _text: None)
+        thread = asked(*told, first, second, cache_key="thread_1")
+        last = await model.request(thread, lambda _text: None)
         await model.aclose()
     assert (last.text, last.model) == ("Done.", name)
     assert server.violations == []
@@ -56,9 +87,15 @@ async def test_a_thread_with_calls_that_another_model_began_is_gone_on_with_in_i
     assert "I read it first." in said
     assert "print()" in said
     assert "of theirs" not in said
-    assert {"anthropic": "thinking", "openai-responses": "reasoning", "google": "thinkingConfig"}[
-        name.partition(":")[0]
-    ] in said
+    assert {
+        "anthropic": "thinking",
+        "openai-chat": "reasoning_effort",
+        "openai-responses": "reasoning",
+        "google": "thinkingConfig",
+    }[name.partition(":")[0]] in said
+    # What a provider needs to be told of its cache; Google's finds by itself what it has.
+    marks = {"anthropic": "cache_control", "google": ""}
+    assert marks.get(name.partition(":")[0], "'prompt_cache_key': 'thread_1'") in said
     usage = last.usage
     assert CLASSES[name] == (
         usage.input_tokens, usage.cached_tokens, usage.cache_write_tokens, usage.output_tokens,

@@ -293,6 +293,15 @@ async def test_what_the_next_request_would_hold_is_told_by_parts_and_tokens(make
             await world.runtime.sessions.context(world.bob, world.session)
 
 
+async def test_while_an_agent_answers_it_is_its_next_request_that_is_told(make):
+    lines = {"main/coder": [calls(call("write_file", path="a", content="1")), says("Done")]}
+    async with make(lines) as world:
+        await world.send({"type": "user_message", "content": "Go", "agent_type": "coder"})
+        await world.until("approval_requested")
+        found = await world.runtime.sessions.context(world.ann, world.session)
+        assert found.agent == "coder"
+
+
 def read_again(request):
     """Read the result of the first call again."""
     first = next(m for m in request.messages if isinstance(m, ToolAnswer))

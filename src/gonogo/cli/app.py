@@ -4,9 +4,10 @@ import gc
 import os
 import sys
 from io import TextIOWrapper
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from typer.exceptions import TyperException
 
 from gonogo.cli.arguments import group
 from gonogo.cli.commands import (
@@ -26,10 +27,14 @@ from gonogo.cli.commands import (
     tokens,
     tools,
 )
-from gonogo.cli.support import explained
+from gonogo.cli.language import asked_locale, explain_in, named_locale, refusal
+from gonogo.cli.support import Exit, explained
+
+if TYPE_CHECKING:
+    from gonogo.i18n import Locale
 
 app = group(
-    "A durable agent runtime: agents propose a plan, you give the go, the engine carries it out.",
+    "A durable agent runtime: agents propose a plan, you approve it, the engine carries it out.",
     epilog='Start with: gonogo demo\nThen:       gonogo run "Add a --json flag" -C path/to/repo',
     completes=True,
 )
@@ -43,8 +48,25 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    words = _spelled_out(sys.argv[1:])
+    if wanted := asked_locale(words):
+        os.environ["GONOGO_LOCALE"] = wanted
     with explained():
-        app(args=_spelled_out(sys.argv[1:]), prog_name="gonogo")
+        sys.exit(_carried_out(words, named_locale(os.environ) or "en"))
+
+
+def _carried_out(words: list[str], locale: "Locale") -> int:
+    """Run the command of a command line; gives its exit code."""
+    command = typer.main.get_command(app)
+    if locale != "en":
+        explain_in(command, locale)
+    try:
+        return command.main(words, prog_name="gonogo", standalone_mode=False) or 0
+    except TyperException as error:
+        typer.echo(refusal(error, locale), err=True)
+        return error.exit_code
+    except typer.Abort:
+        return Exit.FAILED
 
 
 def _open_closed_streams() -> None:
@@ -86,8 +108,15 @@ def _version(value: bool) -> None:
 @app.callback()
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
+        ),
     ] = False,
+    locale: Annotated[
+        Literal["en", "ru"] | None,
+        typer.Option("--locale", help="The language, en or ru; by default that of the system."),
+    ] = None,
 ) -> None: ...
 
 

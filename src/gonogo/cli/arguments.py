@@ -80,12 +80,12 @@ async def _found(ask: Ask) -> Iterable[str]:
     return ()
 
 
-Json = Annotated[bool, typer.Option("--json", help="Write JSON.")]
-Events = Annotated[bool, typer.Option("--json", help="Write one JSON event a line.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many at most.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Events = Annotated[bool, typer.Option("--json", help="Print events as JSON, one on each line.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show at most.")]
 Session = Annotated[
     str | None,
-    typer.Option("--session", help="Only of this session.", autocompletion=session_ids),
+    typer.Option("--session", help="Only this session.", autocompletion=session_ids),
 ]
 SessionId = Annotated[str, typer.Argument(help="The session's id.", autocompletion=session_ids)]
 PlanId = Annotated[str, typer.Argument(help="The plan's id.", autocompletion=plan_ids)]
@@ -98,7 +98,7 @@ Model = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help="provider:name, demo, or replay:FILE; by default GONOGO_MODEL or detected.",
+        help="provider:name, demo, or replay:FILE; by default GONOGO_MODEL, else detected.",
     ),
 ]
 

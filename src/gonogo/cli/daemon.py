@@ -28,6 +28,7 @@ from gonogo.cli.background import (
     stay_while_needed,
 )
 from gonogo.cli.folder import Folder, environment, hold, own_locale, read_settings
+from gonogo.cli.language import named_locale
 from gonogo.cli.session.interrupts import Interrupts
 from gonogo.cli.support import Exit, complain
 from gonogo.client import Client, over_socket
@@ -365,7 +366,7 @@ def _opening(settings: Settings) -> dict[str, Any]:
     # Where a file says who is asked for what, that decides.
     has_roles = settings.models_file.is_file()
     fields = {
-        "workspace": str(settings.workspace), "locale": settings.locale,
+        "workspace": str(settings.workspace), "locale": named_locale(environment()),
         "model": None if has_roles else settings.model or detect(environment()),
         "unattended": settings.unattended or None,
     }  # fmt: skip

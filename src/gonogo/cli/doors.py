@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from gonogo.cli.background import GLANCE, facts_of_this, leaves
 from gonogo.cli.daemon import leave_token, linked
-from gonogo.cli.folder import Folder, hold, read_settings
+from gonogo.cli.folder import Folder, environment, hold, own_locale, read_settings
+from gonogo.cli.language import named_locale
 from gonogo.cli.support import Exit, Stop, complain
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.text_safety import visible
@@ -113,7 +114,7 @@ def _public(settings: Settings) -> _Public:
 
 def _announce(runtime: "Runtime", ready: "Ready", address: Address) -> None:
     settings = runtime.settings
-    locale = settings.locale or "en"
+    locale = own_locale()
     typer.echo(
         say("cli_serving", locale, workspace=visible(str(settings.workspace)), url=ready.url)
     )
@@ -177,7 +178,7 @@ async def run_acp(directory: Path | None, model: str | None, foreground: bool) -
     settings = _of_door(directory, model, foreground)
     with own_pipes() as (source, sink):
         async with linked(settings, door=True) as link:
-            await serve_editor(link.client, Pipe(source, sink), settings.locale)
+            await serve_editor(link.client, Pipe(source, sink), named_locale(environment()))
     return Exit.DONE
 
 

@@ -34,9 +34,9 @@ def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
 
 def own_locale() -> str:
     """The language of whoever uses this command, where no session has one of its own."""
-    from gonogo.i18n import resolve
+    from gonogo.cli.language import named_locale
 
-    return resolve(None, read_settings().locale)
+    return named_locale(os.environ) or "en"
 
 
 def environment() -> Mapping[str, str]:

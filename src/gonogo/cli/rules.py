@@ -240,7 +240,7 @@ async def explain_call(
     name, arguments = _call_of_words(words, gate.tools)
     if server_of(name) is not None:
         gate = replace(gate, servers=await remembered())
-    locale = "en" if json or settings.locale is None else settings.locale
+    locale = "en" if json else own_locale()
     gated = await gate.judge(place.thread(agent, locale), name, arguments)
     everything = gate.rules.with_session(place.rules)
     if json:
@@ -356,12 +356,11 @@ async def replay(file: Path, session: str | None, since: str | None, *, json: bo
             left_out[now] += 1
         elif now.decision != call.decision:
             changed.append(Changed(call, now, rules.where(now.rule)))
-    return _told(len(calls), changed, left_out, settings.locale, json=json)
+    return _told(len(calls), changed, left_out, own_locale(), json=json)
 
 
 async def suggestions(session: str | None, least: int, *, json: bool) -> Exit:
     """Print rules that would have spared questions; nothing is saved."""
-    settings = read_settings()
     answered = [
         Answered(call, view.answer == "approved")
         for view in (await _calls(session, None))[0]
@@ -371,7 +370,7 @@ async def suggestions(session: str | None, least: int, *, json: bool) -> Exit:
     if json:
         return facts([rule.model_dump(mode="json", exclude_defaults=True) for rule in found])
     key = "cli_suggested" if found else "cli_nothing_suggested"
-    header = say(key, settings.locale, least=least)
+    header = say(key, own_locale(), least=least)
     line(as_toml(found, header).rstrip("\n"))
     return Exit.DONE
 

@@ -19,6 +19,7 @@ DEFAULT: Locale = "en"
 _FOLDER = Path(__file__).parent / "locale"
 _REASON = "reason"
 """The context of what the policy says of a call, whose English is its key."""
+_COMMAND_LINE = "command line"
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]")
 
 
@@ -54,6 +55,11 @@ def told(reason: str, locale: str | None) -> str:
     return _said(reason.template, locale).format(**fields)
 
 
+def phrase(text: str, locale: str | None) -> str:
+    """What the command line says of itself in that language; its English is its key."""
+    return _catalogue(resolve(locale, DEFAULT)).pgettext(_COMMAND_LINE, text)
+
+
 def duration(seconds: float, locale: str) -> str:
     """A time that something took."""
     if seconds < 60:
@@ -74,10 +80,11 @@ def resolve(session_locale: str | None, setting: str | None, text: str = "") -> 
 
     A locale that gonogo does not speak counts as not set; `ru-RU` and `ru_RU.UTF-8` are `ru`.
     """
-    return _known(session_locale) or _known(setting) or language_of(text)
+    return known_locale(session_locale) or known_locale(setting) or language_of(text)
 
 
-def _known(locale: str | None) -> Locale | None:
+def known_locale(locale: str | None) -> Locale | None:
+    """The language that a locale names, if it is spoken here."""
     tag = re.split(r"[-_.@]", locale or "", maxsplit=1)[0].strip().lower()
     return next((known for known in LOCALES if known == tag), None)
 

@@ -258,15 +258,15 @@ class Sessions(Struct, frozen=True):
     async def context(self, principal: Principal, session_id: str) -> ContextView:
         """What the next request of a session's own conversation would hold.
 
+        It is that of the agent that answers now; where nobody does, of the one that would.
+
         Raises:
             NotFound: there is none of that id that the principal may see, or its agent is gone.
         """
-        session = await self._parts.store.read(visible, principal, session_id)
-        if session.agent not in self._parts.gate.profiles:
-            raise NotFound(f"There is no agent {session.agent!r} any more")
-        thread = Thread(
-            **fields_from(session), name=MAIN, script=MAIN, agent=session.agent, owner=NOBODYS
-        )
+        session, agent = await self._parts.store.read(_answering, principal, session_id)
+        if agent not in self._parts.gate.profiles:
+            raise NotFound(f"There is no agent {agent!r} any more")
+        thread = Thread(**fields_from(session), name=MAIN, script=MAIN, agent=agent, owner=NOBODYS)
         loop = self._parts.turns.loop
         found = await loop.contexts.read(thread)
         frame = await loop.frame(thread, found)
@@ -279,7 +279,7 @@ class Sessions(Struct, frozen=True):
             for part in parts_of(found, frame)
         ]
         return ContextView(
-            session_id=session_id, agent=session.agent, window=window,
+            session_id=session_id, agent=agent, window=window,
             tokens=found.tokens(frame), parts=parts,
         )  # fmt: skip
 
@@ -494,6 +494,13 @@ def _pending(tx: Tx, principal: Principal, session_id: str) -> list[Any]:
     visible(tx, principal, session_id)
     found = pending_approvals(tx, session_id)
     return [view_of(tx, approval) for approval in found]
+
+
+def _answering(tx: Tx, principal: Principal, session_id: str) -> tuple[Session, str]:
+    """A session, and the agent whose request is its next one."""
+    session = visible(tx, principal, session_id)
+    turn = next(iter(open_turns(tx, session_id)), None)
+    return session, (turn and turn.agent) or session.agent
 
 
 def _history(tx: Tx, principal: Principal, session_id: str, by_people: bool) -> History:

@@ -7,11 +7,10 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import cache
 from random import uniform
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import anyio.to_thread
-import httpx
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -34,6 +33,9 @@ from gonogo.store.jobs import (
     take_delivery,
 )
 from gonogo.webhooks.config import Hook, signature
+
+if TYPE_CHECKING:
+    import httpx
 
 # Writes what is to be told, in the transaction that makes it true.
 
@@ -256,6 +258,9 @@ without anything that the receiver said."""
 @asynccontextmanager
 async def posting(hook: Hook) -> AsyncGenerator[Post]:
     """What posts to one hook."""
+    # Only who has hooks needs it: it costs 0.03 s.
+    import httpx
+
     secure = hook.url.startswith("https:")
     async with httpx.AsyncClient(
         verify=await anyio.to_thread.run_sync(_trusted) if secure else False,
@@ -273,8 +278,10 @@ async def posting(hook: Hook) -> AsyncGenerator[Post]:
 
 
 async def _post(
-    client: httpx.AsyncClient, hook: Hook, message_id: str, body: bytes, timestamp: int
+    client: "httpx.AsyncClient", hook: Hook, message_id: str, body: bytes, timestamp: int
 ) -> str | None:
+    import httpx
+
     headers = {
         "webhook-id": message_id,
         "webhook-timestamp": str(timestamp),
@@ -294,4 +301,6 @@ async def _post(
 @cache
 def _trusted() -> ssl.SSLContext:
     # Reading the authorities takes tens of milliseconds.
+    import httpx
+
     return httpx.create_ssl_context()

@@ -1,7 +1,7 @@
 import { MultiSelect, Switch, TagsInput, Text, Textarea, TextInput } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { Scope, Subtask } from "@/shared/api";
-import { Code, checkLine } from "@/shared/ui";
+import { CheckFields } from "./CheckFields";
 import { CourseFields } from "./CourseFields";
 import classes from "./DraftList.module.css";
 import { type Draft, type Flaw, inputsOf } from "./drafts";
@@ -80,14 +80,7 @@ export function DraftFields({
         onChange={(event) => onChange({ condition: event.currentTarget.value || undefined })}
       />
       <ScopeFields scope={scope} onChange={(scope) => onChange({ scope })} />
-      {subtask.done_when && (
-        <div className={classes.wide}>
-          <Text size="sm" fw={600}>
-            {t("plan.scope.checks")}
-          </Text>
-          <Code text={subtask.done_when.map(checkLine).join("\n")} />
-        </div>
-      )}
+      <CheckFields subtask={subtask} error={wrong("noCheck")} onChange={onChange} />
       <Switch
         className={classes.wide}
         label={t("plan.field.approval")}

@@ -48,6 +48,12 @@ describe("a plan that is written", () => {
     expect(kinds({ ...step("a"), estimated_time: "" })).toEqual(["noTime"]);
   });
 
+  it("has checks that are whole", () => {
+    expect(kinds({ ...step("a"), done_when: [{ command: "true" }, { ask: "" }] })).toEqual([
+      "noCheck",
+    ]);
+  });
+
   it("waits for nothing unknown and not for itself", () => {
     expect(kinds(step("a", "z"))).toEqual(["unknown"]);
     expect(kinds(step("a", "a"))).toEqual(["itself"]);

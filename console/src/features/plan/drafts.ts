@@ -2,6 +2,7 @@
 
 import type { Subtask } from "@/shared/api";
 import { objectIn } from "@/shared/json";
+import { isOpen } from "./checks";
 
 export interface Draft {
   /** Stays while the id is typed. */
@@ -14,7 +15,7 @@ export interface Draft {
 export type Flaw =
   | {
       key: number;
-      kind: "noId" | "badId" | "takenId" | "noText" | "longText" | "noTime" | "noJson";
+      kind: "noId" | "badId" | "takenId" | "noText" | "longText" | "noTime" | "noCheck" | "noJson";
     }
   | { key: number; kind: "itself" | "unknown" | "cycle"; about: string };
 
@@ -135,6 +136,9 @@ export function flawsOf(drafts: readonly Draft[]): Flaw[] {
     }
     if (estimated_time === "" || (estimated_time ?? "").length > LONGEST_TIME) {
       found.push({ key, kind: "noTime" });
+    }
+    if (subtask.done_when?.some(isOpen)) {
+      found.push({ key, kind: "noCheck" });
     }
     if (inputs.trim() !== "" && subtask.inputs === undefined) {
       found.push({ key, kind: "noJson" });

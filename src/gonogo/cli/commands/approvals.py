@@ -37,19 +37,21 @@ def list_approvals(
 def watch_approvals(
     session: Session = None,
     mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you.")] = False,
-    bell: Annotated[bool, typer.Option("--bell", help="Ring for each question.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="Write one JSON object a line.")] = False,
+    bell: Annotated[bool, typer.Option("--bell", help="Ring the bell for each question.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON objects, one on each line.")
+    ] = False,
 ) -> None:
-    """Follow what waits in all sessions: a line for each question, answer and expiry.
+    """Follow the questions of all sessions: a line for each question, answer and expiry.
 
-    It only looks, and goes on until Ctrl-C.
+    It changes nothing, and runs until Ctrl-C.
     """
     carry_out(_watch, session, mine, json, bell)
 
 
 @app.command("show", epilog=example("gonogo approvals show a_0192"))
 def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
-    """Show one question with all that it is about."""
+    """Show one question in full."""
     carry_out(_show, approval_id, json)
 
 
@@ -71,26 +73,33 @@ def decide(
     decision: Annotated[
         AnswerWord | None, typer.Argument(help="Your answer; hold is for plans.")
     ] = None,
-    feedback: Annotated[str | None, typer.Option("--feedback", help="Why.")] = None,
+    feedback: Annotated[str | None, typer.Option("--feedback", help="The reason.")] = None,
     arguments: Annotated[
         str | None,
         typer.Option("--arguments", help="With edit: the new arguments, or subtasks, as JSON."),
     ] = None,
     for_session: Annotated[
         bool,
-        typer.Option("--for-session", help="With approve: allow just this for the session too."),
+        typer.Option(
+            "--for-session",
+            help="With approve: also allow exactly this for the rest of the session.",
+        ),
     ] = False,
     for_plan: Annotated[
         bool,
-        typer.Option("--for-plan", help="With approve: allow just this for the plan too."),
+        typer.Option(
+            "--for-plan", help="With approve: also allow exactly this for the rest of the plan."
+        ),
     ] = False,
     same_as: Annotated[
         str | None,
-        typer.Option("--group", help="Answer all that are identical: a group, or one's id."),
+        typer.Option(
+            "--group", help="Answer all identical questions: a group, or the id of one of them."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Answer a question, or all identical ones; what was held up goes on."""
+    """Answer a question, or all identical ones; the work that waited continues."""
     if same_as is not None:
         carry_out(_decide_group, same_as, approval_id, decision, feedback, json)
     if decision is None:
@@ -108,17 +117,20 @@ def decide(
 def link(
     approval_id: ApprovalId,
     name: Annotated[
-        str | None, typer.Option("--for", help="Whose decision it will be; an admin may say.")
+        str | None,
+        typer.Option(
+            "--for", help="Whose decision it will be; only an admin may name another person."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print a link that decides once: whoever has it approves or rejects as that person."""
+    """Print a link for one decision: whoever opens it approves or rejects as that person."""
     carry_out(_link, approval_id, name, json)
 
 
 @app.command("unlink", epilog=example("gonogo approvals unlink a_0192"))
 def unlink(approval_id: ApprovalId) -> None:
-    """End the links of a question."""
+    """Revoke the links of a question."""
     carry_out(_unlink, approval_id)
 
 

@@ -16,7 +16,7 @@ app = group("The audit log: who did what, who allowed it and why.")
 _BATCH = 1_000
 
 Since = Annotated[str | None, typer.Option("--since", help="12h, 7d, 4w ago, or a date.")]
-Until = Annotated[str | None, typer.Option("--until", help="The same.")]
+Until = Annotated[str | None, typer.Option("--until", help="In the same form.")]
 Exported = Annotated[
     Path | None, typer.Option("--export", help="A file that gonogo audit export wrote.")
 ]
@@ -31,7 +31,7 @@ def show(
         str | None,
         typer.Option(
             "--session",
-            help="Only this session's, from its first on; or: system.",
+            help="Only this session, from its start; or: system.",
             autocompletion=session_ids,
         ),
     ] = None,
@@ -39,17 +39,19 @@ def show(
         str | None, typer.Option("--actor", help="Only what this person, or id, did.")
     ] = None,
     action: Annotated[
-        str | None, typer.Option("--action", help="Only actions that begin so, such as tool.")
+        str | None,
+        typer.Option("--action", help="Only actions that begin with this, such as tool."),
     ] = None,
     since: Since = None,
     until: Until = None,
     after: Annotated[
-        int | None, typer.Option("--after", min=0, help="With --session: what follows this entry.")
+        int | None,
+        typer.Option("--after", min=0, help="With --session: only what follows this entry."),
     ] = None,
     limit: Limit = 100,
     json: Json = False,
 ) -> None:
-    """Show who did what and why: the newest entries, or those of one session from its first on."""
+    """Show who did what and why: the newest entries, or those of one session from its start."""
     if after is not None and session is None:
         raise typer.BadParameter("--after goes with --session; use --since here")
     carry_out(
@@ -68,18 +70,19 @@ def verify(
         str | None,
         typer.Option(
             "--session",
-            help="Only this session's chain, and the system's.",
+            help="Only the chain of this session, and that of the system.",
             autocompletion=session_ids,
         ),
     ] = None,
     anchor: Annotated[
-        str | None, typer.Option("--anchor", help="Anchors, or a file with some, one a line.")
+        str | None,
+        typer.Option("--anchor", help="Anchors, or a file with one anchor on each line."),
     ] = None,
     json: Json = False,
 ) -> None:
     """Check that no entry was changed, removed or moved; exit code 1 if one was.
 
-    What people decided and what ran needs its entry, too. With --export a file is checked, and no
+    Every decision and every call must have its entry, too. With --export a file is checked, and no
     server is needed.
     """
     if export is not None and session is not None:
@@ -93,16 +96,16 @@ def export(
     since: Since = None,
     until: Until = None,
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A new file; else standard output.")
+        Path | None, typer.Option("-o", "--output", help="A new file; by default standard output.")
     ] = None,
 ) -> None:
-    """Write the log as lines of JSON, which verify checks without a server."""
+    """Export the log as lines of JSON; audit verify checks them without a server."""
     carry_out(_export, session, since, until, output)
 
 
 @app.command("anchor", epilog=example("gonogo audit anchor >> /elsewhere/anchors.txt"))
 def anchor(json: Json = False) -> None:
-    """Print one line that says where the log stands; keep it where nobody here can write."""
+    """Print one line with the state of the log; keep it where nobody here can write."""
     carry_out(_anchor, json)
 
 
@@ -110,11 +113,11 @@ def anchor(json: Json = False) -> None:
     "gonogo audit prune --before 2026-01-01 --export old.jsonl"
 ))  # fmt: skip
 def prune(
-    before: Annotated[str, typer.Option("--before", help="Entries from before that.")],
-    export: Annotated[Path, typer.Option("--export", help="A new file for what is removed.")],
+    before: Annotated[str, typer.Option("--before", help="Entries older than that.")],
+    export: Annotated[Path, typer.Option("--export", help="A new file for the removed entries.")],
     json: Json = False,
 ) -> None:
-    """Export old entries of sessions in which nothing is under way, and then remove them."""
+    """Export old entries of sessions without running work, and then remove them."""
     carry_out(_prune, before, export, json)
 
 

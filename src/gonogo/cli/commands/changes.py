@@ -32,7 +32,7 @@ def changes(
     session: Annotated[
         str | None,
         typer.Option(
-            "--session", help="All that this session did, in plans and outside of them.",
+            "--session", help="Everything that this session changed, in plans and outside of them.",
             autocompletion=session_ids,
         ),
     ] = None,
@@ -42,12 +42,14 @@ def changes(
     file: Annotated[
         str | None, typer.Option("--file", metavar="PATH", help="Only this file, at full length.")
     ] = None,
-    stat: Annotated[bool, typer.Option("--stat", help="Only names and numbers of lines.")] = False,
+    stat: Annotated[
+        bool, typer.Option("--stat", help="Only the names of files and the numbers of lines.")
+    ] = False,
     json: Json = False,
 ) -> None:  # fmt: skip
     """Show what agents changed in files, as one diff from first to last.
 
-    What people changed themselves is not in it, nor what was rolled back.
+    Changes that people made and changes that were rolled back are left out.
     """
     if (plan_id is None) == (session is None):
         raise typer.BadParameter("give the id of a plan, or --session ID")

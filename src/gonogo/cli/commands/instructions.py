@@ -24,7 +24,7 @@ top = typer.Typer()
 )
 def instructions(
     paths: Annotated[
-        list[str] | None, typer.Argument(help="As if an agent had touched these files.")
+        list[str] | None, typer.Argument(help="As if an agent had worked on these files.")
     ] = None,
     directory: Directory = None,
     json: Json = False,

@@ -17,10 +17,13 @@ app = group("The database.")
 def migrate(
     accept_restored: Annotated[
         bool,
-        typer.Option("--accept-restored", help="Go on with a database that lost what it had."),
+        typer.Option(
+            "--accept-restored",
+            help="Start even if the database has lost data, for example after a restore.",
+        ),
     ] = False,
 ) -> None:
-    """Bring the database to this version's schema; nothing to do is no error."""
+    """Update the database to the schema of this version; if it is up to date, nothing happens."""
     carry_out(_migrate, accept_restored)
 
 
@@ -29,13 +32,13 @@ def migrate(
 ))  # fmt: skip
 def vacuum(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would come of it.")
+        bool, typer.Option("--dry-run", help="Only show how much would be freed.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Give the room back that the database and the snapshots do not need any more.
+    """Free the space that the database and the snapshots no longer need.
 
-    A server may run; what it has to write waits until this is done.
+    A server may run meanwhile; its writes wait until this is done.
     """
     carry_out(_vacuum, dry_run, json)
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from gonogo.domain.plan_views import PlanGraph, PlanStatusView, PlanView
 
 
-app = group("Plans: what agents proposed, and how far it is.")
+app = group("Plans: what agents proposed, and its progress.")
 
 
 class PlanForm(StrEnum):
@@ -27,7 +27,9 @@ class PlanForm(StrEnum):
 @app.command("list", epilog=example("gonogo plans list --status running"))
 def list_plans(
     session: Session = None,
-    status: Annotated[str | None, typer.Option("--status", help="Only of this status.")] = None,
+    status: Annotated[
+        str | None, typer.Option("--status", help="Only plans with this status.")
+    ] = None,
     limit: Limit = 20,
     json: Json = False,
 ) -> None:
@@ -39,20 +41,20 @@ def list_plans(
 def show_plan(
     plan_id: PlanId,
     graph: Annotated[
-        bool, typer.Option("--graph", help="Draw what waits for what, with the states.")
+        bool, typer.Option("--graph", help="Draw which subtask waits for which, with their states.")
     ] = False,
     timeline: Annotated[
         bool, typer.Option("--timeline", help="Draw when each subtask ran and waited.")
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Draw it anew at every change, until the plan ends.")
+        bool, typer.Option("--watch", help="Redraw at every change, until the plan ends.")
     ] = False,
     form: Annotated[
-        PlanForm | None, typer.Option("--format", help="As the text that `plans edit` reads.")
+        PlanForm | None, typer.Option("--format", help="Print the text that `plans edit` opens.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show a plan, its subtasks and where they stand."""
+    """Show a plan, its subtasks and their states."""
     if form is not None:
         carry_out(_text, plan_id)
     if watch:
@@ -71,7 +73,7 @@ def diff_plan(
     to: Annotated[int | None, typer.Option("--to", min=1, help="By default the last.")] = None,
     json: Json = False,
 ) -> None:
-    """Show what two revisions of a plan have otherwise."""
+    """Show how two revisions of a plan differ."""
     carry_out(_diff, plan_id, from_, to, json)
 
 
@@ -86,15 +88,15 @@ def edit_plan(
     plan_id: PlanId,
     source: Annotated[
         Path | None,
-        typer.Option("--from", exists=True, dir_okay=False, help="Begin with this edited text."),
+        typer.Option("--from", exists=True, dir_okay=False, help="Start from this edited file."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Send it without asking.")] = False,
     json: Events = False,
 ) -> None:
-    """Edit a plan that waits for approval, in $VISUAL or $EDITOR; it is approved as you edited it.
+    """Edit a plan that waits for approval, in $VISUAL or $EDITOR, and approve it as edited.
 
-    What is wrong with it stands in the text when the editor opens again. You see what is otherwise
-    before it is sent; nothing is sent where nothing was changed.
+    If the text has errors, the editor opens again and shows them. Before anything is sent you see
+    what you changed; without changes nothing is sent.
     """
     carry_out(_edit, plan_id, source, yes, json)
 
@@ -103,13 +105,14 @@ def edit_plan(
 def wait_plan(
     plan_id: PlanId,
     limit: Annotated[
-        float | None, typer.Option("--limit", min=0, help="Seconds at most; by default for ever.")
+        float | None,
+        typer.Option("--limit", min=0, help="How many seconds at most; by default without limit."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Wait until a plan is over, or waits for a person.
+    """Wait until a plan has ended, or waits for a person.
 
-    Exit code: 0 completed, and nothing was denied or rejected; 1 ended otherwise or not over in
+    Exit code: 0 completed, and nothing was denied or rejected; 1 not completed, or not ended in
     time; 3 waits for a person; 4 something was denied or rejected.
     """
     carry_out(_wait, plan_id, limit, json)
@@ -123,13 +126,13 @@ def start_plan(plan_id: PlanId, json: Events = False) -> None:
 
 @app.command("pause", epilog=example("gonogo plans pause p_0192"))
 def pause_plan(plan_id: PlanId) -> None:
-    """Let nothing new start; what runs is finished."""
+    """Start nothing new; running subtasks finish."""
     carry_out(_steer, "pause", plan_id, False)
 
 
 @app.command("resume", epilog=example("gonogo plans resume p_0192"))
 def resume_plan(plan_id: PlanId, json: Events = False) -> None:
-    """Go on with a plan that was paused."""
+    """Continue a paused plan."""
     carry_out(_steer, "resume", plan_id, json)
 
 
@@ -138,10 +141,10 @@ def resume_plan(plan_id: PlanId, json: Events = False) -> None:
 )
 def replan_plan(
     plan_id: PlanId,
-    reason: Annotated[str, typer.Option("--reason", help="What should be otherwise.")],
+    reason: Annotated[str, typer.Option("--reason", help="What should be different.")],
     json: Json = False,
 ) -> None:
-    """Have the rest of a plan planned anew; what runs finishes first."""
+    """Plan the rest of a plan again; running subtasks finish first."""
     carry_out(_replan, plan_id, reason, json)
 
 
@@ -157,19 +160,19 @@ def comment_plan(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Comment on a plan that waits for approval; nothing is decided by it."""
+    """Comment on a plan that waits for approval; this decides nothing."""
     carry_out(_comment, plan_id, text, subtask, json)
 
 
 @app.command("comments", epilog=example("gonogo plans comments p_0192"))
 def plan_comments(plan_id: PlanId, json: Json = False) -> None:
-    """Show what was said of a plan, with its planner's answers."""
+    """Show the comments on a plan, with its planner's answers."""
     carry_out(_comments, plan_id, json)
 
 
 @app.command("revise", epilog=example("gonogo plans revise p_0192"))
 def revise_plan(plan_id: PlanId, json: Events = False) -> None:
-    """Send a plan back to its planner, who answers each open comment with a new revision."""
+    """Send a plan back to its planner, who answers all open comments with a new revision."""
     carry_out(_steer, "revise", plan_id, json)
 
 
@@ -177,7 +180,7 @@ def revise_plan(plan_id: PlanId, json: Events = False) -> None:
 def cancel_plan(
     plan_id: PlanId,
     reason: Annotated[
-        str | None, typer.Option("--reason", help="Why; it is kept with the plan.")
+        str | None, typer.Option("--reason", help="The reason; it is kept with the plan.")
     ] = None,
 ) -> None:
     """Stop a plan for good; what was done stays."""
@@ -274,7 +277,7 @@ async def _show(plan_id: str, json: bool) -> Exit:
 
 
 async def _paused(client: "Client", plan: "PlanView") -> list[str]:
-    from gonogo.cli.folder import read_settings
+    from gonogo.cli.folder import own_locale
     from gonogo.cli.session.interrupts import pause_lines
     from gonogo.i18n import resolve
 
@@ -282,7 +285,7 @@ async def _paused(client: "Client", plan: "PlanView") -> list[str]:
         return []
     session = await client.session(plan.session_id)
     pending = await client.pending_approvals(plan.session_id)
-    locale = resolve(session.locale, read_settings().locale)
+    locale = resolve(session.locale, own_locale())
     return pause_lines(plan, pending.pending_approvals, locale)
 
 
@@ -313,7 +316,7 @@ def _budget(status: "object") -> list[str]:
 
 async def _draw(plan_id: str, timeline: bool, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import read_settings
+    from gonogo.cli.folder import own_locale
     from gonogo.cli.terminal.output import facts, line
     from gonogo.i18n import resolve
 
@@ -322,7 +325,7 @@ async def _draw(plan_id: str, timeline: bool, json: bool) -> Exit:
         if json:
             return facts(graph)
         session = await client.session(graph.session_id)
-        locale = resolve(session.locale, read_settings().locale)
+        locale = resolve(session.locale, own_locale())
         for text in _drawing(timeline)(graph, locale):
             line(text)
         return Exit.DONE

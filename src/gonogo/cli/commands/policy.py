@@ -9,11 +9,13 @@ import typer
 from gonogo.cli.arguments import Directory, Json, Session, SessionId, example, group
 from gonogo.cli.support import Exit, Stop, carry_out
 
-app = group("The policy: what may run, what asks, what is denied.")
+app = group("The policy: what may run, what needs an approval, what is denied.")
 
 RulesFile = Annotated[
     Path | None,
-    typer.Option("--rules", exists=True, dir_okay=False, help="Rules instead of your own."),
+    typer.Option(
+        "--rules", exists=True, dir_okay=False, help="A file of rules instead of your own."
+    ),
 ]
 
 
@@ -39,18 +41,21 @@ def check(
     rules: RulesFile = None,
     context: Annotated[
         Path | None,
-        typer.Option("--context", exists=True, dir_okay=False, help="Named contexts, as JSON."),
+        typer.Option(
+            "--context", exists=True, dir_okay=False, help="A file of named contexts, as JSON."
+        ),
     ] = None,
-    name: Annotated[
-        str, typer.Option("--name", help="Which context, where a line names none.")
-    ] = "",
+    name: Annotated[str, typer.Option("--name", help="The context for lines that name none.")] = "",
     batch: Annotated[
-        bool, typer.Option("--batch", help='Read {"cmd", "policy_context"} from each line.')
+        bool,
+        typer.Option(
+            "--batch", help='Read {"cmd", "policy_context"} from each line of standard input.'
+        ),
     ] = False,
 ) -> None:
-    """Say what the policy makes of a command: verdict, reason and rule as JSON.
+    """Show how the policy decides about a command: verdict, reason and rule as JSON.
 
-    Without a command: read the files, and say which rules of review nobody could satisfy.
+    Without a command: read the files, and name the rules of review that nobody could satisfy.
     """
     carry_out(_check, command or [], rules, context, name, batch)
 
@@ -67,14 +72,14 @@ def explain(
         list[str], typer.Argument(help="A command, after --; or a tool and its arguments as JSON.")
     ],
     directory: Directory = None,
-    agent: Annotated[str, typer.Option("--agent", help="In whose hands.")] = "coder",
+    agent: Annotated[str, typer.Option("--agent", help="The agent that makes the call.")] = "coder",
     rules: RulesFile = None,
     session: Annotated[
         str | None, typer.Option("--session", help="With this session's workspace and rules.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show every rule that is considered for a call, and what decides; nothing runs."""
+    """Show every rule that is considered for a call, and which one decides; nothing runs."""
     carry_out(_explain, call, directory, agent, rules, session, json)
 
 
@@ -93,16 +98,26 @@ def list_rules(session_id: SessionId, json: Json = False) -> None:
 )
 def add_rule(
     session_id: SessionId,
-    decision: Annotated[RuleWord, typer.Argument(help="What the rule says.")],
-    command: Annotated[str | None, typer.Option("--command", help="How it begins.")] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Just these words, or this path.")] = False,
+    decision: Annotated[RuleWord, typer.Argument(help="What the rule decides.")],
+    command: Annotated[
+        str | None, typer.Option("--command", help="How the command begins.")
+    ] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Exactly this command, or this path.")
+    ] = False,
     tool: Annotated[str | None, typer.Option("--tool", help="A tool's name.")] = None,
-    path: Annotated[str | None, typer.Option("--path", help="A glob in the workspace.")] = None,
-    agent: Annotated[str | None, typer.Option("--agent", help="In whose hands.")] = None,
-    reason: Annotated[str | None, typer.Option("--reason", help="What people are told.")] = None,
+    path: Annotated[
+        str | None, typer.Option("--path", help="A glob of paths in the workspace.")
+    ] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", help="The agent that makes the call.")
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="The reason that people see.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Make a rule that holds in one session, until that ends or the rule is removed."""
+    """Add a rule for one session; it holds until the session ends or you remove it."""
     fields = {
         "decision": decision.value, "command": command, "exact": exact or None, "tool": tool,
         "path": path, "agent": agent, "reason": reason,
@@ -116,7 +131,7 @@ def remove_rule(
     session_id: SessionId,
     rule: Annotated[str, typer.Argument(help="The rule's id or name.")],
 ) -> None:
-    """Remove a session's rule; what it allowed asks again."""
+    """Remove a rule of a session; the calls that it allowed need an approval again."""
     carry_out(_remove, session_id, rule)
 
 
@@ -126,7 +141,8 @@ def remove_rule(
 )
 def replay(
     file: Annotated[
-        Path, typer.Argument(exists=True, dir_okay=False, help="Rules instead of your own.")
+        Path,
+        typer.Argument(exists=True, dir_okay=False, help="A file of rules instead of your own."),
     ],
     session: Session = None,
     since: Annotated[
@@ -134,7 +150,7 @@ def replay(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Say which recorded calls would be decided otherwise; changes nothing."""
+    """Show which recorded calls would be decided differently; changes nothing."""
     carry_out(_replay, file, session, since, json)
 
 
@@ -149,7 +165,7 @@ def suggest(
     ] = 3,
     json: Json = False,
 ) -> None:
-    """Print rules for what you always approve, to be edited before you save them."""
+    """Print rules for what you always approve; edit them before you save them."""
     carry_out(_suggest, session, least, json)
 
 

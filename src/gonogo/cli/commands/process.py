@@ -13,9 +13,9 @@ top = typer.Typer()
 
 @top.command(epilog=example("gonogo status", "gonogo status --json"))
 def status(json: Json = False) -> None:
-    """Say which process carries the work out, and what it has to do.
+    """Show which process does the work, and what it has to do.
 
-    One that was killed is started again. Where none runs, none is started.
+    A process that was killed is started again. If none was running, none is started.
     """
     carry_out(_status, json)
 
@@ -23,12 +23,12 @@ def status(json: Json = False) -> None:
 @top.command(epilog=example("gonogo stop", "gonogo stop --now"))
 def stop(
     now: Annotated[
-        bool, typer.Option("--now", help="Do not ask, and wait for nothing that runs.")
+        bool, typer.Option("--now", help="Do not ask, and do not wait for running work.")
     ] = False,
 ) -> None:
-    """End the process in the background.
+    """Stop the background process.
 
-    What it leaves undone goes on with the next gonogo run or attach.
+    Unfinished work continues with the next gonogo run or attach.
     """
     carry_out(_stop, now)
 

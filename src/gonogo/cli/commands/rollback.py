@@ -28,25 +28,29 @@ def rollback(
     to: Annotated[
         str | None,
         typer.Option(
-            "--to", metavar="CHECKPOINT", help="Undo only what came since; `latest` is one, too."
+            "--to",
+            metavar="CHECKPOINT",
+            help="Undo only what came after this checkpoint; `latest` names the newest.",
         ),
     ] = None,
     subtask: Annotated[
         str | None,
-        typer.Option("--subtask", metavar="ID", help="Undo only this one and its dependants."),
+        typer.Option(
+            "--subtask", metavar="ID", help="Undo only this subtask and those that depend on it."
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be undone.")
+        bool, typer.Option("--dry-run", help="Only show what would be undone.")
     ] = False,
     include_shared: Annotated[
         bool,
-        typer.Option("--include-shared", help="Also what changed while a command ran."),
+        typer.Option("--include-shared", help="Also undo what changed while a command ran."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Undo what a plan did to files, all of it; what people changed since stays.
+    """Undo everything that a plan did to files; what people changed since then stays.
 
-    A checkpoint is taken first: going back to it undoes the rollback.
+    A checkpoint is made first: roll back to it to undo the rollback.
     """
     carry_out(_roll_back, plan_id, to, subtask, dry_run, include_shared, json)
 
@@ -93,7 +97,7 @@ def _told(done: "RollbackView", *, to_latest: bool) -> Exit:
 
 # `gonogo checkpoints`: the places that a rollback can go back to.
 
-app = group("Checkpoints: the places that a rollback can go back to.")
+app = group("Checkpoints: the states that a rollback can restore.")
 
 
 @app.command("list", epilog=example("gonogo checkpoints list p_0192"))
@@ -111,7 +115,7 @@ def show_checkpoint(
     checkpoint_id: Annotated[str, typer.Argument(help="The checkpoint's id.")],
     json: Json = False,
 ) -> None:
-    """Show where every subtask stood, and whether the checkpoint is whole."""
+    """Show the state of every subtask, and whether the checkpoint is complete."""
     carry_out(_show, checkpoint_id, json)
 
 
@@ -125,7 +129,8 @@ def show_checkpoint(
 def diff_checkpoint(
     checkpoint_id: Annotated[str, typer.Argument(help="The checkpoint's id.")],
     to: Annotated[
-        str | None, typer.Option("--to", help="Another checkpoint; by default the files now.")
+        str | None,
+        typer.Option("--to", help="Another checkpoint; by default the files as they are now."),
     ] = None,
     json: Json = False,
 ) -> None:

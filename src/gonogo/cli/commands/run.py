@@ -18,9 +18,7 @@ Yes = Annotated[
 YesAll = Annotated[bool, typer.Option("--yes-all", hidden=True)]
 Foreground = Annotated[
     bool,
-    typer.Option(
-        "--foreground", help="Do all in this process: the work ends when the command does."
-    ),
+    typer.Option("--foreground", help="Do all the work in this process; it ends with the command."),
 ]
 
 
@@ -37,20 +35,24 @@ def run(  # noqa: PLR0913 - each is an option of the command
     model: Model = None,
     agent: Annotated[
         str | None,
-        typer.Option("--agent", help="Who answers; by default the orchestrator chooses."),
+        typer.Option(
+            "--agent", help="The agent that answers; by default the orchestrator chooses."
+        ),
     ] = None,
     yes: Yes = False,
     yes_all: YesAll = False,
     plan_only: Annotated[
-        bool, typer.Option("--plan-only", help="Stop when there is a plan; it waits for you.")
+        bool, typer.Option("--plan-only", help="Stop when the plan is ready; it waits for you.")
     ] = False,
-    unattended: Annotated[bool, typer.Option("--unattended", help="Deny what would ask.")] = False,
+    unattended: Annotated[
+        bool, typer.Option("--unattended", help="Deny every call that would need your approval.")
+    ] = False,
     foreground: Foreground = False,
     json: Events = False,
 ) -> None:
-    """Carry out one task: plan, go, live progress, result.
+    """Carry out one task: plan, approval, live progress, result.
 
-    What runs goes on when the terminal is closed; gonogo attach takes part in it again.
+    The work continues when you close the terminal; gonogo attach brings you back to it.
 
     Exit code: 0 all done, 1 failed, 3 waits for a person, 4 something was denied or rejected, 130
     interrupted. Without a terminal nothing is asked: the command ends with 3 and the id of what
@@ -81,7 +83,9 @@ def attach(
     ] = None,
     yes: Yes = False,
     yes_all: YesAll = False,
-    unattended: Annotated[bool, typer.Option("--unattended", help="Deny what would ask.")] = False,
+    unattended: Annotated[
+        bool, typer.Option("--unattended", help="Deny every call that would need your approval.")
+    ] = False,
     foreground: Foreground = False,
     json: Events = False,
 ) -> None:
@@ -122,7 +126,7 @@ def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> Non
 def serve(
     host: Annotated[str | None, typer.Option("--host", help="The address to listen on.")] = None,
     port: Annotated[
-        int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 picks one.")
+        int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 picks a free one.")
     ] = None,
     workspace: Annotated[
         Path | None,
@@ -133,18 +137,26 @@ def serve(
     db: Annotated[str | None, typer.Option("--db", help="The database as a URL.")] = None,
     model: Model = None,
     no_auth: Annotated[
-        bool, typer.Option("--no-auth", help="Ask for no token; only on a loopback address.")
+        bool, typer.Option("--no-auth", help="Require no token; only on a loopback address.")
     ] = False,
     accept_restored: Annotated[
         bool,
-        typer.Option("--accept-restored", help="Go on with a database that lost what it had."),
+        typer.Option(
+            "--accept-restored",
+            help="Start even if the database has lost data, for example after a restore.",
+        ),
     ] = False,
     socket_only: Annotated[
-        bool, typer.Option("--socket-only", help="Listen on no port: only for this machine.")
+        bool,
+        typer.Option(
+            "--socket-only", help="Listen on no port: serve only commands of this machine."
+        ),
     ] = False,
     exit_when_idle: Annotated[
         bool,
-        typer.Option("--exit-when-idle", help="With --socket-only: end when all is done."),
+        typer.Option(
+            "--exit-when-idle", help="With --socket-only: exit when there is nothing left to do."
+        ),
     ] = False,
 ) -> None:
     """Serve HTTP, SSE and WebSocket until stopped."""

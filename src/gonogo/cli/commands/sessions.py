@@ -7,7 +7,7 @@ import typer
 from gonogo.cli.arguments import Json, Limit, SessionId, example, group
 from gonogo.cli.support import Exit, Stop, carry_out
 
-app = group("Sessions: conversations, each bound to one workspace.")
+app = group("Sessions: conversations, each in one workspace.")
 
 
 @app.command("list", epilog=example("gonogo sessions list --limit 5"))
@@ -31,9 +31,9 @@ def show_context(session_id: SessionId, json: Json = False) -> None:
 @app.command("delete", epilog=example("gonogo sessions delete s_0192"))
 def delete_session(
     session_id: SessionId,
-    yes: Annotated[bool, typer.Option("--yes", help="Without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete a session with all that was said and done in it; what runs in it is ended."""
+    """Delete a session with everything that was said and done in it; running work is stopped."""
     carry_out(_delete, session_id, yes)
 
 

@@ -28,7 +28,7 @@ def steer(
 
 @sessions.app.command("steer", epilog=example('gonogo sessions steer s_0192 "Be brief"'))
 def steer_turn(session_id: SessionId, text: Words, json: Json = False) -> None:
-    """Say something to the agent that answers in a session, while it does."""
+    """Say something to the agent that is answering in a session."""
     carry_out(_steer_turn, session_id, text, json)
 
 

@@ -8,7 +8,7 @@ import typer
 from gonogo.cli.arguments import Json, example, group
 from gonogo.cli.support import Exit, carry_out
 
-app = group("Tokens: who may speak to the server, and as what.")
+app = group("Tokens: who may use the server, and in which role.")
 
 
 class RoleWord(StrEnum):
@@ -22,10 +22,10 @@ class RoleWord(StrEnum):
 @app.command("create", epilog=example("gonogo token create --role operator --name ci"))
 def create(
     role: Annotated[RoleWord, typer.Option("--role", help="What its holder may do.")],
-    name: Annotated[str, typer.Option("--name", help="What you know it by.")] = "token",
+    name: Annotated[str, typer.Option("--name", help="A name for your own use.")] = "token",
     json: Json = False,
 ) -> None:
-    """Create a token and print it, this once; only its digest is kept."""
+    """Create a token and print it; it is shown only this once."""
     carry_out(_create, role.value, name, json)
 
 
@@ -37,7 +37,7 @@ def list_tokens(json: Json = False) -> None:
 
 @app.command("revoke", epilog=example("gonogo token revoke t_0192"))
 def revoke(token_id: Annotated[str, typer.Argument(help="The token's id.")]) -> None:
-    """Revoke a token; connections that were opened with it are closed."""
+    """Revoke a token, and close the connections that use it."""
     carry_out(_revoke, token_id)
 
 

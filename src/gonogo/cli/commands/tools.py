@@ -31,24 +31,24 @@ def run(
     directory: Directory = None,
     json: Json = False,
 ) -> None:
-    """Run one tool through the gate that agents' calls go through.
+    """Run one tool with the same checks as for an agent's call.
 
-    Exit code: 0 done, 1 failed, 2 arguments that do not fit, 3 it would ask, 4 denied.
+    Exit code: 0 done, 1 failed, 2 wrong arguments, 3 it needs an approval, 4 denied.
     """
     carry_out(_run, name, arguments, directory, json)
 
 
 @app.command("list", epilog=example("gonogo tool list", "gonogo tool list --json"))
 def list_(json: Json = False) -> None:
-    """List the tools, and the foreign (MCP) servers with what is known of theirs."""
+    """List the tools, and the MCP servers with their tools."""
     carry_out(_list, json)
 
 
 @app.command("accept", epilog=example("gonogo tool accept mcp__docs__search"))
 def accept(name: Annotated[str, typer.Argument(help="The tool's name.")]) -> None:
-    """Have a server's tool count as it was seen last, after it has changed.
+    """Accept a server's tool as it is now, after it has changed.
 
-    What allowed it before the change, a rule or a plan, allows it again.
+    Rules and plans that allowed it before the change allow it again.
     """
     carry_out(_accept, name)
 

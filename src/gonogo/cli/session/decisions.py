@@ -132,7 +132,7 @@ async def _conversing(
     link: RuntimeLink, session_id: str, wish: Wish
 ) -> AsyncGenerator[Conversation]:
     session = await link.client.session(session_id)
-    locale = resolve(session.locale, read_settings().locale)
+    locale = resolve(session.locale, own_locale())
     with conversing(link, session_id, wish, locale, Manner(after=session.last_seq)) as talk:
         yield talk
 
@@ -174,7 +174,7 @@ async def edit_plan(plan_id: str, source: Path | None, *, sure: bool, json: bool
     async with linked(read_settings()) as link:
         approval = await _question(link.client, plan_id)
         session = await link.client.session(approval.session_id)
-        locale = resolve(session.locale, read_settings().locale)
+        locale = resolve(session.locale, own_locale())
         editor = plan_editor(link.client, person, locale)
         draft = await editor.edit(approval, given=given, sure=sure)
         return Exit.DONE if draft is None else await _send(link, approval, draft, json=json)

@@ -11,7 +11,8 @@ import typer
 from msgspec.structs import replace
 
 from gonogo.cli.daemon import RuntimeLink, linked
-from gonogo.cli.folder import environment, program, read_settings
+from gonogo.cli.folder import environment, own_locale, program, read_settings
+from gonogo.cli.language import named_locale
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import standing
@@ -58,7 +59,7 @@ async def talk(link: RuntimeLink, settings: Settings, task: str, wish: Wish) -> 
         )
     except Forbidden as error:
         raise Stop(f"{error}. {_OTHER_ROOTS}") from None
-    locale = resolve(settings.locale, None, task)
+    locale = resolve(named_locale(environment()), None, task)
     with conversing(link, session.session_id, wish, locale) as talking:
         message = {"type": "user_message", "content": task}
         ended = await talking.carry(message | ({"agent_type": wish.agent} if wish.agent else {}))
@@ -101,7 +102,7 @@ async def _carry_through(folder: Path, wish: Wish) -> Exit:
     await anyio.to_thread.run_sync(lay_out, project)
     before = await anyio.to_thread.run_sync(run_tests, project)
     settings = _settings(folder, project)
-    locale = settings.locale or "en"
+    locale = own_locale()
     _tell(say("cli_demo_start", locale, folder=project), wish)
     _tell(say("cli_tests_before", locale, outcome=before.summary), wish)
     async with linked(settings) as link:
@@ -161,8 +162,8 @@ async def attach(session_id: str | None, wish: Wish) -> Exit:
     """Show what a session did, follow it, and let the person take part."""
     settings = read_settings(_place(wish))
     async with linked(settings) as link:
-        session = await _session(link.client, session_id, settings.locale)
-        locale = resolve(session.locale, settings.locale)
+        session = await _session(link.client, session_id)
+        locale = resolve(session.locale, own_locale())
         plan = await _plan(link.client, session)
         if not wish.json:
             for text in await _recap(link.client, session, plan, locale):
@@ -171,12 +172,12 @@ async def attach(session_id: str | None, wish: Wish) -> Exit:
             return await _join(link, talk, session, plan)
 
 
-async def _session(client: Client, session_id: str | None, locale: str | None) -> SessionView:
+async def _session(client: Client, session_id: str | None) -> SessionView:
     if session_id is not None:
         return await client.session(session_id)
     newest = (await client.sessions(limit=1)).sessions
     if not newest:
-        raise Stop(say("cli_no_session", resolve(None, locale)))
+        raise Stop(say("cli_no_session", own_locale()))
     return newest[0]
 
 

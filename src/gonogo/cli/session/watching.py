@@ -87,7 +87,7 @@ async def watch(plan_id: str, draw: Callable[[PlanGraph, str], Iterator[str]], j
         client = link.client
         graph = await client.plan_graph(plan_id)
         session = await client.session(graph.session_id)
-        locale = resolve(session.locale, read_settings().locale)
+        locale = resolve(session.locale, own_locale())
         shown, board = _board(lambda found: draw(found, locale), locale, json=json)
         with shown:
             board.show(graph)

@@ -149,8 +149,8 @@ def _shown(line: bytes) -> str:
     return repr(line[:_SHOWN].decode("utf-8", "replace"))
 
 
-MOST_TOOLS, MOST_PAGES, MOST_PARTS = 256, 50, 1_000
-"""Tools of one server, pages that it lists them on, and parts of an answer."""
+MOST_PAGES, MOST_PARTS = 50, 1_000
+"""Pages that a server lists its tools on, and parts of an answer."""
 _SAID = 500
 _MANNERS = 0.5
 """Seconds that a program has to end by itself when it is not needed any more."""

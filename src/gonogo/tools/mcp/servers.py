@@ -9,7 +9,7 @@ import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -21,7 +21,6 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.domain.tool_calls import ToolClass, ToolHistory, foreign_name, server_of
 from gonogo.tools.base import Bench, JsonObject, Tool, touches_nothing
 from gonogo.tools.mcp.config import ServerConfig
-from gonogo.tools.mcp.connection import MOST_TOOLS, Chatter, Listed, ServerConnection, linked
 from gonogo.tools.mcp.schemas import SchemaChecks
 from gonogo.tools.mcp.tool import (
     Definition,
@@ -32,10 +31,13 @@ from gonogo.tools.mcp.tool import (
     told,
 )
 
+if TYPE_CHECKING:
+    from gonogo.tools.mcp.connection import Listed, ServerConnection
+
 TRIES, WHILE = 3, 600.0
 """How often a server is started within how many seconds; one that runs is started once."""
-MOST_LISTED, LISTING_SECONDS = 1 << 20, 5.0
-"""Characters of all descriptions and schemas of a server, and CPU time for reading them."""
+MOST_TOOLS, MOST_LISTED, LISTING_SECONDS = 256, 1 << 20, 5.0
+"""Tools of a server, characters of all their descriptions and schemas, CPU seconds to read them."""
 _TWICE = "the server lists two tools of that name"
 Sight = Callable[[Sequence[Definition]], Awaitable[Mapping[str, ToolHistory | str]]]
 """Writes down what servers say of their tools; gives what was seen of each by name, or why it is
@@ -231,7 +233,7 @@ class _ToolList:
         """The tools that are taken."""
         return list(self._found.values())
 
-    def add(self, page: Sequence[Listed]) -> bool:
+    def add(self, page: "Sequence[Listed]") -> bool:
         """Take a page of the listing. False: there are enough."""
         for each in page[: self._left]:
             if self._config.takes(each.name):
@@ -239,7 +241,7 @@ class _ToolList:
         self._left -= len(page)
         return self._left > 0
 
-    def _add(self, each: Listed) -> None:
+    def _add(self, each: "Listed") -> None:
         read = self._read(each)
         if isinstance(read, str):
             self.refused[each.name[:100]] = read
@@ -255,7 +257,7 @@ class _ToolList:
             self._room -= read.size
             self._found[read.name] = read
 
-    def _read(self, each: Listed) -> Definition | str:
+    def _read(self, each: "Listed") -> Definition | str:
         known = self._known.get(foreign_name(self._config.name, each.name))
         if known and (known.description, known.parameters) == (each.description, each.parameters):
             return known
@@ -296,7 +298,7 @@ class _ForeignServer:
     def runs(self) -> bool:
         return self._link is not None and not self._link.chatter.gone.is_set()
 
-    async def ready(self) -> ServerConnection:
+    async def ready(self) -> "ServerConnection":
         """The connection; opened if there is none."""
         async with self._starting:
             if not self.runs:
@@ -344,6 +346,9 @@ class _ForeignServer:
 
     async def _live(self, *, task_status: anyio.abc.TaskStatus[str | None]) -> None:
         """One life of the server; gives why it did not begin, if it did not."""
+        # Only who has servers needs it: it costs 0.03 s.
+        from gonogo.tools.mcp.connection import Chatter, ServerConnection, linked
+
         mine, error, over = list[ServerConnection](), "it does not answer in time", self._over
         chatter = Chatter(self.config.name)
         deadline = anyio.current_time() + self.config.start_timeout
