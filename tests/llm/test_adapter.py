@@ -1,6 +1,7 @@
 """Our messages and pydantic-ai's: nothing is lost or added on the way there and back."""
 
 import json
+from decimal import Decimal
 
 from hypothesis import given
 from hypothesis import strategies as some
@@ -169,3 +170,55 @@ def test_arguments_that_somebody_has_put_together_may_lack_their_end_when_a_repl
         response = theirs.ModelResponse(parts=[part], finish_reason=reason)
         [call] = from_provider(response, "openai:x", 1.0).calls
         assert call.problem == problem
+
+
+def test_a_name_and_an_id_are_sent_as_providers_want_them():
+    answer = ToolAnswer(call_id="call_" + "1" * 24, tool_name="a b/" + "c" * 99, content="x")
+    (request,) = to_provider([answer], "m", ProviderTraits(id_length=9))
+    [part] = request.parts
+    assert (part.tool_name, part.tool_call_id) == ("a_b_" + "c" * 60, "1" * 9)
+    (request,) = to_provider([answer.model_copy(update={"tool_name": ""})], "m")
+    assert (request.parts[0].tool_name, request.parts[0].tool_call_id) == (
+        "unnamed",
+        answer.call_id,
+    )
+    assert ProviderTraits() == ProviderTraits(id_length=None, marks_errors=False)
+
+
+def test_what_cannot_be_read_goes_back_with_its_beginning_alone():
+    part = theirs.ToolCallPart(tool_name="t\0", args="{" + "x" * 3_000, tool_call_id="1")
+    reply = from_provider(theirs.ModelResponse(parts=[part], finish_reason="tool_call"), "m", 1.5)
+    [call] = reply.calls
+    assert call.name == "t\ufffd"
+    [kept] = reply.raw["parts"]
+    assert kept["args"] == {"INVALID_JSON": "{" + "x" * 1_999}
+    assert kept["tool_call_id"] == call.id
+    assert (reply.model, reply.usage.duration_ms, reply.cut, reply.refused) == (
+        "m", 1.5, False, False,
+    )  # fmt: skip
+
+
+def test_a_refusal_is_told_where_there_is_no_text():
+    def told(*parts, **details):
+        response = theirs.ModelResponse(
+            parts=parts, finish_reason="content_filter", provider_details=details
+        )
+        reply = from_provider(response, "m", 1.0)
+        return reply.text, reply.refused, reply.cut
+
+    assert told(refusal="No\0") == ("No\ufffd", True, False)
+    assert told(theirs.TextPart("Half"), refusal="No") == ("Half", True, False)
+    assert told() == ("", True, False)
+
+
+def test_a_price_that_a_provider_tells_goes_before_what_is_known():
+    def cost(model, **used):
+        said = theirs.ModelResponse(
+            parts=[theirs.TextPart("Hi")], usage=RequestUsage(**used), model_name=model
+        )
+        return from_provider(said, "m", 1.0).usage.cost
+
+    assert cost("gpt-4o", input_tokens=1_000, cost=Decimal("0.5")) == 0.5
+    assert cost(None, input_tokens=1_000) is None
+    assert cost("gpt-4o") is None
+    assert cost("nobody-knows-this-one", input_tokens=1_000) is None
