@@ -8,8 +8,25 @@ from hypothesis import strategies as some
 from pydantic_ai import messages as theirs
 from pydantic_ai.usage import RequestUsage
 
-from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText, repaired
-from gonogo.llm.provider import CUT_OFF, ProviderTraits, from_provider, to_provider
+from gonogo.domain.tool_calls import (
+    Instructions,
+    ModelRequest,
+    Reply,
+    Steering,
+    ToolAnswer,
+    ToolRequest,
+    ToolSchema,
+    UserText,
+    repaired,
+)
+from gonogo.llm.provider import (
+    CUT_OFF,
+    ProviderTraits,
+    from_provider,
+    parameters,
+    to_provider,
+)
+from gonogo.llm.roles import TokenPrice
 
 TEXT = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 SAID = TEXT.filter(str.strip)
@@ -222,3 +239,41 @@ def test_a_price_that_a_provider_tells_goes_before_what_is_known():
     assert cost(None, input_tokens=1_000) is None
     assert cost("gpt-4o") is None
     assert cost("nobody-knows-this-one", input_tokens=1_000) is None
+
+
+def test_what_a_request_took_is_told_by_its_classes():
+    used = RequestUsage(
+        input_tokens=10, cache_read_tokens=20, cache_write_tokens=3, output_tokens=5,
+        output_reasoning_tokens=9,
+    )  # fmt: skip
+    response = theirs.ModelResponse(parts=[theirs.TextPart("Hi")], usage=used)
+    assert from_provider(response, "m", 2.5).usage.model_dump() == {
+        "input_tokens": 10, "cached_tokens": 10, "cache_write_tokens": 3, "output_tokens": 5,
+        "reasoning_tokens": 5, "cost": None, "duration_ms": 2.5,
+    }  # fmt: skip
+    price = TokenPrice(input=100_000, output=200_000)
+    assert from_provider(response, "m", 2.5, price).usage.cost == 2.0
+
+
+def test_what_a_request_is_made_of_is_sent_whole():
+    tool = ToolSchema(name="t", description="d", parameters={"type": "object"})
+    request = ModelRequest(
+        agent="a", thread="main", system="Be\0 good.", messages=(), tools=(tool,)
+    )
+    sent = parameters(request)
+    [made] = sent.function_tools
+    assert (made.name, made.description, made.parameters_json_schema, made.strict) == (
+        "t", "d", {"type": "object"}, False,
+    )  # fmt: skip
+    assert [part.content for part in sent.instruction_parts] == ["Be\ufffd good."]
+    assert sent.allow_text_output is True
+
+
+def test_texts_between_replies_are_one_message_and_what_is_ours_alone_is_not_sent():
+    told = Instructions(content="Rules", files=())
+    said = [told, UserText(content="a"), Reply(text="b"), Steering(content="c"),
+            UserText(content="d"), UserText(content="e")]  # fmt: skip
+    first, reply, last = to_provider(said, "m")
+    assert [part.content for part in first.parts] == ["Rules", "a"]
+    assert [part.content for part in reply.parts] == ["b"]
+    assert [part.content for part in last.parts] == ["d", "e"]

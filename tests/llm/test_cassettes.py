@@ -541,3 +541,54 @@ def test_a_call_without_arguments_has_none_after_a_replay_either(tape, settings)
     assert renamed.calls[0].arguments is None
     assert renamed.calls[0].problem == f"plan_{'b' * 32}"
     assert renamed.cut
+
+
+async def test_a_played_model_is_called_and_has_the_window_as_the_one_that_was_recorded(
+    tape, settings
+):
+    line = {"model": "openai:gpt-4o", "method": "POST", "path": "/", "body": "{}"}
+    tape.write_text(json.dumps(line) + "\n")
+    model = open_model(settings(name=f"replay:{tape}", base_url=None, api_key=None), {})
+    assert (model.name, model.window) == ("openai:gpt-4o", 128_000)
+    await model.aclose()
+    assert model.client.is_closed
+
+
+ASKED = httpx2.Request("POST", f"http://x/v1/a?b={OTHER}", content=f'{{"a": "{OTHER}"}}'.encode())
+
+
+def recorder_of(tape):
+    return Recorder(
+        path=tape, model="x:y", base_url="http://me:pw@h:1/v1", redaction=Redaction((OTHER,))
+    )
+
+
+def test_an_exchange_is_recorded_with_all_that_came_of_it_and_without_secrets(tape):
+    facts = {
+        "model": "x:y", "base_url": "http://h:1/v1", "method": "POST", "path": "/v1/a?b=***",
+        "body": '{"a":"***"}',
+    }  # fmt: skip
+    kept = {"content-type": "application/json", "retry-after": "3", "retry-after-ms": "3000"}
+    response = httpx2.Response(429, headers=kept | {"x-other": "y"})
+    came = recorder_of(tape).exchange(ASKED, response, [b'{"e": "', f'{OTHER}"}}'.encode()], None)
+    assert msgspec.structs.asdict(came) == facts | {
+        "status": 429, "headers": kept, "chunks": ('{"e":"***"}',), "error": None,
+        "withheld": False,
+    }  # fmt: skip
+    broke = recorder_of(tape).exchange(ASKED, None, [b"\xff"], httpx2.ConnectError("no"))
+    assert msgspec.structs.asdict(broke) == facts | {
+        "status": None, "headers": {}, "chunks": ({"base64": "/w=="},), "error": "ConnectError",
+        "withheld": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("whole", [b"", b'{"a": 1}\n', b"x" * 70_000 + b"\n"])
+@pytest.mark.parametrize("rest", [b"", b"{", b"x" * 70_000, b"x" * 200_000])
+async def test_a_line_is_appended_behind_the_last_whole_one(tape, whole, rest, caplog):
+    tape.write_bytes(whole + rest)
+    recorder = recorder_of(tape)
+    await recorder.keep(ASKED, error=httpx2.ReadTimeout("late"))
+    line = msgspec.json.encode(recorder.exchange(ASKED, None, (), httpx2.ReadTimeout("late")))
+    assert tape.read_bytes() == whole + line + b"\n"
+    said = f"{tape}: the last line is incomplete and was taken away"
+    assert caplog.messages == ([said] if rest else [])

@@ -306,3 +306,22 @@ async def test_a_request_that_never_left_is_told_from_one_that_may_have_cost(set
             await model.aclose()
             sent.append(caught.value.sent)
     assert sent == [False, True]
+
+
+async def test_a_pause_grows_with_each_attempt_and_is_never_longer_than_a_provider_may_ask(
+    settings,
+):
+    def pauses(attempt, retry_after=None, transient=True, **more):
+        given = {"max_attempts": 3, "backoff": 1.0, "max_retry_after": 10.0} | more
+        model = open_model(settings(**given), {})
+        error = ModelFailed("x", retry_after=retry_after, transient=transient)
+        return [model._pause(error, attempt) for _ in range(50)]
+
+    for attempt in (1, 2):
+        found = pauses(attempt)
+        assert 0.5 * attempt <= min(found) < max(found) <= attempt
+    assert set(pauses(3)) == set(pauses(1, transient=False)) == {None}
+    assert set(pauses(1, 10.0)) == {10.0}
+    for long in (10.1, float("inf"), float("nan")):
+        assert set(pauses(1, long)) == {None}
+    assert set(pauses(1, backoff=100.0)) == {10.0}
