@@ -12,6 +12,7 @@ from pydantic_ai.exceptions import (
     ModelHTTPError,
     ModelRequestRejectedError,
 )
+from pydantic_ai.messages import ModelResponse
 
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.llm import ModelSettings, open_model
@@ -100,6 +101,24 @@ async def test_a_cut_stream_is_never_taken_for_a_reply(provider, ask):
     provider.script({"default": {"calls": [call], "end": 4}})
     with pytest.raises(ModelFailed) as caught:
         await ask()
+    assert caught.value.transient
+
+
+@pytest.mark.parametrize(
+    ("reason", "told", "whole"),
+    [
+        ("error", None, False), ("error", {"finish_reason": "x"}, False), (None, None, False),
+        (None, {"finish_reason": "eos"}, True), ("stop", None, True), ("length", {}, True),
+    ],
+)  # fmt: skip
+def test_a_reply_that_does_not_say_why_it_ended_is_none(settings, reason, told, whole):
+    model = open_model(settings(), {})
+    ended = ModelResponse(parts=[], finish_reason=reason, provider_details=told)
+    if whole:
+        model._check_end(ended)
+        return
+    with pytest.raises(ModelFailed) as caught:
+        model._check_end(ended)
     assert str(caught.value) == "openai:scripted stopped in the middle of its reply"
     assert caught.value.transient
 
