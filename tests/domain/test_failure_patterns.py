@@ -327,6 +327,8 @@ def test_failures_that_the_plan_has_to_change_for_are_known(text, severity, cate
         "Добавлен параметр времени ожидания",
         "Описание доступа к диску",
         "HTTP 404: page not found",
+        "We raised the request timeout to 5 s",
+        "The step execution timeout is a setting",
         "",
     ],
 )

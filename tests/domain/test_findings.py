@@ -248,7 +248,8 @@ def test_paths_that_nobody_may_write_are_shown(path, code):
 def test_commands_that_the_plan_cannot_allow_are_shown():
     bare = look(step("a", agent="debug", scope=Scope(commands=("python", "pytest -q"))))
 
-    assert [(f.code, f.fields["command"]) for f in bare] == [("prefix_refused", "python")]
+    refused = {"subtask": "a", "command": "python", "problem": problem("python")}
+    assert told(bare) == [("warning", "prefix_refused", "a", refused)]
     assert "'python'" in bare[0].fields["problem"]
     assert ("commands_without_tool", "a") in codes(
         step("a", agent="ask", scope=Scope(commands=("ls",)))
