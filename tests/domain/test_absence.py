@@ -47,6 +47,15 @@ def test_a_wish_to_be_left_alone_for_a_while_is_granted_as_far_as_patience_goes(
         assert tries(60, wish) == tries(60)
 
 
+def test_a_wish_of_a_year_or_more_is_none():
+    for wished, granted in ((31_622_399.0, 31_622_399.0), (31_622_400.0, 0.0), (0.5, 0.5)):
+        error = ModelFailed("busy", retry_after=wished, transient=True)
+        assert Absence.after(None, error, NOW).as_json() == {
+            "since": "2026-11-23T12:00:00Z", "tries": 1, "error": "busy", "asked": granted,
+            "probe": None,
+        }  # fmt: skip
+
+
 @given(st.integers(0, 20_000))
 def test_there_is_an_end_and_no_try_comes_after_it(patience):
     found = tries(patience)

@@ -1,6 +1,9 @@
 """An exported log: whatever is changed, removed, moved or put in is found, without a server."""
 
+import hashlib
 import json
+import re
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
@@ -12,9 +15,15 @@ from gonogo.domain.audit_chain import (
     GENESIS,
     SYSTEM,
     Anchor,
+    AuditPlace,
     ChainHead,
     ChainLink,
+    Claim,
     FileCheck,
+    Holding,
+    Reconciliation,
+    Record,
+    claim_of_question,
     end_of,
     entry_hash,
     hashed,
@@ -24,7 +33,7 @@ from gonogo.domain.audit_chain import (
     seal_of,
     sealed,
 )
-from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.errors import InvalidCursor, InvalidMessage
 
 TIME = "2026-11-21T12:00:00.000000Z"
 
@@ -235,8 +244,16 @@ def test_a_system_chain_that_was_rewritten_or_cut_is_found_by_the_anchor():
     text = [*(link.line() for link in S1 + S2 + forged), end([S1, S2, forged])]
     short = [*(link.line() for link in S1 + S2 + SYS[:1]), end([S1, S2, SYS[:1]])]
 
-    assert "another entry stands here" in checked(text, [ANCHOR]).problems[0]
-    assert "it is not there" in checked(short, [ANCHOR]).problems[0]
+    said = f"another entry stands here; the anchor of {TIME} says {ANCHOR.hash}"
+    assert checked(text, [ANCHOR]).problems == [f"system #2: {said}"]
+    gone = f"the anchor of {TIME} names it, and it is not there"
+    assert checked(short, [ANCHOR]).problems == [f"system #2: {gone}"]
+    # The entry is that one, and no anchor.
+    first = replace(ANCHOR, seq=1, hash=SYS[0].hash)
+    assert checked(lines(), [first]).problems == [
+        f"system #1: another entry stands here; the anchor of {TIME} says {SYS[0].hash}",
+        "system #1: the heads are not those of the anchor",
+    ]
 
 
 def test_an_anchor_whose_heads_are_others_is_told():
@@ -264,6 +281,208 @@ def test_a_file_may_begin_within_a_chain_and_says_so():
 def test_an_anchor_reads_back_from_among_other_lines():
     text = f"from: cron\n{ANCHOR.text()}\n\n{replace(ANCHOR, seq=7).text()}\n"
     assert read_anchors(text) == [ANCHOR, replace(ANCHOR, seq=7)]
+    assert ANCHOR.text() == (
+        f"gonogo-anchor-1 {TIME} system#2 {SYS[1].hash} chains=2 heads={heads_digest(HEADS)}"
+    )
     for wrong in ("", "gonogo-anchor-1 x", ANCHOR.text().replace("heads=", "heads=zz")):
-        with pytest.raises(InvalidMessage):
+        with pytest.raises(InvalidMessage) as refused:
             read_anchors(wrong)
+        assert str(refused.value) == "This is no anchor; gonogo audit anchor prints one"
+
+
+def sha(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def canonical(value):
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def test_another_program_can_check_the_hashes_by_what_the_documents_say():
+    first, sealed_one, of_system = S1[0], T1[0], T_SYS[0]
+    told = {"ts": TIME, "actor": "ann", "seq": 1}
+    plain = told | {"chain": "s1", "action": "did", "subject": "n1", "details": {"n": 0}}
+    assert first.hash == sha("0" * 64 + canonical(plain))
+
+    said = {"details": {"n": 0}, "subject": "a file"}
+    assert sealed_one.seal == sha(sealed_one.salt + canonical(said))
+    covered = told | {"chain": "t1", "action": "did", "seal": sealed_one.seal}
+    assert sealed_one.hash == sha("0" * 64 + canonical(covered))
+
+    assert of_system.seal == sha(of_system.salt + canonical({"details": {"at": "/w"}}))
+    kept = {"chain": "system", "action": "session.opened", "subject": "t1", "seal": of_system.seal}
+    assert of_system.hash == sha("0" * 64 + canonical(told | kept))
+
+    heads = "".join(f"{chain[-1].chain} {chain[-1].seq} {chain[-1].hash}\n" for chain in (S1, S2))
+    assert ANCHOR.heads == sha(heads)
+    assert re.fullmatch("[0-9a-f]{32}", new_salt())
+
+
+def test_a_line_of_an_export_has_the_fields_of_its_time():
+    plain = ["chain", "seq", "ts", "actor", "action", "subject", "details", "prev_hash", "hash"]
+    assert list(json.loads(S1[0].line())) == plain
+    assert list(json.loads(T1[0].line())) == [*plain, "seal", "salt"]
+    told = "".join(f"{h.chain} {h.seq} {h.hash}\n" for h in [*HEADS, head(SYS)])
+    assert json.loads(END) == {"end": {"chains": 3, "entries": 11, "digest": sha(told)}}
+
+
+def test_all_that_is_wrong_with_a_file_is_told():
+    check = checked([S1[0].line(), S1[2].line(), json.dumps({"end": 1}), S1[3].line()])
+    assert check.problems == [
+        "s1 #3: expected entry 2; one is missing",
+        "s1 #3: does not follow the entry before it",
+        "the file's end tells of other entries than are in it",
+        "there is more after the file's end",
+        "s1: it stands in the file twice",
+    ]
+    assert check.begins == [ChainHead(chain="s1", seq=3, hash=S1[2].hash)]
+    changed = checked([replace(S1[0], actor="bob").line()]).problems
+    assert changed[0] == "s1 #1: its content was changed"
+
+
+NO_END = "the file has no end: a part of it is missing"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "it is not valid JSON: Expecting property name enclosed in double quotes: "
+         "line 1 column 2 (char 1)"),
+        ('{"a": 1, "a": 1}', "it is not valid JSON: a key stands twice in one object"),
+        ("[" * 100_000, "it is not valid JSON: it is nested too deeply"),
+        ("[]", "it is no JSON object"),
+        ("{}", "it has not the fields of an audit entry"),
+        (S1[0].line().replace('"seq": 1', '"seq": true'), "its seq is not of the right type"),
+        (S1[0].line().replace('"ann"', "null"), "its actor is not of the right type"),
+        (T1[0].line().replace(f'"{T1[0].salt}"', "1"), "its salt is not of the right type"),
+    ],
+)  # fmt: skip
+def test_what_is_no_entry_is_told_with_its_line(text, said):
+    assert checked([text]).problems == [f"line 1: {said}", NO_END]
+    assert checked([S1[0].line(), text]).problems == [f"line 2: {said}", NO_END]
+
+
+def test_what_was_removed_erased_opened_and_deleted_is_on_record():
+    removed = [("audit.pruned", "a", {"last": 3, "hash": "h3", "before": TIME}),
+               ("session.erased", "b", {"last": 2, "hash": "h2"}),
+               ("audit.pruned", "c", {"last": "3", "hash": "h"}), ("audit.pruned", "d", {}),
+               ("session.deleted", "b", {}), ("session.opened", "a", {}),
+               ("audit.anchored", "", {"moved": MOVED}),
+               ("audit.anchored", "", {"moved": "x"})]  # fmt: skip
+    record = Record()
+    for link in sealed_chain(SYSTEM, removed):
+        record.take(link)
+
+    assert record.removed == {"a": ChainHead(chain="a", seq=3, hash="h3")}
+    assert record.ends == {"b": ChainHead(chain="b", seq=2, hash="h2")}
+    assert record.since == {"a": TIME, "b": ""}
+    assert (record.sessions, record.deleted) == ({"a"}, {"b"})
+    assert record.heads == {head.chain: head for head in HEADS}
+    assert record.moved == {(h.chain, h.seq): h.hash for h in HEADS}
+    assert list(record.not_deleted("system", {"z": 4, "b": 1, "a": 9})) == [
+        "system #9: what it said is gone, and no deletion is on record",
+        "system #4: what it said is gone, and no deletion is on record",
+    ]
+
+
+def said(seq, action, details, *, chain="s1", subject=""):
+    return ChainLink(
+        chain=chain, seq=seq, ts=TIME, actor="user:ann", action=action, subject=subject,
+        details=details, prev_hash="", hash="",
+    )  # fmt: skip
+
+
+def reconciled(links, facts, known=(), *, chain="s1", since="2"):
+    found = Reconciliation()
+    for link in links:
+        found.take(link)
+    return list(found.problems(chain, facts, known, since))
+
+
+QUESTION = {"approval_id": "a1", "digest": "d"}
+ENTRIES = [
+    said(1, "plan.asked", QUESTION), said(2, "plan.approved", QUESTION),
+    said(3, "tool.allowed", {"call_id": "c1", "digest": "x"}),
+    said(4, "tool.denied", {"call_id": "c2", "digest": "x"}), said(5, "noted", {"plan_id": "p9"}),
+    said(6, "plan.approved", QUESTION), said(7, "noted", ["of no form"]),
+]  # fmt: skip
+
+
+def test_what_the_chain_or_the_database_alone_says_is_told():
+    facts = [
+        Holding(Claim("plan.asked", "a1", "", "d"), "2"),
+        Holding(Claim("plan.rejected", "a0", "user:bob"), "2"),
+        Holding(Claim("rule.made", "r0"), "1"),
+        Holding(Claim("plan.commented", "k"), "3"),
+    ]
+    assert reconciled(ENTRIES, facts, ["c1"]) == [
+        "s1: a0 is in the database, and no entry plan.rejected is",
+        "s1: k is in the database, and no entry plan.commented is",
+        "s1 #2: the database does not hold what it says of a1",
+        "s1 #4: the database does not hold what it says of c2",
+        "s1 #5: the database does not hold what it says of p9",
+    ]
+    whole = [
+        Holding(Claim("plan.asked", "a1", "", "d"), "2"),
+        Holding(Claim("plan.approved", "a1", "user:ann", "d"), "2"),
+        Holding(Claim("tool.denied", "c2"), "2"),
+        Holding(Claim("tool.allowed", "c1", "", "x"), "2"),
+    ]
+    assert reconciled(ENTRIES, whole, ["p9"]) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "name"),
+    [("tool.denied", "call_id"), ("rule.made", "rule_id"), ("link.made", "link_id"),
+     ("plan.commented", "comment_id")],
+)  # fmt: skip
+def test_each_entry_is_about_what_its_details_name(action, name):
+    missing = ["s1 #1: the database does not hold what it says of x1"]
+    assert reconciled([said(1, action, {name: "x1"})], []) == missing
+    assert reconciled([said(1, action, {name: "x1"})], [Holding(Claim(action, "x1"), "2")]) == []
+    # Whatever an entry speaks of has to be there.
+    assert reconciled([said(1, "noted", {name: "x1"})], []) == missing
+    assert reconciled([said(1, "noted", {name: "x1"})], [], ["x1"]) == []
+
+
+@pytest.mark.parametrize(
+    "action",
+    ["session.opened", "session.deleted", "token.created", "token.revoked", "grant.revoked"],
+)
+def test_an_entry_may_be_about_its_subject(action):
+    link = said(1, action, {"plan_id": "p"}, chain=SYSTEM, subject="t1")
+    told = reconciled([link], [], chain=SYSTEM)
+    assert told == ["system #1: the database does not hold what it says of t1"]
+    assert reconciled([link], [Holding(Claim(action, "t1"), "2")], chain=SYSTEM) == []
+
+
+@pytest.mark.parametrize("word", ["approved", "edited", "rejected", "expired", "cancelled"])
+def test_each_answer_to_a_question_is_a_claim_of_who_gave_it(word):
+    given = Claim(f"tool.{word}", "a1", "user:ann", "d")
+    assert claim_of_question(f"tool.{word}", "a1", "user:ann", "d") == given
+    assert claim_of_question("tool.asked", "a1", "user:ann", None) == Claim("tool.asked", "a1")
+    assert reconciled([said(1, f"tool.{word}", QUESTION)], [Holding(given, "2")]) == []
+
+
+PLACE = AuditPlace(ts=datetime(2026, 11, 21, 12, tzinfo=UTC), chain="s~1", seq=0)
+
+
+def test_a_place_in_the_log_is_read_in_any_zone_and_up_to_its_bounds():
+    assert PLACE.text() == "2026-11-21T12:00:00+00:00~0~s~1"
+    assert AuditPlace.read(PLACE.text()) == PLACE
+    assert AuditPlace.read("2026-11-21T14:00:00+02:00~0~s~1") == PLACE
+    assert AuditPlace.read("2026-11-21T12:00:00+00:00~2147483647~s").seq == 2_147_483_647
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "x", "2026-11-21T12:00:00~1~s", "2026-11-21T12:00:00+00:00~1~", "x~1~s",
+     "2026-11-21T12:00:00+00:00~-1~s", "2026-11-21T12:00:00+00:00~2147483648~s",
+     "2026-11-21T12:00:00+00:00~x~s", "0001-01-01T00:00:00+23:59~1~s"],
+)  # fmt: skip
+def test_what_names_no_place_in_the_log_is_refused_with_the_way_on(text):
+    with pytest.raises(InvalidCursor) as refused:
+        AuditPlace.read(text)
+    assert str(refused.value) == (
+        "before is no place in the audit log; use the `before` of the page that you have"
+    )

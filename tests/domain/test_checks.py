@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.domain.checks import KINDS, MOST_CHECKS, DoneCheck, commands_of
+from gonogo.domain.checks import KINDS, DoneCheck, commands_of
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.plan import Revision, Subtask, parse_subtasks
 from gonogo.domain.plan_views import plan_changes
@@ -68,10 +68,53 @@ def test_a_check_that_is_none_refuses_the_plan(check, said):
     assert said in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"command": "x" * 4_000}, {"command": "x", "timeout": 3_600}, {"ask": "x" * 4_000},
+        {"command": "x", "timeout": 0.01}, {"file_exists": "x" * 512}, {"unchanged": ["x"] * 50},
+        {"file_contains": {"path": "a", "text": "x" * 4_000}}, {"file_exists": "./a/.b"},
+    ],
+)  # fmt: skip
+def test_a_check_may_be_as_large_as_that(check):
+    assert read([check]).done_when[0].facts == check
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        {"file_exists": "x" * 513}, {"unchanged": ["x"] * 51}, {"unchanged": ["x" * 513]},
+        {"ask": "x" * 4_001}, {"file_contains": {"path": "a", "text": "x" * 4_001}},
+        {"ask": ""}, {"file_exists": ""}, {"file_contains": {"path": "a", "text": ""}},
+    ],
+)  # fmt: skip
+def test_a_check_may_be_no_larger_and_not_empty(check):
+    with pytest.raises(InvalidPlan, match=r"characters?|items"):
+        read([check])
+
+
+def test_a_check_that_is_none_is_told_whole():
+    kinds = "command, file_exists, file_contains, unchanged, ask"
+    worker = "only for an action that an agent carries out; let a validation depend on it instead"
+    for checks, more, said in (
+        ([{}], {}, f"Subtask 1: done_when.0: a check is one of {kinds}"),
+        ([{"ask": "y", "timeout": 5}], {}, "Subtask 1: done_when.0: only a command has a timeout"),
+        ([{"file_exists": "a/.."}], {},
+         "Subtask 1: done_when.0.file_exists: 'a/..' is no path inside the workspace"),
+        ([{"file_exists": ".env"}], {},
+         "Subtask 'a': done_when: '.env' may hold secrets, which no check reads"),
+        ([{"ask": "y"}], {"type": "validation"}, f"Subtask 'a': done_when: {worker}"),
+        (None, {"type": "validation", "must_change": True}, f"Subtask 'a': must_change: {worker}"),
+    ):  # fmt: skip
+        with pytest.raises(InvalidPlan) as refused:
+            read(checks, **more)
+        assert str(refused.value) == said
+
+
 def test_there_are_not_more_checks_than_anybody_reads():
-    assert len(read([{"ask": "x"}] * MOST_CHECKS).done_when) == MOST_CHECKS
+    assert len(read([{"ask": "x"}] * 20).done_when) == 20
     with pytest.raises(InvalidPlan, match="done_when"):
-        read([{"ask": "x"}] * (MOST_CHECKS + 1))
+        read([{"ask": "x"}] * 21)
 
 
 @pytest.mark.parametrize(

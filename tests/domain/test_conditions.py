@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.conditions import MAX_CONDITION, gives_no_answer, never_true, read_condition
+from gonogo.domain.conditions import gives_no_answer, never_true, read_condition
 from gonogo.domain.errors import InvalidPlan
 
 
@@ -45,7 +45,7 @@ def test_a_condition_may_look_at_all_subtasks(text):
     [
         ("", "empty"),
         (" // nothing", "empty"),
-        ("x" * (MAX_CONDITION + 1), "longer"),
+        ("x" * 2_001, "longer"),
         ("a & b", "not understood"),
         ("'open", "not understood"),
         ("subtasks.a `b`", "not understood"),
@@ -71,8 +71,88 @@ def test_what_there_is_not_is_refused(text, problem):
 
 
 @pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "empty"),
+        ("x" * 2_001, "longer than 2000 characters"),
+        ("1 == `b` and more than that", "'`b` and more' is not understood"),
+        ("open('x')", "there is no function 'open'"),
+        ("x > 1", "there is no variable 'x'; a subtask is subtasks.ID, and subtasks[\"ID\"]"
+         " when its id has a hyphen"),
+        ("subtasks.a.all(x)", "all needs a name and an expression"),
+        ("subtasks.a.map(i, v, v)", "map takes one name and one expression"),
+        ("subtasks.a.all(subtasks, true)", "'subtasks' is taken and cannot name an element"),
+        ("1 == .subtasks.a", "a dot follows a name or a bracket"),
+    ],
+)  # fmt: skip
+def test_a_condition_that_is_refused_is_told_whole_what_is_wrong(text, problem):
+    with pytest.raises(InvalidPlan) as refused:
+        read_condition(text)
+    assert str(refused.value) == f"condition: {problem}"
+
+
+def test_a_condition_may_be_as_long_as_that():
+    assert read_condition("true" + " " * 1_996).tokens[0].text == "true"
+
+
+MACROS = ("all", "exists", "exists_one", "filter", "map")
+METHODS = ("contains", "endsWith", "matches", "size", "startsWith")
+FUNCTIONS = ("double", "duration", "has", "int", "size", "string", "timestamp", "uint")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"subtasks.a.output.x.{name}(i, i)" for name in MACROS),
+        *(f"subtasks.a.output.x.{name}('x')" for name in METHODS),
+        *(f"{name}(subtasks.a.output.x)" for name in FUNCTIONS),
+    ],
+)
+def test_each_function_that_there_is_may_be_called(text):
+    assert read_condition(text).named == {"a"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1", "'x'", "null", "[true]", "{'a': 1}", "(1)", "((1 + 1))", "1 + 1", "1 - 1", "2 * 2",
+        "4 / 2", "5 % 2", "(1) - 1", "-1", "- subtasks.a.output.n", "subtasks", "subtasks.a",
+        "subtasks.a.status", "subtasks['a-b']", 'subtasks["a"].status', "size(subtasks)",
+        "int('1')", "string(1)", "subtasks.a.output.map(i, i)", "subtasks.a.output.filter(i, i)",
+        "1 || 'x'", "'a' && 1", "true ? 1 : 'x'", "true ? (false ? 1 : 2) : 3",
+        "true ? false ? 1 : 2 : 3", "subtasks.a.output.n + 1", "'a' + 'b'", "[1] + [2]",
+    ],
+)  # fmt: skip
+def test_what_is_neither_true_nor_false_is_seen(text):
+    assert gives_no_answer(read_condition(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "true", "!true", "(true)", "(1 < 2)", "1 < 2", "1 <= 2", "1 > 2", "1 >= 2", "1 == 2",
+        "1 != 2", "1 in [1]", "1 == -1", "1 || true", "true || 1", "true && -1", "true ? 1 : true",
+        "true ? true : 1", "[1][0]", "{'a': true}.a", "subtasks.a.output.ok",
+        "subtasks.a.output.items[0]", "has(subtasks.a.output.x)", "'ab'.contains('b')",
+        "'ab'.startsWith('a')", "'ab'.endsWith('b')", "'ab'.matches('b')",
+        "subtasks.a.output.all(i, i)", "subtasks.a.output.exists(i, i)",
+        "subtasks.a.output.exists_one(i, i)", "1 + 1 == 2", "subtasks.a.output.ok && -1 < 2",
+        "size(subtasks) > 1 ? true : false", "!(1 + 1)",
+    ],
+)  # fmt: skip
+def test_what_may_be_true_or_false_is_left_to_the_evaluation(text):
+    assert not gives_no_answer(read_condition(text))
+
+
+@pytest.mark.parametrize(
     ("text", "never"),
     [
+        ("true ? true : true && false", False),
+        ("true || true && false", False),
+        ("size(subtasks) > 1 && false", False),
+        ("{} == {} && false", False),
+        ("subtasks.a.output.ok && true && false", True),
+        ('subtasks.a.output.ok && subtasks.b.status == "failed"', True),
         ("false", True),
         ("subtasks.a.output.ok && false", True),
         ('subtasks.a.status == "failed"', True),

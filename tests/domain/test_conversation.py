@@ -5,9 +5,11 @@ import itertools
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from gonogo.domain.tool_calls import (
     MESSAGE,
+    InstructionFile,
     ModelRequest,
     PlanAccount,
     Reply,
@@ -18,6 +20,7 @@ from gonogo.domain.tool_calls import (
     Usage,
     UserText,
     accounted,
+    answered_by,
     continued,
     count_said,
     count_unheard,
@@ -151,6 +154,70 @@ def test_messages_are_read_back_as_they_were_stored(said):
     stored = [message.model_dump(mode="json", exclude_none=True) for message in said]
 
     assert [MESSAGE.validate_python(each) for each in stored] == said
+
+
+USED = {"input_tokens": 0, "cached_tokens": 0, "cache_write_tokens": 0, "output_tokens": 0,
+        "reasoning_tokens": 0, "cost": None, "duration_ms": 0.0}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("said", "rest"),
+    [
+        ({"role": "user", "content": "x"}, {"about": None}),
+        ({"role": "assistant"},
+         {"text": "", "calls": (), "cut": False, "refused": False, "model": "", "raw": None,
+          "usage": USED, "request_id": None, "asked": 1, "heard": None}),
+        ({"role": "tool", "call_id": "c", "tool_name": "t", "content": "x"}, {"is_error": False}),
+        ({"role": "steer", "content": "x"}, {}),
+        ({"role": "account", "plan_id": "p"}, {}),
+        ({"role": "shortened", "results": {"c": 0}}, {"version": 1}),
+        ({"role": "compacted", "before": 3, "text": "x", "clip": 9},
+         {"version": 1, "kept": (), "window": None}),
+        ({"role": "instructions", "content": "x", "files": ()}, {}),
+    ],
+)  # fmt: skip
+def test_what_a_message_does_not_say_is_not_there(said, rest):
+    message = MESSAGE.validate_python(said)
+
+    assert repaired([message], "lost") in ((message,), ())
+    assert message.model_dump() == said | rest
+    with pytest.raises(ValidationError, match="frozen"):
+        message.role = "other"
+    pinned = said["role"] in {"steer", "instructions"}
+    assert message.pinned is pinned
+
+
+def test_what_is_made_of_a_request_says_nothing_that_nobody_said():
+    assert says_nothing("")
+    made = ToolRequest(id="a", name="t")
+    assert made.model_dump() == {"id": "a", "name": "t", "arguments": None, "problem": None}
+    request = ModelRequest(agent="a", thread="main", system="s", messages=())
+    assert request.model_dump() == {
+        "agent": "a", "thread": "main", "system": "s", "messages": (), "tools": (),
+        "cache_key": "", "earlier": (),
+    }  # fmt: skip
+    reply = Reply()
+    assert (reply.begun, reply.passed, reply.said) == ("", "", "")
+    told = InstructionFile(path="A", source="user", how="whole")
+    assert told.key == ("user", "A")
+    assert told.model_dump(exclude_defaults=True) == {"path": "A", "source": "user", "how": "whole"}
+    assert (told.sha256, told.size, told.text) == (None, 0, "")
+
+
+def test_what_two_requests_took_is_added_and_a_price_that_is_not_known_is_nothing():
+    one = Usage(input_tokens=1, cached_tokens=2, cache_write_tokens=3, output_tokens=4,
+                reasoning_tokens=5, cost=0.25, duration_ms=1.5)  # fmt: skip
+    both = {"input_tokens": 2, "cached_tokens": 4, "cache_write_tokens": 6, "output_tokens": 8,
+            "reasoning_tokens": 10, "cost": 0.5, "duration_ms": 3.0}  # fmt: skip
+    assert (one + one).model_dump() == both
+    assert (one + Usage()).cost == (Usage() + one).cost == 0.25
+    assert (Usage() + Usage()).model_dump() == USED
+
+
+def test_the_model_of_the_last_reply_answers():
+    said = [Reply(model="a"), UserText(content="x"), Reply(model="b"), UserText(content="y")]
+    assert answered_by(said) == "b"
+    assert answered_by(said[1:2]) is None
 
 
 def test_a_message_of_a_later_version_still_loads():

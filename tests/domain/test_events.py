@@ -7,7 +7,16 @@ import pytest
 from pydantic import ValidationError
 
 from gonogo.domain import events
-from gonogo.domain.events import EVENTS, AnyEvent, AssistantMessage, Done, ErrorHappened, Event
+from gonogo.domain.events import (
+    EVENTS,
+    AnyEvent,
+    AssistantMessage,
+    Done,
+    ErrorHappened,
+    Event,
+    Fact,
+    asks_person,
+)
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ENVELOPE = {
@@ -242,6 +251,59 @@ def test_a_body_has_no_nulls():
 def test_events_are_facts_and_do_not_change():
     with pytest.raises(ValidationError, match="frozen"):
         Done().is_final = False  # type: ignore[misc]
+
+
+def said_by_default():
+    """What each event, and each part of one, says where nobody says it."""
+    return {
+        f"{kind.__name__}.{name}": field.get_default()
+        for kind in vars(events).values()
+        if isinstance(kind, type) and issubclass(kind, Fact)
+        for name, field in kind.model_fields.items()
+        if name != "type" and not field.is_required()
+    }
+
+
+def test_what_an_event_does_not_say_is_absent():
+    assert Done().body() == {"type": "done", "is_final": True}
+    said = {name: value for name, value in said_by_default().items() if value is not None}
+    assert said == {
+        "PlanFacts.requires_approval": True, "PlanFacts.critical_path": [],
+        "PlanFacts.findings": [], "SubtaskStartedFacts.subtask_status": "in_progress",
+        "RollbackFacts.again": [], "PlanEndedFacts.cancelled": 0, "ErrorHappened.is_final": False,
+        "Done.is_final": True,
+    }  # fmt: skip
+
+
+def test_how_events_sound_and_are_drawn():
+    assert Done().body()
+    tones = {
+        "plan_commented": "notice", "steered": "notice", "plan_approved": "good",
+        "plan_rejected": "warning", "plan_paused": "notice", "plan_resumed": "again",
+        "plan_cancelled": "warning", "plan_replanning": "notice", "plan_sent_back": "notice",
+        "plan_not_revised": "warning", "model_away": "notice", "model_back": "again",
+        "context_compacted": "notice", "model_fallback": "notice", "plan_rolled_back": "notice",
+        "plan_completed": "result", "approval_voted": "notice", "approval_escalated": "notice",
+        "approval_warning": "notice",
+    }  # fmt: skip
+    assert tones == events.TONES
+    assert events.MARKS == {
+        "subtask_completed": "✓", "subtask_failed": "✗", "subtask_skipped": "↷",
+        "subtask_retrying": "↻", "subtask_cancelled": "■",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("word", "kind", "asks"),
+    [
+        ("plan_notification", None, True), ("plan_not_revised", None, True),
+        ("approval_requested", "tool", True), ("approval_requested", "subtask", True),
+        ("approval_requested", "plan", False), ("approval_resolved", "tool", False),
+        ("plan_paused", None, False),
+    ],
+)  # fmt: skip
+def test_a_person_has_seen_what_to_decide_once_it_is_put_to_them(word, kind, asks):
+    assert asks_person({"type": word, "metadata": {"kind": kind}}) is asks
 
 
 @pytest.mark.parametrize("body", [{}, {"type": "no_such_event"}, {"type": "tool_call"}])

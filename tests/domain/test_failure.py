@@ -21,6 +21,7 @@ from gonogo.domain.failures import (
     Failure,
     Severity,
     classify,
+    quota_pause,
     retry_delay,
 )
 from gonogo.domain.plan import RetryPolicy
@@ -93,3 +94,31 @@ def test_a_delay_is_never_longer_than_a_day(most, delay, backoff, attempt):
 
     assert (found is None) is (attempt >= most)
     assert found is None or 0 <= found <= MAX_DELAY
+
+
+YEAR = 366 * 86_400
+
+
+@pytest.mark.parametrize(
+    ("asked", "pause"),
+    [
+        (None, None), (0, None), (-1, None), (0.2, 1.0), (1, 1), (90, 90), (YEAR, YEAR),
+        (YEAR + 1, None), (float("inf"), None), (float("nan"), None),
+    ],
+)  # fmt: skip
+def test_a_quota_is_waited_for_a_second_at_least_and_a_year_at_most(asked, pause):
+    assert quota_pause(ModelFailed("x", http_status=429, retry_after=asked)) == pause
+    assert quota_pause(ModelFailed("x", http_status=503, retry_after=asked)) is None
+    assert quota_pause(Conflict("x")) is None
+
+
+def test_a_failure_is_kept_with_how_bad_it_is_and_of_what_kind():
+    assert Failure(message="x").facts == {
+        "message": "x", "severity": "medium", "category": "unknown",
+    }  # fmt: skip
+
+
+def test_no_policy_makes_a_retry_wait_longer_than_a_day():
+    policy = RetryPolicy(max_attempts=20, delay=86_400, backoff=10)
+    found = [retry_delay(policy, failure(Category.NETWORK), n) for n in (1, 2, 19, 20)]
+    assert found == [86_400, 86_400, 86_400, None]

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gonogo.domain.checks import DoneCheck
-from gonogo.domain.findings import MAX_FINDINGS, Finding, FindingSeverity, ProfileFacts, findings
+from gonogo.domain.findings import Finding, FindingSeverity, ProfileFacts, findings
 from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask, SubtaskType
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.policy import read_prefix
@@ -56,6 +56,84 @@ def codes(*subtasks, **more):
     """The codes with their subtasks, without what only tells."""
     found = look(*subtasks, **more)
     return {(f.code, f.subtask_id) for f in found if f.severity != FindingSeverity.INFO}
+
+
+def told(found):
+    """All that findings say."""
+    return [(f.severity, f.code, f.subtask_id, f.fields) for f in found]
+
+
+READS = Scope(tools=("read_file",))
+
+
+@pytest.mark.parametrize(
+    ("subtask", "severity", "code", "fields"),
+    [
+        ({"agent": "nobody"}, "error", "unknown_agent", {"agent": "nobody"}),
+        ({"tool": "nothing"}, "error", "unknown_tool", {"tool": "nothing"}),
+        ({"tool": "create_plan"}, "error", "control_tool", {"tool": "create_plan"}),
+        ({"agent": "ask", "scope": Scope(tools=("nothing", "read_file"))},
+         "error", "unknown_tool", {"tool": "nothing"}),
+        ({"tool": "delete_file", "inputs": {"path": "x.md"}},
+         "warning", "irreversible_tool", {"tool": "delete_file"}),
+        ({"agent": "ask", "scope": Scope(paths=("src/**", "a"))},
+         "warning", "cannot_write", {"paths": "src/**, a"}),
+        ({"agent": "ask", "scope": Scope(tools=("read_file",), commands=("ls", "cat"))},
+         "warning", "commands_without_tool", {"commands": "ls, cat"}),
+        ({"agent": "debug", "scope": Scope(commands=("rm x",))},
+         "warning", "irreversible_command", {"command": "rm x"}),
+        ({"agent": "ask", "condition": "open('x')"}, "error", "condition_invalid",
+         {"problem": "condition: there is no function 'open'"}),
+        ({"agent": "ask", "condition": "subtasks.b.output.ok"}, "error",
+         "condition_unknown_subtask", {"other": "b"}),
+        ({"agent": "ask", "condition": "1 + 1"}, "error", "condition_no_answer",
+         {"condition": "1 + 1"}),
+        ({"agent": "ask", "condition": "false"}, "warning", "condition_never_true",
+         {"condition": "false"}),
+        ({"agent": "ask", "inputs": {"x": "${A}"}}, "error", "inputs_invalid",
+         {"problem": "inputs: '${A}' is no reference like ${subtasks.ID.output};"
+          " write $${ for a plain ${"}),
+        ({"agent": "ask", "inputs": {"x": "${subtasks.b.output}"}}, "error",
+         "reference_unknown_subtask", {"reference": "${subtasks.b.output}", "other": "b"}),
+        ({"agent": "ask", "retry_policy": RetryPolicy(on=("a", "timeout", "b"))}, "warning",
+         "unknown_category", {"categories": "a, b"}),
+    ],
+)  # fmt: skip
+def test_a_finding_says_whole_what_it_is_about(subtask, severity, code, fields):
+    assert told(look(step("a", **subtask))) == [(severity, code, "a", {"subtask": "a"} | fields)]
+
+
+def test_findings_of_two_subtasks_and_of_a_whole_plan_name_them():
+    aside = [
+        step("a", agent="ask"), step("b", agent="ask", condition="subtasks.a.output.ok"),
+        step("c", agent="ask", inputs={"x": "${subtasks.a.output}"}),
+    ]  # fmt: skip
+    assert told(look(*aside)) == [
+        ("error", "condition_not_dependency", "b", {"subtask": "b", "other": "a"}),
+        ("error", "reference_not_dependency", "c",
+         {"subtask": "c", "reference": "${subtasks.a.output}", "other": "a"}),
+    ]  # fmt: skip
+    outside = Scope(paths=("/etc/x", ".git/x", "src/a.py"))
+    assert told(look(step("a", scope=outside))) == [
+        ("warning", "path_outside", "a", {"subtask": "a", "path": "/etc/x"}),
+        ("warning", "path_protected", "a", {"subtask": "a", "path": ".git/x"}),
+        ("warning", "no_verification", None, {"subtasks": "a"}),
+    ]
+    moved = step("a", tool="write_file", inputs={"path": "b.md"}, scope=Scope(paths=("a.md",)))
+    assert told(look(moved)) == [
+        ("warning", "outside_scope", "a", {"subtask": "a", "what": "b.md"})
+    ]
+    free = [step("a"), step("b", scope=Scope(tools=("write_file",)))]
+    assert told(look(*free)) == [
+        ("warning", "no_scope", "a", {"subtask": "a"}),
+        ("warning", "no_paths", "b", {"subtask": "b"}),
+        ("warning", "overlapping_writers", "a", {"subtask": "a", "others": "b", "path": "x"}),
+        ("warning", "no_verification", None, {"subtasks": "a, b"}),
+    ]
+    asks = step("a", agent="ask", approval_required=True)
+    assert told(look(asks, attended=False)) == [
+        ("warning", "nobody_to_approve", "a", {"subtask": "a"})
+    ]
 
 
 @pytest.mark.feature(204)
@@ -170,7 +248,8 @@ def test_paths_that_nobody_may_write_are_shown(path, code):
 def test_commands_that_the_plan_cannot_allow_are_shown():
     bare = look(step("a", agent="debug", scope=Scope(commands=("python", "pytest -q"))))
 
-    assert [(f.code, f.fields["command"]) for f in bare] == [("prefix_refused", "python")]
+    refused = {"subtask": "a", "command": "python", "problem": problem("python")}
+    assert told(bare) == [("warning", "prefix_refused", "a", refused)]
     assert "'python'" in bare[0].fields["problem"]
     assert ("commands_without_tool", "a") in codes(
         step("a", agent="ask", scope=Scope(commands=("ls",)))
@@ -291,6 +370,21 @@ def test_steps_that_cannot_be_taken_back_are_shown():
         ("sudo A=1 mkfs.ext4 /dev/x", "mkfs.ext4 /dev/x"),
         ("find . -delete", "find . -delete"),
         ("twine upload dist/x", "twine upload dist/x"),
+        ("gh pr merge 1", "gh pr merge 1"),
+        ("gh api x", "gh api x"),
+        ("docker push x", "docker push x"),
+        ("docker volume prune", "docker volume prune"),
+        ("podman push x", "podman push x"),
+        ("podman volume ls", "podman volume ls"),
+        ("redis-cli flushall", "redis-cli flushall"),
+        ("redis-cli flushdb", "redis-cli flushdb"),
+        ("git filter-branch x", "git filter-branch x"),
+        ("rclone --delete x", "rclone --delete x"),
+        ("npm PUBLISH", "npm PUBLISH"),
+        ("ls; rm x", "rm x"),
+        ("ls\n(rm x)", "rm x"),
+        ("ls | 'rm' x", "rm x"),
+        ("git -C a -C push", None),
         ("git status", None),
         ("pytest tests/test_deploy.py", None),
         ("npm run build", None),
@@ -361,19 +455,20 @@ def test_a_retry_on_what_there_is_not_is_shown():
 
 
 def test_errors_come_first_and_there_are_not_too_many():
-    many = [step(f"s{n}", agent="ask", condition="false") for n in range(MAX_FINDINGS + 5)]
+    many = [step(f"s{n}", agent="ask", condition="false") for n in range(205)]
     found = look(*many, step("bad", agent="nobody"))
 
     assert found[0].code == "unknown_agent"
-    assert len(found) == MAX_FINDINGS + 1
-    assert (found[-1].code, found[-1].fields) == ("more", {"count": "6"})
+    assert len(found) == 201
+    assert told(found)[-1] == ("warning", "more", None, {"count": "6"})
+    assert len(look(*many[:200])) == 200
 
 
 def test_a_plan_too_large_to_compare_says_so():
     paths = [tuple(f"src/{step}/{n}*/**" for n in range(200)) for step in range(20)]
     found = look(*(step(f"s{n}", scope=Scope(paths=paths[n])) for n in range(20)))
 
-    assert "overlaps_not_compared" in {f.code for f in found}
+    assert ("warning", "overlaps_not_compared", None, {}) in told(found)
 
 
 NAMES = [f"s{n}" for n in range(5)]

@@ -6,7 +6,6 @@ import pytest
 from msgspec.structs import replace
 
 from gonogo.domain.tool_calls import (
-    MOST_CHANGES,
     Sighting,
     ToolHistory,
     foreign_name,
@@ -39,17 +38,23 @@ def test_a_server_has_a_plain_name(name):
     "name", ["", "Docs", "a__b", "a_", "_a", "-a", "a.b", "ä", "a" * 32, "a\n"]
 )
 def test_a_server_has_no_name_that_could_be_read_in_two_ways(name):
-    assert server_problem(name)
+    assert server_problem(name) == (
+        "a server's name has small letters, digits, - and single _, up to 31, no _ at its ends"
+    )
+
+
+LETTERS = "a tool's name has small letters, digits, - and _, and nothing else"
 
 
 @pytest.mark.parametrize(
     ("tool", "problem"),
-    [("search", None), ("Search", "small letters"), ("a b", "small letters"), ("", "small"),
-     ("a" * 53, None), ("a" * 54, "longer than 64"), ("a\u0430", "small letters")],
+    [("search", None), ("Search", LETTERS), ("a b", LETTERS), ("", LETTERS), ("a" * 53, None),
+     ("a" * 54, "mcp__docs__ and the tool's name are longer than 64 together"),
+     ("a\u0430", LETTERS)],
 )  # fmt: skip
 def test_a_tool_whose_name_does_not_fit_is_told_why(tool, problem):
-    said = tool_problem("docs", tool)
-    assert said is None if problem is None else problem in (said or "")
+    assert tool_problem("docs", tool) == problem
+    assert foreign_name("docs", tool) == f"mcp__docs__{tool}"
 
 
 @pytest.mark.parametrize("name", ["read_file", "mcp__", "mcp__docs", "mcp__docs__", "mcp____x"])
@@ -91,12 +96,12 @@ def test_a_tool_that_changes_all_the_time_is_restless_until_it_is_accepted_or_ke
     def at(hours, **more):
         return replace(seen(hours, str(hours), **more), seen_at=START + hours * HOUR)
 
-    changes = [at(hours) for hours in range(1, MOST_CHANGES + 1)]
-    now = START + MOST_CHANGES * HOUR
+    changes = [at(hours) for hours in range(1, 21)]
+    now = START + 20 * HOUR
     assert ToolHistory([at(0, accepted=True), *changes]).is_restless(now)
     assert not ToolHistory([at(0, accepted=True), *changes[1:]]).is_restless(now)
     assert not ToolHistory([at(0, accepted=True), *changes]).is_restless(START + DAY + HOUR)
-    assert not ToolHistory([*changes, at(MOST_CHANGES + 1, accepted=True)]).is_restless(now)
+    assert not ToolHistory([*changes, at(21, accepted=True)]).is_restless(now)
     accepted = replace(changes[-2], accepted_at=now)
     assert not ToolHistory([*changes[:-2], accepted, changes[-1]]).is_restless(now)
 

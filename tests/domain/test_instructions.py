@@ -1,14 +1,16 @@
 """What is told of instruction files: text that cannot end its own block, read in bounded time."""
 
 import time
+from string import ascii_letters, digits
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from gonogo.domain.instructions import (
-    MOST_INDEX,
+    FoundInstructions,
     FoundSkill,
+    InstructionText,
     always_applies,
     applies_to,
     beginning,
@@ -153,7 +155,45 @@ def skill(name, description):
 def test_the_list_of_skills_has_a_line_each_and_is_bounded():
     assert skill_index([skill("a", "does a"), skill("b", "")]) == "a: does a\nb"
     many = skill_index([skill(f"s{n}", "x" * 500) for n in range(64)])
-    assert MOST_INDEX - 600 < len(quoted(many).encode()) <= MOST_INDEX
+    assert 8_192 - 600 < len(quoted(many).encode()) <= 8_192
+    # A line is told with a sign before it and its end behind it.
+    assert len(skill_index([skill("a", "x" * 8_186)])) == 8_189
+    assert skill_index([skill("a", "x" * 8_187), skill("b", "")]) == ""
+
+
+def test_a_difference_is_one_hunk_with_its_places():
+    assert changed_lines("a\nb\nc", "a\nx\ny\nc") == "@@ -2,1 +2,2 @@\n-b\n+x\n+y"
+    assert changed_lines("a", "b") == "@@ -1,1 +1,1 @@\n-a\n+b"
+    assert changed_lines("a", "a\na") == "@@ -2,0 +2,1 @@\n+a"
+    assert changed_lines("a\na", "a") == "@@ -2,1 +2,0 @@\n-a"
+    assert changed_lines("a", "a") == "@@ -2,0 +2,0 @@"
+
+
+def test_a_header_has_at_most_a_hundred_lines():
+    def header(lines):
+        return "---\n" + "a: b\n" * lines + "---\nText"
+
+    assert front_matter(header(100)) == ({"a": "b"}, "Text")
+    assert front_matter(header(101)) == ({}, header(101))
+
+
+def test_globs_are_read_up_to_their_bounds():
+    assert applies_to({"globs": "a" * 200}, ["a" * 200])
+    many = ",".join(f"f{n}" for n in range(70))
+    assert applies_to({"globs": many}, ["f63"])
+    assert not applies_to({"globs": many}, ["f64"])
+    words = [*(ascii_letters + digits), "aa", "bb", "cc", "dd"]
+    spelled = {"globs": "{" + ",".join(words) + "}"}
+    assert applies_to(spelled, [words[63]])
+    assert not applies_to(spelled, [words[64]])
+
+
+def test_what_is_not_said_of_files_is_not_there():
+    assert front_matter("x") == ({}, "x")
+    found = FoundInstructions()
+    assert (found.files, found.skills, found.left_out) == ((), (), {})
+    text = InstructionText(source="user", path="a", sha256="", size=0, text="")
+    assert text.offered == ""
 
 
 def test_what_was_read_before_the_first_reply_is_told_first_and_later_news_where_it_came():

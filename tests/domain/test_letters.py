@@ -38,7 +38,12 @@ def test_a_letter_that_has_no_name_belongs_to_no_known_script():
 
 
 def test_many_such_words_are_counted():
-    assert str(mixed_letters("aж bж cж dж eж aж")).endswith("; and 2 more such words")
+    first = "'aж' is Latin with Cyrillic U+0436; 'bж' is Latin with Cyrillic U+0436"
+    three = f"{first}; 'cж' is Latin with Cyrillic U+0436"
+    assert mixed_letters("aж bж cж") == three
+    assert mixed_letters("aж bж cж dж eж aж") == f"{three}; and 2 more such words"
+    several = "'abжλ' is Latin with Cyrillic U+0436, Greek U+03BB"
+    assert mixed_letters("abжλ") == several
 
 
 @given(st.text(alphabet=st.characters(max_codepoint=127)))

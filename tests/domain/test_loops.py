@@ -138,6 +138,42 @@ def test_calls_without_a_result_are_not_looked_at():
     assert stuck(said(*waiting[:2], *(replied(A) for _ in range(4)), *waiting[:1])) is not None
 
 
+def test_four_in_turn_are_more_than_anybody_looks_for():
+    assert stuck(said(*(replied(call(tool)) for _ in range(9) for tool in "abcd"))) is None
+
+
+def test_a_reply_that_is_not_over_does_not_count_as_talk():
+    half = [[Reply(text=f"I will {n}", cut=True)] for n in range(9)]
+    whole = [[Reply(text=f"I will {n}")] for n in range(3)]
+    assert stuck(said(*half)) is None
+    assert stuck(said(*whole[:2], *half)) is None
+    assert stuck(said(whole[0], half[0], *whole[1:])) == Stuck(kind=LoopKind.MONOLOGUE, count=3)
+
+
+def test_an_error_is_told_up_to_a_length_and_without_how_long_it_took():
+    rounds = [replied(call("a", {"n": n}, "x" * 400, error=True)) for n in range(5)]
+    found = stuck(said(*rounds))
+    assert (found.detail, found.tools, found.count) == ("x" * 300, ("a",), 5)
+
+
+@pytest.mark.parametrize(
+    "took",
+    ["in {} ms", "in {}.5s", "after {} sec", "after {} seconds", "after {}.25 second",
+     '{{"duration_ms": {}.5}}', '{{"duration_ms":{}}}'],
+)  # fmt: skip
+def test_times_are_no_other_result_in_whatever_form(took):
+    def again(form):
+        return stuck(said(*(replied(call(result=form.format(n))) for n in range(4))))
+
+    assert again(took) == Stuck(kind=LoopKind.REPEATED, count=4, tools=("read_file",))
+    assert again("{} files") is None
+
+
+def test_a_loop_is_told_by_its_kind_alone_where_it_has_no_tools():
+    found = Stuck(kind=LoopKind.MONOLOGUE, count=3)
+    assert (found.tools, found.detail, found.key) == ((), "", "stuck_monologue")
+
+
 TOOLS = st.sampled_from(["a", "b"])
 CALLS = st.tuples(TOOLS, st.dictionaries(st.just("n"), st.integers(0, 1)), st.booleans())
 

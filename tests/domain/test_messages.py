@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from gonogo.domain.errors import InvalidMessage, UnknownType
+from gonogo.domain.base import Request
+from gonogo.domain.errors import InvalidMessage, NotFound, UnknownType
 from gonogo.domain.messages import (
     Cancel,
     HitlDecision,
@@ -18,9 +19,12 @@ from gonogo.domain.messages import (
     UserMessage,
     decision_word,
     parse_message,
+    possible,
     validated,
 )
+from gonogo.domain.plan import Scope
 from gonogo.domain.states import DecisionWord
+from gonogo.domain.views import Health
 
 
 @pytest.mark.parametrize(
@@ -178,11 +182,138 @@ def test_a_wrong_shape_is_refused_with_the_field_named(raw, said):
         parse_message(raw)
 
 
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (None, "A message must be an object"),
+        ({"type": 5}, "type: a message needs a type"),
+        ({"type": "user_message", "content": "x", "agent": "a", "agent_type": "b"},
+         "agent: agent_type says the same; give one of them"),
+        ({"type": "hitl_decision", "decision": "approve"},
+         "exactly one of call_id, call_ids and approval_id is needed"),
+        ({"type": "tool_result", "call_id": "a"}, "exactly one of result and error is needed"),
+        ({"type": "steer", "content": "x", "plan_id": "p"},
+         "a subtask is named by plan_id and subtask_id together"),
+        ({"type": "steer", "content": "x", "subtask_id": "a"},
+         "a subtask is named by plan_id and subtask_id together"),
+        ({"type": "steer", "content": "x", "plan_id": "p", "subtask_id": "a", "turn_id": "t"},
+         "either a turn or a subtask"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_with_a_message_is_told_whole(raw, said):
+    with pytest.raises(InvalidMessage) as refused:
+        parse_message(raw)
+    assert str(refused.value) == said
+
+
+DECIDED = {"plan_id": "p", "decision": "approve"}
+
+
+@pytest.mark.parametrize(
+    ("raw", "rest"),
+    [
+        ({"type": "user_message", "content": "x"}, {"role": "user", "agent_type": None}),
+        ({"type": "switch_agent", "agent_type": "a"},
+         {"content": None, "reason": None, "confidence": None}),
+        ({"type": "plan_decision", **DECIDED},
+         {"revision": None, "digest": None, "modified_subtasks": None, "feedback": None,
+          "start": True, "auto_approve_tools": True}),
+        ({"type": "hitl_decision", "call_id": "c", "decision": "approve"},
+         {"call_ids": None, "approval_id": None, "digest": None, "modified_arguments": None,
+          "feedback": None, "for_session": False, "for_plan": False}),
+        ({"type": "hitl_decision", "approval_id": "a", "decision": "approve"},
+         {"call_ids": None, "call_id": None, "digest": None, "modified_arguments": None,
+          "feedback": None, "for_session": False, "for_plan": False}),
+        ({"type": "tool_result", "call_id": "c", "error": "x"}, {"result": None}),
+        ({"type": "tool_result", "call_id": "c", "result": 1}, {"error": None}),
+        ({"type": "cancel"}, {"turn_id": None, "reason": None}),
+        ({"type": "steer", "content": "x"},
+         {"turn_id": None, "plan_id": None, "subtask_id": None}),
+    ],
+)  # fmt: skip
+def test_what_a_message_does_not_say_is_not_there(raw, rest):
+    assert parse_message(raw).model_dump() == raw | rest
+
+
+@pytest.mark.parametrize(
+    ("raw", "name", "most"),
+    [
+        ({"type": "cancel"}, "reason", "x" * 4_000),
+        ({"type": "steer"}, "content", "x" * 4_000),
+        ({"type": "cancel"}, "turn_id", "Aa0_.:-" + "x" * 121),
+        ({"type": "hitl_decision", "decision": "approve"}, "call_ids", ["a"] * 256),
+        ({"type": "plan_decision", **DECIDED}, "revision", 2**31 - 1),
+    ],
+)
+def test_a_field_may_be_as_large_as_that_and_no_larger(raw, name, most):
+    assert getattr(parse_message({**raw, name: most}), name) == most
+    more = most + 1 if isinstance(most, int) else most + most[-1:]
+    with pytest.raises(InvalidMessage, match=f"^{name}"):
+        parse_message({**raw, name: more})
+
+
+def test_a_field_may_be_as_small_as_that_and_no_smaller():
+    assert parse_message({"type": "cancel", "reason": "x"}).reason == "x"
+    assert parse_message({"type": "steer", "content": "x"}).content == "x"
+    assert parse_message({"type": "user_message", "content": "x"}).content == "x"
+    for raw in ({"type": "cancel", "reason": ""}, {"type": "steer", "content": ""},
+                {"type": "cancel", "turn_id": ""}):  # fmt: skip
+        with pytest.raises(InvalidMessage):
+            parse_message(raw)
+
+
+def test_an_id_that_nothing_can_have_is_not_found():
+    assert possible("Az09_.:-") == "Az09_.:-"
+    for name in ("", "a b", "a/b", "x" * 129, "a\n"):
+        with pytest.raises(NotFound) as refused:
+            possible(name)
+        assert str(refused.value) == "There is nothing with this id"
+
+
+class Body(Request):
+    """A body that is no message: a null in it is a mistake, unless the field has that value."""
+
+    nulls = frozenset({"kept"})
+    kept: str | None = None
+    other: str | None = None
+
+
+def test_a_null_in_a_body_is_refused_where_it_is_no_value():
+    assert validated(Body, {"kept": None}).kept is None
+    for fields, said in (
+        ({"other": None}, "other: leave a field out instead of null"),
+        ({"more": 1}, "more: Extra inputs are not permitted"),
+        ({"other": 1}, "other: Input should be a valid string"),
+        ([], "A body must be an object"),
+    ):
+        with pytest.raises(InvalidMessage) as refused:
+            validated(Body, fields)
+        assert str(refused.value) == said
+
+
+def test_what_crosses_a_border_does_not_change_there():
+    for value, name in (
+        (parse_message({"type": "cancel"}), "reason"), (validated(Body, {}), "other"),
+        (Scope(), "tools"), (Health(status="ok"), "status"),
+    ):  # fmt: skip
+        with pytest.raises(ValidationError, match="frozen"):
+            setattr(value, name, None)
+    with pytest.raises(ValidationError, match="Extra inputs"):
+        Scope.model_validate({"more": 1})
+    assert Health.model_validate({"status": "ok", "more": 1}) == Health(status="ok")
+
+
 @pytest.mark.parametrize("kind", ["done", "error", "plan_approved", "", "USER_MESSAGE", "x" * 500])
 def test_what_clients_cannot_send_is_an_unknown_type(kind):
-    with pytest.raises(UnknownType, match="Clients cannot send a message of type") as refused:
+    with pytest.raises(UnknownType) as refused:
         parse_message({"type": kind})
-    assert len(str(refused.value)) < 200
+    assert str(refused.value) == f"Clients cannot send a message of type {kind[:80]!r}"
+
+
+def test_a_decision_is_not_told_at_any_length():
+    with pytest.raises(InvalidMessage) as refused:
+        decision_word("x" * 81, "tool", set(DecisionWord))
+    assert str(refused.value) == "Invalid tool decision: " + "x" * 80
 
 
 @pytest.mark.parametrize("word", ["", "yes", "APPROVE", "approve ", "да", "cancel"])

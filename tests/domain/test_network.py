@@ -6,7 +6,11 @@ import pytest
 
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.network import (
+    LOOPBACK,
+    HostPattern,
     PrivateHosts,
+    address_problem,
+    is_loopback,
     names_host,
     network_covers,
     read_host,
@@ -79,6 +83,106 @@ def test_what_is_no_host_is_refused_with_the_entry_and_the_reason(written, said)
 
     assert "scope.network" in str(refused.value)
     assert said in str(refused.value)
+
+
+WRITE = (
+    "is not a host: write `example.org`, `*.example.org` or either with `:443`, without a scheme"
+    " or a path"
+)
+PLAIN = "is neither a name nor an address with four plain numbers"
+
+
+@pytest.mark.parametrize(
+    ("entry", "said"),
+    [
+        ("https://a.org", f"'https://a.org' {WRITE}"),
+        ("a.org:", f"'a.org:' {WRITE}"),
+        ("a.org:0", "'a.org:0': a port is a number from 1 to 65535"),
+        ("a.org:65536", "'a.org:65536': a port is a number from 1 to 65535"),
+        ("*", "'*' is every host: write `true` for any public host"),
+        ("*:443", "'*:443' is every host: write `true` for any public host"),
+        ("*.org:1", "'*.org:1' names too much: a domain of at least two names follows `*.`"),
+        ("*.1.2.3.4", "'*.1.2.3.4' names too much: a domain of at least two names follows `*.`"),
+        ("[1.2.3.4]", "'[1.2.3.4]' is not an IPv6 address"),
+        ("a_b..c", "'a_b..c' is not the name of a host"),
+        ("рф", "'рф' is not the name of a host; write its `xn--` form"),
+        ("127.1", f"'127.1' {PLAIN}"), ("a.0x7F", f"'a.0x7F' {PLAIN}"), ("12", f"'12' {PLAIN}"),
+    ],
+)  # fmt: skip
+def test_an_entry_that_is_no_host_is_told_whole(entry, said):
+    with pytest.raises(ValueError, match=r".*") as refused:
+        read_network([entry])
+    assert str(refused.value) == said
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("a.org", "the network is `false`, `true` or a list of hosts"),
+        (None, "the network is `false`, `true` or a list of hosts"),
+        (["a.org"] * 65, "a list names at most 64 hosts, not 65"),
+        ([7], "7 is not the name of a host"),
+    ],
+)
+def test_what_is_no_list_of_hosts_is_told_whole(value, said):
+    with pytest.raises(ValueError, match=r".*") as refused:
+        read_network(value)
+    assert str(refused.value) == said
+
+
+LONGEST = ".".join(["a" * 63] * 3 + ["b" * 61])
+
+
+def test_hosts_are_read_up_to_their_bounds():
+    assert read_network([f"h{n}.org" for n in range(64)])[63] == "h63.org"
+    assert read_network(("A.org:1", "b_c.org:65535")) == ("a.org:1", "b_c.org:65535")
+    assert read_network(["[::1]:1", "[::1]"]) == ("[::1]:1", "[::1]")
+    assert read_host(LONGEST) == LONGEST
+    with pytest.raises(ValueError, match=r"is not the name of a host$"):
+        read_host(LONGEST + "b")
+    assert HostPattern("a.org").port is None
+
+
+@pytest.mark.parametrize(
+    ("host", "loopback"),
+    [
+        ("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("::1", True),
+        ("localhost.org", False), ("128.0.0.1", False), ("a.org", False), ("", False),
+    ],
+)  # fmt: skip
+def test_this_machine_is_known_by_its_name_or_its_address(host, loopback):
+    assert is_loopback(host) is loopback
+    assert loopback or host not in LOOPBACK
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [
+        ("https://a.org/x", None), ("https://a.org:1", None), ("http://localhost:1/x", None),
+        ("http://127.0.0.1", None), ("http://[::1]:2", None),
+        ("https://a.org:x", "this is no address"), ("https://[a", "this is no address"),
+        ("ftp://a.org", "an address begins with https:// and names a host"),
+        ("a.org", "an address begins with https:// and names a host"),
+        ("https://", "an address begins with https:// and names a host"),
+        ("https://a.org/é", "an address begins with https:// and names a host"),
+        ("https://a.org/ x", "an address begins with https:// and names a host"),
+        ("https://u@a.org", "an address has no user, no password and no fragment; see there"),
+        ("https://a.org#x", "an address has no user, no password and no fragment; see there"),
+        ("http://a.org", "http:// would show the key to the network;"
+         " use https://, or say insecure = true"),
+    ],
+)  # fmt: skip
+def test_an_address_is_reached_unless_it_would_show_something_to_the_network(url, problem):
+    said = {"shown": "the key", "hint": "; see there"}
+    assert address_problem(url, insecure=False, **said) == problem
+    open_ = problem if problem and "insecure" not in problem else None
+    assert address_problem(url, insecure=True, **said) == open_
+
+
+def test_without_a_hint_none_is_given():
+    assert address_problem("https://u@a.org", insecure=True, shown="x") == (
+        "an address has no user, no password and no fragment"
+    )
 
 
 @pytest.mark.parametrize(
@@ -165,6 +269,27 @@ def test_this_machine_is_reached_only_as_a_host_that_is_listed_with_its_port():
     assert refusal("127.0.0.1", "*.a.org:443", host="x.a.org")
     assert refusal("127.0.0.1", "a.org:443") is None
     assert refusal("::1", "localhost:3141", host="localhost", port=3141) is None
+
+
+@pytest.mark.parametrize(
+    ("address", "own", "said"),
+    [
+        ("0.0.0.0", False, "is not the address of one host"),  # noqa: S104
+        ("224.0.0.1", False, "is not the address of one host"),
+        ("2002:7f00:1::", False, "is not the address of one host"),
+        ("::2", False, "is not the address of one host"),
+        ("169.254.1.1", False, "is link-local, or the machine's cloud speaks there"),
+        ("168.63.129.16", False, "is link-local, or the machine's cloud speaks there"),
+        ("127.0.0.1", False, "is this machine"),
+        ("::1", False, "is this machine"),
+        ("8.8.8.8", True, "is this machine"),
+        ("10.0.0.1", False, "is not public"),
+        ("fec0::1", False, "is not public"),
+        ("100.127.255.255", False, "is not public"),
+    ],
+)
+def test_why_an_address_is_not_reached_is_told_whole(address, own, said):
+    assert refusal(address, own=own) == f"{ip_address(address)} {said}"
 
 
 def test_a_list_of_the_operators_that_cannot_be_read_is_refused():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.paths import is_secret, write_guard
+from gonogo.domain.paths import PROGRAM_FOLDERS, command_guard, installed, is_secret, write_guard
 
 CASES = [
     json.loads(line)
@@ -121,3 +121,35 @@ def test_examples_and_public_halves_are_not_secret(path):
 @given(st.text(max_size=40), st.sampled_from([".git/x", ".env", "conftest.py", ".gonogo/y"]))
 def test_no_folder_in_front_takes_the_guard_away(folder, path):
     assert write_guard(f"{folder}/{path}") is not None
+
+
+@pytest.mark.parametrize(
+    ("path", "guard"),
+    [
+        ("GITHUB~1/workflows/x.yml", "ask"), ("CONFTE~1.PY", "ask"), ("a/ENV~1", "ask"),
+        ("PACKAG~1.JSO", "ask"), ("ID_ED2~1", "ask"), ("VSCODE~1/x", "deny"), ("ZSHRC~1", "deny"),
+        ("GIT~1/x", "deny"), ("NODE_M~1/x", "ask"), ("CREDEN~1.JSO", "ask"),
+        ("SERVER~1.PEM", "ask"),
+        ("ENV~1.LOC", "ask"), ("DOCKER~1.YML", "ask"), ("README~1.MD", None), ("APP~1.PY", None),
+    ],
+)  # fmt: skip
+def test_a_short_form_of_a_name_is_that_name(path, guard):
+    assert write_guard(path) == guard
+
+
+@pytest.mark.parametrize(
+    ("path", "what", "guard"),
+    [
+        (".venv/bin/python", "program", "ask"), ("venv/Scripts/x.exe", "program", "ask"),
+        ("env/bin/python", "program", "ask"), ("env/scripts/x", "program", "ask"),
+        ("a/node_modules/.bin/tsc", "program", "ask"), ("vendor/bin/x", "program", "ask"),
+        (".venv/lib/x.py", "package", None), ("node_modules/a/index.js", "package", None),
+        ("node_modules/a/node_modules/.bin/x", "package", None), (".tox/x", "package", None),
+        ("node_modules/.git/config", "package", "deny"), ("env/lib/x", None, None),
+        ("vendor/x", None, None), ("src/app.py", None, None), ("Makefile", None, "ask"),
+    ],
+)  # fmt: skip
+def test_what_tools_install_is_told_from_what_people_write(path, what, guard):
+    assert installed(path) == what
+    assert command_guard(path) == guard
+    assert {"bin", ".bin", "scripts"} == PROGRAM_FOLDERS

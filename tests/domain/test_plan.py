@@ -16,12 +16,14 @@ from gonogo.domain.plan import (
     Revision,
     Subtask,
     Worker,
+    as_meant,
     check_graph,
     critical_path,
     dependants,
     parse_subtasks,
     with_types,
 )
+from gonogo.domain.strict_json import digest
 
 AGENTS = ["coder", "debug", "ask", "universal"]
 
@@ -164,6 +166,158 @@ def test_a_defect_knows_whose_it_is(bad):
     assert caught.value.subtask_id == "b"
 
 
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [
+        (None, "The subtasks must be a list"),
+        ([], "A plan needs at least one subtask"),
+        ([{}] * 501, "A plan has at most 500 subtasks, not 501"),
+        (["a"], "Subtask 1 must be an object"),
+        ([item(id=7)], "Subtask 1: id: Input should be a valid string"),
+        ([item(dependencies="a")], "Subtask 1: dependencies must be a list"),
+        ([item(dependencies=[None])], "Subtask 1: a dependency must be an id or an index"),
+        ([item(dependencies=[1])], "Subtask 1: there is no subtask with the index 1"),
+        ([item(dependencies=[-1])], "Subtask 1: there is no subtask with the index -1"),
+        ([item(), item(type="wish")], "Subtask 2: type: there is no kind 'wish';"
+         " use one of action, decision, validation"),
+        ([item(tool="t")], "Subtask 'subtask_1' names both an agent and a tool"),
+        ([{"description": "d"}], "Subtask 'subtask_1': agent: Field required"),
+        ([{"description": "d", "type": "decision", "tool": "t"}],
+         "Subtask 'subtask_1': tool: not for the type 'decision'"),
+        ([{"description": "d", "tool": "t"}], "Subtask 'subtask_1': there is no tool 't'"),
+        ([item(agent="architect")],
+         "Subtask 'subtask_1': the agent 'architect' may not carry out subtasks"),
+        ([item(agent="nobody")], "Subtask 'subtask_1': there is no agent 'nobody';"
+         " use one of ask, coder, debug, universal"),
+        ([item(dependencies=["z"])], "Subtask 'subtask_1' depends on unknown 'z'"),
+        ([item(dependencies=[0])], "Subtask 'subtask_1' depends on itself"),
+        ([item(id="a"), item(id="a")], "Two subtasks have the id 'a'"),
+    ],
+)  # fmt: skip
+def test_a_plan_that_is_refused_is_told_whole_what_is_wrong(items, said):
+    with pytest.raises(InvalidPlan) as refused:
+        parse_subtasks(items, agents=AGENTS)
+    assert str(refused.value) == said
+
+
+def test_a_cycle_is_named_whole_up_to_a_dozen_names():
+    for size, shown in ((11, 12), (12, 12), (40, 12)):
+        with pytest.raises(InvalidPlan) as refused:
+            check_graph(chain(size, closed=True))
+        begin, _, names = str(refused.value).partition(": ")
+        named = names.split(" → ")
+        assert begin == "The subtasks form a cycle"
+        assert (len(named), "…" in named) == (shown, size > 11)
+        assert size == 11 or named[6] == "…"
+
+
+def judged(kind, **inputs):
+    (only,) = parse({"id": "a", "description": "a", "type": kind, "inputs": inputs})
+    return only
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "said"),
+    [
+        ("decision", {"options": ["a"]}, "options: a decision needs two or more different texts"),
+        ("decision", {"options": ["a", "a"]},
+         "options: a decision needs two or more different texts"),
+        ("decision", {"options": ["a", "b", 1]},
+         "options: a decision needs two or more different texts"),
+        ("decision", {"options": "a, b"}, "options: a decision needs two or more different texts"),
+        ("validation", {"command": ["ls"]}, "command: str is needed"),
+        ("validation", {"command": "ls", "exit_code": True}, "exit_code: int is needed"),
+        ("validation", {"command": "ls", "exit_code": None}, "exit_code: int is needed"),
+        ("validation", {"file": 7}, "file: str is needed"),
+        ("validation", {"file": "a", "exists": 1}, "exists: bool is needed"),
+        ("validation", {"file": "a", "contains": 1}, "contains: str is needed"),
+        ("validation", {"command": "ls", "file": "a"},
+         "file: a check takes command, cwd, exit_code, timeout"),
+        ("validation", {"file": "a", "exists": False, "contains": "x"},
+         "contains: a file that must not exist contains nothing"),
+    ],
+)  # fmt: skip
+def test_inputs_that_do_not_fit_a_kind_are_told_whole(kind, inputs, said):
+    with pytest.raises(InvalidPlan) as refused:
+        judged(kind, **inputs)
+    assert str(refused.value) == f"Subtask 'a': inputs.{said}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs"),
+    [
+        ("decision", {"options": ["a", "b"]}), ("decision", {"options": "${subtasks.b.output}"}),
+        ("decision", {"other": 1}), ("validation", {"other": 1}),
+        ("validation", {"command": "${subtasks.b.output}", "exit_code": "${subtasks.b.output}"}),
+        ("validation", {"file": "a", "exists": False}),
+        ("validation", {"file": "a", "contains": ""}),
+        ("validation", {"file": "a", "exists": True, "contains": "x"}),
+    ],
+)  # fmt: skip
+def test_inputs_that_fit_a_kind_stay_as_they_are(kind, inputs):
+    assert judged(kind, **inputs).inputs == inputs
+
+
+def test_what_a_plan_does_not_say_of_a_subtask_is_not_there():
+    made = Subtask(id="a", description="d")
+    assert (made.minutes, made.done_when) == (5.0, None)
+    assert made.model_dump() == {
+        "id": "a", "description": "d", "agent": None, "tool": None, "type": "action",
+        "dependencies": (), "estimated_time": "5 min", "inputs": None, "condition": None,
+        "scope": None, "approval_required": False, "retry_policy": None, "timeout": None,
+        "on_reject": None, "after_skipped": None, "done_when": None, "must_change": None,
+    }  # fmt: skip
+    [read] = parse(item(scope={}, retry_policy={}, done_when=[]))
+    assert read.scope.model_dump() == {
+        "tools": None, "paths": None, "commands": (), "network": False,
+    }  # fmt: skip
+    assert read.retry_policy.model_dump() == {
+        "max_attempts": 1, "delay": 1.0, "backoff": 2.0, "on": (),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "good", "bad"),
+    [
+        ("id", ["A", "_", "a" * 64, "a-b_C"], ["a" * 65, "-a", "a.b"]),
+        ("type", [], ["Wish", "1a"]),
+        ("description", ["d" * 4_000], ["d" * 4_001]),
+        ("estimated_time", ["x", "x" * 64], ["", "x" * 65]),
+        ("condition", ["", "x" * 2_000], ["x" * 2_001]),
+        ("timeout", [0.5, 86_400], [0, 86_401]),
+        ("retry_policy", [{"max_attempts": 20}, {"delay": 0}, {"delay": 86_400}, {"backoff": 1},
+                          {"backoff": 10}],
+         [{"max_attempts": 21}, {"delay": -1}, {"delay": 86_401}, {"backoff": 0.5},
+          {"backoff": 11}]),
+        ("on_reject", ["skip", "fail"], ["run"]),
+        ("after_skipped", ["skip", "run"], ["fail"]),
+        ("must_change", [True, False], [1]),
+    ],
+)  # fmt: skip
+def test_a_field_of_a_subtask_has_its_bounds(name, good, bad):
+    for value in good:
+        made = parse(item(**{name: value}))[0].model_dump()[name]
+        assert value.items() <= made.items() if isinstance(value, dict) else made == value
+    for value in bad:
+        with pytest.raises(InvalidPlan, match=f"^Subtask 1: {name}"):
+            parse(item(**{name: value}))
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ({"id": "a"}, {"id": "a"}),
+        ({"id": "a", "scope": None}, {"id": "a", "scope": None}),
+        ({"id": "a", "scope": {"tools": [], "paths": [], "commands": [], "network": False}},
+         {"id": "a", "scope": {"commands": [], "network": False}}),
+        ({"id": "a", "scope": {"tools": ["x"], "paths": ["y"]}},
+         {"id": "a", "scope": {"tools": ["x"], "paths": ["y"]}}),
+    ],
+)  # fmt: skip
+def test_what_an_older_version_stored_is_read_as_it_was_meant(written, meant):
+    assert as_meant(written) == meant
+
+
 def test_an_index_of_a_subtask_whose_id_is_no_text_is_a_defect_and_no_crash():
     with pytest.raises(InvalidPlan, match="Subtask 2: id"):
         parse(item(dependencies=[1]), item(id=[]))
@@ -286,6 +440,17 @@ def test_the_digest_of_a_revision_binds_all_that_was_shown():
 
     assert len({shown.digest, *(other.digest for other in others)}) == len(others) + 1
     assert Revision.model_validate_json(shown.model_dump_json()).digest == shown.digest
+
+
+def test_the_digest_of_what_an_older_version_wrote_is_that_of_what_it_wrote():
+    shown = revision(subtask("a"))
+    older = Revision(**shown.model_dump(), written=({"id": "a", "x": 1},))
+    told = {"plan_id": "p1", "number": 1, "goal": "A goal", "subtasks": [{"id": "a", "x": 1}]}
+
+    assert older.digest == digest(told)
+    assert shown.written is None
+    assert "written" not in repr(older)
+    assert older.model_dump() == shown.model_dump()
 
 
 edges = st.lists(st.integers(0, 7), max_size=4)

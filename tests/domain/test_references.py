@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gonogo.domain.conditions import (
-    MAX_TEXT,
     Reference,
     UnmetReference,
     check_references,
@@ -142,21 +141,62 @@ def test_a_field_that_is_not_there_is_named(path, missing):
 
 
 def test_a_text_does_not_grow_without_end():
-    results = {"a": {"status": "completed", "output": "x" * (MAX_TEXT // 2)}}
+    results = {
+        "a": {"status": "completed", "output": "x" * 500_000},
+        "b": {"status": "completed", "output": "y"},
+    }
+    half = "${subtasks.a.output} ."
 
-    assert len(resolve({"v": "${subtasks.a.output} ."}, results)["v"]) == MAX_TEXT // 2 + 2
-    with pytest.raises(UnmetReference, match="too long"):
-        resolve({"v": ["${subtasks.a.output}."] * 3}, results)
+    assert len(resolve({"v": half}, results)["v"]) == 500_002
+    assert len(resolve({"v": [half, half]}, results)["v"]) == 2
+    with pytest.raises(UnmetReference) as refused:
+        resolve({"v": [half, half, "${subtasks.b.output}."]}, results)
+    assert str(refused.value) == "${subtasks.b.output} is too long for a text"
+    assert (refused.value.severity, refused.value.category) == ("high", "dependency")
+    # By itself a value is no text, however long it is.
+    assert len(resolve({"v": ["${subtasks.a.output}"] * 3}, results)["v"]) == 3
 
 
 def test_inputs_that_are_nested_too_deep_are_refused():
     deep = "x"
-    for _ in range(40):
+    for _ in range(31):
         deep = [deep]
-    with pytest.raises(InvalidPlan, match="nested"):
-        references({"v": deep})
-    with pytest.raises(InvalidPlan, match="nested"):
-        resolve({"v": deep}, {})
+    assert references({"v": deep}) == ()
+    assert resolve({"v": deep}, {}) == {"v": deep}
+    for look in (lambda: references({"v": [deep]}), lambda: resolve({"v": [deep]}, {}),
+                 lambda: resolve({"v": {"w": deep}}, {})):  # fmt: skip
+        with pytest.raises(InvalidPlan) as refused:
+            look()
+        assert str(refused.value) == "inputs: nested deeper than 32"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "severity"),
+    [
+        ("${subtasks.test.output}",
+         "Dependency test not found in execution context: ${subtasks.test.output}", "critical"),
+        ("${subtasks.late-1.output.x}",
+         "Dependency late-1 is skipped, not completed: ${subtasks.late-1.output.x}", "critical"),
+        ("${subtasks.build.output.nothing}",
+         "${subtasks.build.output.nothing}: build.output has no 'nothing'", "high"),
+        ("${subtasks.build.nothing}", "${subtasks.build.nothing}: build has no 'nothing'", "high"),
+    ],
+)  # fmt: skip
+def test_a_reference_that_is_not_met_is_told_whole(text, said, severity):
+    with pytest.raises(UnmetReference) as refused:
+        one(text)
+    assert str(refused.value) == said
+    assert (refused.value.severity, refused.value.category) == (severity, "dependency")
+
+
+def test_what_is_no_reference_is_told_with_its_beginning():
+    text = "a ${HOME} " + "x" * 60
+    with pytest.raises(InvalidPlan) as refused:
+        references({"v": text})
+    assert str(refused.value) == (
+        f"inputs: {text[2:42]!r} is no reference like ${{subtasks.ID.output}};"
+        " write $${ for a plain ${"
+    )
 
 
 def test_a_reference_may_go_to_any_subtask_that_is_over_by_then():
@@ -171,11 +211,19 @@ def test_a_reference_may_go_to_any_subtask_that_is_over_by_then():
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("b", "does not depend on"), ("a", "does not depend on"), ("nobody", "unknown subtask")],
+    [
+        ("b", "a subtask that it does not depend on"),
+        ("a", "a subtask that it does not depend on"),
+        ("nobody", "an unknown subtask"),
+    ],
 )
 def test_a_reference_to_anything_else_is_refused_before_the_plan_runs(name, problem):
-    with pytest.raises(InvalidPlan, match=f"'a': .*subtasks.{name}.*{problem}"):
-        check_references([step("a", x=f"${{subtasks.{name}.output}}"), step("b")])
+    subtasks = [step("a", x=f"${{subtasks.{name}.output}}"), step("b")]
+    with pytest.raises(InvalidPlan) as refused:
+        check_references(subtasks)
+    assert str(refused.value) == f"Subtask 'a': ${{subtasks.{name}.output}} refers to {problem}"
+    assert refused.value.subtask_id == "a"
+    check_references(subtasks, done=[name])
 
 
 def escaped(value):

@@ -66,6 +66,17 @@ def test_a_plan_is_never_changed_more_often_or_sooner_than_the_rules_say(
         assert found is (ReplanVerdict.ASK if replans >= human else ReplanVerdict.GO)
 
 
+def test_by_default_a_person_is_asked_after_two_replans_and_there_are_three():
+    found = [replan_verdict(RULES, failed(Severity.HIGH), n, NOW, NOW) for n in range(5)]
+    assert found == ["go", "go", "ask", "no", "no"]
+
+
+def test_a_revision_may_have_a_number_of_its_own():
+    current = revision(subtask("a"))
+    assert next_revision(current, (), [subtask("b")], 7).number == 7
+    assert next_revision(current, (), [subtask("b")]).number == 2
+
+
 def test_the_next_revision_keeps_what_is_done_as_it_was_and_takes_the_rest():
     current = revision(subtask("a"), subtask("b", "a"), subtask("c", "b"))
     changed = subtask("a").model_copy(update={"description": "Something else"})
@@ -83,7 +94,7 @@ def test_the_next_revision_keeps_what_is_done_as_it_was_and_takes_the_rest():
 def test_a_revision_with_nothing_left_to_do_or_an_unknown_dependency_is_refused():
     current = revision(subtask("a"), subtask("b", "a"))
 
-    with pytest.raises(InvalidPlan, match="nothing left"):
+    with pytest.raises(InvalidPlan, match=r"^The new plan has nothing left to do$"):
         next_revision(current, {"a"}, [subtask("a")])
     with pytest.raises(InvalidPlan, match="unknown 'b'"):
         next_revision(current, {"a"}, [subtask("c", "b")])

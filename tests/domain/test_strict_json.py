@@ -70,6 +70,26 @@ def test_what_can_be_read_in_two_ways_is_refused(text, said):
         strict_json.loads(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "Not valid JSON: Expecting value: line 1 column 1 (char 0)"),
+        ('{"a": 1, "a": 1}', "A key stands twice in one object"),
+        ("NaN", "NaN is not JSON"),
+        ("1e999", "The number 1e999 is out of range"),
+        ("1" * 39 + ".5e999", "The number " + "1" * 39 + ". is out of range"),
+        ('["\\u0000"]', "Text must not hold NUL or lone surrogates"),
+        (b"\xff", "Not valid UTF-8"),
+        ("[" * 33, "A message is nested at most 32 deep"),
+        ("x" * 2_097_153, "A message has at most 2097152 bytes"),
+    ],
+)
+def test_what_is_refused_is_told_whole(text, said):
+    with pytest.raises((InvalidMessage, TooLarge)) as refused:
+        strict_json.loads(text)
+    assert str(refused.value) == said
+
+
 def test_a_pair_of_surrogates_is_one_character():
     assert strict_json.loads('"\\ud83d\\ude00"') == "😀"
 
@@ -99,7 +119,7 @@ def test_brackets_inside_of_texts_are_no_nesting():
 
 
 def test_a_message_has_at_most_two_mebibytes_however_it_is_written():
-    limit = strict_json.MAX_BYTES
+    limit = 2_097_152
     assert len(strict_json.loads('"' + "a" * (limit - 2) + '"')) == limit - 2
     for text in ('"' + "a" * (limit - 1) + '"', '"' + "я" * (limit // 2) + '"'):
         with pytest.raises(TooLarge):

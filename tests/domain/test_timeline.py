@@ -21,6 +21,8 @@ def test_times_that_overlap_are_counted_once():
 
     assert found == [span(0, 4), span(5, 6)]
     assert sum(each.seconds for each in found) == 5
+    assert merged([span(5, 5)]) == [span(5, 5)]
+    assert merged([span(0, 9), span(1, 2)]) == [span(0, 9)]
 
 
 def test_no_time_is_less_than_none_when_the_clock_was_set_back():

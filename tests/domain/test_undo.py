@@ -1,14 +1,30 @@
 """What undoing means: paths go back over unbroken runs of changes, and names survive being kept."""
 
 import os
+from datetime import timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from fakes.rows import NOW
-from gonogo.domain.records import FileChange
-from gonogo.domain.undo import FOLDER, came_to, kept_path, net_changes, real_path, reckon
+from gonogo.domain.records import Checkpoint, FileChange
+from gonogo.domain.states import SubtaskStatus
+from gonogo.domain.strict_json import digest
+from gonogo.domain.undo import (
+    FOLDER,
+    came_to,
+    checkpoint_hash,
+    is_unchanged,
+    kept_path,
+    net_changes,
+    read_standings,
+    real_path,
+    reckon,
+    shown_path,
+    write_standings,
+)
 
 
 def change(number, path, before, after, origin="tool"):
@@ -52,9 +68,23 @@ def test_what_changed_while_a_command_ran_may_be_a_persons():
 
 
 def test_folders_are_told_apart_from_files():
-    found = reckon([change(1, "d", None, FOLDER), change(2, "e", FOLDER, None)])
+    folder = {"folder": True}
+    found = reckon([
+        change(1, "d", None, folder), change(2, "e", folder, None), change(3, "b", None, folder),
+        change(4, "a", folder, None), change(5, "c", None, folder), change(6, "c", folder, None),
+    ])  # fmt: skip
 
-    assert (found.paths, found.made, found.gone) == ((), ("d",), ("e",))
+    assert (found.paths, found.made, found.gone) == ((), ("b", "d"), ("a", "e"))
+
+
+def test_what_nobody_could_tell_is_never_undone_already():
+    [found] = reckon([change(1, ".", None, {"unknown": "it was too large"})]).paths
+    assert found.unknown
+    assert (found.path, found.wanted, found.unbroken) == (".", None, True)
+    [known, other] = reckon([change(1, "b", "0", "1"), change(2, "a", "0", None)]).paths
+    assert (known.path, other.path) == ("a", "b")
+    assert not known.unknown
+    assert not other.unknown
 
 
 def test_changes_come_to_what_is_otherwise_than_before_the_first():
@@ -110,3 +140,39 @@ def test_any_name_of_a_file_is_kept_as_text_and_read_again(name):
 @pytest.mark.parametrize("path", ["a%20b", "ü.txt", "100%"])
 def test_a_name_that_is_text_is_kept_as_it_is(path):
     assert kept_path(path) == path
+
+
+@pytest.mark.parametrize(
+    ("path", "kept", "shown"),
+    [
+        ("a\udcff%", "/a%FF%25", "a%FF%25"), ("\udc80", "/%80", "%80"),
+        ("ü/\udca0", "/ü/%A0", "ü/%A0"),
+        ("ü", "ü", "ü"), ("a\udc7f", "a\udc7f", "a\udc7f"), ("\udd00", "\udd00", "\udd00"),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_no_text_is_kept_percent_encoded(path, kept, shown):
+    assert kept_path(path) == kept
+    assert real_path(kept) == path
+    assert shown_path(kept) == shown
+
+
+def test_where_subtasks_stood_is_written_with_a_letter_each():
+    assert write_standings(SubtaskStatus) == "prwcfsx"
+    assert read_standings("prwcfsx") == list(SubtaskStatus)
+
+
+def test_a_checkpoint_is_told_by_all_that_it_says_but_for_what_comes_later():
+    made = Checkpoint(
+        id="c1", session_id="s1", plan_id="p1", revision=1, subtask_id="a", attempt=2, reason="r",
+        standings="pc", event_seq=3, last_change=4, tree=None, hash="", created_at=NOW,
+    )  # fmt: skip
+    facts = {
+        "id": "c1", "session_id": "s1", "plan_id": "p1", "revision": 1, "subtask_id": "a",
+        "attempt": 2, "reason": "r", "standings": "pc", "event_seq": 3, "last_change": 4,
+        "tree": None, "created_at": "2026-11-21T12:00:00.000000+00:00",
+    }  # fmt: skip
+    assert checkpoint_hash(made) == digest(facts)
+    elsewhere = NOW.astimezone(timezone(timedelta(hours=2)))
+    assert checkpoint_hash(replace(made, created_at=elsewhere, swept_at=NOW)) == digest(facts)
+    assert is_unchanged(replace(made, hash=digest(facts)))
+    assert not is_unchanged(made)

@@ -98,6 +98,8 @@ def test_every_deceptive_character_is_shown_as_an_escape(character):
         ("windows\r\nline", "windows\\x0d\nline"),
         ("soft\u00adhyphen", "soft\\xadhyphen"),
         ("日本語 и emoji 🙂", "日本語 и emoji 🙂"),
+        ("XYZxyz я", "XYZxyz я"),
+        ("\ufe00\ufe0e\ufe10", "\\ufe00\\ufe0e\ufe10"),
         ("C:\\temp \\d+\\n", "C:\\temp \\d+\\n"),
         ("an escape that is written: \\x1b", "an escape that is written: \\\\x1b"),
         ("\\u202E and \\\\U0001F600", "\\\\u202E and \\\\\\\\U0001F600"),

@@ -1,14 +1,32 @@
 """Our messages and pydantic-ai's: nothing is lost or added on the way there and back."""
 
 import json
+from decimal import Decimal
 
 from hypothesis import given
 from hypothesis import strategies as some
 from pydantic_ai import messages as theirs
 from pydantic_ai.usage import RequestUsage
 
-from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText, repaired
-from gonogo.llm.provider import CUT_OFF, ProviderTraits, from_provider, to_provider
+from gonogo.domain.tool_calls import (
+    Instructions,
+    ModelRequest,
+    Reply,
+    Steering,
+    ToolAnswer,
+    ToolRequest,
+    ToolSchema,
+    UserText,
+    repaired,
+)
+from gonogo.llm.provider import (
+    CUT_OFF,
+    ProviderTraits,
+    from_provider,
+    parameters,
+    to_provider,
+)
+from gonogo.llm.roles import TokenPrice
 
 TEXT = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 SAID = TEXT.filter(str.strip)
@@ -169,3 +187,93 @@ def test_arguments_that_somebody_has_put_together_may_lack_their_end_when_a_repl
         response = theirs.ModelResponse(parts=[part], finish_reason=reason)
         [call] = from_provider(response, "openai:x", 1.0).calls
         assert call.problem == problem
+
+
+def test_a_name_and_an_id_are_sent_as_providers_want_them():
+    answer = ToolAnswer(call_id="call_" + "1" * 24, tool_name="a b/" + "c" * 99, content="x")
+    (request,) = to_provider([answer], "m", ProviderTraits(id_length=9))
+    [part] = request.parts
+    assert (part.tool_name, part.tool_call_id) == ("a_b_" + "c" * 60, "1" * 9)
+    (request,) = to_provider([answer.model_copy(update={"tool_name": ""})], "m")
+    assert (request.parts[0].tool_name, request.parts[0].tool_call_id) == (
+        "unnamed",
+        answer.call_id,
+    )
+    assert ProviderTraits() == ProviderTraits(id_length=None, marks_errors=False)
+
+
+def test_what_cannot_be_read_goes_back_with_its_beginning_alone():
+    part = theirs.ToolCallPart(tool_name="t\0", args="{" + "x" * 3_000, tool_call_id="1")
+    reply = from_provider(theirs.ModelResponse(parts=[part], finish_reason="tool_call"), "m", 1.5)
+    [call] = reply.calls
+    assert call.name == "t\ufffd"
+    [kept] = reply.raw["parts"]
+    assert kept["args"] == {"INVALID_JSON": "{" + "x" * 1_999}
+    assert kept["tool_call_id"] == call.id
+    assert (reply.model, reply.usage.duration_ms, reply.cut, reply.refused) == (
+        "m", 1.5, False, False,
+    )  # fmt: skip
+
+
+def test_a_refusal_is_told_where_there_is_no_text():
+    def told(*parts, **details):
+        response = theirs.ModelResponse(
+            parts=parts, finish_reason="content_filter", provider_details=details
+        )
+        reply = from_provider(response, "m", 1.0)
+        return reply.text, reply.refused, reply.cut
+
+    assert told(refusal="No\0") == ("No\ufffd", True, False)
+    assert told(theirs.TextPart("Half"), refusal="No") == ("Half", True, False)
+    assert told() == ("", True, False)
+
+
+def test_a_price_that_a_provider_tells_goes_before_what_is_known():
+    def cost(model, **used):
+        said = theirs.ModelResponse(
+            parts=[theirs.TextPart("Hi")], usage=RequestUsage(**used), model_name=model
+        )
+        return from_provider(said, "m", 1.0).usage.cost
+
+    assert cost("gpt-4o", input_tokens=1_000, cost=Decimal("0.5")) == 0.5
+    assert cost(None, input_tokens=1_000) is None
+    assert cost("gpt-4o") is None
+    assert cost("nobody-knows-this-one", input_tokens=1_000) is None
+
+
+def test_what_a_request_took_is_told_by_its_classes():
+    used = RequestUsage(
+        input_tokens=10, cache_read_tokens=20, cache_write_tokens=3, output_tokens=5,
+        output_reasoning_tokens=9,
+    )  # fmt: skip
+    response = theirs.ModelResponse(parts=[theirs.TextPart("Hi")], usage=used)
+    assert from_provider(response, "m", 2.5).usage.model_dump() == {
+        "input_tokens": 10, "cached_tokens": 10, "cache_write_tokens": 3, "output_tokens": 5,
+        "reasoning_tokens": 5, "cost": None, "duration_ms": 2.5,
+    }  # fmt: skip
+    price = TokenPrice(input=100_000, output=200_000)
+    assert from_provider(response, "m", 2.5, price).usage.cost == 2.0
+
+
+def test_what_a_request_is_made_of_is_sent_whole():
+    tool = ToolSchema(name="t", description="d", parameters={"type": "object"})
+    request = ModelRequest(
+        agent="a", thread="main", system="Be\0 good.", messages=(), tools=(tool,)
+    )
+    sent = parameters(request)
+    [made] = sent.function_tools
+    assert (made.name, made.description, made.parameters_json_schema, made.strict) == (
+        "t", "d", {"type": "object"}, False,
+    )  # fmt: skip
+    assert [part.content for part in sent.instruction_parts] == ["Be\ufffd good."]
+    assert sent.allow_text_output is True
+
+
+def test_texts_between_replies_are_one_message_and_what_is_ours_alone_is_not_sent():
+    told = Instructions(content="Rules", files=())
+    said = [told, UserText(content="a"), Reply(text="b"), Steering(content="c"),
+            UserText(content="d"), UserText(content="e")]  # fmt: skip
+    first, reply, last = to_provider(said, "m")
+    assert [part.content for part in first.parts] == ["Rules", "a"]
+    assert [part.content for part in reply.parts] == ["b"]
+    assert [part.content for part in last.parts] == ["d", "e"]

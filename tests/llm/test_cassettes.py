@@ -11,12 +11,22 @@ import sys
 
 import anyio
 import httpx2
+import msgspec
 import pytest
 
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.llm import open_model, secrets_in
-from gonogo.llm.cassette import NormalForm, Redaction, difference, read_cassette
+from gonogo.llm.cassette import (
+    HttpExchange,
+    NormalForm,
+    Redaction,
+    bytes_of,
+    difference,
+    path_of,
+    piece_of,
+    read_cassette,
+)
 from gonogo.llm.recorder import Recorder
 
 KEY = "sk-test-0123456789abcdef"
@@ -339,8 +349,9 @@ def test_a_recording_that_is_killed_can_be_played(provider, tape):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (None, "No such file"),
-        (b"", "nothing is recorded"),
+        (None, "No such file or directory"),
+        (b"", "nothing is recorded in it"),
+        (b"\n", "nothing is recorded in it"),
         (b"{}\n{}\n", "line 1 is no exchange"),
         (b"\xff\n", "line 1 is no exchange"),
     ],
@@ -348,9 +359,110 @@ def test_a_recording_that_is_killed_can_be_played(provider, tape):
 def test_what_is_no_cassette_is_refused_by_name(tape, settings, content, problem):
     if content is not None:
         tape.write_bytes(content)
-    with pytest.raises(ModelNotConfigured, match=problem) as failure:
+    with pytest.raises(ModelNotConfigured) as failure:
         open_model(settings(name=f"replay:{tape}"), {})
-    assert str(tape) in str(failure.value)
+    assert str(failure.value) == f"replay:{tape}: {problem}"
+
+
+def test_an_exchange_is_written_without_what_it_does_not_have(tape):
+    line = {"model": "openai:x", "method": "POST", "path": "/", "body": "{}"}
+    tape.write_text(json.dumps(line) + "\n")
+    [read] = read_cassette(tape)
+    assert msgspec.json.decode(msgspec.json.encode(read)) == line
+    assert msgspec.structs.asdict(read) == line | {
+        "base_url": None, "status": None, "headers": {}, "chunks": (), "error": None,
+        "withheld": False,
+    }  # fmt: skip
+
+
+def test_a_piece_that_is_no_text_is_kept_as_it_came():
+    assert piece_of("é".encode()) == "é"
+    assert piece_of(b"\xff\x00") == {"base64": "/wA="}
+    assert [bytes_of(each) for each in ("é", {"base64": "/wA="}, {})] == [
+        "é".encode(), b"\xff\x00", b"",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "said"),
+    [
+        ({"a": 1, "b": 2}, {"b": 2, "a": 1},
+         "the list of fields of the body differs at character 0: recorded 'a b', now 'b a'"),
+        ({"x": {"a": 1}}, {"x": {"b": 1}},
+         "the list of fields of x differs at character 0: recorded 'a', now 'b'"),
+        ({"x": [1, {"a": "b"}]}, {"x": [1, {"a": "c"}]},
+         "x[1].a differs at character 0: recorded 'b', now 'c'"),
+        ({"x": [1]}, {"x": [1, 2]},
+         "the length of x differs at character 0: recorded '1', now '2'"),
+        (1, None, "the body differs at character 0: recorded '1', now 'null'"),
+        ("a" * 50 + "b" * 50, "a" * 50 + "c" * 50,
+         f"the body differs at character 50: recorded '{'a' * 40}{'b' * 40}', "
+         f"now '{'a' * 40}{'c' * 40}'"),
+        ("ab", "abc", "the body differs at character 2: recorded 'ab', now 'abc'"),
+        ([1], {"a": 1}, "the body differs at character 0: recorded '[1]', now '{\"a\":1}'"),
+    ],
+)  # fmt: skip
+def test_where_two_bodies_differ_is_told_whole(was, now, said):
+    assert difference(was, now) == said
+    assert difference(was, was) == ""
+
+
+def test_a_request_is_known_by_its_path_and_query_without_a_key():
+    for url, path in (
+        ("http://x/v1/a?key=s&b=1&&c=2", "/v1/a?b=1&c=2"), ("http://x/v1/a?key=s", "/v1/a"),
+        ("http://x/v1", "/v1"), ("http://x/?monkey=1", "/?monkey=1"),
+    ):  # fmt: skip
+        assert path_of(httpx2.Request("POST", url)) == path
+
+
+async def test_what_cannot_be_played_is_told_whole(tape, replay):
+    line = {"model": "openai:x", "method": "POST", "path": "/v1/other", "body": "{}"}
+    tape.write_text(json.dumps(line) + "\n")
+    (failure,) = await replay(says("Go"))
+    assert failure.startswith(
+        "openai:x answered 422: This request is not in tape.jsonl. Nearest is exchange 1: the list"
+        " of fields of the body differs at character 0: recorded '', now '"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [("ConnectError", httpx2.ConnectError), ("ReadTimeout", httpx2.ReadTimeout),
+     ("Client", httpx2.ReadError), ("nothing", httpx2.ReadError), (None, httpx2.ReadError)],
+)  # fmt: skip
+async def test_what_broke_off_breaks_off_in_the_same_way(tape, error, kind):
+    from gonogo.llm.player import Player
+
+    exchange = HttpExchange(model="m", method="POST", path="/", body="{}", error=error)
+    player = Player(tape, [exchange], Redaction())
+    with pytest.raises(kind, match=r"^as it was recorded$") as failure:
+        await player.handle_async_request(httpx2.Request("POST", "http://x/", content=b"{}"))
+    assert type(failure.value) is kind
+
+
+async def test_an_answer_that_was_not_recorded_is_a_refusal_in_the_words_of_providers(tape):
+    from gonogo.llm.player import Player
+
+    held = HttpExchange(model="m", method="POST", path="/", body="{}", withheld=True, status=200)
+    player = Player(tape, [held], Redaction())
+    request = httpx2.Request("POST", "http://x/", content=b"{}")
+    said = []
+    for _ in range(2):
+        answer = await player.handle_async_request(request)
+        assert answer.status_code == 422
+        told = json.loads(answer.content)
+        said.append(told["error"].pop("message"))
+        assert told == {"type": "error", "error": {"type": "not_recorded", "code": 422}}
+    assert said == [
+        "tape.jsonl, exchange 1: The reply held a secret, so it was not recorded, and nothing after"
+        " it can be played",
+        "This request is asked more often than it was recorded in tape.jsonl",
+    ]
+    other = await player.handle_async_request(httpx2.Request("PUT", "http://x/y", content=b"{}"))
+    assert json.loads(other.content)["error"]["message"] == (
+        "This request is not in tape.jsonl. Nearest is exchange 1: the address differs at"
+        " character 1: recorded '/', now '/y'"
+    )
 
 
 def test_a_line_in_the_middle_that_is_none_is_refused(tape, settings):
@@ -362,10 +474,12 @@ def test_a_line_in_the_middle_that_is_none_is_refused(tape, settings):
 
 def test_a_pipe_is_neither_played_nor_recorded_to(tape, settings):
     os.mkfifo(tape)
-    with pytest.raises(ModelNotConfigured, match="no regular file"):
+    with pytest.raises(ModelNotConfigured) as failure:
         open_model(settings(name=f"replay:{tape}"), {})
-    with pytest.raises(ModelNotConfigured, match="GONOGO_RECORD"):
+    assert str(failure.value) == f"replay:{tape}: it is no regular file"
+    with pytest.raises(ModelNotConfigured) as failure:
         open_model(settings(record=tape), {})
+    assert str(failure.value) == f"GONOGO_RECORD: {tape}: it is no regular file"
 
 
 async def test_a_disk_that_is_full_ends_no_request(provider, record, tape, caplog, monkeypatch):
@@ -403,13 +517,18 @@ async def test_a_model_of_several_in_a_cassette_is_named_after_it(provider, reco
     await record(says("One"), name="openai:other")
     other = (await replay(says("One"), name="#openai:other"))[-1]
     assert other.model == "openai:other"
-    with pytest.raises(ModelNotConfigured, match="has no 'x:y', but openai:other, openai:scripted"):
+    with pytest.raises(ModelNotConfigured) as failure:
         await replay(says("One"), name="#x:y")
+    assert str(failure.value) == f"replay:{tape} has no 'x:y', but openai:other, openai:scripted"
 
 
 def test_secrets_are_known_by_the_names_of_variables_and_short_ones_are_none():
-    environment = {"A_TOKEN": "t" * 8, "MY_password": "p" * 9, "HOME": "/home/ann", "X_KEY": "1"}
-    assert secrets_in(environment, ["k" * 10, "short"]) == ("k" * 10, "p" * 9, "t" * 8)
+    environment = {"A_TOKEN": "t" * 8, "MY_password": "p" * 9, "HOME": "/home/ann", "X_KEY": "1",
+                   "My_Secret": "s" * 8, "credentials": "c" * 8, "X_KEYS": "y" * 7}  # fmt: skip
+    assert secrets_in(environment, ["k" * 10, "short"]) == (
+        "c" * 8, "k" * 10, "p" * 9, "s" * 8, "t" * 8,
+    )  # fmt: skip
+    assert secrets_in({"A_KEY": "k" * 8}) == ("k" * 8,)
 
 
 def test_a_call_without_arguments_has_none_after_a_replay_either(tape, settings):
@@ -422,3 +541,54 @@ def test_a_call_without_arguments_has_none_after_a_replay_either(tape, settings)
     assert renamed.calls[0].arguments is None
     assert renamed.calls[0].problem == f"plan_{'b' * 32}"
     assert renamed.cut
+
+
+async def test_a_played_model_is_called_and_has_the_window_as_the_one_that_was_recorded(
+    tape, settings
+):
+    line = {"model": "openai:gpt-4o", "method": "POST", "path": "/", "body": "{}"}
+    tape.write_text(json.dumps(line) + "\n")
+    model = open_model(settings(name=f"replay:{tape}", base_url=None, api_key=None), {})
+    assert (model.name, model.window) == ("openai:gpt-4o", 128_000)
+    await model.aclose()
+    assert model.client.is_closed
+
+
+ASKED = httpx2.Request("POST", f"http://x/v1/a?b={OTHER}", content=f'{{"a": "{OTHER}"}}'.encode())
+
+
+def recorder_of(tape):
+    return Recorder(
+        path=tape, model="x:y", base_url="http://me:pw@h:1/v1", redaction=Redaction((OTHER,))
+    )
+
+
+def test_an_exchange_is_recorded_with_all_that_came_of_it_and_without_secrets(tape):
+    facts = {
+        "model": "x:y", "base_url": "http://h:1/v1", "method": "POST", "path": "/v1/a?b=***",
+        "body": '{"a":"***"}',
+    }  # fmt: skip
+    kept = {"content-type": "application/json", "retry-after": "3", "retry-after-ms": "3000"}
+    response = httpx2.Response(429, headers=kept | {"x-other": "y"})
+    came = recorder_of(tape).exchange(ASKED, response, [b'{"e": "', f'{OTHER}"}}'.encode()], None)
+    assert msgspec.structs.asdict(came) == facts | {
+        "status": 429, "headers": kept, "chunks": ('{"e":"***"}',), "error": None,
+        "withheld": False,
+    }  # fmt: skip
+    broke = recorder_of(tape).exchange(ASKED, None, [b"\xff"], httpx2.ConnectError("no"))
+    assert msgspec.structs.asdict(broke) == facts | {
+        "status": None, "headers": {}, "chunks": ({"base64": "/w=="},), "error": "ConnectError",
+        "withheld": False,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("whole", [b"", b'{"a": 1}\n', b"x" * 70_000 + b"\n"])
+@pytest.mark.parametrize("rest", [b"", b"{", b"x" * 70_000, b"x" * 200_000])
+async def test_a_line_is_appended_behind_the_last_whole_one(tape, whole, rest, caplog):
+    tape.write_bytes(whole + rest)
+    recorder = recorder_of(tape)
+    await recorder.keep(ASKED, error=httpx2.ReadTimeout("late"))
+    line = msgspec.json.encode(recorder.exchange(ASKED, None, (), httpx2.ReadTimeout("late")))
+    assert tape.read_bytes() == whole + line + b"\n"
+    said = f"{tape}: the last line is incomplete and was taken away"
+    assert caplog.messages == ([said] if rest else [])

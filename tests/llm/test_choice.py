@@ -2,13 +2,22 @@
 
 import importlib
 import os
+import re
 import subprocess
 import sys
+from dataclasses import asdict
 
 import pytest
 
 from gonogo.domain.errors import ModelNotConfigured
-from gonogo.llm import ModelSettings, available_models, detect, open_model
+from gonogo.llm import (
+    ModelSettings,
+    available_models,
+    detect,
+    open_model,
+    provider_variables,
+)
+from gonogo.llm.model import new_call_id
 
 KEY = "sk-test-0123456789abcdef"
 pytestmark = pytest.mark.anyio
@@ -89,14 +98,64 @@ def test_the_models_are_listed_with_what_is_configured_and_no_key():
         model["name"] for model in models if model["provider"] == "anthropic"
     ]
     assert {model["provider"] for model in models if model["configured"]} == {"anthropic", "demo"}
+    assert models[0] == {
+        "name": "anthropic:claude-sonnet-5-5", "provider": "anthropic", "configured": True,
+        "default": True,
+    }  # fmt: skip
+    assert models[1] == {
+        "name": "openai:gpt-6.1-sol", "provider": "openai", "configured": False, "default": False,
+    }  # fmt: skip
+    own = available_models({"GONOGO_MODEL": "local:x"})
+    assert own[-2:] == [
+        {"name": "local:x", "provider": "local", "configured": True, "default": True},
+        {"name": "demo", "provider": "demo", "configured": True, "default": False},
+    ]
     assert KEY not in str(models)
 
 
-def test_no_model_at_all_lists_the_choices_and_their_variables():
+ADVICE = (
+    "Name one as provider:name with --model or GONOGO_MODEL, and set its variable"
+    " (anthropic: ANTHROPIC_API_KEY; openai: OPENAI_API_KEY;"
+    " google: GOOGLE_API_KEY or GEMINI_API_KEY; mistral: MISTRAL_API_KEY; groq: GROQ_API_KEY;"
+    " deepseek: DEEPSEEK_API_KEY; openrouter: OPENROUTER_API_KEY); or set OPENAI_BASE_URL to an"
+    " OpenAI-compatible server; or try --model demo, which needs no key"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (None, "No model is configured."),
+        ("gpt", "There is no model 'gpt'."),
+        ("anthropic:claude", "anthropic:claude needs ANTHROPIC_API_KEY."),
+        ("openai:gpt", "openai:gpt needs OPENAI_API_KEY."),
+        ("openai-responses:gpt", "openai-responses:gpt needs OPENAI_API_KEY."),
+        ("google:gemini", "google:gemini needs GOOGLE_API_KEY or GEMINI_API_KEY."),
+    ],
+)
+def test_where_no_model_can_be_asked_the_choices_and_their_variables_are_told(name, said):
     with pytest.raises(ModelNotConfigured) as caught:
-        open_model(ModelSettings(), {})
-    for choice in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "OPENAI_BASE_URL", "demo", "--model"):
-        assert choice in str(caught.value)
+        open_model(ModelSettings(name=name), {})
+    assert str(caught.value) == f"{said} {ADVICE}"
+
+
+def test_the_variables_that_say_who_is_asked_are_these():
+    assert provider_variables() == {
+        "ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY",
+        "MISTRAL_API_KEY", "GROQ_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY",
+        "OPENAI_BASE_URL", "OPENAI_MODEL",
+    }  # fmt: skip
+
+
+def test_what_a_model_is_opened_with_unless_something_else_is_said():
+    assert re.fullmatch("call_[0-9a-f]{24}", new_call_id())
+    assert asdict(ModelSettings()) == {
+        "name": None, "base_url": None, "api_key": None, "timeout": 120.0, "total_timeout": 1800.0,
+        "max_attempts": 5, "temperature": None, "effort": None, "window": None, "price": None,
+        "backoff": 0.5, "max_retry_after": 60.0, "record": None, "secrets": (),
+    }  # fmt: skip
+    hidden = ModelSettings(api_key=KEY, secrets=(KEY,))
+    assert KEY not in repr(hidden)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from gonogo.domain.errors import InternalFailure, ModelFailed, ModelNotConfigure
 from gonogo.domain.failures import is_away, quota_pause
 from gonogo.domain.tool_calls import Reply
 from gonogo.llm import FallbackModel, ModelChoice
-from gonogo.llm.fallback import all_failed, is_for_another
+from gonogo.llm.fallback import _seconds, all_failed, is_for_another
 
 pytestmark = pytest.mark.anyio
 NAMES = ("a", "b", "c")
@@ -75,11 +75,13 @@ async def test_the_first_is_asked_as_long_as_it_answers(several, asked):
 
 
 @pytest.mark.parametrize("error", [DOWN, GONE, NO_KEY, LATER])
-async def test_the_next_is_asked_and_what_was_wrong_is_told(several, asked, error):
+async def test_the_next_is_asked_and_what_was_wrong_is_told(several, asked, error, caplog):
     several.models["a"].error = error
     reply = await several.ask(asked())
     assert (reply.model, reply.passed, several.asked) == ("b", str(error), ["a", "b"])
     assert "passed" not in reply.model_dump()
+    seconds = {str(LATER): 3_600, str(NO_KEY): 600}.get(str(error), 60)
+    assert caplog.messages == [f"{error}; the next model is asked, this one not for {seconds} s"]
     # It rests, for other lists that it is in too.
     assert (await several.ask(asked())).passed == str(error)
     assert several.asked == ["b"]
@@ -158,6 +160,38 @@ async def test_text_that_was_shown_is_not_shown_again_by_the_next(several, asked
     assert several.shown == "The answer"
 
 
+def test_the_smallest_window_that_is_known_counts():
+    windows = {"a": None, "b": 9_000, "c": 8_000}
+
+    def opened(choice):
+        if choice.name == "c":
+            raise NO_KEY
+        fake = Fake(choice.name, [])
+        fake.window = windows[choice.name]
+        return fake
+
+    def window(*choices):
+        return FallbackModel(choices, opened, {}).window
+
+    a, b, c = (ModelChoice(name=name) for name in NAMES)
+    # Of one that cannot be opened the file may tell.
+    told = ModelChoice(name="c", window=7_000)
+    assert [window(a, b), window(a, b, c), window(b, told), window(a, c)] == [
+        9_000, 9_000, 7_000, None,
+    ]  # fmt: skip
+    assert FallbackModel([ModelChoice()], opened, {}).name == "the configured model"
+
+
+@pytest.mark.parametrize(
+    ("failures", "seconds"), [(1, 60.0), (2, 120.0), (4, 480.0), (5, 600.0), (2_000, 600.0)]
+)
+def test_a_model_rests_twice_as_long_each_time_up_to_a_bound(failures, seconds):
+    assert _seconds(DOWN, failures) == seconds
+    assert _seconds(ModelFailed("x", http_status=429, transient=True), failures) == seconds
+    assert _seconds(ModelFailed("x", http_status=401), failures) == 600.0
+    assert _seconds(LATER, failures) == 3_600.0
+
+
 def test_what_none_answers_means_the_most_hopeful_of_it():
     refused = ModelFailed("c answered 401", http_status=401)
     soon = ModelFailed("b answered 429", http_status=429, retry_after=90.0, transient=True)
@@ -169,7 +203,8 @@ def test_what_none_answers_means_the_most_hopeful_of_it():
     assert not is_away(quota)
     nothing = all_failed([NO_KEY, refused])
     assert isinstance(nothing, ModelFailed)
-    assert (nothing.transient, nothing.http_status) == (False, 401)
+    assert str(nothing) == "a needs a key; c answered 401"
+    assert (nothing.transient, nothing.http_status, nothing.retry_after) == (False, 401, None)
     assert all_failed([NO_KEY, NO_KEY]) is NO_KEY
     assert all_failed([GONE]) is GONE
     assert (all_failed([GONE, GONE]).sent, all_failed([GONE, DOWN]).sent) == (False, True)

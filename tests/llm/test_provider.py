@@ -230,8 +230,10 @@ async def test_an_endless_answer_ends_in_a_failure(provider, ask, of):
     endless = [piece] * (MAX_REPLY // len(piece) + 2)
     call = {"name": "write_file", "arguments": f'{{"content": "{"".join(endless)}"}}'}
     provider.replies({"text": endless} if of == "text" else {"calls": [call]})
-    with pytest.raises(ModelFailed, match="more than"):
+    with pytest.raises(ModelFailed) as failure:
         await ask()
+    assert str(failure.value) == "openai:scripted wrote more than 8388608 characters"
+    assert not failure.value.transient
     assert len(provider.requests) == 1
 
 

@@ -6,11 +6,17 @@ import traceback
 
 import anyio
 import pytest
-from pydantic_ai.exceptions import ModelAPIError, ModelRequestRejectedError
+from pydantic_ai.exceptions import (
+    ModelAPIError,
+    ModelConnectionError,
+    ModelHTTPError,
+    ModelRequestRejectedError,
+)
+from pydantic_ai.messages import ModelResponse
 
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.llm import ModelSettings, open_model
-from gonogo.llm.failures import model_failed
+from gonogo.llm.failures import model_failed, redacted
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-test-0123456789abcdef"
@@ -93,8 +99,28 @@ async def test_a_stream_cut_in_a_call_is_tried_again_and_nothing_of_it_is_used(
 async def test_a_cut_stream_is_never_taken_for_a_reply(provider, ask):
     call = {"name": "list_files", "arguments": {}}
     provider.script({"default": {"calls": [call], "end": 4}})
-    with pytest.raises(ModelFailed):
+    with pytest.raises(ModelFailed) as caught:
         await ask()
+    assert caught.value.transient
+
+
+@pytest.mark.parametrize(
+    ("reason", "told", "whole"),
+    [
+        ("error", None, False), ("error", {"finish_reason": "x"}, False), (None, None, False),
+        (None, {"finish_reason": "eos"}, True), ("stop", None, True), ("length", {}, True),
+    ],
+)  # fmt: skip
+def test_a_reply_that_does_not_say_why_it_ended_is_none(settings, reason, told, whole):
+    model = open_model(settings(), {})
+    ended = ModelResponse(parts=[], finish_reason=reason, provider_details=told)
+    if whole:
+        model._check_end(ended)
+        return
+    with pytest.raises(ModelFailed) as caught:
+        model._check_end(ended)
+    assert str(caught.value) == "openai:scripted stopped in the middle of its reply"
+    assert caught.value.transient
 
 
 async def test_text_that_was_shown_before_a_cut_is_not_shown_again(provider, ask):
@@ -155,8 +181,10 @@ async def test_silence_is_a_time_out_that_is_tried_again(provider, settings, ask
 async def test_a_slow_stream_ends_at_the_total_time(provider, settings, asked):
     provider.replies({"text": ["a"] * 100, "pause": 0.1})
     model = open_model(settings(total_timeout=0.5, max_attempts=1), {})
-    with anyio.fail_after(60), pytest.raises(ModelFailed, match="did not finish"):
+    with anyio.fail_after(60), pytest.raises(ModelFailed) as caught:
         await model.request(asked(), lambda _text: None)
+    assert str(caught.value) == "openai:scripted did not finish in 0.5 s"
+    assert caught.value.transient
     await model.aclose()
 
 
@@ -220,6 +248,53 @@ def test_a_key_that_begins_like_another_leaves_nothing_of_that_in_an_error():
     assert str(failure) == "m failed: ***"
 
 
+def http(status, body):
+    return ModelHTTPError(status, "theirs", body)
+
+
+@pytest.mark.parametrize(
+    ("error", "said", "status", "transient", "sent"),
+    [
+        (TimeoutError(), "m did not answer in time", None, True, True),
+        (OSError("broken pipe"), "m failed: broken pipe", None, True, True),
+        (OSError(), "m failed: OSError", None, True, True),
+        (RuntimeError("x\n  y"), "m failed: x y", None, False, True),
+        (http(503, None), "m answered 503", 503, True, True),
+        (http(503, {"error": {"message": " Busy "}}), "m answered 503: Busy", 503, True, True),
+        (http(408, {"error": "Late"}), "m answered 408: Late", 408, True, True),
+        (http(429, "Slow"), "m answered 429: Slow", 429, True, True),
+        (http(418, {"message": "Tea"}), "m answered 418: Tea", 418, False, True),
+        (http(499, {"error": None}), "m answered 499", 499, False, True),
+        (http(500, []), "m answered 500", 500, True, True),
+        (ModelConnectionError("theirs", "no way", phase="connect"), "m failed: no way", None, True,
+         False),
+        (ModelConnectionError("theirs", "no way", phase="pool"), "m failed: no way", None, True,
+         False),
+        (ModelConnectionError("theirs", "no way", phase="read"), "m failed: no way", None, True,
+         True),
+        (RuntimeError("x" * 600), "m failed: " + "x" * 492, None, False, True),
+    ],
+)  # fmt: skip
+def test_what_a_provider_did_is_told_whole(error, said, status, transient, sent):
+    found = model_failed("m", error)
+    assert type(found) is ModelFailed
+    assert str(found) == said
+    assert (found.http_status, found.transient, found.sent) == (status, transient, sent)
+    assert found.retry_after is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a sk-abcdef b", "a *** b"), ("pk_abcdef", "***"), ("gsk-abcdef", "***"),
+        ("xai-abcdef", "***"), ("AIzaabcdefghijkl", "***"), ("sk-abcde", "sk-abcde"),
+        ("risk-abcdef", "risk-abcdef"), ("four abc", "*** abc"), ("AIza-abcdef", "***"),
+    ],
+)  # fmt: skip
+def test_what_is_secret_or_looks_like_a_key_is_taken_out(text, told):
+    assert redacted(text, ["four", "abc"]) == told
+
+
 def test_a_key_is_not_in_what_the_settings_look_like():
     assert KEY not in repr(ModelSettings(api_key=KEY))
 
@@ -250,3 +325,22 @@ async def test_a_request_that_never_left_is_told_from_one_that_may_have_cost(set
             await model.aclose()
             sent.append(caught.value.sent)
     assert sent == [False, True]
+
+
+async def test_a_pause_grows_with_each_attempt_and_is_never_longer_than_a_provider_may_ask(
+    settings,
+):
+    def pauses(attempt, retry_after=None, transient=True, **more):
+        given = {"max_attempts": 3, "backoff": 1.0, "max_retry_after": 10.0} | more
+        model = open_model(settings(**given), {})
+        error = ModelFailed("x", retry_after=retry_after, transient=transient)
+        return [model._pause(error, attempt) for _ in range(50)]
+
+    for attempt in (1, 2):
+        found = pauses(attempt)
+        assert 0.5 * attempt <= min(found) < max(found) <= attempt
+    assert set(pauses(3)) == set(pauses(1, transient=False)) == {None}
+    assert set(pauses(1, 10.0)) == {10.0}
+    for long in (10.1, float("inf"), float("nan")):
+        assert set(pauses(1, long)) == {None}
+    assert set(pauses(1, backoff=100.0)) == {10.0}

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import asdict
 
 from gonogo.domain.tool_calls import Usage
 from gonogo.llm import BadModels, ModelChoice, available_models, choices_of, load_roles
@@ -76,6 +77,74 @@ def test_a_defect_is_told_with_file_line_and_role(tmp_path, table, line, said):
         load_roles(file)
     assert str(caught.value).startswith(f"{file}:{line}: " if line else f"{file}: ")
     assert said in str(caught.value)
+
+
+HERE = "{file}:2: role 'plan': "
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('x = 1\n[[role]]\nname = "plan"',
+         "{file}:1: a file of models holds [[role]] tables and nothing else"),
+        ('role = 7', "{file}:1: a file of models holds [[role]] tables and nothing else"),
+        ("[[role]]\n" * 6, "{file}:1: there can be at most 5 roles"),
+        ("\n[[role]]\n", "{file}:2: role: name: Field required"),
+        ("role = [7]",
+         "{file}:1: role: Input should be a valid dictionary or instance of _RoleText"),
+        ('\n [[ role ]]\nname = "plan"\nfallback = [{}]',
+         HERE + "fallback: each model there has a name, as provider:name"),
+        ('\n[[role]]\nname = "plan"\nfallback = ["a:x", "a:x"]',
+         HERE + "fallback: a model is there twice"),
+        ('\n[[role]]\nname = "plan"\nbase_url = "http://h/v1"',
+         HERE + "base_url is for a model that is named openai:NAME"),
+        ('\n[[role]]\nname = "plan"\nmodel = "openai:x"\nbase_url = "h"',
+         HERE + "base_url: an address begins with https:// and names a host"),
+        ('\n[[role]]\nname = "plan"\n\n[[role]]\nname = "plan"',
+         "{file}:5: role 'plan' is there twice; keep one of them"),
+    ],
+)  # fmt: skip
+def test_a_defect_is_told_whole(tmp_path, text, said):
+    file = written(tmp_path, text)
+    with pytest.raises(BadModels) as caught:
+        load_roles(file)
+    assert str(caught.value) == said.replace("{file}", str(file))
+
+
+def test_a_role_may_have_all_of_this_up_to_its_bounds(tmp_path):
+    text = (
+        '[[role]]\nname = "plan"\nmodel = "openai:x"\nbase_url = "http://10.0.0.7/v1"\n'
+        'key_env = "MY_KEY"\nwindow = 4000\nprice = { input = 0, output = 1_000_000 }\n'
+        f"fallback = {[f'a:{n}' for n in range(8)]}\n"
+        f'[[role]]\nname = "work"\nmodel = "{"m" * 200}"\nwindow = 100_000_000\n'
+    )
+    roles = load_roles(written(tmp_path, text))
+    first, *others = roles["plan"]
+    assert first == ModelChoice(
+        name="openai:x", base_url="http://10.0.0.7/v1", key_env="MY_KEY", window=4_000,
+        price=TokenPrice(input=0, output=1_000_000),
+    )  # fmt: skip
+    assert others == [ModelChoice(name=f"a:{n}") for n in range(8)]
+    assert roles["work"][0].window == 100_000_000
+    for wrong in ("window = 3999", "window = 100_000_001", f'model = "{"m" * 201}"',
+                  "price = { input = 1_000_001, output = 0 }", 'model = ""',
+                  f"fallback = {[f'a:{n}' for n in range(9)]}"):  # fmt: skip
+        with pytest.raises(BadModels):
+            load_roles(written(tmp_path, f'[[role]]\nname = "plan"\n{wrong}\n'))
+
+
+def test_what_a_choice_of_a_model_does_not_say_is_left_as_it_is():
+    assert choices_of({}, "work") == (ModelChoice(),)
+    plain = ModelChoice()
+    assert asdict(plain) == {
+        "name": None, "effort": None, "window": None, "price": None, "base_url": None,
+        "key_env": None, "for_session": False,
+    }  # fmt: skip
+    assert TokenPrice(input=1, output=2).model_dump() == {
+        "input": 1, "output": 2, "cached": None, "cache_write": None, "reasoning": None,
+    }  # fmt: skip
+    refund = TokenPrice(input=0, output=1, reasoning=0)
+    assert refund.of(Usage(output_tokens=1, reasoning_tokens=5)) == 0.0
 
 
 def test_each_class_of_tokens_has_its_price_and_one_that_is_not_told_costs_as_its_whole():

@@ -47,8 +47,7 @@ async def test_subtasks_that_run_at_once_have_their_own_lines(say):
 async def test_text_comes_in_small_pieces(say):
     pieces = []
     await say(ScriptedModel({"main/coder": [{"text": "x" * 100}]}), on_text=pieces.append)
-    assert "".join(pieces) == "x" * 100
-    assert len(pieces) > 3
+    assert pieces == ["x" * 24] * 4 + ["x" * 4]
 
 
 async def test_calls_are_given_under_our_ids(say):
@@ -70,8 +69,40 @@ async def test_a_line_may_be_made_from_the_request(say):
 
 
 async def test_a_script_without_more_lines_is_a_failure_that_names_the_line(say):
-    with pytest.raises(ModelFailed, match="no line 0 for 'main/coder'"):
+    with pytest.raises(ModelFailed) as failure:
         await say(ScriptedModel({}))
+    assert str(failure.value) == "The script 'scripted' has no line 0 for 'main/coder'"
+
+
+async def test_a_last_line_that_is_no_answer_is_given_again_and_others_are_not(say):
+    model = ScriptedModel({"a": [{"text": "One"}, {"text": "Half", "cut": True}]}, "mine")
+    first = await say(model, thread="a")
+    half = await say(model, first, thread="a")
+    again = await say(model, first, half, thread="a")
+    assert [(r.text, r.cut, r.model) for r in (first, half, again)] == [
+        ("One", False, "mine/coder"), ("Half", True, "mine/coder"), ("Half", True, "mine/coder"),
+    ]  # fmt: skip
+    with pytest.raises(ModelFailed, match=r"^The script 'mine' has no line 2 for 'a'$"):
+        await say(model, first, first, thread="a")
+
+
+async def test_replies_that_are_no_longer_shown_are_counted(say):
+    model = ScriptedModel({"main/coder": [{"text": str(n)} for n in range(4)]})
+    earlier = ("scripted/coder", "scripted/other", "scripted/coder")
+    request = ModelRequest(agent="coder", thread="main", system="", messages=(), earlier=earlier)
+    assert (await model.request(request, lambda _text: None)).text == "2"
+    other = ScriptedModel({"t": [{"text": str(n)} for n in range(4)]})
+    request = ModelRequest(agent="coder", thread="t", system="", messages=(), earlier=earlier)
+    assert (await other.request(request, lambda _text: None)).text == "3"
+
+
+async def test_what_a_line_took_is_told_by_its_length(say):
+    said = UserText(content="x" * 100)
+    reply = await say(ScriptedModel({"main/coder": [{"text": "y" * 100}]}), said, said)
+    assert reply.usage.input_tokens == 2 * len(str(said)) // 4
+    assert reply.usage.output_tokens == len('{"text": ""}' + "y" * 100) // 4
+    assert 0 < reply.usage.duration_ms < 60_000
+    assert ScriptedModel({}).window == 200_000
 
 
 async def test_a_delay_can_be_cancelled(say):
@@ -85,5 +116,7 @@ async def test_the_demo_replays_its_recording_and_says_when_it_ends(say):
     assert model.name == open_model(ModelSettings(name="demo"), {}).name == "demo"
     plan = await say(model, UserText(content="Go"), agent="architect")
     assert plan.calls or plan.text
-    assert "ends here" in (await say(model, thread="no such subtask")).text
+    ended = (await say(model, thread="no such subtask")).text
+    assert ended == "The recorded demo ends here."
+    await model.aclose()
     json.dumps(plan.model_dump(mode="json"))

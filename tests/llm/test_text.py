@@ -1,9 +1,10 @@
 """Text that is shown is text that can be stored, and nothing is shown twice."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gonogo.llm.provider import Relay, clean, clean_json, joined
+from gonogo.llm.provider import CUT_OFF, Relay, clean, clean_json, joined, read_arguments
 
 
 def relayed(*attempts):
@@ -59,3 +60,31 @@ def test_an_empty_part_adds_nothing():
         relay.part()
         relay.feed(text)
     assert "".join(shown) == joined(["", "one", "", "two", ""]) == "one\n\ntwo"
+
+
+LATE = "The reply reached the output limit before the arguments were complete"
+RANGE = "Arguments: a number is out of range"
+
+
+@pytest.mark.parametrize(
+    ("written", "cut_off", "read"),
+    [
+        (None, False, ({}, None)), ("", False, ({}, None)), (" \n", False, ({}, None)),
+        ({}, False, ({}, None)), (None, True, (None, LATE)), (" ", True, (None, LATE)),
+        ({}, True, (None, LATE)), ({"a": 1}, True, (None, LATE)),
+        ({"a": 1}, False, ({"a": 1}, None)),
+        ('{"a": 1}', True, ({"a": 1}, None)), ('{"a": 1}', False, ({"a": 1}, None)),
+        ('{"a": 1, "a": 1}', False, (None, "Arguments: A key stands twice in one object")),
+        ('{"a": 1, "a": 1}', True, (None, LATE)), ('{"a": 1e999}', False,
+         (None, "Arguments: The number 1e999 is out of range")),
+        ({"a": float("inf")}, False, (None, RANGE)),
+        ("[1]", False, (None, "Arguments must be a JSON object, not list")),
+        ("7", False, (None, "Arguments must be a JSON object, not int")),
+        ("null", False, (None, "Arguments must be a JSON object, not NoneType")),
+        ("[" * 33 + "]" * 33, False, (None, "Arguments: A message is nested at most 32 deep")),
+    ],
+)  # fmt: skip
+def test_arguments_are_read_or_what_is_wrong_with_them_is_told_whole(written, cut_off, read):
+    assert read_arguments(written, cut_off=cut_off) == read
+    assert CUT_OFF == LATE
+    assert cut_off or read_arguments(written) == read

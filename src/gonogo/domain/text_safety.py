@@ -67,7 +67,7 @@ def mark_blanks(text: str) -> str:
 def on_one_line(text: str) -> str:
     """The text as one line, safe to look at: where a line ended is a sign, blanks are counted."""
     parts = text.replace("\r\n", "\n").replace("\t", " ").split("\n")
-    lines = (mark_blanks(visible(part, lines=False)).strip() for part in parts)
+    lines = (mark_blanks(visible(part)).strip() for part in parts)
     return " ⏎ ".join(line for line in lines if line)
 
 

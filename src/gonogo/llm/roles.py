@@ -158,7 +158,7 @@ def load_roles(path: Path) -> Roles:
         try:
             role = _RoleText.model_validate(item)
         except ValidationError as error:
-            raise BadModels(f"{where}: {_named(item)}: {defect_of(error, 'role')}") from error
+            raise BadModels(f"{where}: {_named(item)}: {defect_of(error)}") from error
         if role.name in found:
             raise BadModels(f"{where}: role {role.name!r} is there twice; keep one of them")
         choices = role.choices()
