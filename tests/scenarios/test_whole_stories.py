@@ -170,9 +170,9 @@ async def test_attempts_that_fail_and_what_people_do_about_it(make):
         await world.runtime.plans.retry_subtask(world.ann, plan_id, "bad")
         await world.until("approval_requested", kind="intervention")
         await world.idle()
-        await world.runtime.plans.steer_subtask(world.bob, plan_id, "asks", "Mind the first one.")
+        await world.runtime.plans.steer_subtask(world.ann, plan_id, "asks", "Mind the first one.")
         await world.runtime.plans.skip_subtask(world.ann, plan_id, "last")
-        await world.runtime.plans.cancel_subtask(world.bob, plan_id, "gone")
+        await world.runtime.plans.cancel_subtask(world.ann, plan_id, "gone")
         await answer(world, "approve", feedback="the first")
         await world.say("How was it?")
 
