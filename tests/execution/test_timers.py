@@ -12,6 +12,7 @@ from gonogo.domain.records import CallRow, Job, Timer
 from gonogo.domain.states import CallStatus, PlanStatus, SubtaskStatus, TurnStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.execution.recovery import recover
+from gonogo.i18n import say
 from gonogo.store import Tx
 from gonogo.store.calls import add_calls, call_of, pending_approvals
 from gonogo.store.plans import Move, move_plan, move_subtasks, plan_of, set_plan, subtask_row
@@ -108,9 +109,8 @@ async def test_a_call_that_its_client_does_not_answer_is_asked_about_and_its_own
     assert found.status is CallStatus.UNKNOWN
     [asked] = await store.read(pending_approvals, "s1")
     assert (asked.kind, asked.call_id, asked.subtask_id) == ("intervention", "call_1", "a")
-    assert asked.reason.endswith("its client has not told the result in time.") or (
-        "its client has not told the result in time" in asked.reason
-    )
+    why = "its client has not told the result in time"
+    assert asked.reason == say("intervention_unknown", "en", subject="fetch", why=why)
     row = await store.read(subtask_row, A)
     assert row is not None
     assert row.status is _S.WAITING_APPROVAL

@@ -451,3 +451,11 @@ def test_what_is_summed_up_is_cut_in_the_middle_and_of_very_many_the_newest_stay
     assert transcript(record([Reply(text=" "), UserText(content="x")]), 2, 999) == (
         "AGENT: \n\nUSER: x"
     )
+
+
+def test_who_is_not_told_of_instruction_files_is_asked_as_if_there_were_none():
+    said = [UserText(content="Do it"), Instructions(content="Use tabs.", files=())]
+    assert len(record(said).messages) == 2
+    bare = record_of_thread(said, {}, {}, "en", briefed=False)
+    assert bare.messages == (said[0],)
+    assert bare.whole == record(said).whole

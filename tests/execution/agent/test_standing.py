@@ -22,7 +22,7 @@ from gonogo.execution.agent.questions import (
     staleness,
     waits_for_person,
 )
-from gonogo.policy import Rules, VerdictStage, VerdictTrace
+from gonogo.policy import Rule, Rules, RuleText, VerdictStage, VerdictTrace
 
 _C = CallStatus
 NO_RULES = Rules()
@@ -180,4 +180,41 @@ def test_a_question_shows_the_parts_of_a_command_and_the_one_that_asks() -> None
         "arguments": {"path": "a.txt"}, "preview": "", "agent": "coder", "rule": "default:other",
     }  # fmt: skip
     assert plain.instead_of is None
-    assert explained(gated(), NO_RULES)["not_considered"] == []
+
+
+def test_a_verdict_is_explained_with_each_step_and_with_what_was_not_looked_at() -> None:
+    def rule(number: int, where: str) -> Rule:
+        text = RuleText(tool="write_file", decision="allow")
+        return Rule(name=f"user:{number}", text=text, where=where)
+
+    looked, other, stands_back = rule(1, "rules.toml:1"), rule(2, "rules.toml:5"), rule(3, "ann")
+    held = Rules(user=(looked, other))
+    trace = VerdictTrace()
+    step = trace.enter(VerdictStage.ALLOW, "ls")
+    step.take("user:9", "the path is another")
+    step.take("user:1")
+    trace.enter(VerdictStage.DEFAULT)
+    verdict = Verdict(decision="allow", reason="r", rule="user:1")
+    found = gated(verdict=verdict, trace=trace, rules=held)
+
+    assert explained(found, Rules(user=(looked, other, stands_back))) == {
+        "decision": "allow", "reason": "r", "rule": "user:1", "source": "rule", "network": False,
+        "read_only": False, "expects": [], "tool": "write_file", "where": ["rules.toml:1"],
+        "steps": [
+            {
+                "step": "allow rules", "part": "ls", "decided": "user:1",
+                "considered": [
+                    {
+                        "rule": "user:9", "where": "", "matched": False,
+                        "why": "the path is another",
+                    },
+                    {"rule": "user:1", "where": "rules.toml:1", "matched": True, "why": ""},
+                ],
+            },
+            {"step": "default", "considered": []},
+        ],
+        "not_considered": [
+            {"rule": "user:2", "where": "rules.toml:5"},
+            {"rule": "user:3", "where": "ann", "stands_back": True},
+        ],
+    }  # fmt: skip
