@@ -4,9 +4,23 @@ from types import SimpleNamespace
 
 import pytest
 
+from fakes import rows
 from gonogo.domain.checks import DoneCheck
-from gonogo.domain.errors import ToolFailed
-from gonogo.execution.plans.checks import Checks, left_alone
+from gonogo.domain.errors import InvalidArguments, ToolFailed
+from gonogo.domain.failures import Category, Failure, Patterns
+from gonogo.domain.states import CallStatus
+from gonogo.domain.tool_calls import Reply
+from gonogo.execution.plans.checks import (
+    CallSeen,
+    Checks,
+    CheckSeen,
+    ToolStep,
+    _asks_once,
+    _lacking,
+    left_alone,
+    see_command,
+)
+from gonogo.execution.scheduling import Failed
 
 GLOBS = ("docs/**", "*.md")
 CHECK = DoneCheck(unchanged=GLOBS)
@@ -59,3 +73,117 @@ def test_a_model_is_shown_what_is_known_and_no_more_than_fits():
 
 def _state(blob):
     return None if blob is None else {"hash": blob, "blob": blob}
+
+
+# What the end of a call stands for ---------------------------------------------------------------
+
+TOOLS = ToolStep(threads=None, loop=None, patterns=Patterns())
+
+
+def failure(**more):
+    found = TOOLS.failure_of(rows.call(**more))
+    return found and (found.message, str(found.severity), str(found.category))
+
+
+@pytest.mark.parametrize(
+    ("word", "severity", "category"),
+    [
+        ("policy_denied", "medium", "policy"),
+        ("rejected", "medium", "permission"),
+        ("expired", "medium", "permission"),
+        ("invalid_arguments", "high", "validation"),
+        ("unknown_tool", "high", "dependency"),
+        ("timeout", "medium", "timeout"),
+        ("cancelled", "low", "cancelled"),
+        ("unknown", "medium", "unknown"),
+        ("bad_path", "medium", "policy"),
+        ("hardlink", "medium", "policy"),
+        ("protected_path", "medium", "policy"),
+    ],
+)
+def test_a_calls_error_stands_for_what_its_first_word_says(word, severity, category):
+    error = f"{word}: for a reason"
+    assert failure(status=CallStatus.FAILED, error=error) == (
+        f"write_file: {error}", severity, category,
+    )  # fmt: skip
+
+
+def test_an_error_that_nobody_typed_is_read_and_a_call_that_no_rule_knows_was_wrong():
+    assert failure(status=CallStatus.FAILED, error="Connection refused") == (
+        "write_file: Connection refused", "medium", "network",
+    )  # fmt: skip
+    assert failure(status=CallStatus.FAILED, error="odd: it is") == (
+        "write_file: odd: it is", "medium", "logic",
+    )  # fmt: skip
+    assert failure(status=CallStatus.DENIED) == ("write_file: denied", "medium", "logic")
+    assert failure(status=CallStatus.COMPLETED, result={"exit_code": 1}) is None
+
+
+def test_a_command_fails_by_its_exit_code_and_says_the_end_of_its_output():
+    def ended(result):
+        arguments = {"command": "make"}
+        more = {"tool": "execute_command", "arguments": arguments, "result": result}
+        return failure(status=CallStatus.COMPLETED, **more)
+
+    assert ended({"exit_code": 0}) is ended({"exit_code": None}) is ended(None) is None
+    assert ended({"exit_code": 2, "output": "a\n" + "x" * 2_000}) == (
+        f"'make' ended with the exit code 2:\n{'x' * 2_000}", "medium", "logic",
+    )  # fmt: skip
+    assert ended({"exit_code": None, "timed_out": True, "output": "half"}) == (
+        "'make' was ended at its time limit:\nhalf", "medium", "timeout",
+    )  # fmt: skip
+
+
+async def test_a_command_is_seen_by_an_exit_code_that_is_a_number():
+    with pytest.raises(InvalidArguments, match=r"^exit_code: a number is needed, not '1'$"):
+        await see_command(TOOLS, None, {"command": "ls", "exit_code": "1"})
+
+
+@pytest.mark.parametrize(
+    ("wanted", "result", "said"),
+    [
+        (None, {"content": "abc"}, None),
+        ("b", {"content": "abc"}, None),
+        (2, {"content": "1 2 3"}, None),
+        ("x", {"content": "abc"}, "'a.txt' does not contain 'x'"),
+        ("x", None, "'a.txt' does not contain 'x'"),
+        (
+            "x", {"content": "abc", "truncated": True},
+            "'a.txt' does not contain 'x', in so far as it was read",
+        ),
+    ],
+)  # fmt: skip
+def test_what_a_file_lacks_is_said_as_far_as_it_was_read(wanted, result, said):
+    inputs = {"file": "a.txt"} | ({} if wanted is None else {"contains": wanted})
+    assert _lacking(inputs, rows.call(result=result)) == said
+
+
+def test_what_is_seen_decides_a_validation():
+    ended = rows.call(tool="read_file", result={"content": "x"})
+    step = SimpleNamespace(done=lambda output, **more: (output, more))
+
+    def verdict(**more):
+        seen = CallSeen(**{"holds": True, "said": "so", "ended": ended, **more})
+        return seen.verdict(step)
+
+    assert verdict() == (
+        {"valid": True, "reasons": ["so"]}, {"tool": "read_file", "result": {"content": "x"}},
+    )  # fmt: skip
+    wrong = Failure(message="no", category=Category.POLICY)
+    assert verdict(failure=wrong) == Failed(wrong)
+    lacks = verdict(holds=False).failure
+    assert (lacks.message, str(lacks.severity), str(lacks.category)) == (
+        "Validation failed: so", "high", "validation",
+    )  # fmt: skip
+
+
+def test_a_check_is_kept_with_the_end_of_what_was_seen():
+    seen = CheckSeen(check=CHECK, holds=True, seen="x" * 2_001)
+    assert seen.facts == {"check": CHECK.facts, "holds": True, "seen": "x" * 2_000}
+
+
+def test_the_runtime_asks_for_its_one_call_once():
+    speak = _asks_once("fetch", {"a": 1})
+    [asked] = speak([]).calls
+    assert (asked.name, asked.arguments) == ("fetch", {"a": 1})
+    assert speak([rows.call()]) == Reply()

@@ -116,3 +116,39 @@ def test_watchers_see_every_durable_event_and_one_that_fails_harms_nobody(caplog
     assert seen == [event(1)]
     assert taken(follower) == [event(1), {"token": "live only"}]
     assert "a watcher of events failed" in caplog.text
+
+
+async def test_who_watches_is_told_each_durable_event_of_every_session_and_harms_nobody(caplog):
+    hub, seen = Hub(), []
+
+    def breaks(body):
+        raise ValueError(body["seq"])
+
+    hub.watch(breaks)
+    hub.watch(seen.append)
+    follower = hub.follow("s1")
+    hub.tell_event(event(1))
+    hub.tell("s1", {"token": "Hi"})
+    hub.tell_event(event(2, "s2"))
+
+    assert seen == [event(1), event(2, "s2")]
+    assert taken(follower) == [event(1), {"token": "Hi"}]
+    told = [(each.levelname, each.getMessage()) for each in caplog.records]
+    assert told == [("ERROR", "a watcher of events failed")] * 2
+
+
+async def test_every_reader_looks_again_when_another_process_wrote_or_this_one_ends():
+    hub = Hub()
+    followers = [hub.follow("s1"), hub.follow("s1"), hub.follow("s2")]
+    assert not any(each.is_behind or each.is_last for each in followers)
+    hub.wake_all()
+    for each in followers:
+        with anyio.fail_after(LIMIT):
+            await each.wait()
+        assert (each.is_behind, each.is_last, taken(each)) == (False, False, [])
+
+    hub.refresh()
+    for each in followers:
+        with anyio.fail_after(LIMIT):
+            await each.wait()
+        assert (each.is_behind, each.is_last, taken(each)) == (True, False, [])

@@ -1,6 +1,7 @@
 """Rollbacks, without a runtime around them: what somebody else does meanwhile spoils nothing."""
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
@@ -8,15 +9,24 @@ import anyio.from_thread
 import pytest
 
 from fakes import rows
-from gonogo.domain.errors import Conflict
+from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.plan_views import RollbackFile
-from gonogo.domain.records import Plan
-from gonogo.domain.states import PlanStatus
+from gonogo.domain.records import Checkpoint, Plan
+from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.domain.strict_json import content_hash
 from gonogo.execution.rollback import Rollbacks, Rolled, wanted_rollback
 from gonogo.store import Store, Tx
-from gonogo.store.checkpoints import Doer, Touched, add_changes
-from gonogo.store.plans import add_plan, add_revision, plan_of, set_plan
+from gonogo.store.checkpoints import Doer, Touched, add_changes, add_checkpoints
+from gonogo.store.events import entries, events_after
+from gonogo.store.plans import (
+    Move,
+    add_plan,
+    add_revision,
+    move_subtasks,
+    plan_of,
+    set_plan,
+    subtask_key,
+)
 from gonogo.store.sessions import add_session
 from gonogo.workspace import Restore, Snapshots, Traffic, Tree, Workspace
 
@@ -146,3 +156,142 @@ async def test_a_rollback_is_refused_where_the_plan_got_another_revision_meanwhi
 
     assert (await site.plan()).rollback is None
     assert site.left() == ["a.txt", "b.txt"]
+
+
+# What is refused, and in which words -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [
+        ("awaiting_approval", "is awaiting_approval; decide about it, or cancel it, first"),
+        ("approved", "is approved; decide about it, or cancel it, first"),
+        ("replanning", "is replanning; wait for its new revision, or cancel it"),
+        ("running", "is running; pause it first"),
+    ],
+)
+async def test_while_something_of_a_plan_may_run_it_is_said_what_comes_first(
+    site: Site, status: str, said: str
+) -> None:
+    await site.begin(PlanStatus(status))
+    with pytest.raises(Conflict) as refused:
+        await site.roll_back("a")
+
+    assert str(refused.value) == f"Plan p1 {said}"
+    # To look changes nothing, so that may be done at any time.
+    look = partial(wanted_rollback, plan_id="p1", checkpoint_id=None, subtask_id="a", looks=True)
+    assert (await site.rollbacks.look(look, include_shared=False)).undoing.subtasks == ["a"]
+
+
+@pytest.mark.parametrize("status", [SubtaskStatus.RUNNING, SubtaskStatus.WAITING_APPROVAL])
+async def test_a_paused_plan_is_at_rest_once_none_of_its_subtasks_is_under_way(
+    site: Site, status: SubtaskStatus
+) -> None:
+    await site.begin(PlanStatus.PAUSED)
+
+    def begin(tx: Tx) -> None:
+        for key in ("b", "a"):
+            place = (subtask_key("p1", 1, key), SubtaskStatus.PENDING, 0)
+            assert move_subtasks(tx, [Move(*place, status, {"attempt": 1})])
+
+    await site.store.write(begin)
+    with pytest.raises(Conflict) as refused:
+        await site.roll_back("a")
+    assert str(refused.value) == "Plan p1 is paused, but a, b is not at rest yet"
+
+
+async def test_what_is_not_there_cannot_be_rolled_back(site: Site) -> None:
+    await site.begin(PlanStatus.COMPLETED)
+
+    def look(tx: Tx) -> list[str]:
+        def refused(plan_id: str, *named: str | None, **more: bool) -> str:
+            with pytest.raises((Conflict, NotFound)) as found:
+                wanted_rollback(tx, plan_id, *named, **more)
+            return str(found.value)
+
+        return [
+            refused("p2", None, None), refused("p1", None, "c"), refused("p1", "cp", None),
+            refused("p1", None, None), refused("p1", None, None, whole=True),
+        ]  # fmt: skip
+
+    assert await site.store.read(look) == [
+        "No plan found with id=p2", "Plan p1 has no subtask c",
+        "Plan p1 has no checkpoint cp",
+        *["Plan p1 has no checkpoint: nothing of it has run"] * 2,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ({"checkpoint_id": "c", "subtask_id": None, "whole": False}, "to c"),
+        ({"checkpoint_id": None, "subtask_id": "b"}, "of subtask b"),
+        ({"checkpoint_id": None, "subtask_id": None, "whole": True}, "of the whole plan"),
+    ],
+)
+async def test_a_rollback_that_was_cut_off_comes_before_any_other(
+    site: Site, kept: dict[str, object], said: str
+) -> None:
+    await site.begin(PlanStatus.COMPLETED)
+    plan = await site.plan()
+    await site.store.write(set_plan, plan, rollback={**kept, "pause": None})
+    with pytest.raises(Conflict) as refused:
+        await site.roll_back("a")
+
+    again = "is not finished; was it cut off, do it again first"
+    assert str(refused.value) == f"The rollback {said} {again}"
+
+
+async def test_what_was_given_up_cannot_be_put_back_and_what_came_after_can(site: Site) -> None:
+    await site.begin(PlanStatus.COMPLETED)
+    before = rows.NOW - timedelta(days=1)
+    checkpoint = Checkpoint(
+        id="c1", session_id="s1", plan_id="p1", revision=1, subtask_id="a", attempt=1, reason="",
+        standings="pp", event_seq=0, last_change=0, tree=None, hash="", created_at=before,
+        swept_at=before,
+    )  # fmt: skip
+    await site.store.write(add_checkpoints, [checkpoint])
+    await site.roll_back("a")
+
+    def aged(tx: Tx) -> None:
+        late = Doer("s1", "p1", 1, "b", "call_late", str(site.root))
+        tx.now = before
+        add_changes(tx, late, "tool", [Touched("b.txt", None, {"hash": "1"})])
+
+    await site.store.write(aged)
+    with pytest.raises(Conflict) as refused:
+        await site.roll_back("b")
+    why = "cannot be rolled back so far: its snapshots until 2026-11-20 were given up after"
+    assert str(refused.value) == f"Plan p1 {why} GONOGO_KEEP_CHECKPOINTS_DAYS"
+
+
+async def test_what_a_rollback_did_is_told_and_noted_whole(site: Site) -> None:
+    await site.begin(PlanStatus.COMPLETED)
+    rolled = await site.roll_back("a")
+    told = await site.store.read(events_after, "s1", 0)
+    checkpoint = rolled.checkpoint
+    assert checkpoint is not None
+
+    assert [(each["type"], each["metadata"]) for each in told] == [
+        (
+            "checkpoint_created",
+            {"checkpoint_id": checkpoint.id, "reason": checkpoint.reason},
+        ),
+        (
+            "plan_rolled_back",
+            {
+                "plan_id": "p1", "by": "ann", "checkpoint_id": checkpoint.id, "subtasks": ["a"],
+                "again": [], "restored": ["a.txt"], "conflicts": [], "shared": [],
+            },
+        ),
+    ]  # fmt: skip
+    assert told[-1]["content"] == (
+        "Rolled back. Files put back: 1; left as they are, since somebody changed them: 0; left,"
+        " since they changed while a command ran: 0."
+    )
+    [entry] = await site.store.read(entries, "s1", 0, 10)
+    assert (entry.actor, entry.action, entry.subject) == ("ann", "plan.rolled_back", "p1")
+    assert entry.details == {
+        "checkpoint_id": checkpoint.id, "subtasks": ["a"], "again": [], "restored": 1,
+        "conflicts": 0, "shared": 0,
+    }  # fmt: skip

@@ -9,13 +9,16 @@ from msgspec.structs import replace
 from sqlalchemy import Engine, create_engine, text
 
 from fakes import rows
-from gonogo.domain.errors import Conflict
+from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.reviews import Deed
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, DecisionWord
+from gonogo.domain.tool_calls import ToolAnswer
 from gonogo.execution.agent import CallKind, Interventions, drop_call, end_call
+from gonogo.execution.agent.call_log import answer_of, note_network, tell_result
 from gonogo.execution.agent.questions import question_of_doubt
 from gonogo.execution.approvals import EXPIRE, ApprovalService, Ruling
+from gonogo.i18n import say
 from gonogo.runtime import bare_thread
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
@@ -177,3 +180,136 @@ def _is_free(others: Engine, table: str) -> bool:
     with others.begin() as conn:
         held = f"SELECT 1 FROM {table} FOR UPDATE SKIP LOCKED"  # noqa: S608 - our own word
         return bool(conn.execute(text(held)).all())
+
+
+# What is told of calls ----------------------------------------------------------------------------
+
+
+async def test_what_a_command_reached_is_noted_and_of_other_calls_nothing(store: Store) -> None:
+    def noted(tx: Tx) -> None:
+        rows.begin(tx)
+        command = rows.call(tool="execute_command", plan_id="p1", subtask_id="a")
+        network = {"reached": ["a.org"], "refused": ["b.org"]}
+        note_network(tx, command, {"exit_code": 0, "network": network})
+        note_network(tx, command, {"exit_code": 0})
+        note_network(tx, command, None)
+        note_network(tx, rows.call(tool="fetch"), {"network": network})
+
+    await store.write(noted)
+    [entry] = await store.read(log.entries, "s1")
+    assert (entry.actor, entry.action, entry.subject) == (
+        "agent:coder", "tool.network", "execute_command",
+    )  # fmt: skip
+    assert entry.details == {
+        "call_id": "call_1", "digest": "sha256:c", "plan_id": "p1", "subtask_id": "a",
+        "reached": ["a.org"], "refused": ["b.org"],
+    }  # fmt: skip
+
+
+async def test_how_long_a_call_took_is_told_from_its_start(store: Store) -> None:
+    def told(tx: Tx) -> None:
+        rows.begin(tx)
+        begun = rows.call(status=CallStatus.STARTED, started_at=rows.NOW - timedelta(seconds=2))
+        for status in (CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.CANCELLED):
+            tell_result(tx, begun, status)
+        for status in (CallStatus.REJECTED, CallStatus.EXPIRED, CallStatus.UNKNOWN):
+            tell_result(tx, rows.call(), status, error="no")
+        tell_result(tx, rows.call(status=CallStatus.UNKNOWN), CallStatus.COMPLETED, result=1)
+
+    await store.write(told)
+    events = await store.read(log.events_after, "s1", 0)
+    assert [event["metadata"] for event in events] == [
+        {"status": "completed", "duration_ms": 2000.0},
+        {"status": "failed", "duration_ms": 2000.0}, {"status": "failed", "duration_ms": 2000.0},
+        {"status": "rejected"}, {"status": "expired"}, {"status": "unknown"},
+        {"status": "completed", "resolution": True},
+    ]  # fmt: skip
+    assert [event.get("error") for event in events] == [None] * 3 + ["no"] * 3 + [None]
+
+
+@pytest.mark.parametrize(
+    ("more", "content", "is_error"),
+    [
+        ({"error": "failed: no", "finished_at": rows.NOW}, "failed: no", True),
+        ({}, "This operation was interrupted and has no result.", True),
+        ({"result": {"a": "ы"}, "finished_at": rows.NOW}, '{"a": "ы"}', False),
+        ({"finished_at": rows.NOW}, "null", False),
+    ],
+)
+def test_a_model_is_told_the_result_of_its_call_or_what_went_wrong(
+    more: dict[str, Any], content: str, is_error: bool
+) -> None:
+    assert answer_of(rows.call(**more), "en") == ToolAnswer(
+        call_id="call_1", tool_name="write_file", content=content, is_error=is_error
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (None, 'An intervention is edited with modified_arguments {"result": …}'),
+        ({}, 'An intervention is edited with modified_arguments {"result": …}'),
+        (
+            {"result": 1, "more": 2},
+            'An intervention is edited with modified_arguments {"result": …}',
+        ),
+    ],
+)
+async def test_what_a_person_says_came_of_a_call_is_its_result_and_nothing_else(
+    store: Store, changes: Any, said: str
+) -> None:
+    def asked(tx: Tx) -> None:
+        rows.begin(tx)
+        add_calls(tx, [rows.call(status=CallStatus.UNKNOWN)])
+
+    await store.write(asked)
+    kind = Interventions(lambda tx, call: None)
+    edit = Ruling(word=DecisionWord.EDIT, by=ANN, changes=changes)
+    with pytest.raises(InvalidMessage) as refused:
+        await store.write(kind.settle, rows.approval(call_id="call_1"), edit)
+    assert str(refused.value) == said
+
+    right = Ruling(word=DecisionWord.EDIT, by=ANN, changes={"result": None})
+    await store.write(kind.settle, rows.approval(call_id="call_1"), right)
+    call = await store.read(call_of, "call_1")
+    assert call is not None
+    assert (call.status, call.result, call.error) == (CallStatus.COMPLETED, None, None)
+    with pytest.raises(Conflict) as refused_again:
+        await store.write(kind.settle, rows.approval(call_id="call_1"), right)
+    assert str(refused_again.value) == "Call call_1 is completed already"
+
+
+@pytest.mark.parametrize(
+    ("word", "more", "status", "result", "error"),
+    [
+        (DecisionWord.APPROVE, {}, CallStatus.COMPLETED, {"answer": "yes"}, None),
+        (DecisionWord.APPROVE, {"feedback": "no"}, CallStatus.COMPLETED, {"answer": "no"}, None),
+        (DecisionWord.EDIT, {"changes": {"result": "so"}}, CallStatus.COMPLETED, "so", None),
+        (
+            DecisionWord.REJECT, {"feedback": " why "}, CallStatus.FAILED, None,
+            f"rejected: {say('model_rejected', 'en', feedback='why')}",
+        ),
+        (
+            DecisionWord.REJECT, {"feedback": " "}, CallStatus.FAILED, None,
+            f"rejected: {say('model_rejected_default', 'en')}",
+        ),
+    ],
+)  # fmt: skip
+async def test_a_question_of_an_agent_is_answered_by_what_a_person_says(
+    store: Store, word: DecisionWord, more: dict[str, Any], status: CallStatus, result: Any,
+    error: str | None,
+) -> None:  # fmt: skip
+    def asked(tx: Tx) -> None:
+        rows.begin(tx)
+        add_calls(tx, [rows.call(status=CallStatus.STARTED, tool="ask_followup_question")])
+
+    gone_on: list[str] = []
+    await store.write(asked)
+    kind = Interventions(lambda tx, call: gone_on.append(call.id))
+    ruling = Ruling(word=word, by=ANN, **more)
+    await store.write(kind.settle, rows.approval(call_id="call_1"), ruling)
+
+    call = await store.read(call_of, "call_1")
+    assert call is not None
+    assert (call.status, call.result, call.error) == (status, result, error)
+    assert gone_on == ["call_1"]

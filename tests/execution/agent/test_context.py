@@ -3,11 +3,14 @@
 A conversation is made here of its parts, as the store would give them.
 """
 
+import json
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from msgspec.structs import replace
 
 from gonogo.domain.records import CallRow
 from gonogo.domain.states import CallStatus
@@ -21,12 +24,14 @@ from gonogo.domain.tool_calls import (
     ToolAnswer,
     ToolClass,
     ToolRequest,
+    ToolSchema,
     Usage,
     UserText,
 )
 from gonogo.execution.agent.context import (
     Frame,
     Passage,
+    cache_key,
     estimate,
     kept_places,
     parts_of,
@@ -37,6 +42,7 @@ from gonogo.execution.agent.context import (
     too_long,
     transcript,
 )
+from gonogo.runtime import bare_thread
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FRAME = Frame("You are the coder.", ())
@@ -360,3 +366,96 @@ def test_instruction_files_and_what_people_said_stand_in_every_request_after_a_c
     assert len(shown) == len(set(shown))
     again = record([*said, Compacted(before=end, text="Facts", kept=kept, clip=10_000)])
     assert again.messages == later.messages
+
+
+# How much it is, to the token -------------------------------------------------------------------
+
+
+def test_what_a_message_takes_is_its_text_its_arguments_and_a_little_around():
+    asked = ToolRequest(id="c", name="read_file", arguments={"a": 1})
+    assert tokens_in(UserText(content="abcd")) == 5
+    assert tokens_in(UserText(content="abcde")) == 6
+    assert tokens_in(Reply(text="abcd", calls=(asked,))) == 4 + 1 + 2
+    assert tokens_in(Reply(text="abcd", usage=Usage(output_tokens=9), asked=2)) == 4
+    assert tokens_in(PlanAccount(plan_id="p")) == 4
+    tool = ToolSchema(name="t", description="d", parameters={})
+    schema = len(json.dumps(tool.model_dump()))
+    assert Frame("abcd", (tool, tool)).tokens == 1 + 2 * -(-schema // 4)
+
+
+def test_where_a_provider_looks_for_a_conversation_tells_nothing_of_it():
+    thread = replace(bare_thread(Path("/code"), "coder"), session_id="s", name="main")
+    key = cache_key(thread)
+    assert len(key) == 32
+    others = [replace(thread, **{field: "x"}) for field in ("session_id", "name", "agent")]
+    assert len({key, *map(cache_key, others)}) == 4
+    assert cache_key(replace(thread, script="x", workspace=Path("/"))) == key
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most", "parts"),
+    [
+        ((1_060,), 1_000, {}),
+        ((1_061,), 1_000, {"c0": 1_000}),
+        ((261,), 100, {"c0": 200}),
+        ((260,), 100, {}),
+        # A quarter of the window of 10,000 is for all of them.
+        ((1_250, 1_250), 8_000, {}),
+        ((1_311, 1_310), 8_000, {"c0": 1_250}),
+    ],
+)
+def test_a_result_is_given_in_part_from_the_token_on_that_is_worth_it(sizes, most, parts):
+    said, calls = [asks(*(f"c{n}" for n in range(len(sizes))))], []
+    for n, size in enumerate(sizes):
+        # What stands around the content in a result, and around a message.
+        row = call_row(f"c{n}")
+        empty = tokens_in(record([asks(f"c{n}")], row).messages[1])
+        content = "x" * (4 * (size - empty))
+        calls.append(replace(row, result={**row.result, "content": content}))
+    found = record(said, *calls)
+    assert [tokens_in(m) for m in found.messages[1:]] == list(sizes)
+    assert too_long(found, WINDOW, most) == parts
+
+
+def test_an_elision_begins_with_results_that_are_worth_a_line_and_a_tenth_of_the_window():
+    def elided(window, *lengths):
+        said = [*(asks(f"c{n}") for n in range(len(lengths))), asks("end")]
+        rows_ = [replace(call_row(f"c{n}"), result="x" * (4 * (length - 4) - 2))
+                 for n, length in enumerate(lengths)]  # fmt: skip
+        return to_elide(record(said, *rows_, call_row("end", window)), window)
+
+    assert elided(610, 121) == {"c0": 0}
+    assert elided(611, 121) == {}
+    assert elided(100, 120) == {}
+    assert elided(1_220, 121, 121) == {"c0": 0, "c1": 0}
+
+
+def test_what_is_summed_up_is_cut_in_the_middle_and_of_very_many_the_newest_stay():
+    answer = ToolAnswer(call_id="c", tool_name="read_file", content="r" * 300)
+    said = [
+        UserText(content="a" * 240), UserText(content="b" * 241),
+        Reply(text="Look", calls=(ToolRequest(id="c", name="f", arguments={"x": "ы"}),)),
+    ]  # fmt: skip
+    found = record(said)
+    shown = transcript(found, 3, 240)
+    assert shown.split("\n\n")[:2] == [
+        f"USER: {'a' * 240}", f"USER: {'b' * 160} … {'b' * 80}",
+    ]  # fmt: skip
+    assert shown.split("\n\n")[2] == 'AGENT: Look CALLS: f {"x": "\\u044b"}'
+    # Room for two of sixty tokens: the newest.
+    assert transcript(found, 2, 119) == f"USER: {'b' * 160} … {'b' * 80}"
+    assert answer.content not in shown
+    assert transcript(record([UserText(content="u" * 9_000)]), 1, 99_999) == (
+        f"USER: {'u' * 2_666} … {'u' * 1_334}"
+    )
+    assert transcript(record([Reply(text=" "), UserText(content="x")]), 2, 999) == (
+        "AGENT: \n\nUSER: x"
+    )
+
+
+def test_who_is_not_told_of_instruction_files_is_asked_as_if_there_were_none():
+    said = [UserText(content="Do it"), Instructions(content="Use tabs.", files=())]
+    assert len(record(said).messages) == 2
+    bare = record_of_thread(said, {}, {}, "en", briefed=False)
+    assert bare.messages == (said[0],)
+    assert bare.whole == record(said).whole

@@ -7,7 +7,7 @@ import pytest
 
 from gonogo.domain.errors import ModelNotConfigured
 from gonogo.execution.agent.models import CountedModel, ModelPool, model_settings
-from gonogo.llm import NO_KEY, FallbackModel, ModelChoice
+from gonogo.llm import NO_KEY, FallbackModel, ModelChoice, ScriptedModel
 from gonogo.settings import Settings
 from gonogo.telemetry import Metrics
 
@@ -38,8 +38,13 @@ def test_a_key_goes_to_the_provider_that_it_is_for(choice: ModelChoice, key: str
 
 
 def test_a_key_that_is_not_there_is_named() -> None:
-    with pytest.raises(ModelNotConfigured, match="openai:y needs the variable OTHER"):
-        model_settings(settings(), ModelChoice(name="openai:y", key_env="OTHER"), OWN)
+    why = " needs the variable OTHER, which its key_env names, and it is not set"
+    for name, said in (("openai:y", "openai:y"), (None, "the model")):
+        choice = ModelChoice(name=name, key_env="OTHER")
+        for environment in (OWN, {"OTHER": ""}):
+            with pytest.raises(ModelNotConfigured) as missing:
+                model_settings(settings(), choice, environment)
+            assert str(missing.value) == said + why
 
 
 def test_a_model_with_another_behind_it_is_asked_less_often() -> None:
@@ -59,3 +64,80 @@ def test_a_role_asks_its_list_and_a_session_only_the_model_that_it_names() -> No
     named = pool("openai:z", "work")
     assert (type(named), named.name) == (CountedModel, "openai:z")
     assert pool.check(ModelChoice()) == "openai:x"
+
+
+def test_a_model_is_opened_with_what_its_choice_says_and_else_with_the_settings(
+    tmp_path: Path,
+) -> None:
+    plain = settings(
+        openai_base_url="http://mine/v1", model_timeout=7, temperature=0.5, model_window=9_000,
+        record=tmp_path / "tape.json",
+    )  # fmt: skip
+    environment = {**OWN, "OTHER_API_KEY": "a-long-secret-of-somebody"}
+    own = model_settings(plain, ModelChoice(), environment)
+    assert (own.name, own.base_url, own.timeout, own.max_attempts) == (
+        "openai:x", "http://mine/v1", 7, plain.model_max_attempts,
+    )  # fmt: skip
+    assert (own.temperature, own.effort, own.price, own.window) == (0.5, None, None, 9_000)
+    assert (own.record, own.secrets) == (
+        tmp_path / "tape.json", ("a-long-secret-of-somebody",),
+    )  # fmt: skip
+
+    chosen = ModelChoice(name="openai:y", base_url="http://other/v1", window=500, effort="low")
+    other = model_settings(plain, chosen, OWN)
+    assert (other.name, other.base_url, other.window, other.effort) == (
+        "openai:y", "http://other/v1", 500, "low",
+    )  # fmt: skip
+
+
+def test_a_key_is_for_the_provider_that_is_found_where_none_is_named() -> None:
+    unnamed = Settings(home=Path("/none"), model_api_key="own")
+    for name, key in (("openai:y", "own"), ("anthropic:y", None)):
+        assert model_settings(unnamed, ModelChoice(name=name), OWN).api_key == key
+    # Where nobody is found, it is for whoever is asked.
+    assert model_settings(unnamed, ModelChoice(name="anthropic:y"), {}).api_key == "own"
+    assert model_settings(Settings(home=Path("/none")), ModelChoice(), OWN).api_key is None
+
+
+def test_the_window_is_what_is_known_of_the_model_and_else_a_careful_one() -> None:
+    def window(told: int | None = None, choice: ModelChoice | None = None) -> int:
+        roles = {"work": (choice or ModelChoice(name="openai:of-nobody"),)}
+        pool = ModelPool(
+            settings=settings(model_window=told), environment=OWN, metrics=Metrics(), roles=roles
+        )
+        return pool.window()
+
+    assert window() == 32_000
+    assert window(told=9_000) == 9_000
+    assert window(choice=ModelChoice(name="openai:of-nobody", window=5_000)) == 5_000
+    assert window(9_000, ModelChoice(name="openai:of-nobody", window=5_000)) == 5_000
+
+
+def test_one_model_for_everybody_has_the_window_that_is_told_its_own_or_a_careful_one() -> None:
+    only = ScriptedModel({})
+
+    def pool(told: int | None = None) -> ModelPool:
+        return ModelPool(
+            settings=settings(model_window=told), environment={}, metrics=Metrics(), only=only
+        )
+
+    only.window = 7_000
+    assert (pool().window(), pool(9_000).window(), pool().window("openai:z", "plan")) == (
+        7_000, 9_000, 7_000,
+    )  # fmt: skip
+    only.window = None
+    assert pool().window() == 32_000
+    found = pool()("openai:z", "plan")
+    assert (found.name, found.window) == ("scripted", None)
+
+
+async def test_a_model_is_opened_once_counted_and_closed_with_its_pool() -> None:
+    pool = ModelPool(settings=settings(), environment=OWN, metrics=Metrics())
+    one, other = pool(), pool(None, "plan")
+
+    assert isinstance(one, CountedModel)
+    assert isinstance(other, CountedModel)
+    assert one.model is other.model
+    assert list(pool.opened.values()) == [one.model]
+    assert pool.choices("openai:z", "work") == (ModelChoice(name="openai:z", for_session=True),)
+    await pool.aclose()

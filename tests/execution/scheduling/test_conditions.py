@@ -10,7 +10,13 @@ from gonogo.domain.conditions import gives_no_answer, read_condition
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failures import classify
 from gonogo.execution.scheduling import check_condition
-from gonogo.execution.scheduling.conditions import ConditionFailed, holds
+from gonogo.execution.scheduling.conditions import (
+    ConditionFailed,
+    _cost,
+    _said,
+    _Size,
+    holds,
+)
 
 RESULTS = {
     "build": {
@@ -211,3 +217,81 @@ def test_nothing_that_has_an_answer_is_refused_for_having_none(text):
     except (ConditionFailed, InvalidPlan):
         return
     assert not gives_no_answer(read_condition(text)), text
+
+
+@pytest.mark.parametrize(
+    ("text", "cost", "least"),
+    [
+        ("true", 12, 1),
+        ("subtasks.a.output == 1", 84, 7),
+        ("subtasks.a.output.all(x, x > 1)", 168, 14),
+        ("subtasks.a.output.filter(x, x > 1).size() == 0", 1_200, 40),
+        ("subtasks.a.output.map(x, [x, x]).size() > 0", 5_280, 264),
+        ("subtasks.a.output.all(x, subtasks.b.output.exists(y, x == y))", 15_000, 450),
+        ("subtasks.all(k, subtasks[k].status == 'x')", 1_800, 60),
+        ("subtasks.a.output.matches('a+')", 300_120, 300_010),
+        ("subtasks.a.output.all(x, x.matches('a'))", 1_500_204, 600_017),
+    ],
+)
+def test_what_a_condition_may_cost_is_the_same_on_every_machine(text, cost, least):
+    condition = read_condition(text)
+
+    assert _cost(condition, _Size(values=10, characters=128, longest=5)) == cost
+    assert _cost(condition, _Size()) == least
+
+
+def test_how_much_there_is_to_look_at_is_counted_through_all_of_it():
+    size = _Size()
+    size.add({"a": ["bc", {"d": 1}]}, 9)
+
+    assert size == _Size(values=7, characters=4, longest=2)
+    assert size.volume == 7
+    assert _Size(values=1, characters=129).volume == 3
+
+
+def test_the_bounds_of_what_a_condition_looks_at_are_what_they_are():
+    def answer(value):
+        try:
+            return holds("subtasks.a.output == 1", {"a": {"output": value}})
+        except ConditionFailed as problem:
+            return str(problem)
+
+    def nested(depth):
+        value = 1
+        for _ in range(depth):
+            value = [value]
+        return value
+
+    large = "condition: the results are too large to compare"
+    names = len("a" + "output")
+    assert [answer("x" * (2_000_000 - names + more)) for more in (0, 1)] == [False, large]
+    assert [answer(nested(62)), answer(nested(63))] == [False, large]
+    many = "condition: would look at too many values"
+    assert [answer([0] * count) for count in (714_280, 714_281)] == [False, many]
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (KeyError(), "there is no such field"),
+        (KeyError("x"), "there is no x"),
+        (ValueError("one\ntwo"), "one"),
+        (ValueError("before ERROR: it is\nafter"), "it is"),
+        (ValueError("x" * 301), "x" * 300),
+    ],
+)
+def test_what_the_library_says_is_told_in_one_line(error, said):
+    assert _said(error) == said
+
+
+def test_why_a_condition_has_no_answer_is_said_with_its_kind():
+    with pytest.raises(ConditionFailed) as failed:
+        holds("subtasks.b.status == 'x' && subtasks.a.status == 'x'", {})
+    assert (str(failed.value), str(failed.value.category), str(failed.value.severity)) == (
+        "condition: subtask 'a' has no result", "dependency", "high",
+    )  # fmt: skip
+    with pytest.raises(ConditionFailed) as failed:
+        holds("1 + 1", {})
+    assert (str(failed.value), str(failed.value.category)) == (
+        "condition: gives int, not true or false", "logic",
+    )  # fmt: skip

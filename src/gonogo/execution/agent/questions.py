@@ -174,8 +174,8 @@ def file_outcome(root: Path, call: CallRow) -> Literal["after", "before", "unkno
     if not call.effects:
         again = {ToolClass.PURE, ToolClass.IDEMPOTENT}
         return "before" if call.tool_class in again else "unknown"
-    workspace = Workspace(root)
     try:
+        workspace = Workspace(root)
         for effect in call.effects:
             workspace.clear(effect["path"], before=effect.get("before"))
         now = {effect["path"]: workspace.hash(effect["path"]) for effect in call.effects}
