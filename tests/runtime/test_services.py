@@ -17,7 +17,7 @@ from gonogo.execution.agent import Means
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Extensions, Runtime, bare_thread, look_at_models, open_reader
 from gonogo.runtime.oidc import memory_of, open_bearers
-from gonogo.runtime.services import open_desk, open_means, open_programs, replan_rules
+from gonogo.runtime.services import RoleReport, open_desk, open_means, open_programs, replan_rules
 from gonogo.settings import Settings
 from gonogo.store import utc_now
 from gonogo.workspace import DEFAULT_PATH, Ceilings, Network, SnapshotLimits
@@ -146,22 +146,21 @@ def test_which_models_are_asked_is_told_without_asking_them(tmp_path: Path) -> N
     settings.models_file.parent.mkdir()
     settings.models_file.write_text(
         '[[role]]\nname = "work"\nmodel = "demo"\n'
-        '[[role]]\nname = "plan"\nmodel = "demo"\neffort = "high"\nfallback = ["nowhere:x"]\n'
-        '[[role]]\nname = "route"\nmodel = "nowhere:small"\n'
+        '[[role]]\nname = "plan"\neffort = "high"\nfallback = ["demo"]\n'
     )
-    found = {report.role: report for report in look_at_models(settings, {})}
+    bare = set_(tmp_path)
+    found = {report.role: report for report in look_at_models(bare, {})}
 
     assert list(found) == ["plan", "work", "route", "compact", "review"]
     assert (found["work"].models, found["work"].problems) == (["demo"], [])
-    assert found["plan"].models == ["demo (effort high)", "nowhere:x (effort high)"]
-    assert (found["plan"].works, found["route"].works) == (True, False)
-    [problem] = found["plan"].problems
-    assert "nowhere:x" in problem
-    assert found["route"].models == ["nowhere:small"]
-    settings.models_file.write_text('[[role]]\nname = "work"\neffort = "low"\n')
-    bare = look_at_models(set_(tmp_path), {})
-    assert [report.works for report in bare] == [False] * 5
-    assert bare[1].models == ["the configured model (effort low)"]
+    assert found["plan"].models == ["the configured model (effort high)", "demo (effort high)"]
+    assert (len(found["plan"].problems), found["plan"].works) == (1, True)
+    assert found["review"] == RoleReport(role="review", models=["demo"], problems=[])
+    bare.models_file.write_text('[[role]]\nname = "work"\neffort = "low"\n')
+    nothing = look_at_models(bare, {})
+    assert [report.works for report in nothing] == [False] * 5
+    assert nothing[1].models == ["the configured model (effort low)"]
+    assert "GONOGO_MODEL" in nothing[1].problems[0]
 
 
 PROVIDER = {
