@@ -1,10 +1,15 @@
 """What came of the work, put together from what was counted: every number in its place."""
 
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from fakes.rows import NOW
+from fakes.world import world_of
+from gonogo.domain.errors import Forbidden
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.runtime.reports import _call_view, _summary
 from gonogo.store.calls import JudgedCall
@@ -135,3 +140,49 @@ def test_a_call_is_shown_as_it_was_judged_with_what_says_what_it_touches() -> No
         "created_at": NOW, "answer": "approved", "granted": True, "scope": {"paths": ["x"]},
         "arguments": given, "decision": "ask", "rule": "r", "reason": "why",
     }  # fmt: skip
+
+
+RULES = """
+[[rule]]
+tool = "write_file"
+path = "docs/**"
+decision = "allow"
+reason = "they are words"
+
+[[review]]
+kind = "plan"
+approvals = 2
+reviewers = ["ann", "bob"]
+"""
+
+
+async def test_an_admin_reads_the_rules_in_force_and_what_they_make_of_a_call(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "rules.toml").write_text(RULES)
+    (tmp_path / "admin.toml").write_text('[[rule]]\ntool = "web"\ndecision = "deny"\n')
+    async with world_of(tmp_path, {}, admin_rules=tmp_path / "admin.toml") as world:
+        policies, owner = world.runtime.policies, world.runtime.owner
+        found = policies.in_force(owner)
+        with pytest.raises(Forbidden):
+            policies.in_force(world.ann)
+        path = {"path": "docs/a.md", "content": "x\n"}
+        judged = await policies.judge(owner, "write_file", path, "coder")
+        version = world.runtime.parts.gate.rules.version
+
+    file = tmp_path / "config" / "rules.toml"
+    assert found.version == version
+    assert [each.model_dump() for each in found.rules] == [
+        {"name": "admin:1", "tier": "admin", "where": f"{tmp_path}/admin.toml:1",
+         "rule": {"tool": "web", "decision": "deny"}},
+        {"name": "user:1", "tier": "user", "where": f"{file}:2",
+         "rule": {"tool": "write_file", "path": "docs/**", "decision": "allow",
+                  "reason": "they are words"}},
+    ]  # fmt: skip
+    [review] = found.reviews
+    assert (review.name, review.tier, review.where) == ("user:review:1", "user", f"{file}:8")
+    assert (review.rule["kind"], review.rule["approvals"]) == ("plan", 2)
+    assert (judged.decision, judged.rule, judged.tool) == ("allow", "user:1", "write_file")
+    assert judged.where == [f"{file}:2"]
+    assert "+x" in judged.preview
