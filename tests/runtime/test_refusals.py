@@ -1,6 +1,6 @@
 """What cannot be done is refused in words that say what is wrong, whoever asks and wherever."""
 
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -22,15 +22,19 @@ LINES = {
     "one": [calls(run("make all")), says("one")],
     "two": [says("two")],
 }
-Asked = tuple[str, Awaitable[Any]]
+Asked = tuple[str, Coroutine[Any, Any, Any]]
 
 
 async def refused(*each: Asked) -> None:
     """Each is refused with the kind of refusal and the words that stand before it."""
-    for said, ask in each:
-        with pytest.raises(GonogoError) as found:
-            await ask
-        assert f"{type(found.value).__name__}: {found.value}" == said
+    try:
+        for said, ask in each:
+            with pytest.raises(GonogoError) as found:
+                await ask
+            assert f"{type(found.value).__name__}: {found.value}" == said
+    finally:
+        for _, ask in each:
+            ask.close()
 
 
 async def test_what_is_wrong_with_a_session_is_said(tmp_path: Path) -> None:
@@ -164,7 +168,7 @@ async def test_what_is_wrong_with_a_decision_is_said(tmp_path: Path) -> None:
         verbs, ann, call_id = world.runtime.approvals, world.ann, of_call.call_id
         unknown = "NotFound: No approval found with id="
 
-        def hitl(decision: str = "approve", **more: Any) -> Awaitable[Any]:
+        def hitl(decision: str = "approve", **more: Any) -> Coroutine[Any, Any, Any]:
             about = more if "approval_id" in more else {"call_id": call_id, **more}
             return verbs.decide(ann, HitlDecision(decision=decision, **about))
 
