@@ -1,5 +1,7 @@
 """The client gives back what the server said, as the domain's own values and errors."""
 
+import json
+
 import anyio
 import httpx
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from gonogo.client import Client, Unintelligible, Unreachable, error_of, read_event
 from gonogo.domain import errors
 from gonogo.domain.events import AssistantMessage, Event
-from gonogo.domain.messages import HitlDecision, PlanDecision, UserMessage
+from gonogo.domain.messages import HitlDecision, UserMessage
 from gonogo.domain.views import SessionView
 
 
@@ -97,6 +99,7 @@ async def test_who_decided_first_is_told(against):
 
     assert str(caught.value) == "c1 was already approved by Ann"
     assert (caught.value.decision, caught.value.decided_by) == ("approved", "Ann")
+    assert caught.value.decided_at == "today"
 
 
 @pytest.mark.parametrize(
@@ -118,9 +121,29 @@ def test_each_code_has_its_error(status, code, kind):
     assert str(error) == "why"
 
 
-async def test_an_answer_that_is_no_problem_document_is_still_an_error(against):
-    async with against(lambda _: httpx.Response(502, text="<html>")) as c:
-        with pytest.raises(errors.Internal, match="502 Bad Gateway"):
+def test_an_error_without_some_of_its_parts_is_still_one():
+    event, empty = error_of({"code": "conflict", "content": "why"}), error_of({})
+    first, last = error_of({"status": 499, "code": "odd"}), error_of({"status": 500, "code": "odd"})
+    decided = error_of({"code": "already_decided"})
+
+    assert (type(event), str(event)) == (errors.Conflict, "why")
+    assert (type(empty), str(empty)) == (errors.Refused, "The server refused")
+    assert (type(first), type(last)) == (errors.Refused, errors.Internal)
+    assert (decided.decision, decided.decided_by, decided.decided_at) == ("", "", "")
+
+
+@pytest.mark.parametrize("text", ["<html>", "[]"])
+async def test_an_answer_that_is_no_problem_document_is_still_an_error(against, text):
+    async with against(lambda _: httpx.Response(502, text=text)) as c:
+        with pytest.raises(errors.Internal) as refused:
+            await c.agents()
+
+    assert str(refused.value) == "The server answered 502 Bad Gateway"
+
+
+async def test_a_refusal_without_a_status_has_that_of_its_answer(against):
+    async with against(lambda _: httpx.Response(503, json={"code": "internal"})) as c:
+        with pytest.raises(errors.Busy):
             await c.agents()
 
 
@@ -177,46 +200,6 @@ async def test_a_long_answer_that_breaks_off_says_why(against, error, said):
     assert str(broke.value) == said
 
 
-async def test_every_call_asks_its_path_of_the_protocol(against):
-    asked: list[str] = []
-
-    def handler(request: httpx.Request) -> httpx.Response:
-        query = f"?{request.url.query.decode()}" if request.url.query else ""
-        asked.append(f"{request.method} {request.url.path}{query}")
-        return httpx.Response(404, json={"code": "not_found", "detail": "none"})
-
-    async with against(handler) as c:
-        for call in (
-            c.edit_session("s", title="t"), c.delete_session("s"), c.pending_approvals("s"),
-            c.plans(status="running"), c.plan("p"), c.plan_status("p"), c.plan_graph("p"),
-            c.plan_revisions("p"), c.plan_revision("p", 2), c.plan_diff("p", 1, 2),
-            c.decide_plan(PlanDecision(plan_id="p", decision="approve")), c.start_plan("p"),
-            c.pause_plan("p"), c.resume_plan("p"), c.cancel_plan("p"), c.retry_subtask("p", "x"),
-            c.skip_subtask("p", "x"), c.cancel_subtask("p", "x"), c.approvals(kind="tool"),
-            c.approval("a"), c.decide_many([{"approval_id": "a", "decision": "approve"}]),
-            c.me(), c.tools(), c.models(), c.grants(session_id="s"), c.revoke_grant("g"),
-            c.audit(session_id="s", limit=5), c.verify_audit(),
-            c.verify_audit("a", "s"), c.audit_log(before="b", limit=5, locale="ru"), c.tokens(),
-            c.revoke_token("t"),
-        ):  # fmt: skip
-            with pytest.raises(errors.NotFound):
-                await call
-
-    assert [line.replace("/api/v1/", "") for line in asked] == [
-        "PATCH sessions/s", "DELETE sessions/s", "GET sessions/s/pending-approvals",
-        "GET plans?status=running&limit=50&offset=0", "GET plans/p", "GET plans/p/status",
-        "GET plans/p/graph", "GET plans/p/revisions", "GET plans/p/revisions/2",
-        "GET plans/p/diff?from=1&to=2", "POST plans/p/decision", "POST plans/p/start",
-        "POST plans/p/pause", "POST plans/p/resume", "POST plans/p/cancel",
-        "POST plans/p/subtasks/x/retry", "POST plans/p/subtasks/x/skip",
-        "POST plans/p/subtasks/x/cancel", "GET approvals?kind=tool", "GET approvals/a",
-        "POST approvals/decisions", "GET me", "GET tools", "GET models", "GET grants?session_id=s",
-        "DELETE grants/g", "GET audit?session_id=s&after=0&limit=5", "GET audit/verify",
-        "GET audit/verify?anchor=a&session_id=s", "GET audit?before=b&limit=5&locale=ru",
-        "GET tokens", "DELETE tokens/t",
-    ]  # fmt: skip
-
-
 def test_an_event_of_a_later_version_keeps_its_envelope():
     known = read_event({"type": "assistant_message", "content": "x", "seq": 3, "new": 1})
     later = read_event({"type": "brand_new", "seq": 4, "session_id": "s"})
@@ -224,3 +207,69 @@ def test_an_event_of_a_later_version_keeps_its_envelope():
     assert isinstance(known, AssistantMessage)
     assert type(later) is Event
     assert (later.type, later.seq) == ("brand_new", 4)
+
+
+NOW = "2026-11-22T12:00:00Z"
+PLAN = {
+    "plan_id": "p", "session_id": "s", "goal": "g", "original_task": "t", "revision": 1,
+    "digest": "d", "is_approved": True, "subtasks": [], "critical_path": [], "created_at": NOW,
+}  # fmt: skip
+GRAPH = {
+    "plan_id": "p", "session_id": "s", "revision": 1, "status": "running", "as_of": NOW,
+    "last_seq": 7, "nodes": [], "edges": [], "critical_path": [], "actual_path": [],
+}  # fmt: skip
+TOLD = (
+    "assistant_message", "plan_progress", "plan_commented", "subtask_started", "plan_paused",
+    "approval_requested",
+)  # fmt: skip
+
+
+class Running:
+    """A server with one plan, which is in each of these states in turn."""
+
+    def __init__(self, *states: str, questions: int = 0) -> None:
+        self.states, self.questions = [*states], questions
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        *_, name = request.url.path.split("/")
+        self.asked.append(f"{name} {request.headers.get('last-event-id', '')}".strip())
+        if name == "events":
+            lines = [json.dumps({"type": each, "seq": n}) for n, each in enumerate(TOLD, 8)]
+            return httpx.Response(200, text="".join(f"data: {line}\n\n" for line in lines))
+        if name == "pending-approvals":
+            open_ = {"session_id": "s", "pending_approvals": [], "count": self.questions}
+            return httpx.Response(200, json=open_)
+        if name == "p":
+            return httpx.Response(200, json={**PLAN, "status": self.states.pop(0)})
+        return httpx.Response(200, json=GRAPH)
+
+
+async def test_a_plan_is_looked_at_again_when_something_is_told_that_may_end_it(against):
+    server = Running("running", "paused", "completed")
+    async with against(server) as c:
+        ended = await c.wait_for_plan("p", limit=60)
+
+    assert ended.status == "completed"
+    assert server.asked == ["graph", "p", "events 7", "p", "p"]
+
+
+async def test_a_plan_that_is_over_is_not_waited_for(against):
+    server = Running("failed")
+    async with against(server) as c:
+        assert (await c.wait_for_plan("p", or_asked=True)).status == "failed"
+
+    assert server.asked == ["graph", "p"]
+
+
+async def test_who_waits_for_questions_too_is_told_of_the_first(against):
+    server = Running("running", questions=2)
+    async with against(server) as c:
+        assert (await c.wait_for_plan("p", limit=60, or_asked=True)).status == "running"
+    assert server.asked == ["graph", "p", "pending-approvals"]
+
+    server = Running("running", "running", "completed")
+    async with against(server) as c:
+        assert (await c.wait_for_plan("p", limit=60, or_asked=True)).status == "completed"
+    looked = ["p", "pending-approvals"]
+    assert server.asked == ["graph", *looked, "events 7", *looked, "p"]

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from gonogo.client import Unreachable
-from gonogo.client.transport import ATTEMPTS, read_stream
+from gonogo.client.transport import ATTEMPTS, _Breaks, read_stream
 from gonogo.domain.errors import Busy
 
 HELLO = {"type": "user_message", "content": "hi"}
@@ -144,8 +144,40 @@ async def test_a_patient_client_asks_again_until_another_server_is_there(against
         answers[:] = [httpx.ReadError("reset")]
         with pytest.raises(Unreachable, match="reset"):
             await client.delete_session("s")
+        answers[:] = [httpx.ConnectError("refused"), httpx.Response(204)]
+        await client.delete_session("s")
 
-    assert len({request.headers["idempotency-key"] for request in asked[:-1]}) == 1
+    assert len({request.headers["idempotency-key"] for request in asked[:3]}) == 1
+    assert [request.method for request in asked] == ["POST"] * 3 + ["DELETE"] * 3
+
+
+async def test_between_breaks_it_waits_longer_and_longer_until_it_was_tried_often_and_long_enough():
+    error, breaks = Unreachable("away"), _Breaks()
+    assert [breaks.add(error, 0) for _ in range(5)] == [0.1, 0.2, 0.4, 0.8, 1.6]
+    with pytest.raises(Unreachable, match=r"^away$"):
+        breaks.add(error, 0)
+
+    breaks = _Breaks(count=5, since=anyio.current_time() - 30)
+    assert breaks.add(error, patience=60) == 2.0, "often, and not long enough"
+    with pytest.raises(Unreachable):
+        breaks.add(error, patience=20)
+    breaks = _Breaks()
+    breaks.add(error, 0)
+    assert 0 <= anyio.current_time() - breaks.since < 60, "it counts from the first on"
+
+
+@pytest.mark.parametrize(
+    ("end", "said"),
+    [(Broken(), "reset"), (Broken(dead=False), "the server ended the stream")],
+    ids=["cut", "ended"],
+)
+async def test_a_stream_that_keeps_breaking_says_how(against, monkeypatch, end, said):
+    monkeypatch.setattr("gonogo.client.transport._LONGEST_DELAY", 0.001)
+    async with against(Server(*[end] * ATTEMPTS)) as client:
+        with anyio.fail_after(60), pytest.raises(Unreachable) as away:
+            await anext(client.follow("s"))
+
+    assert str(away.value) == f"The stream breaks again and again: {said}"
 
 
 @pytest.mark.feature(211)

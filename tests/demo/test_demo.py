@@ -114,3 +114,43 @@ def test_every_subtask_has_its_lines_and_ends_by_saying_what_came_of_it():
 def test_the_recording_is_plain_json_and_the_task_is_told_in_both_languages():
     assert json.loads(json.dumps(recording())) == recording()
     assert set(TASKS) == {"en", "ru"}
+
+
+def test_the_sample_is_committed_whatever_the_users_git_is_set_to(tmp_path, monkeypatch, capfd):
+    hooks, settings = tmp_path / "hooks", tmp_path / "gitconfig"
+    hooks.mkdir()
+    (hooks / "pre-commit").write_text("#!/bin/sh\nexit 1\n")
+    (hooks / "pre-commit").chmod(0o700)
+    settings.write_text(
+        f"[commit]\ngpgsign = true\n[gpg]\nprogram = /bin/false\n[core]\nhooksPath = {hooks}\n"
+        "[init]\ndefaultBranch = other\n"
+    )
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+    folder = tmp_path / "new" / "sample"
+    lay_out(folder)
+
+    def git(*words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
+        return done.stdout
+
+    assert git("log", "--format=%s") == "Sample\n"
+    assert git("branch", "--show-current") == "main\n"
+    assert git("status", "--porcelain") == ""
+    assert capfd.readouterr() == ("", "")
+    (folder / "README.md").write_text("mine")
+    lay_out(folder)
+    assert (folder / "README.md").read_text() != "mine", "it is laid out anew"
+
+
+def test_without_git_the_sample_is_only_files_and_its_tests_leave_none(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    folder = tmp_path / "sample"
+    lay_out(folder)
+    before = sorted(folder.rglob("*"))
+    assert not (folder / ".git").exists()
+    assert run_tests(folder).summary == "FAILED (failures=1)"
+    assert sorted(folder.rglob("*")) == before
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "test_it.py").write_text("import os\nos._exit(3)\n")
+    ended = run_tests(tmp_path / "none")
+    assert (ended.passed, ended.summary) == (False, "no output")

@@ -8,7 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from fakes.world import LIMIT, calls, kinds, plan, says, step, world_of, write
-from gonogo.domain.errors import Busy, Conflict, Forbidden, InvalidMessage, NotFound, Unauthorized
+from gonogo.domain.errors import (
+    Busy,
+    Conflict,
+    Forbidden,
+    InvalidMessage,
+    NotFound,
+    PolicyDenied,
+    Unauthorized,
+)
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.identity import Principal, Role
 from gonogo.execution.agent.models import ModelPool, model_settings
@@ -206,7 +214,25 @@ async def test_one_tool_runs_through_the_same_gate(tmp_path: Path) -> None:
         )
 
         assert (seen["decision"], seen["result"]["content"]) == ("allow", "hello\n")
+        assert set(seen) == {"decision", "reason", "rule", "result"}
+        assert set(asked) == {"decision", "reason", "rule", "preview"}
         assert asked["decision"] == "ask"
+        with pytest.raises(PolicyDenied, match=r"^file_not_found: 'b\.txt' does not exist$"):
+            await run(world.runtime.owner, "read_file", {"path": "b.txt"}, world.folder)
+        control = {"question": "Which?"}
+        spoken = await run(world.runtime.owner, "ask_followup_question", control, world.folder)
+        assert (spoken["decision"], set(spoken)) == ("ask", set(asked))
+        with pytest.raises(PolicyDenied, match=r"^unknown_tool: "):
+            await run(world.runtime.owner, "cook", {}, world.folder)
+        entries = await world.runtime.audit.entries(world.runtime.owner)
+        [entry] = [each for each in entries if each.action == "tool.allowed"]
+        assert (entry.actor, entry.subject) == ("local", "read_file")
+        digest = entry.details.pop("digest")
+        assert digest.startswith("sha256:")
+        assert entry.details == {
+            "arguments": {"path": "a.txt"}, "reason": seen["reason"], "rule": seen["rule"],
+            "source": "rule",
+        }  # fmt: skip
         assert "-hello" in asked["preview"]
         assert world.read("a.txt") == "hello\n"
 
@@ -272,6 +298,28 @@ async def test_a_follower_reads_in_the_log_what_was_never_handed_to_it(tmp_path:
                 store.deliver = deliver
                 hub.refresh()
                 assert (await anext(events))["content"] == "From elsewhere"
+
+
+async def test_what_agents_and_tools_there_are_is_told(tmp_path: Path) -> None:
+    (tmp_path / "config" / "agents").mkdir(parents=True)
+    async with world_of(tmp_path, LINES) as world:
+        agents = {each.name: each for each in world.runtime.agents()}
+        tools = {each.name: each for each in world.runtime.tools()}
+        profiles, parts = world.runtime.parts.profiles, world.runtime.parts
+        models = world.runtime.models()
+        assert not world.runtime.closing.is_set()
+    assert world.runtime.closing.is_set()
+
+    assert set(agents) == set(profiles)
+    assert (agents["coder"].may_write, agents["coder"].source) == (["**"], "builtin")
+    assert agents["coder"].tools == list(profiles["coder"].tools)
+    assert agents["coder"].description == profiles["coder"].description
+    assert agents["ask"].may_write == []
+    assert set(tools) == set(parts.tools)
+    read = tools["read_file"]
+    assert (read.tool_class, read.description) == ("pure", parts.tools["read_file"].description)
+    assert "path" in read.parameters["properties"]
+    assert models
 
 
 def _message(raw: dict[str, object]):

@@ -13,6 +13,7 @@ from gonogo.domain.errors import Conflict, Forbidden, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.reviews import LinkState
 from gonogo.domain.states import DecisionWord
+from gonogo.runtime.links import link_key
 from gonogo.server import create_app
 from gonogo.store.approvals import link_of
 from scenarios.test_hooks import hooks, secret  # noqa: F401 - fixtures
@@ -130,7 +131,11 @@ async def test_a_decision_by_link_is_the_persons_and_says_how_it_came(linked):
         assert (entry.actor, entry.ts) == ("user:ann", view.decided_at)
         assert entry.details["decision"]["via"] == f"link {made.link_id}"
         [made_entry] = await world.audit("link.made")
-        assert made_entry.details["link_id"] == made.link_id
+        assert (made_entry.actor, made_entry.subject) == ("local", "user:ann")
+        assert made_entry.details == {
+            "link_id": made.link_id, "approval_id": question.approval_id, "name": "ann",
+            "expires_at": made.expires_at.isoformat(),
+        }  # fmt: skip
         assert made.url.rsplit(".", 1)[1] not in str(await world.audit())
 
         again = await http.get(made.url)
@@ -274,7 +279,10 @@ async def test_a_link_that_was_withdrawn_decides_nothing(linked):
         assert EVIL[:8] not in answer.text
         assert len(await world.pending()) == 1
         [entry] = await world.audit("link.revoked")
-        assert entry.details["link_id"] == made.link_id
+        assert (entry.actor, entry.subject) == ("local", "user:ann")
+        assert entry.details == {
+            "link_id": made.link_id, "approval_id": question.approval_id, "name": "ann",
+        }  # fmt: skip
 
 
 async def test_who_is_no_admin_withdraws_only_the_links_in_their_own_name(linked):
@@ -434,6 +442,16 @@ async def test_the_key_is_the_owners_alone_and_stays(linked):
             assert (await after.get(made.url)).status_code == 404
 
 
+def test_the_key_is_made_once_in_a_folder_that_only_its_owner_enters(tmp_path):
+    home = tmp_path / "new" / "home"
+    key = link_key(home)
+
+    assert (len(key), link_key(home)) == (32, key)
+    assert stat.S_IMODE(home.stat().st_mode) == 0o700
+    assert stat.S_IMODE((home / "link.key").stat().st_mode) == 0o600
+    assert [each.name for each in home.iterdir()] == ["link.key"]
+
+
 async def test_a_link_is_made_and_ended_over_http(linked):
     async with linked() as world, browser(world) as http:
         question, _ = await asked(world)
@@ -459,7 +477,18 @@ async def test_a_hook_is_given_links_that_are_in_no_table(linked, hooks):  # noq
             await world.say("Write", "coder")
             (request,) = await told.got(1)
             (link,) = request.message["data"]["links"]
-            assert link["for"] == "ann"
+            (question,) = await world.pending()
+            [entry] = await world.audit("link.made")
+            expires = entry.details["expires_at"].replace("+00:00", "Z")
+            assert (entry.actor, entry.details["approval_id"]) == ("gonogo", question.approval_id)
+            assert link == {
+                "for": "ann", "link_id": entry.details["link_id"], "url": link["url"],
+                "expires_at": expires,
+            }  # fmt: skip
+            assert link["url"].startswith(f"{PUBLIC}/d/{link['link_id']}.")
+            told_of = request.message["data"]["approval"]
+            assert set(request.message["data"]) == {"session_id", "text", "approval", "links"}
+            assert told_of == question.model_dump(mode="json", exclude_none=True)
             await world.idle()
             database = (world.root / "home" / "gonogo.db").read_bytes()
             wal = world.root / "home" / "gonogo.db-wal"

@@ -4,6 +4,8 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,6 +106,73 @@ def test_an_event_is_logged_by_its_ids_and_states_only() -> None:
     assert (first["call_id"], first["status"], first["level"]) == ("call_1", "completed", "info")
     assert second["level"] == "warning"
     assert "private" not in stream.getvalue()
+
+
+def logged(event: dict[str, Any]) -> dict[str, Any]:
+    stream = io.StringIO()
+    setup_logging(stream=stream)
+    log_event(event)
+    line = json.loads(stream.getvalue())
+    del line["timestamp"]
+    return line
+
+
+def test_every_id_and_state_of_an_event_is_logged_and_what_there_is_not_is_left_out() -> None:
+    ids = {
+        "session_id": "s", "seq": 3, "turn_id": "t", "plan_id": "p", "subtask_id": "a",
+        "agent": "coder", "call_id": "c", "tool_name": "edit",
+    }  # fmt: skip
+    states = {
+        "status": "failed", "subtask_status": "failed", "approval_id": "q", "kind": "tool",
+        "source": "rule", "decided_by": "ann", "attempt": 2,
+    }  # fmt: skip
+    quiet = {"level": "info", "logger": "gonogo.events"}
+    given = {"type": "tool_result", "content": "no", "metadata": {**states, "diff": "no"}, **ids}
+
+    assert logged(given) == {"event": "tool_result", **quiet, **ids, **states}
+    assert logged({"seq": None, "metadata": {"status": None}}) == {"event": "event", **quiet}
+    assert logged({"type": "error", "metadata": None})["level"] == "warning"
+
+
+SECRETS = ("api_key", "authorization", "cookie", "password", "secret", "token")
+CONTENT = ("arguments", "content", "error", "feedback", "messages", "prompt", "result", "text")
+
+
+def test_no_line_has_a_secret_and_only_one_that_was_asked_for_has_content() -> None:
+    facts = dict.fromkeys((*SECRETS, *CONTENT), "x") | {"where": Path("/code")}
+    found = []
+    for content in (False, True):
+        stream = io.StringIO()
+        setup_logging(stream=stream, content=content)
+        logging.getLogger("gonogo").info("said", extra=facts)
+        found.append(json.loads(stream.getvalue()))
+
+    quiet, whole = found
+    assert set(quiet) == {"event", "level", "logger", "timestamp", "where"}
+    assert set(whole) == {*quiet, *CONTENT}
+    assert quiet["where"] == "/code"
+
+
+def test_lines_have_the_form_that_was_asked_for_whatever_the_stream_is() -> None:
+    plain, terminal = io.StringIO(), Terminal()
+    setup_logging(stream=plain, as_json=False)
+    logging.getLogger("gonogo").info("ready", extra={"port": 7})
+    setup_logging(stream=terminal, as_json=True)
+    logging.getLogger("gonogo").info("ready", extra={"port": 7})
+
+    assert plain.getvalue().startswith("\x1b[")
+    assert json.loads(terminal.getvalue())["port"] == 7
+
+
+def test_lines_go_to_standard_error_from_the_level_info_on(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    setup_logging()
+    logging.getLogger("gonogo").debug("quiet")
+    logging.getLogger("gonogo").info("ready")
+
+    out, err = capsys.readouterr()
+    assert (out, json.loads(err)["event"]) == ("", "ready")
 
 
 def test_a_line_on_a_terminal_has_no_control_characters_but_its_own_colours() -> None:

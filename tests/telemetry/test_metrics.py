@@ -39,7 +39,9 @@ def test_subtasks_are_counted_by_type_and_status() -> None:
 
     assert sample(metrics, 'plan_steps_total{status="completed",step_type="validation"}') == 1
     assert sample(metrics, 'plan_steps_total{status="skipped",step_type="action"}') == 1
+    assert sample(metrics, 'plan_step_duration_seconds_sum{step_type="validation"}') == 1.5
     assert sample(metrics, 'plan_step_duration_seconds_count{step_type="validation"}') == 1
+    assert sample(metrics, 'plan_step_duration_seconds_count{step_type="action"}') is None
 
 
 def test_open_questions_their_outcome_and_the_wait_are_counted() -> None:
@@ -89,6 +91,8 @@ def test_calls_that_a_rule_or_a_grant_decided_are_counted_and_those_that_ask_are
     assert sample(metrics, 'tool_decisions_total{decision="allow",source="grant"}') == 1
     assert sample(metrics, 'tool_decisions_total{decision="deny",source="rule"}') == 1
     assert sample(metrics, 'tool_decisions_total{decision="ask",source="rule"}') is None
+    metrics.observe(event("tool_call", tool_class="other", decision="deny"))
+    assert sample(metrics, 'tool_decisions_total{decision="deny",source="rule"}') == 2
 
 
 def test_a_plan_that_was_cancelled_counts_if_it_had_begun() -> None:
@@ -151,6 +155,9 @@ def test_requests_to_models_are_counted_with_their_tokens_and_cost() -> None:
         said = f'model_token_classes_total{{class="{name}",model="demo"}}'
         assert sample(metrics, said) == count
     assert sample(metrics, 'model_cost_dollars_total{model="demo"}') == 0.5
+    assert sample(metrics, 'model_request_duration_seconds_sum{model="demo"}') == 2
+    metrics.model_answered("demo", Usage(input_tokens=1, output_tokens=1, cost=None))
+    assert sample(metrics, 'model_cost_dollars_total{model="demo"}') == 0.5
 
 
 def test_attempts_to_tell_a_hook_are_counted_by_what_came_of_them() -> None:
@@ -182,3 +189,38 @@ def test_each_metric_says_in_a_sentence_what_it_counts() -> None:
     for text in described:
         first, rest = text[0], text[1:]
         assert (first.isupper(), rest.isupper(), text[-1]) == (True, False, "."), text
+
+
+def test_times_are_counted_from_a_tenth_of_a_second_to_a_day() -> None:
+    metrics = Metrics()
+    metrics.observe(event("plan_completed", status="failed", duration_seconds=4_000))
+    named = 'plan_execution_duration_seconds_bucket{le="'
+    found = {
+        row.removeprefix(named).split('"')[0]: float(row.rpartition(" ")[2])
+        for row in metrics.render().decode().splitlines()
+        if row.startswith(named)
+    }
+
+    assert list(found) == [
+        "0.1", "0.5", "1.0", "5.0", "15.0", "60.0", "300.0", "900.0", "3600.0", "14400.0",
+        "86400.0", "+Inf",
+    ]  # fmt: skip
+    assert [edge for edge, count in found.items() if count] == ["14400.0", "86400.0", "+Inf"]
+
+
+def test_all_that_a_plan_may_end_in_is_there_from_the_first_scrape_on() -> None:
+    for ending in ("completed", "failed", "partial", "cancelled"):
+        assert sample(Metrics(), f'plan_executions_total{{status="{ending}"}}') == 0
+    metrics = Metrics()
+    for ending in ("completed", "failed", "skipped", "cancelled"):
+        metrics.observe(event(f"subtask_{ending}"))
+        assert sample(metrics, f'plan_steps_total{{status="{ending}",step_type="action"}}') == 1
+
+
+def test_a_plan_is_sent_back_by_a_cause_a_reason_or_something_else() -> None:
+    metrics = Metrics()
+    for facts in ({"cause": "person"}, {"reason": "network"}, {"cause": "", "reason": "x"}):
+        metrics.observe(event("plan_replanning", **facts))
+
+    for cause in ("person", "network", "other"):
+        assert sample(metrics, f'plan_replans_total{{cause="{cause}"}}') == 1

@@ -16,10 +16,12 @@ import pytest
 from fakes import receiver as receivers
 from fakes.receiver import Received, answers, receiver
 from fakes.rows import NOW, begin
+from gonogo import __version__
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Job, Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.domain.states import DecisionWord
+from gonogo.domain.strict_json import canonical_json
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.store import Store
 from gonogo.store import events as log
@@ -27,6 +29,7 @@ from gonogo.store.jobs import due_timers, first_timer, pending_deliveries, set_d
 from gonogo.store.rows import by, many
 from gonogo.store.schema import deliveries
 from gonogo.webhooks import DELIVERY, HOOK, Announcer, Hook, Sender
+from gonogo.webhooks.sender import body_of
 
 LIMIT = 60
 SECRET = b"s" * 32
@@ -131,7 +134,17 @@ async def test_what_is_told_is_written_with_the_change_or_not_at_all(begun):
 
     asked = await post.ask()
     (row,) = await post.rows(asked.id)
-    assert (row.status, row.event, row.attempt) == (DeliveryStatus.PENDING, "requested", 0)
+    assert row.id.startswith("msg_")
+    assert row == Delivery(
+        id=row.id, session_id="s1", approval_id=asked.id, hook="chat", event="requested",
+        status=DeliveryStatus.PENDING, attempt=0, epoch=0, error=None, created_at=NOW,
+        not_before=NOW, finished_at=None,
+        body={
+            "type": "approval.requested", "timestamp": "2026-11-21T12:00:00.000000Z",
+            "data": {"approval": {"approval_id": asked.id, "status": "pending",
+                                  "details": {"tag": "v1"}}},
+        },
+    )  # fmt: skip
 
 
 async def test_a_message_is_signed_and_its_answers_body_is_not_waited_for(begun):
@@ -144,6 +157,7 @@ async def test_a_message_is_signed_and_its_answers_body_is_not_waited_for(begun)
         verify(request)
         assert request.path == "/told"
         assert request.headers["content-type"] == "application/json"
+        assert request.headers["user-agent"] == f"gonogo/{__version__}"
         assert request.headers["webhook-timestamp"] == str(int(NOW.timestamp()))
         assert request.message["type"] == "approval.requested"
         assert request.message["data"]["approval"]["approval_id"] == asked.id
@@ -255,8 +269,12 @@ async def test_after_eight_attempts_in_a_day_it_is_given_up_and_said(begun):
     (entry,) = [
         e for e in await begun.read(log.entries, "s1") if e.action == "webhook.failed"
     ]  # fmt: skip
-    assert (entry.subject, entry.details["attempts"]) == ("chat", 8)
-    assert entry.details["approval_id"] == asked.id
+    assert (entry.actor, entry.subject) == ("gonogo", "chat")
+    assert entry.details == {
+        "delivery_id": row.id, "approval_id": asked.id, "event": "requested", "attempts": 8,
+        "error": "ConnectError",
+    }  # fmt: skip
+    assert row.finished_at == post.now
     assert "127.0.0.1" not in json.dumps(entry.details), "an address may be a secret"
 
 
@@ -289,6 +307,67 @@ async def test_an_attempt_that_ends_with_its_process_is_made_again(begun):
 
 def _nobody(tx, timer):
     raise AssertionError(timer)
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_between_attempts_it_waits_as_long_as_is_said_stretched_by_chance(begun):
+    post = Post(begun, chat=hook("http://127.0.0.1:1"))
+    asked = await post.ask()
+    waited = []
+    for _ in range(7):
+        await post.send()
+        (row,) = await post.rows(asked.id)
+        waited.append((row.not_before - post.now).total_seconds())
+        await post.next_due()
+
+    assert waited == [5, 60, 300, 1_800, 7_200, 21_600, 54_000]
+    spread = Sender(store=begun, hooks={}, counted=lambda *_: None, completed=as_written).spread
+    found = [spread() for _ in range(200)]
+    assert 0.8 <= min(found) < 0.9 < 1.1 < max(found) <= 1.2
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_a_message_that_cannot_be_made_is_tried_again_and_holds_nothing_else_up(begun):
+    async def broken(body):
+        raise PermissionError("no key")
+
+    post = Post(begun, chat=hook("http://127.0.0.1:1"))
+    post.sender = Sender(
+        store=begun, hooks=post.sender.hooks, spread=lambda: 1.0, completed=broken,
+        counted=post.sender.counted,
+    )  # fmt: skip
+    asked = await post.ask()
+    await post.send()
+
+    (row,) = await post.rows(asked.id)
+    assert (row.status, row.error) == (DeliveryStatus.PENDING, "not made: PermissionError")
+    assert post.counted == {"chat retried": 1}
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_links_are_made_for_those_who_are_named_while_a_question_is_open(begun):
+    made = []
+
+    def links(tx, approval, names):
+        made.append((approval.status, names))
+        return [{"for": name} for name in names if name != "nobody"]
+
+    post = Post(begun)
+    hooks = {
+        "chat": hook("http://127.0.0.1:1", links_for=("ann", "bob")),
+        "none": hook("http://127.0.0.1:1", name="none", links_for=("nobody",)),
+        "mute": hook("http://127.0.0.1:1", name="mute"),
+    }
+    begun.before_commit = Announcer(hooks=hooks, shown=post.shown, links=links).announce
+    asked = await post.ask()
+    told = {row.hook: row.body["data"].get("links") for row in await post.rows(asked.id)}
+    await post.decide(asked.id)
+    later = [row for row in await post.rows(asked.id) if row.event == "resolved"]
+
+    assert told == {"chat": [{"for": "ann"}, {"for": "bob"}], "none": None, "mute": None}
+    assert made == [("pending", ("ann", "bob")), ("pending", ("nobody",))]
+    assert len(later) == 3
+    assert not any("links" in row.body["data"] for row in later)
 
 
 async def test_timers_of_others_are_left_to_them(begun):
@@ -365,7 +444,9 @@ async def test_what_is_large_is_shortened_and_says_so(begun):
         details = long["approval"]["details"]
         assert details["text"] == "a" * 4_000 + " … +1000"
         assert (len(details["many"]), details["many"][-1]) == (201, "… +100")
-        assert long["shortened"] == huge["shortened"]
+        assert (
+            long["shortened"] == huge["shortened"] == ("Shortened: the whole question is in gonogo")
+        )
         assert "details" not in huge["approval"]
         assert huge["approval"]["approval_id"]
         assert all(len(r.body) < 70_000 for r in told.received)
@@ -377,3 +458,27 @@ async def test_what_no_hook_wants_to_hear_is_not_written(begun):
     asked = await post.ask()
 
     assert await post.rows(asked.id) == []
+
+
+def test_a_message_is_shortened_only_where_it_is_longer_than_is_said():
+    def told(approval):
+        return body_of("approval.requested", NOW, {"approval": approval})["data"]
+
+    just = {"details": {"text": "a" * 4_000, "many": list(range(200)), "deep": [["a"]]}}
+    assert told(just) == {"approval": just}
+    over = {"details": {"text": "a" * 4_001, "deep": [["b" * 4_002]]}}
+    assert told(over)["approval"]["details"] == {
+        "text": "a" * 4_000 + " … +1", "deep": [["b" * 4_000 + " … +2"]],
+    }  # fmt: skip
+    many = {f"k{n:02}": "c" * 4_000 for n in range(17)}
+    huge = told({"approval_id": "a", "details": many, "arguments": many})
+    assert huge == {
+        "approval": {"approval_id": "a"}, "shortened": "Shortened: the whole question is in gonogo",
+    }  # fmt: skip
+    whole = {"details": {f"k{n:02}": "c" * 4_000 for n in range(16)}}
+    left = 64 * 1024 - len(canonical_json({"approval": whole}))
+    assert 0 < left < 4_000
+    whole["details"]["k"] = "d" * (left - len(',"k":""'))
+    assert told(whole) == {"approval": whole}
+    whole["details"]["k"] += "d"
+    assert told(whole)["approval"] == {}

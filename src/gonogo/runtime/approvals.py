@@ -23,7 +23,7 @@ from gonogo.execution.agent import NOBODYS, RUNTIME, Thread, fields_from, runtim
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.runtime.receipts import Receipt
 from gonogo.runtime.services import Parts
-from gonogo.runtime.sessions import check_owner, seen, seen_ids, seen_plan
+from gonogo.runtime.sessions import seen, seen_ids, seen_plan, visible
 from gonogo.runtime.views import view_of
 from gonogo.store import Tx, part
 from gonogo.store.approvals import reviewed_of_plan, votes_of
@@ -303,7 +303,7 @@ class Approvals(Struct, frozen=True):
         if ruling.for_plan and approval.plan_id is None:
             raise InvalidMessage(f"{said}: {approval.subject} belongs to no plan")
         session, call = await self._parts.store.read(_session_and_call, approval)
-        await self._parts.store.read(check_owner, ruling.by, session.id)
+        await self._parts.store.read(visible, ruling.by, session.id)
         found = await self._parts.gate.narrowest(
             _thread_of(session, call), call.tool, call.arguments
         )

@@ -402,7 +402,6 @@ class Sessions(Struct, frozen=True):
         """Make a rule that holds in a session from now on.
 
         Raises:
-            Forbidden: the principal is neither the session's owner nor an admin.
             InvalidMessage: the rule is not one that a file could hold.
             NotFound: there is no such session that the principal may see.
         """
@@ -423,8 +422,7 @@ class Sessions(Struct, frozen=True):
         """End a rule, by its id or its name; what it allowed asks again.
 
         Raises:
-            Forbidden: the principal is neither the session's owner nor an admin.
-            NotFound: there is no such session, or it has no such rule.
+            NotFound: there is no such session that the principal may see, or it has no such rule.
         """
         principal.require(Role.OPERATOR)
         await self._parts.store.write(self._remove_rule, principal, session_id, rule_id)
@@ -432,11 +430,11 @@ class Sessions(Struct, frozen=True):
     def _add_rule(
         self, tx: Tx, principal: Principal, session_id: str, text: RuleText
     ) -> SessionRule:
-        check_owner(tx, principal, session_id)
+        visible(tx, principal, session_id)
         return make_session_rule(tx, session_id, text, principal)
 
     def _remove_rule(self, tx: Tx, principal: Principal, session_id: str, rule_id: str) -> None:
-        check_owner(tx, principal, session_id)
+        visible(tx, principal, session_id)
         for row in active_rules(tx, session_id):
             if rule_id in {row.id, f"session:{row.position}"}:
                 remove_session_rule(tx, row, principal)
@@ -516,18 +514,6 @@ def _log_page(
     end = last if before is None else min(before - 1, last)
     after = max(0, end - limit)
     return log.events_after(tx, session_id, after, end - after)
-
-
-def check_owner(tx: Tx, principal: Principal, session_id: str) -> None:
-    """Check that a principal may decide for the whole of a session.
-
-    Raises:
-        Forbidden: it may see the session, and is neither its owner nor an admin.
-        NotFound: there is no such session that the principal may see.
-    """
-    session = visible(tx, principal, session_id)
-    if principal.role < Role.ADMIN and session.principal_id != principal.id:
-        raise Forbidden("Only the owner of a session, or an admin, makes rules for it")
 
 
 def _rules(tx: Tx, principal: Principal, session_id: str) -> list[SessionRule]:
