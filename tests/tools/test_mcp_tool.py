@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 from mcp_types import CallToolResult
+from msgspec.structs import replace
 
 from gonogo.domain.errors import InvalidArguments, OutcomeUnknown, ToolFailed
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
@@ -218,7 +219,7 @@ def test_a_difference_is_that_of_two_pages_with_what_stands_around_it():
 
 def test_a_tool_that_was_never_accepted_is_new_as_a_whole():
     never = standing(("Reads.", {}), ("Reads more.", {}))
-    history = ToolHistory([each.model_copy(update={"accepted_at": None}) for each in never])
+    history = ToolHistory([replace(each, accepted_at=None) for each in never.sightings])
     assert difference(history).split("\n")[2:] == ["@@ -1 +1,2 @@", "+Reads more.", " {}"]
 
 
