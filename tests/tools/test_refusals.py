@@ -8,9 +8,9 @@ import pytest
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, FileEffect
-from gonogo.tools import Bench, builtin_tools, propose_tool, touched
+from gonogo.tools import Bench, builtin_tools, propose_tool, skill_tool, touched
 from gonogo.tools.base import difference
-from gonogo.workspace import Workspace
+from gonogo.workspace import InstructionReader, Workspace
 from tools.test_tools import carry_out, do, prepare
 
 HELD = {"f": b"one\ntwo\n", "g": b"x", "bin": b"a\0b", "latin": b"caf\xe9", "w": b"  a\nb c\n"}
@@ -399,3 +399,38 @@ def test_a_planner_is_told_of_the_kinds_of_subtasks_that_were_installed() -> Non
         " A subtask may have the type `deploy`: Ships it."
         " A subtask may have the type `notify`: Tells."
     )
+
+
+async def test_a_skill_is_told_without_its_head_and_whose_it_is(
+    workspace: Workspace, tmp_path: Path
+) -> None:
+    tool = skill_tool(InstructionReader(own=tmp_path))
+    assert tool.run is not None
+    own, theirs = tmp_path / "skills/mine/SKILL.md", ".agents/skills/theirs/SKILL.md"
+    for file, data in (
+        (own, b"x" * 65_536),
+        (workspace.root / theirs, b"---\nname: t\n---\nA\r\n"),
+    ):
+        file.parent.mkdir(parents=True)
+        file.write_bytes(data)
+
+    async def read(name: str) -> tuple[Any, dict[str, Any]]:
+        prepared = tool.prepare(workspace, tool.parse({"name": name}))
+        assert prepared.arguments == {"name": name}
+        told = await tool.run(Bench(workspace=workspace), tool.parse(prepared.arguments))
+        return (prepared.access, prepared.preview), told
+
+    assert await read("mine") == ((Access(), "the user's own skill mine"), {
+        "name": "mine", "source": "user", "hash": content_hash(b"x" * 65_536),
+        "content": "x" * 65_536, "truncated": False,
+    })  # fmt: skip
+    assert await read("theirs") == ((Access(reads=(theirs,)), theirs), {
+        "name": "theirs", "source": "repository", "hash": content_hash(b"---\nname: t\n---\nA\r\n"),
+        "content": "A\n", "truncated": False, "path": theirs,
+    })  # fmt: skip
+    own.write_bytes(b"x" * 65_537)
+    assert (await read("mine"))[1]["truncated"]
+    own.write_bytes(b"a\0")
+    with pytest.raises(ToolFailed, match=r"^The skill 'mine' is binary$") as refused:
+        await read("mine")
+    assert refused.value.kind == "not_text"
