@@ -93,7 +93,7 @@ def ask(behind: Behind) -> Callable[..., Any]:
     async def answered(name: str, **arguments: Any) -> dict[str, Any]:
         offer = next(offer for offer in OFFERS if offer.name == name)
         transport = httpx.MockTransport(behind)
-        async with Client("http://127.0.0.1:1", token="t", transport=transport) as client:  # noqa: S106
+        async with Client("http://127.0.0.1:1", token="t", transport=transport) as client:
             with anyio.fail_after(60):
                 return await offer.run(client, offer.arguments.model_validate(arguments))
 
@@ -280,7 +280,7 @@ def speak(behind: Behind, tmp_path: Path) -> Iterator[Callable[..., Any]]:
         found: dict[int, Any] = {}
         transport = httpx.MockTransport(behind)
         async with (
-            Client("http://127.0.0.1:1", token="t", transport=transport) as client,  # noqa: S106
+            Client("http://127.0.0.1:1", token="t", transport=transport) as client,
             anyio.create_task_group() as group,
         ):
             group.start_soon(serve_agents, client, theirs, write)
@@ -331,7 +331,8 @@ async def test_an_answer_is_text_and_a_structure_and_an_error_has_its_word(speak
     behind.paths["/approvals"] = {"approvals": [{**QUESTION, "subject": "Ж"}], "count": 1}
     found = await speak(
         call("pending_approvals"), call("decide", approval_id="a1"), call("plan_result"),
-        call("plan_result", plan_id="p2"), {"method": "tools/call", "params": {"name": "plan_status"}},
+        call("plan_result", plan_id="p2"),
+        {"method": "tools/call", "params": {"name": "plan_status"}},
     )  # fmt: skip
 
     told = {"pending": [{**TOLD, "subject": "Ж"}], "count": 1}
