@@ -94,6 +94,7 @@ def test_a_page_is_styled_by_nothing_but_what_its_headers_allow() -> None:
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 OWN = "The decision has to come from the link's own page"
 KIND = "The decision must be a form: application/x-www-form-urlencoded"
+LONG = "feedback: at most 4000 characters"
 WORD = "decision: approve or reject"
 NO_FORM = "The body is no form in UTF-8"
 
@@ -127,7 +128,7 @@ def links(runtime: Any) -> Any:
         ({}, b"decision=edit", 422, WORD),
         ({}, b"", 422, WORD),
         ({}, b"decision=approve&decision=approve", 422, WORD),
-        ({}, b"decision=approve&feedback=" + b"x" * 4_001, 422, "feedback: at most 4000 characters"),
+        ({}, b"decision=approve&feedback=" + b"x" * 4_001, 422, LONG),
         ({}, b"x=" + b"x" * 65_535, 413, "A form has at most 65536 bytes"),
         ({}, "decision=approve&feedback=Ж".encode(), 422, NO_FORM),
         ({}, b"decision=approve&feedback=%ff", 422, NO_FORM),
