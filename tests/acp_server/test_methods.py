@@ -1,0 +1,248 @@
+"""Each method of the protocol asks the server for just what it means, and is answered whole."""
+
+import json
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from gonogo import __version__
+from gonogo.acp_server import Pipe, serve_editor
+from gonogo.client import Client
+
+AT = "2026-01-02T03:04:05Z"
+SESSION = {
+    "session_id": "s1", "workspace": "/project", "agent": "coder", "last_seq": 9,
+    "created_at": AT, "updated_at": AT,
+}  # fmt: skip
+AGENT = {"name": "coder", "description": "Codes.", "tools": [], "may_write": [], "source": "x"}
+MODES = {
+    "currentModeId": "coder",
+    "availableModes": [{"id": "coder", "name": "Coder", "description": "Codes."}],
+}  # fmt: skip
+FORBIDDEN = {
+    "type": "about:blank", "title": "x", "status": 403, "code": "forbidden", "detail": "Not there",
+}  # fmt: skip
+
+
+class Behind:
+    """The server: what it answers by path, and what it was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str, Any]] = []
+        self.paths: dict[str, Any] = {
+            "/sessions": SESSION, "/sessions/s1": SESSION, "/agents": {"agents": [AGENT]},
+            "/sessions/s1/pending-approvals": {
+                "session_id": "s1", "pending_approvals": [], "count": 0,
+            },
+            "/sessions/s1/history": {"session_id": "s1", "messages": []},
+            "/plans": {"plans": [], "total": 0}, "/servers": {"servers": []},
+        }  # fmt: skip
+
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path.removeprefix("/api/v1")
+        if path.endswith("/events"):
+            await anyio.sleep_forever()
+        given = json.loads(request.content) if request.content else dict(request.url.params)
+        self.asked.append((request.method, path, given))
+        if request.method == "DELETE":
+            return httpx.Response(204)
+        found = self.paths[path]
+        if isinstance(found, httpx.Response):
+            return found
+        return httpx.Response(201 if request.method == "POST" else 200, json=found)
+
+    def of(self, method: str) -> list[tuple[str, Any]]:
+        """What was asked by a method."""
+        return [(path, given) for way, path, given in self.asked if way == method]
+
+
+class Pad:
+    """An editor by hand: asks, and keeps what it is told."""
+
+    def __init__(self, into: int, out: int) -> None:
+        self._into, self._out = into, out
+        self._held, self._number = b"", 0
+        self.told: list[dict[str, Any]] = []
+
+    async def ask(self, method: str, **params: Any) -> Any:
+        """The result of a request, or its error."""
+        self._number += 1
+        request = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
+        os.write(self._into, json.dumps(request).encode() + b"\n")
+        while True:
+            message = await self._next()
+            if message.get("id") == self._number:
+                return message["result"] if "result" in message else message["error"]
+            self.told.append(message["params"]["update"])
+
+    async def hear(self) -> dict[str, Any]:
+        """The next update."""
+        return (await self._next())["params"]["update"]
+
+    async def _next(self) -> dict[str, Any]:
+        with anyio.fail_after(60):
+            while b"\n" not in self._held:
+                await anyio.wait_readable(self._out)
+                self._held += os.read(self._out, 65_536)
+        line, _, self._held = self._held.partition(b"\n")
+        return json.loads(line)
+
+
+@pytest.fixture
+def behind() -> Behind:
+    return Behind()
+
+
+@pytest.fixture
+def editor(behind: Behind) -> Callable[..., Any]:
+    """A door to the server, and an editor at it: `async with editor() as pad`."""
+
+    @asynccontextmanager
+    async def opened(locale: str | None = None) -> AsyncIterator[Pad]:
+        theirs, into = os.pipe()
+        out, write = os.pipe()
+        transport = httpx.MockTransport(behind)
+        async with (
+            Client("http://127.0.0.1:1", token="t", transport=transport) as client,
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(serve_editor, client, Pipe(theirs, write), locale)
+            yield Pad(into, out)
+            os.close(into)
+        for handle in (theirs, out, write):
+            os.close(handle)
+
+    return opened
+
+
+async def test_hello_is_answered_with_all_that_the_agent_can(editor):
+    async with editor() as pad:
+        assert await pad.ask("initialize", protocolVersion=1) == {
+            "protocolVersion": 1, "authMethods": [],
+            "agentInfo": {"name": "gonogo", "title": "gonogo", "version": __version__},
+            "agentCapabilities": {
+                "auth": {}, "loadSession": True,
+                "mcpCapabilities": {"acp": False, "http": False, "sse": False},
+                "promptCapabilities": {"audio": False, "embeddedContext": True, "image": False},
+                "sessionCapabilities": {"close": {}, "delete": {}, "list": {}, "resume": {}},
+            },
+        }  # fmt: skip
+        assert await pad.ask("authenticate", methodId="x") == {}
+
+
+async def test_a_session_is_opened_in_the_editors_folder_and_the_operators_language(editor, behind):
+    async with editor("ru") as pad:
+        answer = await pad.ask("session/new", cwd="/project", mcpServers=[])
+        commands = await pad.hear()
+        again = await pad.ask("session/load", sessionId="s1", cwd="/project", mcpServers=[])
+        back = await pad.ask("session/resume", sessionId="s1", cwd="/project")
+
+    assert behind.of("POST") == [("/sessions", {"workspace": "/project", "locale": "ru"})]
+    assert answer == {"sessionId": "s1", "modes": MODES}
+    assert again == back == {"modes": MODES}
+    assert commands["sessionUpdate"] == "available_commands_update"
+    assert not commands["availableCommands"][0]["description"].isascii()
+    plans = [given for path, given in behind.of("GET") if path == "/plans"]
+    assert plans == [{"session_id": "s1", "limit": "1", "offset": "0"}]
+
+
+async def test_a_folder_that_the_server_may_not_use_is_refused_with_what_helps(editor, behind):
+    behind.paths["/sessions"] = httpx.Response(403, json=FORBIDDEN)
+    async with editor() as pad:
+        refused = await pad.ask("session/new", cwd="/other", mcpServers=[])
+        relative = await pad.ask("session/new", cwd="other", mcpServers=[])
+
+    assert (refused["code"], refused["data"]) == (-32001, {"code": "forbidden"})
+    assert refused["message"].startswith("Not there. Start the agent in that folder (gonogo acp -C")
+    assert relative == {"code": -32602, "message": "cwd must be an absolute path"}
+
+
+async def test_servers_that_are_not_known_here_are_named_once(editor, behind):
+    behind.paths["/servers"] = {"servers": [
+        {"name": "docs", "place": "x", "state": "idle", "tools": [], "refused": {}, "agents": []}
+    ]}  # fmt: skip
+    offered = [{"name": name, "command": "x", "args": [], "env": []} for name in ("b", "docs", "a")]
+    async with editor() as pad:
+        await pad.ask("session/new", cwd="/project", mcpServers=offered)
+        commands, said = await pad.hear(), await pad.hear()
+        await pad.ask("session/load", sessionId="s1", cwd="/project", mcpServers=offered)
+        await pad.hear()
+        told = [*pad.told, said]
+        behind.paths["/servers"] = httpx.Response(403, json=FORBIDDEN)
+        offered.append({"name": "c", "command": "x", "args": [], "env": []})
+        await pad.ask("session/load", sessionId="s1", cwd="/project", mcpServers=offered)
+        await pad.hear()
+        more = await pad.hear()
+
+    assert commands["sessionUpdate"] == "available_commands_update"
+    assert [each["content"]["text"] for each in told if "content" in each] == [
+        said["content"]["text"]
+    ]
+    start = "The MCP servers that this editor offers are not used: {}. They would run with your"
+    assert said["content"]["text"].startswith(start.format("a, b"))
+    assert said["content"]["text"].endswith("\n\n")
+    assert more["content"]["text"].startswith(start.format("c, docs"))
+
+
+async def test_sessions_are_listed_a_page_at_a_time(editor, behind):
+    titled = {**SESSION, "session_id": "s2", "title": "T", "workspace": "/other"}
+    behind.paths["/sessions"] = {"sessions": [SESSION, titled], "total": 3}
+    first = {"sessionId": "s1", "cwd": "/project", "updatedAt": "2026-01-02T03:04:05+00:00"}
+    second = {**first, "sessionId": "s2", "cwd": "/other", "title": "T"}
+    async with editor() as pad:
+        assert await pad.ask("session/list") == {"sessions": [first, second], "nextCursor": "2"}
+        assert await pad.ask("session/list", cursor="1") == {"sessions": [first, second]}
+        assert await pad.ask("session/list", cursor="0", cwd="/x/../other/.") == {
+            "sessions": [second], "nextCursor": "2",
+        }  # fmt: skip
+        behind.paths["/sessions"] = {"sessions": [], "total": 3}
+        assert await pad.ask("session/list", cursor="2") == {"sessions": []}
+        for cursor in ("x", "-1", "1" * 10, "\u0661", ""):
+            assert await pad.ask("session/list", cursor=cursor) == {
+                "code": -32602, "message": "cursor: it was not given by this agent",
+                "data": {"code": "invalid_message"},
+            }  # fmt: skip
+        assert await pad.ask("session/list", cursor="9" * 9) == {"sessions": []}
+
+    pages = [(given["limit"], given["offset"]) for _, given in behind.of("GET")]
+    assert pages == [("100", "0"), ("100", "1"), ("100", "0"), ("100", "2"), ("100", "9" * 9)]
+
+
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [("session/prompt", {"prompt": [{"type": "text", "text": "x"}]}),
+     ("session/set_mode", {"modeId": "ask"}), ("session/close", {})],
+)  # fmt: skip
+async def test_a_session_that_was_not_opened_here_is_not_known(editor, behind, method, more):
+    async with editor() as pad:
+        unknown = {"code": -32602, "message": "No session 's1' was opened or loaded here"}
+        assert await pad.ask(method, sessionId="s1", **more) == unknown
+        await pad.ask("session/new", cwd="/project", mcpServers=[])
+        assert await pad.ask("session/close", sessionId="s1") == {}
+        assert await pad.ask(method, sessionId="s1", **more) == unknown
+        await pad.ask("session/load", sessionId="s1", cwd="/project", mcpServers=[])
+        assert await pad.ask("session/delete", sessionId="s1") == {}
+        assert await pad.ask(method, sessionId="s1", **more) == unknown
+        assert await pad.ask("session/delete", sessionId="s1") == {}
+
+    assert [path for path, _ in behind.of("DELETE")] == ["/sessions/s1"] * 2
+
+
+async def test_another_agent_answers_once_it_is_chosen(editor, behind):
+    done = 'event: done\ndata: {"type": "done", "is_final": true}\n\n'
+    behind.paths["/agent/message/stream"] = httpx.Response(
+        200, text=done, headers={"Content-Type": "text/event-stream"}
+    )
+    async with editor() as pad:
+        await pad.ask("session/new", cwd="/project", mcpServers=[])
+        assert await pad.ask("session/set_mode", sessionId="s1", modeId="ask") == {}
+
+    message = {"type": "switch_agent", "agent_type": "ask"}
+    assert behind.of("POST")[1:] == [
+        ("/agent/message/stream", {"session_id": "s1", "message": message})
+    ]
