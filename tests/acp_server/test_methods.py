@@ -24,8 +24,23 @@ MODES = {
     "currentModeId": "coder",
     "availableModes": [{"id": "coder", "name": "Coder", "description": "Codes."}],
 }  # fmt: skip
+STREAM = {"Content-Type": "text/event-stream"}
+DONE = 'event: done\ndata: {"type": "done", "is_final": true}\n\n'
+QUESTION = {
+    "approval_id": "a1", "request_id": "r", "kind": "tool", "request_type": "tool",
+    "session_id": "s1", "subject": "write_file", "details": {}, "reason": "why", "digest": "d",
+    "status": "pending", "created_at": AT, "call_id": "c1", "tool_name": "write_file",
+    "arguments": {"path": "a"},
+}  # fmt: skip
 FORBIDDEN = {
     "type": "about:blank", "title": "x", "status": 403, "code": "forbidden", "detail": "Not there",
+}  # fmt: skip
+
+
+PLAN = {
+    "plan_id": "p1", "session_id": "s1", "goal": "Small", "original_task": "t", "revision": 1,
+    "digest": "sha256:0", "is_approved": True, "status": "running", "critical_path": [],
+    "created_at": AT, "subtasks": [],
 }  # fmt: skip
 
 
@@ -34,6 +49,9 @@ class Behind:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
+        self.happens, self._events = anyio.create_memory_object_stream[dict[str, Any]](10)
+        self.then: dict[str, dict[str, Any]] = {}
+        """What happens in the session once a path was asked for."""
         self.paths: dict[str, Any] = {
             "/sessions": SESSION, "/sessions/s1": SESSION, "/agents": {"agents": [AGENT]},
             "/sessions/s1/pending-approvals": {
@@ -45,16 +63,22 @@ class Behind:
 
     async def __call__(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path.removeprefix("/api/v1")
-        if path.endswith("/events"):
-            await anyio.sleep_forever()
+        if path.endswith("/events") and path not in self.paths:
+            return httpx.Response(200, content=self._frames(), headers=STREAM)
         given = json.loads(request.content) if request.content else dict(request.url.params)
         self.asked.append((request.method, path, given))
+        if path in self.then:
+            await self.happens.send(self.then[path])
         if request.method == "DELETE":
             return httpx.Response(204)
         found = self.paths[path]
         if isinstance(found, httpx.Response):
             return found
         return httpx.Response(201 if request.method == "POST" else 200, json=found)
+
+    async def _frames(self) -> AsyncIterator[bytes]:
+        async for event in self._events:
+            yield f"event: message\nid: {event['seq']}\ndata: {json.dumps(event)}\n\n".encode()
 
     def of(self, method: str) -> list[tuple[str, Any]]:
         """What was asked by a method."""
@@ -68,6 +92,7 @@ class Pad:
         self._into, self._out = into, out
         self._held, self._number = b"", 0
         self.told: list[dict[str, Any]] = []
+        self.questions: list[dict[str, Any]] = []
 
     async def ask(self, method: str, **params: Any) -> Any:
         """The result of a request, or its error."""
@@ -75,16 +100,25 @@ class Pad:
         request = {"jsonrpc": "2.0", "id": self._number, "method": method, "params": params}
         os.write(self._into, json.dumps(request).encode() + b"\n")
         while True:
-            message = await self._next()
-            if message.get("id") == self._number:
+            message = await self._message()
+            if "method" not in message and message["id"] == self._number:
                 return message["result"] if "result" in message else message["error"]
             self.told.append(message["params"]["update"])
 
     async def hear(self) -> dict[str, Any]:
         """The next update."""
-        return (await self._next())["params"]["update"]
+        return (await self._message())["params"]["update"]
 
-    async def _next(self) -> dict[str, Any]:
+    async def _message(self) -> dict[str, Any]:
+        """What comes next; a question to the person is closed and counted."""
+        while (message := await self._line()).get("method") == "session/request_permission":
+            self.questions.append(message["params"])
+            closed = {"outcome": {"outcome": "cancelled"}}
+            answer = {"jsonrpc": "2.0", "id": message["id"], "result": closed}
+            os.write(self._into, json.dumps(answer).encode() + b"\n")
+        return message
+
+    async def _line(self) -> dict[str, Any]:
         with anyio.fail_after(60):
             while b"\n" not in self._held:
                 await anyio.wait_readable(self._out)
@@ -234,10 +268,7 @@ async def test_a_session_that_was_not_opened_here_is_not_known(editor, behind, m
 
 
 async def test_another_agent_answers_once_it_is_chosen(editor, behind):
-    done = 'event: done\ndata: {"type": "done", "is_final": true}\n\n'
-    behind.paths["/agent/message/stream"] = httpx.Response(
-        200, text=done, headers={"Content-Type": "text/event-stream"}
-    )
+    behind.paths["/agent/message/stream"] = httpx.Response(200, text=DONE, headers=STREAM)
     async with editor() as pad:
         await pad.ask("session/new", cwd="/project", mcpServers=[])
         assert await pad.ask("session/set_mode", sessionId="s1", modeId="ask") == {}
@@ -245,4 +276,97 @@ async def test_another_agent_answers_once_it_is_chosen(editor, behind):
     message = {"type": "switch_agent", "agent_type": "ask"}
     assert behind.of("POST")[1:] == [
         ("/agent/message/stream", {"session_id": "s1", "message": message})
+    ]
+
+
+async def says(pad: Pad, text: str) -> Any:
+    """What a prompt ends with."""
+    return await pad.ask("session/prompt", sessionId="s1", prompt=[{"type": "text", "text": text}])
+
+
+def pending(*questions: Any) -> dict[str, Any]:
+    return {"session_id": "s1", "pending_approvals": [*questions], "count": len(questions)}
+
+
+async def test_a_plan_is_steered_by_the_words_for_it(editor, behind):
+    async with editor() as pad:
+        await pad.ask("session/new", cwd="/project", mcpServers=[])
+        for word in ("/start", "/pause", "/resume now"):
+            assert await says(pad, word) == {
+                "code": -32602,
+                "message": "There is no plan in this session.",
+            }
+        behind.paths["/sessions/s1"] = {**SESSION, "active_plan_id": "p1"}
+        for verb in ("pause", "start", "resume"):
+            behind.paths[f"/plans/p1/{verb}"] = PLAN
+        assert await says(pad, "/pause") == {"stopReason": "end_turn"}
+        for number, word in enumerate(("start", "resume"), 10):
+            over = {"type": "plan_progress", "seq": number, "is_final": True}
+            behind.then[f"/plans/p1/{word}"] = over
+            assert await says(pad, f"/{word}") == {"stopReason": "end_turn"}
+
+    assert [path for path, _ in behind.of("POST")[1:]] == [
+        "/plans/p1/pause", "/plans/p1/start", "/plans/p1/resume",
+    ]  # fmt: skip
+
+
+async def test_a_question_is_answered_by_the_words_for_it_and_no_other(editor, behind):
+    behind.paths["/agent/message/stream"] = httpx.Response(200, text=DONE, headers=STREAM)
+    nothing = "Nothing waits for a decision here."
+    async with editor() as pad:
+        await pad.ask("session/new", cwd="/project", mcpServers=[])
+        for word in ("/approve", "/hold", "/reject why", "/revise it"):
+            assert (await says(pad, word))["message"] == nothing
+        behind.paths["/sessions/s1/pending-approvals"] = pending(QUESTION)
+        for word in ("/hold", "/revise it"):
+            assert (await says(pad, word))["message"] == nothing
+        assert await says(pad, "/reject  not so ") == {"stopReason": "end_turn"}
+        other = {**QUESTION, "approval_id": "a2"}
+        behind.paths["/sessions/s1/pending-approvals"] = pending(QUESTION, other)
+        many = await says(pad, "/approve")
+        plan = {**other, "kind": "plan", "request_type": "plan", "plan_id": "p1", "revision": 1}
+        behind.paths["/sessions/s1/pending-approvals"] = pending(QUESTION, plan)
+        empty = await says(pad, "/revise ")
+        assert await says(pad, "/approve") == {"stopReason": "end_turn"}
+
+    said = "2 questions wait; answer them one by one where they are shown."
+    assert (many["code"], many["message"]) == (-32602, said)
+    assert empty["message"] == "Say in your next message what should change in the plan."
+    sent = [given["message"] for path, given in behind.of("POST")[1:]]
+    assert sent == [
+        {"type": "hitl_decision", "approval_id": "a1", "decision": "reject", "digest": "d",
+         "for_session": False, "for_plan": False, "feedback": "not so"},
+        {"type": "plan_decision", "plan_id": "p1", "decision": "approve", "digest": "d",
+         "revision": 1, "start": True, "auto_approve_tools": True},
+    ]  # fmt: skip
+    assert {each["toolCall"]["toolCallId"] for each in pad.questions} == {"c1", "a2"}
+
+
+def message_of(seq: int) -> httpx.Response:
+    """The stream of a message that causes one event."""
+    event = {"type": "steered", "content": "Well", "seq": seq}
+    text = f"event: message\ndata: {json.dumps(event)}\n\n{DONE}"
+    return httpx.Response(200, text=text, headers=STREAM)
+
+
+async def test_a_session_that_is_lost_says_so_and_is_followed_anew(editor, behind, caplog):
+    lost = {**FORBIDDEN, "status": 404, "code": "not_found", "detail": "It is gone"}
+    behind.paths["/sessions/s1/events"] = httpx.Response(404, json=lost)
+    async with editor() as pad:
+        await pad.ask("session/new", cwd="/project", mcpServers=[])
+        behind.paths["/agent/message/stream"] = message_of(12)
+        gone = await says(pad, "hello")
+        del behind.paths["/sessions/s1/events"]
+        await behind.happens.send({"type": "steered", "content": "Well", "seq": 12})
+        assert await says(pad, "hello") == {"stopReason": "end_turn"}
+        behind.then["/agent/message/stream"] = {"type": "plan_notification", "seq": 13}
+        behind.paths["/agent/message/stream"] = message_of(20)
+        broken = await says(pad, "hello")
+
+    assert (gone["code"], gone["message"]) == (-32002, "It is gone")
+    assert (broken["code"], broken["message"]) == (
+        -32603, "It cannot be shown any more: KeyError('metadata')"
+    )  # fmt: skip
+    assert [record.getMessage() for record in caplog.records if record.exc_info] == [
+        "what happens in s1 is not shown any more"
     ]
