@@ -10,6 +10,7 @@ import anyio
 import httpx
 import pytest
 
+from fakes.until import until
 from gonogo import __version__
 from gonogo.acp_server import Pipe, serve_editor
 from gonogo.client import Client
@@ -93,6 +94,11 @@ class Pad:
         self._held, self._number = b"", 0
         self.told: list[dict[str, Any]] = []
         self.questions: list[dict[str, Any]] = []
+        self.forms: list[dict[str, Any]] = []
+        self.choice: str | None = None
+        """What the person chooses; None closes a question."""
+        self.fields: dict[str, Any] | None = None
+        """What they fill in; None closes a form."""
 
     async def ask(self, method: str, **params: Any) -> Any:
         """The result of a request, or its error."""
@@ -110,11 +116,17 @@ class Pad:
         return (await self._message())["params"]["update"]
 
     async def _message(self) -> dict[str, Any]:
-        """What comes next; a question to the person is closed and counted."""
-        while (message := await self._line()).get("method") == "session/request_permission":
-            self.questions.append(message["params"])
-            closed = {"outcome": {"outcome": "cancelled"}}
-            answer = {"jsonrpc": "2.0", "id": message["id"], "result": closed}
+        """What comes next; the person answers what they are asked."""
+        while "id" in (message := await self._line()) and "method" in message:
+            if message["method"] == "session/request_permission":
+                self.questions.append(message["params"])
+                chosen = {"outcome": "selected", "optionId": self.choice}
+                result: Any = {"outcome": chosen if self.choice else {"outcome": "cancelled"}}
+            else:
+                self.forms.append(message["params"])
+                filled = {"action": "accept", "content": self.fields}
+                result = {"action": "decline"} if self.fields is None else filled
+            answer = {"jsonrpc": "2.0", "id": message["id"], "result": result}
             os.write(self._into, json.dumps(answer).encode() + b"\n")
         return message
 
@@ -370,3 +382,88 @@ async def test_a_session_that_is_lost_says_so_and_is_followed_anew(editor, behin
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [
         "what happens in s1 is not shown any more"
     ]
+
+
+ANSWER = {
+    "type": "hitl_decision", "approval_id": "a1", "decision": "approve", "digest": "d",
+    "for_session": False, "for_plan": False,
+}  # fmt: skip
+OF_PLAN = {
+    "type": "plan_decision", "plan_id": "p1", "decision": "hold", "digest": "d", "revision": 1,
+    "start": True, "auto_approve_tools": True,
+}  # fmt: skip
+ABOUT_PLAN = {
+    **QUESTION, "kind": "plan", "request_type": "plan", "plan_id": "p1", "revision": 1,
+}  # fmt: skip
+NOTHING: list[Any] = []
+
+
+@pytest.mark.parametrize(
+    ("asked", "choice", "fields", "sent"),
+    [
+        (QUESTION, "approve", None, [ANSWER]),
+        (QUESTION, "approve_session", None, [{**ANSWER, "for_session": True}]),
+        (QUESTION, "reject", None, [{**ANSWER, "decision": "reject"}]),
+        (QUESTION, "edit", {"path": "b"},
+         [{**ANSWER, "decision": "edit", "modified_arguments": {"path": "b"}}]),
+        (QUESTION, "edit", {}, NOTHING), (QUESTION, "edit", None, NOTHING),
+        (QUESTION, "approve_plan", None, NOTHING), (QUESTION, None, None, NOTHING),
+        (ABOUT_PLAN, "hold", None, [OF_PLAN]), (ABOUT_PLAN, "revise", None, NOTHING),
+        (ABOUT_PLAN, "revise", {"changes": "Bluer"}, [{"content": "Bluer"}, {}]),
+    ],
+    ids=lambda value: str(value)[:30],
+)  # fmt: skip
+async def test_what_a_person_chooses_is_sent_as_they_meant_it(
+    editor, behind, asked, choice, fields, sent
+):
+    behind.paths["/agent/message/stream"] = httpx.Response(200, text=DONE, headers=STREAM)
+    behind.paths["/plans/p1/comments"] = {
+        "comment_id": "k", "plan_id": "p1", "revision": 1, "author": "a", "content": "Bluer",
+        "created_at": AT,
+    }  # fmt: skip
+    behind.paths["/plans/p1/revise"] = PLAN
+    behind.then["/plans/p1/revise"] = {"type": "plan_progress", "seq": 10, "is_final": True}
+    place = "/sessions/s1/pending-approvals"
+    able = {"elicitation": {"form": {}}}
+    async with editor() as pad:
+        await pad.ask("initialize", protocolVersion=1, clientCapabilities=able)
+        await pad.ask("session/new", cwd="/project", mcpServers=[])
+        await until(lambda: ("GET", place, {}) in behind.asked)
+        behind.paths[place] = pending(asked)
+        pad.choice, pad.fields = choice, fields
+        assert await says(pad, "hello") == {"stopReason": "end_turn"}
+
+    assert [given.get("message", given) for _, given in behind.of("POST")[2:]] == sent
+    assert len(pad.questions) == 1
+    assert len(pad.forms) == (choice in {"edit", "revise"})
+    left = "Not decided. It waits: answer with /approve or /reject, or from any other client."
+    said = [each["content"]["text"] for each in pad.told if "chunk" in each["sessionUpdate"]]
+    assert said == ([f"\n\n{left}\n\n"] if choice in {None, "approve_plan"} else [])
+
+
+async def test_without_forms_the_next_message_says_what_should_change(editor, behind):
+    behind.paths["/agent/message/stream"] = httpx.Response(200, text=DONE, headers=STREAM)
+    behind.paths["/plans/p1/comments"] = {
+        "comment_id": "k", "plan_id": "p1", "revision": 1, "author": "a", "content": "Bluer",
+        "created_at": AT,
+    }  # fmt: skip
+    behind.paths["/plans/p1/revise"] = PLAN
+    behind.then["/plans/p1/revise"] = {"type": "plan_progress", "seq": 10, "is_final": True}
+    place = "/sessions/s1/pending-approvals"
+    async with editor() as pad:
+        await pad.ask("session/new", cwd="/project", mcpServers=[])
+        await until(lambda: ("GET", place, {}) in behind.asked)
+        behind.paths[place], pad.choice = pending(ABOUT_PLAN), "revise"
+        assert await says(pad, "hello") == {"stopReason": "end_turn"}
+        behind.paths[place] = pending()
+        assert await says(pad, "Bluer") == {"stopReason": "end_turn"}
+        assert await says(pad, "hello") == {"stopReason": "end_turn"}
+
+    hello = {"type": "user_message", "content": "hello"}
+    assert [given.get("message", given) for _, given in behind.of("POST")[1:]] == [
+        hello, {"content": "Bluer"}, {}, hello,
+    ]  # fmt: skip
+    assert "\n\nSay in your next message what should change in the plan.\n\n" in [
+        each["content"]["text"] for each in pad.told if "chunk" in each["sessionUpdate"]
+    ]
+    assert pad.forms == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from gonogo.domain.audit_chain import AuditFilter, ChainHead
-from gonogo.domain.errors import InvalidCursor
+from gonogo.domain.errors import Conflict, InvalidCursor
 from gonogo.domain.identity import Role
 from gonogo.domain.messages import HitlDecision, PlanDecision, Steer
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, PlanStatus
@@ -298,6 +298,37 @@ async def test_a_group_in_which_nothing_is_open_is_not_there(
     assert (answer.status_code, answer.json()["detail"]) == (
         404, "No open approval found with group=g"
     )  # fmt: skip
+
+
+async def test_a_group_is_answered_question_by_question_each_bound_to_what_it_asks(
+    ask: Any, runtime: StandIn, calls: list[Any]
+) -> None:
+    found = [
+        QUESTION.model_copy(update={"approval_id": name, "digest": f"of {name}"})
+        for name in ("a1", "a2")
+    ]
+    gives = {
+        "approvals.page": SimpleNamespace(approvals=found), "approvals.get": found[1],
+        "approvals.decide_many": [
+            SimpleNamespace(approval_id="a1", outcome="decided"), Conflict("It is over"),
+        ],
+    }  # fmt: skip
+    runtime.approvals = Verbs("approvals", calls, gives)
+    body = {"group": "g", "decision": "edit", "feedback": "why", "modified_arguments": {"b": 1}}
+    async with ask() as client:
+        answer = await client.post(f"{API}/approvals/decisions", json=body)
+
+    more = {name: body[name] for name in ("decision", "feedback", "modified_arguments")}
+    meant = [HitlDecision(approval_id="a2", digest=f"of {name}", **more) for name in ("a1", "a2")]
+    assert [(verb, args) for verb, _, args, _ in calls] == [
+        ("approvals.page", (ApprovalFilter(status=ApprovalStatus.PENDING, group="g"),)),
+        ("approvals.get", ("a1",)), ("approvals.get", ("a2",)),
+        ("approvals.decide_many", (meant,)), ("approvals.get", ("a1",)),
+    ]  # fmt: skip
+    assert answer.json() == {"answers": [
+        {"id": "a1", "ok": True, "status": "pending", "outcome": "decided"},
+        {"id": "a2", "ok": False, "code": "conflict", "detail": "It is over"},
+    ]}  # fmt: skip
 
 
 def test_one_chain_is_paged_by_its_numbers_and_all_of_them_by_a_place() -> None:
