@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -45,12 +45,17 @@ PLAN = {
 }  # fmt: skip
 
 
+def invalid(said: str) -> dict[str, Any]:
+    """The error of a request that cannot be."""
+    return {"code": -32602, "message": said, "data": None}
+
+
 class Behind:
     """The server: what it answers by path, and what it was asked."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str, Any]] = []
-        self.happens, self._events = anyio.create_memory_object_stream[dict[str, Any]](10)
+        self.happens, self.events = anyio.create_memory_object_stream[dict[str, Any]](10)
         self.then: dict[str, dict[str, Any]] = {}
         """What happens in the session once a path was asked for."""
         self.paths: dict[str, Any] = {
@@ -78,7 +83,7 @@ class Behind:
         return httpx.Response(201 if request.method == "POST" else 200, json=found)
 
     async def _frames(self) -> AsyncIterator[bytes]:
-        async for event in self._events:
+        async for event in self.events:
             yield f"event: message\nid: {event['seq']}\ndata: {json.dumps(event)}\n\n".encode()
 
     def of(self, method: str) -> list[tuple[str, Any]]:
@@ -140,8 +145,10 @@ class Pad:
 
 
 @pytest.fixture
-def behind() -> Behind:
-    return Behind()
+def behind() -> Iterator[Behind]:
+    behind = Behind()
+    with behind.happens, behind.events:
+        yield behind
 
 
 @pytest.fixture
@@ -205,7 +212,7 @@ async def test_a_folder_that_the_server_may_not_use_is_refused_with_what_helps(e
 
     assert (refused["code"], refused["data"]) == (-32001, {"code": "forbidden"})
     assert refused["message"].startswith("Not there. Start the agent in that folder (gonogo acp -C")
-    assert relative == {"code": -32602, "message": "cwd must be an absolute path"}
+    assert relative == invalid("cwd must be an absolute path")
 
 
 async def test_servers_that_are_not_known_here_are_named_once(editor, behind):
@@ -266,7 +273,7 @@ async def test_sessions_are_listed_a_page_at_a_time(editor, behind):
 )  # fmt: skip
 async def test_a_session_that_was_not_opened_here_is_not_known(editor, behind, method, more):
     async with editor() as pad:
-        unknown = {"code": -32602, "message": "No session 's1' was opened or loaded here"}
+        unknown = invalid("No session 's1' was opened or loaded here")
         assert await pad.ask(method, sessionId="s1", **more) == unknown
         await pad.ask("session/new", cwd="/project", mcpServers=[])
         assert await pad.ask("session/close", sessionId="s1") == {}
@@ -304,10 +311,7 @@ async def test_a_plan_is_steered_by_the_words_for_it(editor, behind):
     async with editor() as pad:
         await pad.ask("session/new", cwd="/project", mcpServers=[])
         for word in ("/start", "/pause", "/resume now"):
-            assert await says(pad, word) == {
-                "code": -32602,
-                "message": "There is no plan in this session.",
-            }
+            assert await says(pad, word) == invalid("There is no plan in this session.")
         behind.paths["/sessions/s1"] = {**SESSION, "active_plan_id": "p1"}
         for verb in ("pause", "start", "resume"):
             behind.paths[f"/plans/p1/{verb}"] = PLAN

@@ -20,14 +20,19 @@ from gonogo.domain.strict_json import MAX_BYTES
 def pipe(tmp_path: Path) -> Iterator[Callable[[bytes], Pipe]]:
     """A pipe from which these bytes come, and what is written goes into a file."""
     opened: list[int] = []
+    pipes: list[Pipe] = []
 
     def over(data: bytes) -> Pipe:
         (tmp_path / "in").write_bytes(data)
         opened.append(os.open(tmp_path / "in", os.O_RDONLY))
         opened.append(os.open(tmp_path / "out", os.O_WRONLY | os.O_CREAT))
-        return Pipe(*opened[-2:])
+        pipes.append(Pipe(*opened[-2:]))
+        return pipes[-1]
 
     yield over
+    for pipe in pipes:
+        pipe._into.close()
+        pipe._out.close()
     for handle in opened:
         os.close(handle)
 

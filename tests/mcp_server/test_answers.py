@@ -6,7 +6,7 @@ over files.
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -226,7 +226,13 @@ async def test_an_error_in_the_place_of_a_plan_is_an_error_of_the_door(ask, behi
 
 
 async def test_who_does_not_wait_is_told_where_to_look(ask, behind):
-    behind.says({"type": "assistant_message", "content": "I plan.", "seq": 1, "is_final": True})
+    async def silence() -> AsyncIterator[bytes]:
+        await anyio.sleep_forever()
+        yield b""
+
+    behind.paths["/agent/message/stream"] = httpx.Response(
+        200, content=silence(), headers={"Content-Type": "text/event-stream"}
+    )
     told = await ask("propose_plan", task="Make it", wait_seconds=0)
     assert told["note"] == "It goes on; ask plan_status with the session_id for what came of it."
     assert (told["plan_id"], told["said"]) == ("p1", "")

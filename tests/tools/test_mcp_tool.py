@@ -269,11 +269,11 @@ def test_what_does_not_fit_a_schema_is_said_with_the_name_of_the_tool():
     for wrong, said in [
         ({"a": "x"}, "a: 'x' is not of type 'integer'"),
         ({"b": fits["b"] + "x"}, "they are longer than 1048576 characters"),
-        ({"a": float("nan")}, "arguments: Out of range float values are not JSON compliant: nan"),
+        ({"a": float("nan")}, "arguments: Out of range float values are not JSON compliant"),
     ]:
         with pytest.raises(InvalidArguments) as refused:
             search.parse(wrong)
-        assert str(refused.value) == f"mcp__docs__search: {said}"
+        assert str(refused.value).removesuffix(": nan") == f"mcp__docs__search: {said}"
     long = {"a": "x" * 1_000}
     with pytest.raises(InvalidArguments) as refused:
         search.parse(long)

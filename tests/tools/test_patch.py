@@ -222,7 +222,7 @@ def test_a_file_is_named_as_git_or_diff_name_it(old: str, new: str, path: str) -
 
 
 def test_a_hunk_is_read_line_by_line() -> None:
-    body = "@@ -7,3 +8 @@ def f\n-a\n\n-\n+\n@@ -20 +18,0 @@\n-z\n\\ No newline at end of file\n"
+    body = "@@ -7,3 +8,2 @@ def f\n-a\n\n-\n+\n@@ -20 +18,0 @@\n-z\n\\ No newline at end of file\n"
     (file,) = parse_patch(f"words\nindex 0..1\n{patch(body)}-- \n2.40\n")
 
     assert file.hunks == (
@@ -233,7 +233,8 @@ def test_a_hunk_is_read_line_by_line() -> None:
 
 def test_hunks_stand_one_after_the_other_and_none_before_the_last() -> None:
     body = "@@ -2 +2 @@\n-two\n+2\n@@ -1 +1 @@\n-one\n+1\n"
-    with refused("not_found_in_file", r"^'f' does not hold the old lines of hunk @@ -1$"):
+    why = r"^'f' does not hold the old lines of hunk @@ -1; nearest to it: line 1; read the file ag"
+    with refused("not_found_in_file", why):
         applied("one\ntwo\n", body)
     assert applied("one\ntwo\none\n", body) == "one\n2\n1\n"
     loose = "@@ -2 +2 @@\n-two\n+2\n@@ -9 +9 @@\n-one \n+1\n"
