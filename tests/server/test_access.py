@@ -477,9 +477,8 @@ async def test_a_port_that_is_taken_is_said(served, runtime):
     async with served() as client:
         with pytest.raises(Conflict) as refused:
             await serve(runtime, port=client.ready.port)
-    assert str(refused.value) == (
-        f"Cannot listen on 127.0.0.1:{client.ready.port}: Address already in use"
-    )
+    said = f"Cannot listen on 127.0.0.1:{client.ready.port}: Address already in use"
+    assert str(refused.value).startswith(said)
 
 
 async def test_a_server_that_is_cancelled_ends_its_connections_too(runtime):

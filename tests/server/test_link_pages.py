@@ -24,7 +24,7 @@ from gonogo.server.routes.links import PAGE_HEADERS, link_page, unknown_page
 GOLDEN = Path(__file__).parent / "golden" / "links.html"
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 ODD = "<b>\u202e\n"
-TOOL = {"agent": "coder", "tool": "write_file", "preview": f"+{ODD}", "arguments": {"path": "a"}}
+TOOL = {"agent": "coder", "tool": "write_file", "preview": "+<b>\n", "arguments": {"path": "a"}}
 STYLE = re.compile(r"<style>(.*?)</style>", re.DOTALL)
 
 
@@ -125,7 +125,7 @@ def links(runtime: Any) -> Any:
         ({"Sec-Fetch-Site": "same-site"}, b"decision=approve", 403, OWN),
         ({"Content-Type": "application/json"}, b"{}", 415, KIND),
         ({"Content-Type": ""}, b"decision=approve", 415, KIND),
-        ({}, b"decision=edit", 422, WORD),
+        ({}, b"decision=never", 422, WORD),
         ({}, b"", 422, WORD),
         ({}, b"decision=approve&decision=approve", 422, WORD),
         ({}, b"decision=approve&feedback=" + b"x" * 4_001, 422, LONG),

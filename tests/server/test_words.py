@@ -88,7 +88,7 @@ def test_an_event_is_a_frame_of_one_line_that_no_reader_breaks():
         (JSON, b" " * 2_097_153, 413, "A message has at most 2097152 bytes"),
         (JSON, b" " * 16_777_217, 413, "A message has at most 2097152 bytes"),
         (JSON, b"{" + b" " * 2_097_150 + b"}", 201, ""),
-        (JSON, b"[]", 422, "A message is an object"),
+        (JSON, b"[]", 422, "A body must be an object"),
         (JSON, b'{"colour": 1}', 422, "colour: Extra inputs are not permitted"),
         ({**JSON, "Idempotency-Key": "x" * 201}, b"{}", 422,
          "Idempotency-Key: 1 to 200 printable ASCII characters"),
@@ -142,7 +142,7 @@ async def test_a_moment_that_is_in_no_year_is_refused(ask):
     async with ask() as client:
         answer = await client.get("/api/v1/calls?since=0001-01-01T00:00:00%2B12:00")
 
-    assert told(answer) == (422, "since: Value error, in UTC this is in no year from 1 to 9999")
+    assert told(answer) == (422, "since: in UTC this is in no year from 1 to 9999")
 
 
 async def test_a_defect_is_in_the_log_by_its_path_and_the_sender_is_told_where_to_look(
