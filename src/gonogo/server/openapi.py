@@ -97,7 +97,9 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 def _as_sent(schema: dict[str, Any]) -> dict[str, Any]:
     """A model's schema without nulls, and with its fixed words required."""
-    tidy = {name: _as_named(part) if name in _NAMED else part for name, part in schema.items()}
+    tidy: dict[str, Any] = {
+        name: _as_named(part) if name in _NAMED else part for name, part in schema.items()
+    }
     if tidy.get("default", tidy) is None:
         del tidy["default"]
     fixed = [name for name, part in tidy.get("properties", {}).items() if "const" in part]
