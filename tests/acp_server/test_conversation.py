@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import pytest
-from acp import schema
+from acp import RequestError, schema
 
-from gonogo.acp_server.session import text_of
+from gonogo.acp_server.session import command_updates, plain, text_of
 
 
 async def test_an_editor_says_hello_opens_a_session_and_gets_its_answer(editor, folder, provider):
@@ -49,3 +49,54 @@ def test_a_file_in_a_prompt_is_named_as_tools_name_it_and_its_text_stays_a_quota
     ]
     said = "See `a b.md` and\n\na b.md:\n````\n```\nx\n```\n````"
     assert text_of(blocks, str(folder)) == said
+
+
+def text(said: str) -> schema.TextContentBlock:
+    return schema.TextContentBlock(type="text", text=said)
+
+
+def test_a_link_in_a_prompt_is_named_within_the_project_and_else_whole() -> None:
+    def link(uri: str) -> schema.ResourceContentBlock:
+        return schema.ResourceContentBlock(type="resource_link", name="x", uri=uri)
+
+    def said(uri: str) -> str:
+        return text_of([text("  See "), link(uri), text(" \n")], "/project")
+
+    assert said("file:///project/src/a%20b.py") == "See `src/a b.py`"
+    assert said("file:///projects/a.py") == "See `/projects/a.py`"
+    assert said("https://a.example/project/x%20y") == "See `https://a.example/project/x%20y`"
+
+
+def test_the_fence_of_a_quotation_is_longer_than_any_in_it() -> None:
+    def quoted(said: str) -> str:
+        held = schema.TextResourceContents(uri="file:///project/a", text=said)
+        block = schema.EmbeddedResourceContentBlock(type="resource", resource=held)
+        return text_of([text("x"), block, text("y")], "/project")
+
+    for said, fence in (("`a` ``b``", "```"), ("```", "````"), ("a`````b", "``````")):
+        assert quoted(said) == f"x\n\na:\n{fence}\n{said}\n{fence}\n\ny"
+
+
+def test_a_prompt_without_words_or_of_a_kind_that_was_not_announced_is_refused() -> None:
+    image = schema.ImageContentBlock(type="image", data="", mime_type="image/png")
+    for blocks, why in (
+        ([], "prompt: there is no text in it"),
+        ([text(" \n")], "prompt: there is no text in it"),
+        ([text("See"), image], "prompt: image is not taken"),
+    ):
+        with pytest.raises(RequestError) as refused:
+            text_of(blocks, "/project")
+        assert (refused.value.code, str(refused.value)) == (-32602, why)
+
+
+def test_an_editor_is_told_of_commands_in_the_language_of_the_session() -> None:
+    told = plain(command_updates("ru"))
+
+    assert [each["name"] for each in told["availableCommands"]] == [
+        "approve", "hold", "reject", "revise", "start", "pause", "resume",
+    ]  # fmt: skip
+    words = [each["description"] for each in told["availableCommands"]]
+    hints = {each["name"]: each["input"]["hint"] for each in told["availableCommands"]
+             if "input" in each}  # fmt: skip
+    assert hints.keys() == {"reject", "revise"}
+    assert all(word.isascii() is False for word in [*words, *hints.values()])

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gonogo.acp_server.protocol import told
+from gonogo.acp_server.session import plain
 from gonogo.acp_server.updates import (
     ShownPlan,
     Updates,
@@ -15,7 +16,9 @@ from gonogo.acp_server.updates import (
     form_of,
     locations_of,
     options_of,
+    start_of,
 )
+from gonogo.client import Unreachable
 from gonogo.domain import errors
 from gonogo.domain.views import ApprovalView
 
@@ -216,3 +219,201 @@ def test_a_plan_that_is_rejected_is_said_to_be_and_taken_away() -> None:
 
     assert said.content.text == "\n\nNo.\n\n"
     assert plan.entries == []
+
+
+def test_a_question_about_a_call_stands_at_the_call_with_what_would_run() -> None:
+    assert plain(call_of(question(subtask_id="app"), "/project")) == {
+        "toolCallId": "c", "title": "[app] `touch x`", "kind": "execute", "status": "pending",
+        "rawInput": {"command": "touch x"},
+        "content": [{"type": "content", "content": {"type": "text", "text": (
+            '```\n{\n  "command": "touch x"\n}\n```\nwhy'
+        )}}],
+        "_meta": {"approval_id": "a", "digest": "d", "reason": "why"},
+    }  # fmt: skip
+    named = question(tool_name="read_file", arguments={"path": "f"}, call_id=None)
+    shown = plain(call_of(named, "/project"))
+    assert (shown["toolCallId"], shown["kind"]) == ("a", "read")
+    assert shown["locations"] == [{"path": "/project/f"}]
+
+
+@pytest.mark.parametrize("kind", ["plan", "subtask", "intervention"])
+def test_a_question_that_is_about_no_call_is_an_entry_of_its_own(kind: str) -> None:
+    asked = question(
+        kind=kind, subject="Do  it?", arguments=None, tool_name=None, details={"preview": "ls"}
+    )
+    shown = {
+        "toolCallId": "a", "title": "Do it?", "kind": "think", "status": "pending",
+        "content": [{"type": "content", "content": {"type": "text",
+                                                    "text": "```\nls\n```\nwhy"}}],
+    }  # fmt: skip
+
+    assert plain(start_of(asked, "/project")) == {"sessionUpdate": "tool_call", **shown}
+    meta = {"approval_id": "a", "digest": "d", "reason": "why"}
+    assert plain(call_of(asked, "/project")) == {**shown, "_meta": meta}
+
+
+def test_what_a_person_reads_is_the_difference_or_the_preview_or_else_what_it_is_about() -> None:
+    patch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+two\n"
+    found = content_of(question(details={"preview": patch}), "/project")
+    assert [plain(each) for each in found] == [
+        {"type": "diff", "path": "/project/f", "oldText": "one\n", "newText": "two\n"},
+        {"type": "content", "content": {"type": "text", "text": "why"}},
+    ]
+    assert read(question(arguments=None)) == "why"
+    assert read(question(arguments=None, reason="")) == "execute_command"
+    assert read(question(details={"preview": 5})) == "```\n5\n```\nwhy"
+    assert read(question(details={"subtasks": [], "summary": "Small"}, reason="")) == "Small"
+
+
+def test_a_choice_is_sent_bound_to_what_was_shown() -> None:
+    plan = question(kind="plan", plan_id="p", revision=2)
+
+    assert decided(plan, "hold") == {
+        "type": "plan_decision", "plan_id": "p", "decision": "hold", "revision": 2, "digest": "d",
+        "start": True, "auto_approve_tools": True,
+    }  # fmt: skip
+    assert decided(question(), "approve_session") == {
+        "type": "hitl_decision", "approval_id": "a", "decision": "approve", "digest": "d",
+        "for_session": True, "for_plan": False,
+    }  # fmt: skip
+
+
+def test_what_should_change_in_a_plan_is_asked_for_in_one_field_that_is_not_left_empty() -> None:
+    form = form_of(question(kind="plan"), "revise", "en")
+
+    assert plain(form) == {
+        "type": "object", "required": ["changes"],
+        "properties": {
+            "changes": {"type": "string", "title": "What should change?", "minLength": 1}
+        },
+    }  # fmt: skip
+    assert plain(form_of(question(arguments=None), "edit", "en")) == {
+        "type": "object",
+        "properties": {},
+    }
+
+
+def test_a_server_that_is_gone_is_said_to_be_and_an_error_without_words_has_its_name() -> None:
+    gone = told(Unreachable("Nobody answers"))
+    assert str(gone) == "The gonogo server has gone away: Nobody answers"
+    assert str(told(errors.Conflict("It is over"))) == "It is over"
+    assert str(told(errors.GonogoError(""))) == "GonogoError"
+
+
+STATES = {
+    "running": ("in_progress", ""), "in_progress": ("in_progress", ""),
+    "waiting_approval": ("in_progress", ""), "completed": ("completed", ""),
+    "failed": ("pending", "failed: "), "skipped": ("pending", "skipped: "),
+    "cancelled": ("pending", "cancelled: "), "pending": ("pending", ""),
+}  # fmt: skip
+
+
+def test_an_entry_has_one_of_three_states_and_says_what_else_came_of_it() -> None:
+    subtasks = [{"id": state, "description": "Do", "status": state} for state in STATES]
+    board = ShownPlan()
+
+    shown = board.show("p", 3, subtasks, ["failed"])
+
+    assert [(each.status, each.content) for each in shown.entries] == [
+        (status, f"{said}Do") for status, said in STATES.values()
+    ]
+    assert [each.priority for each in shown.entries] == [
+        "high" if state == "failed" else "medium" for state in STATES
+    ]
+    kept = board.show("p", 4, subtasks[4:5])
+    assert [each.priority for each in kept.entries] == ["high"]
+    assert kept.entries[0].field_meta["revision"] == 4
+    assert [each.priority for each in board.show("p", 5, subtasks[4:5], []).entries] == ["medium"]
+    assert board.clear().entries == []
+    assert board.plan_id is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "state"),
+    [("subtask_started", "running"), ("subtask_completed", "completed"),
+     ("subtask_failed", "failed"), ("subtask_skipped", "skipped"),
+     ("subtask_cancelled", "cancelled")],
+)  # fmt: skip
+def test_the_list_is_sent_anew_when_a_subtask_of_its_plan_has_another_state(
+    kind: str, state: str
+) -> None:
+    board = ShownPlan()
+    board.show("p", 1, [{"id": "app", "description": "Do app"}])
+    event = {"type": kind, "plan_id": "p", "metadata": {"subtask_id": "app"}}
+
+    assert board.hear({**event, "plan_id": "other"}) is None
+    assert statuses(board.hear(event)) == [state]
+    assert board.hear(event) is None
+    again = board.hear({**event, "type": "subtask_retrying"})
+    assert statuses(again) == ["pending"]
+    assert board.hear({**event, "type": "subtask_progress"}) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "said"),
+    [
+        ("subtask_failed", {"error": {"message": "It broke"}, "reason": "x"}, "✗ app: It broke"),
+        ("subtask_skipped", {"reason": "Not needed"}, "↷ app: Not needed"),
+        ("subtask_retrying", {"error": None}, "↻ app: So it is."),
+        ("subtask_failed", {"error": {}}, "✗ app: So it is."),
+        ("subtask_completed", {"reason": "x"}, None),
+        ("subtask_cancelled", {"reason": "x"}, None),
+        ("subtask_started", {}, None),
+    ],
+)
+def test_what_became_of_a_subtask_is_said_unless_the_list_says_it(
+    kind: str, fields: dict[str, Any], said: str | None
+) -> None:
+    updates = Updates("/project", ShownPlan())
+    facts = {"subtask_id": "app", **fields}
+
+    found = shown(updates, kind, plan_id="p", metadata=facts, content="So it is.")
+
+    assert found == ([] if said is None else [f"\n\n{said}\n\n"])
+    if said is not None and said.endswith("So it is."):
+        assert shown(updates, kind, plan_id="p", metadata=facts) == [
+            f"\n\n{said.removesuffix('So it is.')}\n\n"
+        ]
+
+
+def test_a_plan_is_shown_as_it_is_told_and_kept_up_to_date() -> None:
+    updates = Updates("/project", ShownPlan())
+    subtasks = [{"id": "app", "description": "Do \u202eapp"}, {"id": "doc", "description": "Tell"}]
+    facts = {"plan_id": "p", "revision": 2, "subtasks": subtasks, "critical_path": ["app"]}
+
+    (plan,) = updates.of({"type": "plan_notification", "metadata": facts})
+    found = updates.of(
+        {"type": "subtask_started", "plan_id": "p", "metadata": {"subtask_id": "doc"}}
+    )
+
+    assert plain(plan) == {"sessionUpdate": "plan", "entries": [
+        {"content": "Do \\u202eapp", "priority": "high", "status": "pending",
+         "_meta": {"id": "app", "status": "pending", "plan_id": "p", "revision": 2}},
+        {"content": "Tell", "priority": "medium", "status": "pending",
+         "_meta": {"id": "doc", "status": "pending", "plan_id": "p", "revision": 2}},
+    ]}  # fmt: skip
+    assert [statuses(each) for each in found] == [["pending", "running"]]
+    assert updates.of({"type": "checkpoint_created"}) == []
+
+
+def test_the_agent_that_answers_is_shown_and_not_the_one_of_a_subtask() -> None:
+    updates = Updates("/project", ShownPlan())
+    event = {"type": "agent_switched", "metadata": {"from_agent": "ask", "to_agent": "coder"}}
+
+    (mode,) = updates.of(event)
+    assert plain(mode) == {"sessionUpdate": "current_mode_update", "currentModeId": "coder"}
+    assert updates.of({**event, "subtask_id": "app"}) == []
+
+
+def test_what_is_shown_between_two_parts_of_a_text_ends_its_line_and_a_subtask_writes_whole() -> (
+    None
+):
+    updates = Updates("/project", ShownPlan())
+
+    assert whole(updates, "", token="One") == ["One"]
+    assert whole(updates, "", token="x", subtask_id="app") == []
+    assert shown(updates, "steered", content="Aside.") == ["\n\nAside.\n\n"]
+    assert whole(updates, "", token=" two") == [" two"]
+    assert whole(updates, "One two.") == ["."]
+    assert whole(updates, "Three.", agent="ask") == ["Three."]
+    assert whole(updates, "", agent="ask") == []

@@ -46,19 +46,30 @@ def test_a_request_that_cannot_be_read_is_answered_by_its_id(raw):
 
 
 def test_what_is_asked_wrongly_is_refused_and_the_next_is_answered(raw, folder):
-    def refused(method: str, params: object) -> int:
+    def refused(method: str, params: object, said: str = "") -> int:
         answer = raw.ask(method, params)
         assert "Traceback" not in json.dumps(answer)
+        assert answer["error"]["message"].startswith(said)
         return answer["error"]["code"]
 
     text = [{"type": "text", "text": "hi"}]
+    unknown = "No session 'none' was opened or loaded here"
     assert refused("nonsense", {}) == -32601
     assert refused("initialize", [1]) == -32602
-    assert refused("session/new", {"cwd": "relative", "mcpServers": []}) == -32602
+    relative = {"cwd": "relative", "mcpServers": []}
+    assert refused("session/new", relative, "cwd must be an absolute path") == -32602
     assert refused("session/new", {"cwd": "/", "mcpServers": []}) == -32001
-    assert refused("session/prompt", {"sessionId": "none", "prompt": text}) == -32602
+    assert refused("session/prompt", {"sessionId": "none", "prompt": text}, unknown) == -32602
+    assert refused("session/set_mode", {"sessionId": "none", "modeId": "ask"}, unknown) == -32602
+    assert refused("session/close", {"sessionId": "none"}, unknown) == -32602
     assert refused("session/load", {"sessionId": "none", "cwd": "/", "mcpServers": []}) == -32002
-    assert refused("session/list", {"cursor": "x"}) == -32602
+    assert refused("session/resume", {"sessionId": "none", "cwd": "/", "mcpServers": []}) == -32002
+    assert refused("session/delete", {"sessionId": "none"}) == -32002
+    foreign = "cursor: it was not given by this agent"
+    for cursor in ("x", "-1", "1" * 10, "\u0661", ""):
+        assert refused("session/list", {"cursor": cursor}, foreign) == -32602
+    assert raw.ask("session/list", {"cursor": "9" * 9})["result"] == {"sessions": []}
+    assert raw.ask("authenticate", {"methodId": "x"})["result"] == {}
     opened = raw.ask("session/new", {"cwd": str(folder), "mcpServers": []})["result"]
     where = {"sessionId": opened["sessionId"]}
     assert refused("session/prompt", {**where, "prompt": []}) == -32602

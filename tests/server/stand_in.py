@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import anyio
+from pydantic import BaseModel
 
 from gonogo.domain.errors import Conflict, GonogoError, NotFound, Unauthorized
 from gonogo.domain.events import ErrorHappened
@@ -259,3 +260,31 @@ class StandIn:
 
 def error(text: str) -> dict[str, Any]:
     return ErrorHappened(error=text, content=text, code="conflict").body()
+
+
+class Said(BaseModel):
+    """What a verb gives of which only the path to it is of interest."""
+
+    verb: str
+
+
+class Verbs:
+    """Verbs of one room of the runtime: each writes down what it is asked, and gives that back.
+
+    What else one gives stands in `gives`, by its name; `at_once` are those that are not awaited.
+    """
+
+    def __init__(self, room: str, calls: list[Any], gives: Any, at_once: Any = ()) -> None:
+        self._room, self._calls, self._gives, self._at_once = room, calls, gives, at_once
+
+    def __getattr__(self, name: str) -> Any:
+        verb = f"{self._room}.{name}"
+
+        def at_once(principal: Principal, *args: Any, **more: Any) -> Any:
+            self._calls.append((verb, principal.id, args, more))
+            return self._gives.get(verb, Said(verb=verb))
+
+        async def awaited(principal: Principal, *args: Any, **more: Any) -> Any:
+            return at_once(principal, *args, **more)
+
+        return at_once if name in self._at_once else awaited

@@ -4,6 +4,7 @@ A real server that may have 64 of them, and whoever wants to speak to it while o
 they can get.
 """
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -19,6 +20,7 @@ from websockets.sync.client import connect
 
 from fakes.nursery import python
 from fakes.template import lay_out
+from gonogo.server.connections import Connections, Room, _turn_away
 
 FILES, CROWD = 64, 70
 SECONDS = 60
@@ -181,3 +183,59 @@ def test_there_is_room_for_as_many_as_leave_descriptors_for_other_work(files, le
         env=python(), capture_output=True, text=True, timeout=SECONDS, check=True,
     )  # fmt: skip
     assert least <= int(told.stdout) <= most
+
+
+class Line(asyncio.Transport):
+    """A connection; whether it was ended."""
+
+    ended = False
+
+    def abort(self) -> None:
+        self.ended = True
+
+
+def test_the_connection_that_has_waited_for_longest_makes_room():
+    held, room, other = Connections(), Room(3), Room(3)
+    first, second, third, elsewhere = (Line() for _ in range(4))
+    for line in (first, second, third):
+        held.admit(line, room)
+    held.admit(elsewhere, other)
+    held.works(first)
+    held.waits(first)
+
+    assert [*room.waiting] == [second, third, first]
+    assert held._make_room(room)
+    assert [line.ended for line in (first, second, third, elsewhere)] == [False, True, False, False]
+    assert (room.held, other.held, [*room.waiting]) == (2, 1, [third, first])
+    held.left(second)
+    held.waits(second)
+    held.works(second)
+    assert (room.held, [*room.waiting]) == (2, [third, first])
+    held.works(first)
+    held.works(third)
+    assert not held._make_room(room)
+    held.left(first)
+    assert (room.held, [*other.waiting]) == (1, [elsewhere])
+
+
+def test_that_there_is_no_room_is_said_once_in_a_while(caplog):
+    held = Connections()
+    held._tell("3 connections are at work")
+    held._tell("3 connections are at work")
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "No room for more connections: 3 connections are at work; some are turned away"
+    ]
+
+
+def test_who_is_turned_away_is_told_to_come_again():
+    ours, theirs = socket.socketpair()
+    with theirs:
+        ours.setblocking(False)
+        _turn_away(ours)
+        theirs.settimeout(SECONDS)
+        assert theirs.recv(1_000) == (
+            b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
+            b"Content-Length: 0\r\n\r\n"
+        )
+        assert theirs.recv(1_000) == b""

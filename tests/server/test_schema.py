@@ -1,6 +1,9 @@
 """What clients are generated from is complete: every path, every body, every event."""
 
 import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -8,6 +11,7 @@ import pytest
 from gonogo.domain.events import AssistantMessage, Done, ErrorHappened
 from gonogo.server import create_app
 
+WRITTEN = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
 PATHS = """
 /agent/message/stream post
 /sessions get post
@@ -118,6 +122,31 @@ def test_what_is_left_out_of_a_query_counts_as_something_that_could_be_said(docu
                     schema = {**said["schema"], "components": document["components"]}
                     fits = jsonschema.Draft202012Validator(schema).is_valid
                     assert fits(said["schema"]["default"]), (path, said["name"])
+
+
+async def test_who_comes_in_reads_the_document_that_is_written_down(ask):
+    async with ask() as client:
+        entered = await client.post("/api/v1/auth/session", json={"token": "token-a"})
+        document = await client.get("/api/v1/openapi.json")
+
+    assert entered.status_code == 204
+    assert document.json() == json.loads(WRITTEN.read_text("utf-8"))
+
+
+def nulls(schema: Any) -> Iterator[Any]:
+    """The parts of a schema that are null and nothing else."""
+    if isinstance(schema, dict):
+        yield from [schema] if schema.get("type") == "null" else ()
+        schema = list(schema.values())
+    for part in schema if isinstance(schema, list) else ():
+        yield from nulls(part)
+
+
+async def test_nothing_on_the_wire_is_null(ask, document):
+    async with ask() as client:
+        events = (await client.get("/api/v1/schema/events.json")).json()
+
+    assert [*nulls(document), *nulls(events)] == []
 
 
 async def test_the_events_schema_fits_events_and_nothing_else(ask):

@@ -386,3 +386,69 @@ async def test_who_sends_pings_and_does_not_read_is_not_answered_for_ever(served
         line.transport.resume_reading()
         await line.send(HELLO)
         assert (await received(line))["type"] == "assistant_message"
+
+
+async def ended(line) -> tuple[int, str]:
+    """The code and the words with which the other side closes."""
+    await closed(line)
+    return line.close_code, line.close_reason
+
+
+async def test_a_line_that_ends_says_why(served, runtime):
+    async with served(limits=WaitLimits(auth=0.2)) as client:
+        async with opened(client) as line:
+            await line.send(b"x")
+            assert await ended(line) == (1003, "Frames are text")
+        async with opened(client, headers={"Authorization": "Bearer wrong"}) as line:
+            assert await received(line) == {
+                "type": "error", "error": "This token is not valid", "code": "unauthorized",
+                "content": "This token is not valid", "is_final": True, "session_id": "s_A",
+            }  # fmt: skip
+            assert await ended(line) == (1008, "unauthorized")
+        async with opened(client, headers={}) as line:
+            assert (await received(line))["error"] == "No token within 0.2 seconds"
+        for frame in (HELLO, '{"type":"auth","token":"token-a","more":1}', '{"type":"auth"}'):
+            async with opened(client, headers={}) as line:
+                await line.send(frame)
+                told = (await received(line))["error"]
+                assert told == 'The first frame must be {"type":"auth","token":"…"}'
+        async with opened(client) as line:
+            line.transport.write(crumbs(Opcode.PONG, 100_000))
+            assert await ended(line) == (1008, "Too many small frames")
+
+
+async def test_a_stream_that_breaks_ends_its_line_and_is_in_the_log(served, runtime, caplog):
+    async def broken(*_):
+        raise RuntimeError("secret detail")
+        yield {}
+
+    runtime._after = broken
+    async with served() as client, opened(client) as line:
+        assert await ended(line) == (1011, "")
+    assert "A WebSocket failed" in [record.getMessage() for record in caplog.records]
+    assert "secret detail" in caplog.text
+
+
+async def test_what_was_refused_without_a_word_is_said_to_be(served, runtime, caplog):
+    runtime.script = []
+    runtime.batch = (
+        DecisionAnswer(id="c1", ok=True), DecisionAnswer(id="c2", ok=False),
+    )  # fmt: skip
+    async with served() as client, opened(client) as line:
+        await line.send(APPROVE)
+        assert await received(line) == {
+            "type": "error", "error": "Refused", "content": "Refused", "code": "conflict",
+            "is_final": False, "call_id": "c2", "session_id": "s_A",
+        }  # fmt: skip
+        runtime.refuse = RuntimeError("secret detail")
+        await line.send(APPROVE)
+        defect = await received(line)
+    assert defect["error"] == "A defect of gonogo; the log has the details"
+    assert "A message failed" in [record.getMessage() for record in caplog.records]
+
+
+async def test_so_many_small_frames_may_come_at_once(served, runtime):
+    async with served() as client, opened(client) as line:
+        line.transport.write(crumbs(Opcode.PONG, 499))
+        await line.send(HELLO)
+        assert (await received(line))["type"] == "assistant_message"

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import gonogo
 from gonogo.domain.errors import ToolFailed
-from gonogo.tools.landing import edited, nearest
+from gonogo.tools.landing import differing, edited, landed, nearest, told
 from gonogo.tools.patch import apply_hunks, parse_patch
 
 CODE = '''\
@@ -271,3 +271,65 @@ def test_a_hunk_in_other_white_space_lands_and_is_told():
     assert landed.loosely == ((8, 9),)
     with pytest.raises(ToolFailed, match="hunk @@ -1; nearest to it: lines 8-9; read the"):
         apply_hunks("f", CODE.replace("self.room:", "room:"), file.hunks)
+
+
+def test_a_place_that_fits_loosely_is_told_in_the_result_and_a_near_one_in_the_error():
+    kept = "had other white space than your text; the file's was kept"
+    assert differing(()) == {}
+    assert differing([(4, 4)]) == {"note": f"line 4 {kept}"}
+    assert differing([(4, 5), (9, 9)]) == {"note": f"lines 4-5, 9 {kept}"}
+    assert told("f", ["a\n", "b\n"], ["b\n"]) == "; nearest to it: line 2; read the file again"
+    assert told("f", ["a\n", "b\n"], ["zzz\n"]) == ""
+    assert told(".env", ["a\n", "b\n"], ["b\n"]) == ""
+
+
+def test_lines_land_behind_the_line_from_which_they_are_looked_for():
+    lines = ["a \n", "b\n", "a \n"]
+    assert landed(lines, ["a\n"], ["c\n"]) is None
+    assert landed(lines, ["a\n"], ["c\n"], 1) == (2, ["c\n"])
+    assert landed(lines, ["a\n"], ["c\n"], 3) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "after"),
+    [
+        # One tab for two blanks, and three blanks for one.
+        ("if a:\n\tif b:\n\t\tc\n", "  if b:\n    c\n", "  if b:\n    d\n      e\n",
+         "if a:\n\tif b:\n\t\td\n\t\t\te\n"),
+        ("if a:\n   if b:\n      c\n", " if b:\n  c\n", " if b:\n  d\n e\n",
+         "if a:\n   if b:\n      d\n   e\n"),
+        # Blanks for tabs, and more of them.
+        ("if a:\n    b\n", "\tb\n", "\tc\n\t\td\n", "if a:\n    c\n        d\n"),
+        # Less is taken away all the same, and an empty line stays one.
+        ("a\n  b\n", "    a\n      b\n", "    a\n\n      c\n", "a\n\n  c\n"),
+        ("a\r\n  b\r\n", "a\n  b\n", "a\n  c\n  d\n", "a\r\n  c\r\n  d\r\n"),
+        ("  a\n", "a\n", "a\n  b\n", "  a\n    b\n"),
+    ],
+)  # fmt: skip
+def test_what_an_edit_brings_is_indented_as_what_it_found(text, old, new, after):
+    assert (edited(text, old, new) or ("",))[0] == after
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new"),
+    [
+        ("\tb\n", "   b\n", "   b\n  c\n"),
+        ("\tb\n", " b\n", " c\n"),
+        ("b\n  c\n", "b\n    c\n", "b\n   d\n"),
+        ("    b\n  c\n", "b\n  c\n", "d\n"),
+        ("a\n  b\n c\n", "a\n b\n  c\n", "d\n"),
+    ],
+    ids=["no whole tab", "one blank is no unit", "no whole blank", "the other way", "two ways"],
+)  # fmt: skip
+def test_an_indentation_that_follows_from_nothing_lands_nowhere(text, old, new):
+    assert edited(text, old, new) is None
+
+
+def test_the_nearest_places_are_three_apart_and_within_the_file():
+    lines = ["x", "a", "b", "x", "a", "y", "a", "b", "a", "b"]
+    assert nearest(lines, ["a", "b"]) == [(2, 3), (7, 8), (9, 10)]
+    assert nearest(["b", "c"], ["a", "b", "c", "d"]) == [(1, 2)]
+    assert nearest(["one two three", "four"], ["one two thrae", "zzz"]) == [(1, 2)]
+    assert nearest(["zzz", "one two three"], ["q", "one two thrae", "q"]) == [(1, 2)]
+    alike = ["abcd 1", "abcd 12", "abcd 123"]
+    assert nearest(alike, ["abcd 1234"]) == [(3, 3), (2, 2), (1, 1)]

@@ -40,7 +40,25 @@ def test_a_program_gets_what_it_needs_to_run_and_the_secrets_that_are_named(tmp_
     assert server.environment == {"PATH": "/bin", "HOME": "/home/ann", "TOKEN": "s3cret"}
     assert server.agents == ("coder", "debug", "universal")
     assert server.takes("anything")
+    assert (server.timeout, server.start_timeout, server.tools, server.url) == (60, 30, None, None)
+    assert (server.headers, server.classes, server.program) == ({}, {}, "docs-server")
     assert "s3cret" not in repr(server)
+
+
+def test_as_much_as_may_be_is_taken(tmp_path):
+    most = {"args": ["x"] * 100, "env_from": ["TOKEN"] * 50, "timeout": 3_600, "start_timeout": 0.5}
+    server = load(tmp_path, {**STDIO, **most})["docs"]
+    assert server.fault is None
+    assert (server.timeout, server.start_timeout) == (3_600, 0.5)
+    assert server.command == ("docs-server", *["x"] * 100)
+
+
+def test_a_program_runs_in_the_home_of_its_user_unless_a_folder_is_named(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", "/home/bob")
+    assert str(load(tmp_path, STDIO)["docs"].folder) == "/home/ann"
+    assert str(load(tmp_path, {**STDIO, "cwd": "~/srv"})["docs"].folder) == "/home/bob/srv"
+    (tmp_path / "mcp.toml").write_text('[[server]]\nname = "docs"\ncommand = "x"\n')
+    assert str(load_servers(tmp_path / "mcp.toml", {})["docs"].folder) == "/"
 
 
 def test_a_program_is_passed_on_who_runs_it_where_and_in_which_language(tmp_path):
@@ -57,6 +75,8 @@ def test_an_address_gets_headers_whose_values_are_in_the_environment(tmp_path):
         "classes": {"search": "pure"}, "agents": ["ask"],
     })["docs"]  # fmt: skip
     assert server.headers == {"Authorization": "s3cret"}
+    assert (server.command, server.program, server.environment["PATH"]) == ((), "", "/bin")
+    assert (server.url, server.agents) == ("https://docs.example/mcp", ("ask",))
     assert server.takes("search")
     assert not server.takes("delete")
     assert server.classes == {"search": ToolClass.PURE}
@@ -66,29 +86,53 @@ def test_an_address_gets_headers_whose_values_are_in_the_environment(tmp_path):
 @pytest.mark.parametrize(
     ("server", "problem"),
     [
-        ({"name": "docs"}, "either a command or a url"),
-        ({**STDIO, **HTTP}, "either a command or a url"),
-        ({**STDIO, "headers_env": {"A": "TOKEN"}}, "headers_env is for servers with a url"),
-        ({**HTTP, "env_from": ["TOKEN"]}, "env_from is for servers with a command"),
+        ({"name": "docs"}, "server: a server has either a command or a url"),
+        ({**STDIO, **HTTP}, "server: a server has either a command or a url"),
+        ({**STDIO, "headers_env": {"A": "TOKEN"}}, "server: headers_env is for servers with a url"),
+        ({**STDIO, "insecure": True}, "server: insecure is for servers with a url"),
+        ({**HTTP, "env_from": ["TOKEN"]}, "server: env_from is for servers with a command"),
+        ({**HTTP, "args": ["x"]}, "server: args is for servers with a command"),
+        ({**HTTP, "cwd": "/srv"}, "server: cwd is for servers with a command"),
         ({**STDIO, "env_from": ["NOT_SET"]}, "env_from: NOT_SET is not set"),
         ({**HTTP, "headers_env": {"A": "NOT_SET"}}, "headers_env: NOT_SET is not set"),
-        ({**HTTP, "headers_env": {"A: b": "TOKEN"}}, "headers_env"),
-        ({**HTTP, "url": "http://docs.example"}, "url: http:// would show"),
-        ({**HTTP, "url": "ftp://docs.example"}, "url: an address begins with https://"),
-        ({**HTTP, "url": "https://u:p@docs.example"}, "url: an address has no user"),
+        (
+            {**HTTP, "headers_env": {"A: b": "TOKEN"}},
+            "headers_env.A: b.[key]: String should match pattern '^[A-Za-z0-9-]{1,64}$'",
+        ),
+        (
+            {**HTTP, "url": "http://docs.example"},
+            "url: http:// would show all that is said to the network;"
+            " use https://, or say insecure = true",
+        ),
+        (
+            {**HTTP, "url": "ftp://docs.example"},
+            "url: an address begins with https:// and names a host",
+        ),
+        (
+            {**HTTP, "url": "https://u:p@docs.example"},
+            "url: an address has no user, no password and no fragment; secrets go into headers_env",
+        ),
         ({**HTTP, "url": "https://[x"}, "url: this is no address"),
-        ({**STDIO, "classes": {"x": "control"}}, "classes"),
-        ({**STDIO, "timeout": 0}, "timeout"),
-        ({**STDIO, "args": ["x"] * 101}, "args"),
-        ({**STDIO, "args": ["x" * 4_001]}, "args"),
-        ({**STDIO, "comand": "x"}, "comand"),
+        (
+            {**STDIO, "classes": {"x": "control"}},
+            "classes.x: Input should be 'pure', 'idempotent', 'other' or 'irreversible'",
+        ),
+        ({**STDIO, "timeout": 0}, "timeout: Input should be greater than 0"),
+        (
+            {**STDIO, "args": ["x"] * 101},
+            "args: Tuple should have at most 100 items after validation, not 101",
+        ),
+        ({**STDIO, "args": ["x" * 4_001]}, "args.0: String should have at most 4000 characters"),
+        (
+            {**STDIO, "env_from": ["TOKEN"] * 51},
+            "env_from: Tuple should have at most 50 items after validation, not 51",
+        ),
+        ({**STDIO, "comand": "x"}, "comand: Extra inputs are not permitted"),
     ],
 )
 def test_a_defect_is_named_with_its_line_and_is_that_servers_alone(tmp_path, server, problem):
     found = load(tmp_path, {**STDIO, "name": "first"}, server, {**STDIO, "name": "last"})
-    fault = found["docs"].fault or ""
-    assert fault.startswith(f"{tmp_path}/mcp.toml:4: server 2: ")
-    assert problem in fault
+    assert found["docs"].fault == f"{tmp_path}/mcp.toml:4: server 2: {problem}"
     assert [found[name].fault for name in ("first", "last")] == [None, None]
     assert not found["docs"].is_unread
 
@@ -105,7 +149,8 @@ def test_a_server_without_a_name_that_can_be_one_is_called_by_its_line(tmp_path,
 def test_of_two_servers_of_one_name_neither_is_used(tmp_path):
     found = load(tmp_path, STDIO, {**STDIO, "command": "another"})
     assert list(found) == ["docs"]
-    assert "there are two servers 'docs'" in (found["docs"].fault or "")
+    twice = "server 2: name: there are two servers 'docs'"
+    assert found["docs"].fault == f"{tmp_path}/mcp.toml:4: {twice}"
     assert found["docs"].command == ()
 
 

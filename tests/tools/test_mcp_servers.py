@@ -16,7 +16,9 @@ from fakes.mcp_server import served_over_http, write_tools
 from fakes.world import is_running
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
-from gonogo.tools import Bench, Remembered, ServerConfig, ServerPool
+from gonogo.tools import Bench, Definition, Remembered, ServerConfig, ServerPool, ServerReport
+from gonogo.tools.mcp.connection import Listed
+from gonogo.tools.mcp.servers import _ToolList
 from gonogo.workspace import DEFAULT_PATH, Workspace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -220,4 +222,99 @@ async def test_a_tool_that_was_seen_is_known_though_nobody_is_asked_and_others_a
     assert (tool.name, standing) == (name, seen)
     with pytest.raises(ToolFailed) as failure:
         await remembered.look("mcp__docs__other")
-    assert failure.value.kind == "unknown_tool"
+    assert (failure.value.kind, str(failure.value)) == (
+        "unknown_tool", "no server has listed mcp__docs__other yet"
+    )  # fmt: skip
+    assert (tool.description, tool.definition.body) == ("Finds", said)
+    assert (remembered.of("docs"), remembered.of("web")) == ((name,), ())
+    assert (remembered.lent("coder"), remembered.lent("ask")) == ((name,), ())
+    assert remembered.borrowers(name) == ("coder",)
+
+
+DOCS = ServerConfig(
+    name="docs", command=("docs-server", "--secret"), agents=("coder",), tools=("search",)
+)
+WEB = ServerConfig(name="web", url="https://web.example/mcp?key=secret", agents=("ask",))
+BAD = ServerConfig(name="bad", fault="mcp.toml:1: it has no command")
+
+
+async def test_servers_that_do_not_run_are_known_by_what_their_file_says():
+    pool = ServerPool({each.name: each for each in (DOCS, WEB, BAD)}, at_first_sight)
+    tools = [
+        "mcp__docs__search",
+        "mcp__docs__delete",
+        "mcp__web__any",
+        "mcp__other__x",
+        "read_file",
+    ]
+    assert [tool in pool for tool in (*tools, 5)] == [True, False, True, False, False, False]
+    lent = [pool.lends(tool, "coder") for tool in (*tools, "mcp__bad__x")]
+    assert lent == [True, False, False, False, False, True]
+    assert pool.borrowers("mcp__docs__search") == ("coder",)
+    idle = [
+        ServerReport(name="docs", place="docs-server", state="idle", agents=("coder",)),
+        ServerReport(name="web", place="https://web.example", state="idle", agents=("ask",)),
+        ServerReport(name="bad", place="", state="failed", error="mcp.toml:1: it has no command"),
+    ]
+    assert pool.report() == idle
+    still = "servers do not run for a command that looks"
+    for tool, kind, said in [
+        ("mcp__other__x", "unknown_tool", "no server offers mcp__other__x"),
+        ("mcp__docs__delete", "unknown_tool", "no server offers mcp__docs__delete"),
+        ("mcp__docs__search", "server_unavailable", still),
+        ("mcp__bad__x", "server_unavailable", "MCP server bad: mcp.toml:1: it has no command"),
+    ]:
+        with pytest.raises(ToolFailed) as failure:
+            await pool.look(tool)
+        assert (failure.value.kind, str(failure.value)) == (kind, said)
+    assert await pool.offered(lambda config: config.name == "docs") == ()
+    assert [(each.state, each.error) for each in pool.report()[:2]] == [
+        ("failed", still), ("idle", None),
+    ]  # fmt: skip
+
+
+async def test_a_table_without_a_name_could_be_any_server_and_its_fault_is_told():
+    unread = ServerConfig(name="mcp.toml:4", fault="mcp.toml:4: server 2: name: Field required")
+    pool = ServerPool({"docs": DOCS, unread.name: unread}, at_first_sight)
+    assert "mcp__other__x" in pool
+    assert pool.lends("mcp__other__x", "ask")
+    with pytest.raises(ToolFailed, match=r"^MCP server mcp.toml:4: mcp.toml:4: server 2: name: "):
+        await pool.look("mcp__other__x")
+
+
+PLAIN = {"type": "object"}
+
+
+def test_a_listing_takes_what_fits_and_says_why_the_rest_does_not():
+    listing = _ToolList(WEB)
+    assert listing.add([Listed("one", "d", PLAIN), Listed("x" * 200, "d", PLAIN)])
+    assert listing.add([Listed("two", "d", PLAIN), Listed("two", "e", PLAIN)])
+    assert listing.add([Listed("two", "f", PLAIN), Listed("odd", "d", [])])
+    assert [each.name for each in listing.definitions] == ["mcp__web__one"]
+    assert listing.refused == {
+        "x" * 100: listing.refused["x" * 100], "odd": "its schema is no object",
+        "two": "the server lists two tools of that name",
+    }  # fmt: skip
+    again = _ToolList(WEB, listing)
+    again.add([Listed("one", "d", PLAIN)])
+    assert again.definitions[0] is listing.definitions[0]
+    other = _ToolList(WEB, listing)
+    other.add([Listed("one", "another", PLAIN)])
+    assert other.definitions[0].description == "another"
+
+
+def test_a_listing_has_a_most_of_tools_and_of_characters():
+    many = _ToolList(WEB)
+    assert many.add([Listed(f"t{n}", "", PLAIN) for n in range(255)])
+    assert not many.add([Listed(f"u{n}", "", PLAIN) for n in range(2)])
+    assert not many.add([Listed("v", "", PLAIN)])
+    assert len(many.definitions) == 256
+    long = _ToolList(WEB)
+    frame = Definition(server="web", tool="t000", description="", parameters=PLAIN).size
+    most, rest = divmod(1 << 20, 8_000 + frame)
+    long.add([Listed(f"t{n:03}", "x" * 8_000, PLAIN) for n in range(most)])
+    long.add([Listed("full", "x" * (rest - frame + 1), PLAIN)])
+    long.add([Listed("fits", "x" * (rest - frame), PLAIN)])
+    assert len(long.definitions) == most + 1
+    why = "its server's tools have more than 1048576 characters together"
+    assert long.refused == {"full": why}

@@ -4,8 +4,9 @@ from datetime import UTC, datetime
 
 import pytest
 from mcp_types import CallToolResult
+from msgspec.structs import replace
 
-from gonogo.domain.errors import InvalidArguments
+from gonogo.domain.errors import InvalidArguments, OutcomeUnknown, ToolFailed
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
 from gonogo.tools import difference
 from gonogo.tools.base import touches_nothing
@@ -13,8 +14,10 @@ from gonogo.tools.mcp.tool import (
     Definition,
     ForeignArguments,
     ForeignTool,
+    first_line,
     prepare,
     read_definition,
+    shortened,
     told,
 )
 from gonogo.workspace import Workspace
@@ -164,3 +167,114 @@ def test_what_a_server_answers_that_is_no_text_is_named_in_its_place():
     ]  # fmt: skip
     reply = CallToolResult.model_validate({"content": [block for block, _ in blocks]})
     assert told(reply, 10_000) == {"content": "\n".join(said for _, said in blocks)}
+
+
+def reply(said, **fields):
+    content = [{"type": "text", "text": said}] if said else []
+    return CallToolResult.model_validate({"content": content, **fields})
+
+
+def test_what_is_too_long_of_an_answer_is_left_out_of_its_middle():
+    assert shortened("abcdef", 6) == "abcdef"
+    assert shortened("abcdef", 5) == "ab\n[… 2 characters left out …]\nef"
+    answer = told(reply("abcdef", structuredContent={"a": "é"}), 10)
+    assert answer == {"content": "abcdef", "structured": {"a": "é"}}
+    longer = told(reply("abcdef", structuredContent={"a": "éé"}), 10)
+    cut = '{"a":\n[… 1 characters left out …]\n"éé"}'
+    assert longer == {"content": "abcdef", "structured": cut, "structured_truncated": True}
+
+
+def test_a_failure_is_told_in_the_servers_words_and_numbers_that_are_none_leave_a_doubt():
+    for said, shown in (("no such page", "no such page"), ("", "the server says no more")):
+        with pytest.raises(ToolFailed) as failure:
+            told(reply(said, isError=True), 100)
+        assert (failure.value.kind, str(failure.value)) == ("server_error", shown)
+    with pytest.raises(OutcomeUnknown) as doubt:
+        told(reply("x", structuredContent={"a": float("inf")}), 100)
+    assert str(doubt.value).startswith(
+        "its server's answer cannot be read: Out of range float values are not JSON compliant"
+    )
+
+
+def test_the_first_line_of_a_description_stands_for_it_in_a_list():
+    assert first_line("\n \n  Finds pages. \nAnd more.", 12) == "Finds pages."
+    assert first_line("Finds pages.", 11) == "Finds page…"
+    assert first_line(" \n", 10) == ""
+
+
+def test_a_difference_is_that_of_two_pages_with_what_stands_around_it():
+    shown = difference(standing(("Reads.", {"type": "object"}), ("Deletes.", {"type": "object"})))
+    assert shown.split("\n") == [
+        "--- accepted", "+++ now", "@@ -1,3 +1,3 @@", "-Reads.", "+Deletes.", " {",
+        '  "type": "object"',
+    ]  # fmt: skip
+    wide = {"b": {"type": "string"}, "a": ["é", "x" * 300]}
+    new = difference(standing(("", {}), ("One\u202e", wide)))
+    assert new.split("\n") == [
+        "--- accepted", "+++ now", "@@ -1 +1,11 @@", "-{}", "+One\\u202e", "+{", '+ "a": [',
+        '+  "é",', "+" + ('  "' + "x" * 300 + '"')[:200], "+" + "x" * 103 + '"', "+ ],",
+        '+ "b": {', '+  "type": "string"', "+ }", "+}",
+    ]  # fmt: skip
+
+
+def test_a_tool_that_was_never_accepted_is_new_as_a_whole():
+    never = standing(("Reads.", {}), ("Reads more.", {}))
+    history = ToolHistory([replace(each, accepted_at=None) for each in never.sightings])
+    assert difference(history).split("\n")[2:] == ["@@ -1 +1,2 @@", "+Reads more.", " {}"]
+
+
+def test_what_a_server_says_of_a_tool_is_taken_within_its_bounds():
+    def problem(name="search", description="", parameters=None):
+        read = read_definition("docs", name, description, parameters or schema())
+        return None if isinstance(read, Definition) else read
+
+    assert problem(description="x" * 8_000) is None
+    assert problem(description="x" * 8_001) == "its description is longer than 8000 characters"
+    assert problem(description="a\0").startswith("its description cannot be read: Text must not")
+    assert problem(parameters=nested(19)) is None
+    deeper = "its schema is nested deeper than 40"
+    innermost = nested(19)
+    at = innermost
+    while at:
+        last, at = at, at["properties"]["a"]
+    last["properties"]["a"]["title"] = "x"
+    assert problem(parameters=innermost) == deeper
+    frame = len('{"properties":{"a":{"title":""}},"type":"object"}')
+    assert problem(parameters=schema(a={"title": "x" * (65_536 - frame)})) is None
+    longer = problem(parameters=schema(a={"title": "x" * (65_537 - frame)}))
+    assert longer == "its schema is longer than 65536 characters"
+    ref = problem(parameters=schema(a=[{"$dynamicRef": "x"}]))
+    assert ref == "its schema refers to something outside of itself"
+    assert problem(parameters=schema(a={"const": [{"$ref": "#/x"}]})) is None
+
+
+def test_a_definition_is_what_is_held_against_what_was_seen_before():
+    read = read_definition("docs", "search", "Finds.", schema())
+    assert isinstance(read, Definition)
+    body = {"name": "search", "description": "Finds.", "parameters": schema()}
+    assert (read.name, read.body) == ("mcp__docs__search", body)
+    assert read.size == len(
+        '{"description":"Finds.","name":"search","parameters":{"properties":{},"type":"object"}}'
+    )
+    assert tool(schema()).schema().model_dump() == {
+        "name": "mcp__docs__search", "description": "Searches.", "parameters": schema(),
+    }  # fmt: skip
+
+
+def test_what_does_not_fit_a_schema_is_said_with_the_name_of_the_tool():
+    search = tool(schema(a={"type": "integer"}))
+    assert search.parse({"a": 1}).final(b=2) == {"a": 1, "b": 2}
+    fits = {"b": "x" * ((1 << 20) - len('{"b": ""}'))}
+    assert search.parse(fits).final() == fits
+    for wrong, said in [
+        ({"a": "x"}, "a: 'x' is not of type 'integer'"),
+        ({"b": fits["b"] + "x"}, "they are longer than 1048576 characters"),
+        ({"a": float("nan")}, "arguments: Out of range float values are not JSON compliant"),
+    ]:
+        with pytest.raises(InvalidArguments) as refused:
+            search.parse(wrong)
+        assert str(refused.value).removesuffix(": nan") == f"mcp__docs__search: {said}"
+    long = {"a": "x" * 1_000}
+    with pytest.raises(InvalidArguments) as refused:
+        search.parse(long)
+    assert str(refused.value) == f"mcp__docs__search: a: {repr('x' * 1_000)[:500]}"

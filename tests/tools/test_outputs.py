@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from gonogo.domain.errors import InvalidArguments, ToolFailed
-from gonogo.tools import Bench, builtin_tools, excerpt, text_of
-from gonogo.tools.outputs import ROW, rows_of
+from gonogo.tools import Bench, builtin_tools, excerpt, how_to_read, line_of, text_of
+from gonogo.tools.outputs import ROW, beginning, rows_of
 from gonogo.workspace import Workspace
 
 pytestmark = pytest.mark.anyio
@@ -52,6 +52,23 @@ async def test_one_reading_gives_no_more_than_the_bound(read):
     assert (found["from"], found["truncated"]) == (1, True)
     more = await read(tokens=250, **{"from": found["to"] + 1})
     assert int(more["content"].split()[1]) == int(found["content"].split()[-1]) + 1
+
+
+async def test_a_result_is_read_from_its_first_row_and_as_far_as_it_goes(read):
+    assert await read({"a": "x", "b": "y"}) == {
+        "id": "call_1", "rows": 2, "from": 1, "to": 2, "content": "a: x\nb: y", "truncated": False,
+    }  # fmt: skip
+    assert await read({"a": "xé", "b": "y"}, tokens=3) == {
+        "id": "call_1", "rows": 2, "from": 1, "to": 1, "content": "a: xé", "truncated": True,
+    }  # fmt: skip
+    assert await read({"a": "x", "b": "y"}, pattern="y$") == {
+        "id": "call_1", "rows": 2, "found": 1, "content": "2: b: y", "truncated": False,
+    }  # fmt: skip
+    many = await read({"a": "x\n" * 300}, pattern="x", to=201)
+    assert (many["found"], many["truncated"]) == (200, False)
+    more = await read({"a": "x\n" * 300}, pattern="x", to=202)
+    assert (more["found"], more["truncated"]) == (201, True)
+    assert more["content"].split("\n")[-1] == "201: x"
 
 
 async def test_rows_that_match_are_found_with_their_places(read):
@@ -117,3 +134,38 @@ def test_an_excerpt_is_no_longer_than_its_tokens_and_says_what_it_leaves_out(tok
     assert note == (
         f"[{len(text)} characters in {count} rows; rows {first} to {last} are left out here. HOW]"
     )
+
+
+def test_as_many_rows_are_taken_as_fit_with_their_ends():
+    assert beginning(["ab", "é", "c"], 8) == ["ab", "é", "c"]
+    assert beginning(["ab", "é", "c"], 7) == ["ab", "é"]
+    assert beginning(["ab", "c"], 2) == []
+    assert rows_of("a" * 1_001 + "\n\nb") == ["a" * 500, "a" * 500, "a", "", "b"]
+
+
+def test_of_an_excerpt_two_thirds_are_its_beginning():
+    text = "\n".join(f"row {n}" for n in range(10, 60))
+    found = excerpt(text, 30, how_to_read("c1", "read_file"))
+
+    assert found.split("\n") == [
+        *(f"row {n}" for n in range(10, 21)),
+        "[349 characters in 50 rows; rows 12 to 45 are left out here. read_output with"
+        ' {"id": "c1", "from": 12, "to": 45} gives them, with "pattern" those that match.]',
+        *(f"row {n}" for n in range(55, 60)),
+    ]
+    assert how_to_read("c1", "read_output")(1, 2) == "Ask for fewer rows."
+
+
+def test_one_line_stands_for_a_result_that_was_given_before():
+    given = {"path": "a.txt", "lines": [1, "ж"], "text": "x\n  y"}
+
+    assert line_of("search", given, "c1", "10:00", 5_000) == (
+        '[search path=a.txt lines=[1, "ж"] text=x y: 5000 characters, given at 10:00 and left out'
+        ' here. To see them again: read_output with {"id": "c1"}.]'
+    )
+    assert line_of("read_output", {"id": "c1"}, "c2", "10:00", 5) == (
+        "[read_output id=c1: 5 characters, given at 10:00 and left out here."
+        " To see them again: call it anew.]"
+    )
+    long = line_of("search", {"text": "x" * 300}, "c1", "10:00", 5)
+    assert long.startswith("[search text=" + "x" * 195 + ": 5 characters")

@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.tools.base import difference
-from gonogo.tools.patch import apply_hunks, parse_patch
+from gonogo.tools.patch import Hunk, apply_hunks, parse_patch
 
+ONE_SIDE = "a file that is created has no old lines, one that is deleted no new"
 OLD = "one\ntwo\nthree\nfour\nfive\n"
 
 
@@ -84,34 +85,160 @@ def test_files_are_created_and_deleted_and_git_headers_are_understood() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "said"),
     [
-        "",
-        "just words\n",
-        "--- a/f\n",
-        "--- a/f\n+++ b/f\n",
-        "--- a/f\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",
-        "--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n",
-        patch("@@ -1,2 +1,1 @@\n-a\n+b\n"),
-        patch("@@ -1,1 +1,1 @@\n-a\n+b\n+c\n"),
-        patch("@@ -1,1 +1,1 @@\n-a\n+b\n c\n"),
-        patch("@@ nonsense @@\n-a\n+b\n"),
-        patch("@@ -1,1 +1,1 @@\n*a\n"),
-        patch("@@ -1 +1 @@\n-a\n+b\n") * 2,
-        "@@ -1 +1 @@\n-a\n+b\n",
-        "diff --git a/f b/g\nrename from f\nrename to g\n",
-        "diff --git a/f b/f\nold mode 100644\nnew mode 100755\n",
-        "diff --git a/f b/f\nnew file mode 100644\n",
-        "diff --git a/f b/f\nBinary files a/f and b/f differ\n",
-        "diff --git a/f b/f\nnew file mode 120000\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+../x\n",
-        "diff --git a/f b/f\nnew file mode 160000\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n",
-        '--- "a/\\321\\204"\n+++ "b/\\321\\204"\n@@ -1 +1 @@\n-a\n+b\n',
-        "--- /dev/null\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n",
+        ("", "The patch changes nothing: it has no `---` line"),
+        ("just words\n", "The patch changes nothing: it has no `---` line"),
+        ("--- a/f\n", "The patch ends in the middle of a file"),
+        ("--- a/f\n+++ b/f\n", "Line 2 of the patch: a file without a hunk"),
+        (
+            "--- a/f\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",
+            "Line 5 of the patch: the two names differ: renames are not supported",
+        ),
+        (
+            "--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n",
+            "Line 5 of the patch: the two names differ: renames are not supported",
+        ),
+        ("--- a/f\n+++ b/f\n@@ -1,2 +1,1 @@\n-a\n+b\n", "The patch ends in the middle of a file"),
+        (
+            "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-a\n+b\n+c\n",
+            "Line 6 of the patch: more lines than the hunk's header counts",
+        ),
+        (
+            "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-a\n+b\n c\n",
+            "Line 6 of the patch: more lines than the hunk's header counts",
+        ),
+        (
+            "--- a/f\n+++ b/f\n@@ nonsense @@\n-a\n+b\n",
+            "Line 3 of the patch: no hunk header of the form `@@ -1,2 +1,2 @@`",
+        ),
+        (
+            "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n*a\n",
+            "Line 4 of the patch: a line of a hunk begins with a blank, `-`, `+` or a backslash",
+        ),
+        (
+            "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n",
+            "The patch names a file twice",
+        ),
+        (
+            "@@ -1 +1 @@\n-a\n+b\n",
+            "Line 1 of the patch: a hunk without the `---` and `+++` lines of its file",
+        ),
+        (
+            "diff --git a/f b/g\nrename from f\nrename to g\n",
+            "Line 2 of the patch: renames, copies, modes and binary files are not supported",
+        ),
+        (
+            "diff --git a/f b/f\nold mode 100644\nnew mode 100755\n",
+            "Line 2 of the patch: renames, copies, modes and binary files are not supported",
+        ),
+        (
+            "diff --git a/f b/f\nnew file mode 100644\n",
+            "Line 2 of the patch: the last file has no hunk",
+        ),
+        (
+            "diff --git a/f b/f\nBinary files a/f and b/f differ\n",
+            "Line 2 of the patch: renames, copies, modes and binary files are not supported",
+        ),
+        (
+            "diff --git a/f b/f\nnew file mode 120000\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n",
+            "Line 2 of the patch: renames, copies, modes and binary files are not supported",
+        ),
+        (
+            "diff --git a/f b/f\nnew file mode 160000\n--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+x\n",
+            "Line 2 of the patch: renames, copies, modes and binary files are not supported",
+        ),
+        (
+            '--- "a/\\321\\204"\n+++ "b/\\321\\204"\n@@ -1 +1 @@\n-a\n+b\n',
+            "The patch has a name that is not plain: '--- \"a/\\\\321\\\\204\"'",
+        ),
+        (
+            "--- /dev/null\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n",
+            f"Line 5 of the patch: {ONE_SIDE}",
+        ),
+        (
+            "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\nindex 1\n+++ b/g\n",
+            "Line 7 of the patch: a hunk without the `---` and `+++` lines of its file",
+        ),
+        (
+            "diff --git a/f b/f\ndiff --git a/g b/g\n",
+            "Line 2 of the patch: the file before it has no hunk",
+        ),
+        ("--- a/f\nwords\n", "Line 2 of the patch: a `+++` line must follow the `---` line"),
+        ("--- \n+++ b/f\n", "The patch has a name that is not plain: '--- '"),
+        (
+            "--- a/f\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n",
+            f"Line 5 of the patch: {ONE_SIDE}",
+        ),
+        (
+            "copy from\n",
+            "Line 1 of the patch: renames, copies, modes and binary files are not supported",
+        ),
+        (
+            "similarity index\n",
+            "Line 1 of the patch: renames, copies, modes and binary files are not supported",
+        ),
+        (
+            "new mode 1\n",
+            "Line 1 of the patch: renames, copies, modes and binary files are not supported",
+        ),
+        (
+            "GIT binary\n",
+            "Line 1 of the patch: renames, copies, modes and binary files are not supported",
+        ),
+        (
+            "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n-b\n+b\n",
+            "Line 6 of the patch: the hunk's header counts 1 old and 1 new lines",
+        ),
     ],
 )
-def test_a_patch_with_a_defect_is_refused(text: str) -> None:
-    with refused("invalid_arguments"):
+def test_a_patch_with_a_defect_is_refused_with_the_line_of_it(text: str, said: str) -> None:
+    with pytest.raises(ToolFailed) as refused:
         parse_patch(text)
+    assert (refused.value.kind, str(refused.value)) == ("invalid_arguments", said)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        ("a/f", "b/f", "f"),
+        ("f", "f", "f"),
+        ("a/a/f", "b/a/f", "a/f"),
+        ("a/f", "a/f", "a/f"),
+        ("a/f\t2026-01-01 10:00", "b/f\t2026-01-02 10:00", "f"),
+        ("a/f \r", "b/f\r", "f"),
+        ("/dev/null", "b/f", "f"),
+        ("/dev/null", "f", "f"),
+        ("a/b/f", "/dev/null", "b/f"),
+    ],
+)
+def test_a_file_is_named_as_git_or_diff_name_it(old: str, new: str, path: str) -> None:
+    old_lines, new_lines = old != "/dev/null", new != "/dev/null"
+    body = f"@@ -1,{int(old_lines)} +1,{int(new_lines)} @@\n"
+    text = f"--- {old}\n+++ {new}\n{body}" + "-a\n" * old_lines + "+b\n" * new_lines
+    (file,) = parse_patch(text)
+
+    assert (file.path, file.creates, file.deletes) == (path, not old_lines, not new_lines)
+
+
+def test_a_hunk_is_read_line_by_line() -> None:
+    body = "@@ -7,3 +8,2 @@ def f\n-a\n\n-\n+\n@@ -20 +18,0 @@\n-z\n\\ No newline at end of file\n"
+    (file,) = parse_patch(f"words\nindex 0..1\n{patch(body)}-- \n2.40\n")
+
+    assert file.hunks == (
+        Hunk(7, ("a\n", "\n", "\n"), ("\n", "\n")),
+        Hunk(20, ("z",), ()),
+    )
+
+
+def test_hunks_stand_one_after_the_other_and_none_before_the_last() -> None:
+    body = "@@ -2 +2 @@\n-two\n+2\n@@ -1 +1 @@\n-one\n+1\n"
+    why = r"^'f' does not hold the old lines of hunk @@ -1; nearest to it: line 1; read the file ag"
+    with refused("not_found_in_file", why):
+        applied("one\ntwo\n", body)
+    assert applied("one\ntwo\none\n", body) == "one\n2\n1\n"
+    loose = "@@ -2 +2 @@\n-two\n+2\n@@ -9 +9 @@\n-one \n+1\n"
+    assert applied(" one\ntwo\n one\n", loose) == " one\n2\n 1\n"
 
 
 LINES = st.lists(

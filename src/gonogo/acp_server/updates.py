@@ -76,7 +76,7 @@ def title_of(tool: str, arguments: Mapping[str, Any], subtask_id: str | None = N
 def one_line(text: str, longest: int = _LONGEST_TITLE) -> str:
     """A stranger's text in one line, with what could deceive escaped."""
     line = " ".join(text.split())
-    return visible(line if len(line) <= longest else line[: longest - 1] + "…", lines=False)
+    return visible(line if len(line) <= longest else line[: longest - 1] + "…")
 
 
 def locations_of(
@@ -141,7 +141,7 @@ def fragments(patch: str) -> Iterator[tuple[str, str | None, str]]:
 
 
 def _side(lines: list[str], sign: str) -> str:
-    kept = [line[1:] for line in lines if line[:1] in (" ", sign, "") and line[:1] != "\\"]
+    kept = [line[1:] for line in lines if line[:1] in (" ", sign, "")]
     return "".join(f"{line}\n" for line in kept)
 
 

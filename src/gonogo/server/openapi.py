@@ -5,7 +5,7 @@ the wire is never null, and a message or an event always says its type; the mode
 defaults, say less, so their schemas are made to say it.
 """
 
-from typing import Any, cast
+from typing import Any
 
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
@@ -21,6 +21,8 @@ from gonogo.server.bodies import REQUESTS
 
 router = APIRouter(tags=["schema"])
 _TEMPLATE = "#/components/schemas/{model}"
+_NAMED = ("properties", "$defs")
+"""Where a schema has others, by name; nulls are nowhere else in what we have."""
 _ANY_EVENT: TypeAdapter[AnyEvent] = EVENTS
 
 
@@ -95,7 +97,9 @@ def _document(app: FastAPI) -> dict[str, Any]:
 
 def _as_sent(schema: dict[str, Any]) -> dict[str, Any]:
     """A model's schema without nulls, and with its fixed words required."""
-    tidy = {name: _part_as_sent(name, part) for name, part in schema.items()}
+    tidy: dict[str, Any] = {
+        name: _as_named(part) if name in _NAMED else part for name, part in schema.items()
+    }
     if tidy.get("default", tidy) is None:
         del tidy["default"]
     fixed = [name for name, part in tidy.get("properties", {}).items() if "const" in part]
@@ -109,17 +113,8 @@ def _as_sent(schema: dict[str, Any]) -> dict[str, Any]:
     return {**left[0], **tidy} if len(left) == 1 else {**tidy, "anyOf": left}
 
 
-def _part_as_sent(name: str, part: Any) -> Any:  # noqa: ANN401 - any part of a JSON Schema
-    match name, part:
-        case "properties" | "$defs", dict():
-            named = cast("dict[str, dict[str, Any]]", part)
-            return {key: _as_sent(schema) for key, schema in named.items()}
-        case "items" | "additionalProperties", dict():
-            return _as_sent(cast("dict[str, Any]", part))
-        case "anyOf" | "oneOf" | "allOf", list():
-            return [_as_sent(schema) for schema in cast("list[dict[str, Any]]", part)]
-        case _:
-            return part
+def _as_named(schemas: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    return {name: _as_sent(schema) for name, schema in schemas.items()}
 
 
 def _complete(operation: dict[str, Any]) -> None:

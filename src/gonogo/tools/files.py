@@ -416,8 +416,7 @@ def _prepare_mkdir(workspace: Workspace, arguments: CreateDirectory) -> Prepared
 
 
 def _mkdir(bench: Bench, arguments: CreateDirectory) -> JsonObject:
-    created = arguments.path != "." and bench.workspace.mkdir(arguments.path)
-    return {"path": arguments.path, "created": created}
+    return {"path": arguments.path, "created": bench.workspace.mkdir(arguments.path)}
 
 
 def _there(workspace: Workspace, path: str) -> tuple[str, str]:

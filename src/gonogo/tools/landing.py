@@ -87,10 +87,14 @@ def _reindented(there: Sequence[str], old: Sequence[str], new: Sequence[str]) ->
             # Blanks within a line may be those of a string, which the new line would change.
             return None
         for line in news[begin:stop]:
+            # An empty line is less indented than any, and has no indentation to be found.
+            if not line.strip():
+                result.append(end)
+                continue
             indent = shift.of(_indent(line))
             if indent is None:
                 return None
-            result.append(f"{indent}{line[len(_indent(line)) :]}{end}" if line.strip() else end)
+            result.append(f"{indent}{line[len(_indent(line)) :]}{end}")
     return _ended(result, end, whole=there[-1].endswith("\n"))
 
 

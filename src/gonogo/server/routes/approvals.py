@@ -124,7 +124,7 @@ async def _each_of_group(caller: Caller, body: Answers) -> list[NamedAnswer]:
     found = (await caller.runtime.approvals.page(caller.principal, wanted)).approvals
     if not found:
         raise NotFound(f"No open approval found with group={body.group}")
-    given = body.model_dump(exclude_unset=True, exclude={"decisions", "group"})
+    given = body.model_dump(exclude_unset=True, exclude={"group"})
     return [
         NamedAnswer(approval_id=view.approval_id, digest=view.digest, **given) for view in found
     ]

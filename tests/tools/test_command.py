@@ -1,0 +1,161 @@
+"""A command runs as its bench says, and what came of it is told in so many fields."""
+
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from gonogo.domain.errors import InvalidArguments, ToolFailed
+from gonogo.domain.tool_calls import Access
+from gonogo.tools import Bench, builtin_tools, touched
+from gonogo.workspace import Ceilings, Network, Sandbox, Workspace
+
+BOX = Sandbox.detect()
+TOOL = builtin_tools()["execute_command"]
+boxed = pytest.mark.skipif(BOX is None, reason="bubblewrap does not work here")
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "ws").mkdir()
+    return Workspace(tmp_path / "ws")
+
+
+async def run(workspace: Workspace, command: str, **bench: Any) -> dict[str, Any]:
+    """What is told of a command, but for how long it took."""
+    assert TOOL.run is not None
+    prepared = TOOL.prepare(workspace, TOOL.parse({"command": command}))
+    with anyio.fail_after(60):
+        told = await TOOL.run(
+            Bench(workspace=workspace, sandbox=BOX, **bench), TOOL.parse(prepared.arguments)
+        )
+    assert isinstance(told.pop("duration_ms"), int)
+    return told
+
+
+@boxed
+async def test_a_command_has_the_path_the_programs_and_the_ceilings_of_its_bench(workspace):
+    spawned: list[int] = []
+    told = await run(
+        workspace, "ulimit -n; echo $PATH; say it", search_path="/usr/bin:/bin",
+        ceilings=Ceilings(open_files=77), programs={"say": "/bin/echo"}, on_spawn=spawned.append,
+    )  # fmt: skip
+
+    assert told == {
+        "exit_code": 0, "output": "77\n/usr/bin:/bin\nit\n", "truncated": False, "timed_out": False,
+    }  # fmt: skip
+    assert len(spawned) == 1
+
+
+@boxed
+async def test_a_command_sees_and_changes_what_its_bench_lets_it(workspace):
+    root = workspace.root
+    for name in ("hidden/x", ".env", ".git/config", ".venv/bin/python"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("CANARY")
+    look = "cat hidden/x .env; touch new; echo y >.git/config; echo y >.venv/bin/python; ls .venv"
+
+    shown = await run(workspace, look, read_only=True, shown=lambda path: path != ".env",
+                      hidden=(root / "hidden",))  # fmt: skip
+    assert "CANARY" not in shown["output"]
+    assert not (root / "new").exists()
+    assert (await run(workspace, "cat hidden/x .env"))["output"] == "CANARYCANARY"
+
+    copied = await run(workspace, "touch new; ls", on_copy=True)
+    assert copied["output"] == "hidden\nnew\n"
+    assert not (root / "new").exists()
+
+    await run(workspace, look, writes_git=True)
+    assert (root / "new").exists()
+    assert (root / ".venv/bin/python").read_text() == "CANARY"
+    await run(workspace, look, may_change=lambda path: path.startswith(".venv/"))
+    assert (root / ".venv/bin/python").read_text() == "y\n"
+
+
+@boxed
+async def test_what_is_too_much_of_a_command_is_said(workspace):
+    assert await run(workspace, "echo 1234567890", output_cap=6) == {
+        "exit_code": 0, "output": "123\n[… 5 bytes left out …]\n90\n", "truncated": True,
+        "timed_out": False,
+    }  # fmt: skip
+    assert await run(workspace, "sleep 60", command_timeout=0.3) == {
+        "exit_code": 124, "output": "", "truncated": False, "timed_out": True,
+    }  # fmt: skip
+    hold = "python3 -c 'import time; x = b\"x\" * (150 << 20); time.sleep(60)'"
+    over = await run(workspace, f"{hold} & {hold}; wait", ceilings=Ceilings(memory=200))
+    assert over["over"] == "ended: it took more memory than one command may"
+
+
+@boxed
+async def test_what_a_command_reached_and_was_refused_is_told(workspace):
+    told = await run(
+        workspace, "curl -sS -m 10 http://bad.test/", network=Network(hosts=("good.test",))
+    )
+
+    [refused] = told["network"]["refused"]
+    assert told["network"]["reached"] == []
+    assert refused.keys() == {"host", "reason"}
+    assert refused["host"] == "bad.test:80"
+    assert refused["reason"]
+
+
+def test_a_command_is_asked_about_with_where_it_runs_and_what_it_reaches(workspace):
+    workspace.mkdir("sub")
+    given = {"command": "ls", "cwd": "./sub", "network": ["B.example", "*.a.example:8443"]}
+    hosts = ("b.example", "*.a.example:8443")
+
+    prepared = TOOL.prepare(workspace, TOOL.parse(given))
+
+    assert prepared.arguments == {"command": "ls", "cwd": "sub", "network": list(hosts)}
+    assert prepared.access == Access(command="ls", cwd="sub", network=hosts)
+    assert prepared.preview == "cd sub\n# network: b.example, *.a.example:8443\nls"
+    plain = TOOL.prepare(workspace, TOOL.parse({"command": "ls", "cwd": ".", "network": None}))
+    assert (plain.arguments, plain.preview) == ({"command": "ls", "cwd": "."}, "ls")
+    assert plain.access == Access(command="ls", cwd=".")
+
+
+@pytest.mark.parametrize(
+    ("network", "why"),
+    [
+        ([], "name the hosts in a list"), (True, "name the hosts in a list"),
+        (False, "name the hosts in a list"), ("a.example", "is `false`, `true` or a list of hosts"),
+        ([1], "1 is not the name of a host"),
+    ],
+)  # fmt: skip
+def test_the_hosts_of_a_command_are_a_list_of_names(network, why):
+    with pytest.raises(InvalidArguments, match=f"^execute_command: network: .*{why}$"):
+        TOOL.parse({"command": "ls", "network": network})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "fits"),
+    [
+        ({"command": ""}, False), ({"command": "x" * 32_000}, True),
+        ({"command": "x" * 32_001}, False), ({"command": "x", "timeout": 0}, False),
+        ({"command": "x", "timeout": 0.5}, True), ({"command": "x", "timeout": 3_600}, True),
+        ({"command": "x", "timeout": 3_601}, False),
+    ],
+    ids=lambda value: str(value)[:40],
+)  # fmt: skip
+def test_a_command_is_neither_empty_nor_endless(arguments, fits):
+    try:
+        TOOL.parse(arguments)
+    except InvalidArguments:
+        assert not fits
+    else:
+        assert fits
+
+
+def test_a_command_on_a_clients_machine_touches_what_its_arguments_say():
+    given = {"command": "ls", "cwd": "./a/../b", "network": ["A.example"]}
+
+    assert touched("execute_command", given) == Access(
+        command="ls", cwd="b", network=("a.example",)
+    )
+    for nothing in ({}, {"network": None}, {"network": []}, {"network": True}, {"cwd": None}):
+        assert touched("execute_command", {"command": "ls", **nothing}) == Access(command="ls")
+    with pytest.raises(ToolFailed, check=lambda error: error.kind == "path_outside_workspace"):
+        touched("execute_command", {"command": "ls", "cwd": "../x"})
+    with pytest.raises(KeyError):
+        touched("execute_command", {})
