@@ -200,5 +200,5 @@ async def test_what_is_not_said_is_not_in_an_entry(store):
 
 async def test_an_event_of_no_session_is_refused(store):
     await store.write(begin)
-    with pytest.raises(NotFound, match="nobody"):
+    with pytest.raises(NotFound, match=r"^No session found with id=nobody$"):
         await store.write(log.tell, "nobody", Done())
