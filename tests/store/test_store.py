@@ -1,6 +1,7 @@
 """The store as a whole: it waits for what is away, and says what it cannot do."""
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -44,25 +45,28 @@ async def test_what_lies_beside_the_database_is_waited_for_as_it_is(url, caplog)
     store.close()
 
 
+async def refused_by(store: Store, refuse: Callable[[], None]) -> str | None:
+    """Why somebody is refused who waits patiently."""
+    away, reasons = Away(), list[str | None]()
+
+    async def wait() -> None:
+        with patiently(), pytest.raises(Busy) as refused:
+            await store.ride(away.use)
+        reasons.append(refused.value.reason)
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            while away.asked < 3:  # noqa: ASYNC110 - it tells nobody
+                await anyio.sleep(0.005)
+            refuse()
+    return reasons[0]
+
+
 async def test_who_waits_is_refused_once_it_is_nobodys_work_any_more(url):
     store = Store(url, patience=SHORT)
     for refuse in (store.drop_waiting, store.stop_waiting):
-        away, refused = Away(), list[Busy]()
-
-        async def wait(away=away, refused=refused) -> None:
-            with patiently():
-                try:
-                    await store.ride(away.use)
-                except Busy as error:
-                    refused.append(error)
-
-        with anyio.fail_after(LIMIT):
-            async with anyio.create_task_group() as group:
-                group.start_soon(wait)
-                while away.asked < 3:  # noqa: ASYNC110 - it tells nobody
-                    await anyio.sleep(0.005)
-                refuse()
-        assert [error.reason for error in refused] == ["its disk is full"]
+        assert await refused_by(store, refuse) == "its disk is full"
     await store.write(begin)
     store.close()
 
