@@ -129,6 +129,8 @@ def test_what_is_the_commands_own_is_of_the_size_that_was_given_and_the_rest_lit
         assert has(line, "--remount-ro", other)
     assert has(line, "--remount-ro", "/dev")
     assert "--size" not in wrapped(Box(workspace=root, cwd=root), sizes=False)
+    processors = ("/sys/devices/system/cpu",) * 2
+    assert has(line, "--ro-bind-try", *processors)
 
 
 def test_a_workspace_is_bound_as_it_may_be_written(root: Path, tmp_path: Path) -> None:

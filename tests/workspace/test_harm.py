@@ -122,10 +122,31 @@ def test_a_repository_that_is_a_file_or_a_link_is_no_harmless_one(root: Path) ->
         ("[core]\n\tpager = x", False),
         ("[other]\n\tbare = true", False),
         ("[remote]\n\tbare = true", False),
+        *(
+            (f"[{section}]\n\t{name} = x", True)
+            for section, names in {
+                "core": ("repositoryformatversion", "protectntfs", "symlinks"),
+                "remote": ("url", "partialclonefilter"),
+                "branch": ("remote", "merge", "rebase"),
+                "extensions": ("objectformat", "partialclone"),
+                "submodule": ("url", "active"),
+            }.items()
+            for name in names
+        ),
     ],
 )
 def test_settings_are_usual_where_git_runs_nothing_by_them(line: str, usual: bool) -> None:
     assert guards._is_usual(line.splitlines()) is usual
+
+
+def test_all_that_git_obeys_is_guarded_in_a_folder_that_it_takes_for_its_own(root: Path) -> None:
+    names = """HEAD config config.worktree hooks info objects refs packed-refs commondir gitdir
+        modules worktrees branches remotes""".split()
+    for name in (*names, "logs", "index"):
+        (root / "x" / name).mkdir(parents=True)
+
+    found = [path for path in guarded_paths(root).protected if path.parent == root / "x"]
+    assert found == sorted(root / "x" / name for name in names)
 
 
 def test_what_makes_no_repository_is_harmless_here(root: Path) -> None:
