@@ -171,22 +171,25 @@ async def test_a_record_that_is_behind_is_no_harm(file, tmp_path):
 
 
 @pytest.mark.parametrize("harm", [b"", b"{", b"[1]", b'{"s1": ["x"]}', b"\xff", b"[" * 100_000])
-async def test_a_record_that_was_cut_off_is_none(file, harm):
+async def test_a_record_that_was_cut_off_is_none(file, harm, caplog):
     await grown(file)
     file.with_name("gonogo.db-heads").write_bytes(harm)
 
     store = opened(file)
+    assert f"{file}-heads cannot be read; it is made anew" in caplog.messages
     await told(store)
     store.close()
     assert json.loads(file.with_name("gonogo.db-heads").read_text())["s1"][0] == 4
 
 
-async def test_a_record_that_cannot_be_written_stops_nobody(file):
+async def test_a_record_that_cannot_be_written_stops_nobody(file, caplog):
     await grown(file)
     file.with_name("gonogo.db-heads").unlink()
     file.with_name("gonogo.db-heads").mkdir()
 
     await grown_in_spite(file)
+    assert f"{file}-heads cannot be written: Is a directory" in caplog.messages
+    assert [path.name for path in file.parent.glob("gonogo.db-heads-*")] == []
 
 
 async def grown_in_spite(file):

@@ -338,9 +338,8 @@ async def test_a_closed_store_takes_no_writes_and_finishes_those_it_has(database
             await anyio.wait_all_tasks_blocked()
             await anyio.to_thread.run_sync(store.close)
     assert written == [0]
-    if database_url.startswith("sqlite"):
-        with pytest.raises(Internal, match=r"^The database is closed$"):
-            await store.write(lambda tx: None)
+    with pytest.raises(Internal, match=r"^The database is closed$"):
+        await store.write(lambda tx: None)
 
 
 def test_a_store_outlives_the_event_loop_of_one_who_asked(store):

@@ -1,4 +1,4 @@
-"""What stops a rollback, and what is read of a snapshot that is damaged: said in whole sentences."""
+"""What stops a rollback, and what is read of a damaged snapshot: said in whole sentences."""
 
 import fcntl
 import os
