@@ -109,3 +109,13 @@ async def test_timers_are_told_apart_by_kind_and_key_and_handed_over(store):
     found = await store.read(at(NOW + 9 * SECOND, jobs.due_timers))
     assert [(each.kind, each.key) for each in found] == [("a", "x"), ("b", "y")]
     assert await store.read(at(NOW + 2 * SECOND, jobs.due_timers)) == []
+
+
+async def test_two_hundred_timers_are_due_at_once_at_most(store):
+    def write(tx):
+        for number in range(201):
+            jobs.set_timer(tx, "a", f"{number:03}", NOW - number * SECOND)
+
+    await store.write(write)
+    due_now = await store.read(jobs.due_timers)
+    assert [timer.key for timer in due_now] == [f"{number:03}" for number in range(200, 0, -1)]

@@ -9,6 +9,8 @@ from fakes.rows import NOW, approval, begin, begin_plan, call
 from gonogo.domain.states import GUARDED_NAMES, ApprovalStatus, CallStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.store import calls
+from gonogo.store.rows import put, row_of
+from gonogo.store.schema import approvals
 
 SECOND = timedelta(seconds=1)
 OF_A = {"plan_id": "p1", "revision": 1, "subtask_id": "a"}
@@ -198,3 +200,15 @@ async def test_questions_are_listed_newest_first_and_no_more_than_wanted(store):
     assert await listed(group="g1") == ["a3", "a1"]
     assert await listed(most=3) == ["a3", "a2", "a1"]
     assert await listed(before=replace(approval("a2"))) == ["a1", "a0"]
+
+
+async def test_a_thousand_questions_are_listed_where_nobody_says_how_many(store):
+    def made(tx):
+        begin(tx)
+        put(tx, approvals, [row_of(approval(f"{number:04}")) for number in range(1_001)])
+
+    await store.write(made)
+    found = await store.read(
+        lambda tx: calls.list_approvals(tx, status=None, session_id="s1", kind=None)
+    )
+    assert [each.id for each in found] == [f"{number:04}" for number in range(1_000, 0, -1)]

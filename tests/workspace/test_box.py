@@ -231,6 +231,39 @@ def test_what_a_box_cannot_guard_is_told(root: Path, monkeypatch: pytest.MonkeyP
     )  # fmt: skip
 
 
+def program(folder: Path, script: str) -> Path:
+    """A bubblewrap that writes down its tries."""
+    found = folder / "bwrap"
+    found.write_text(f"#!/bin/sh\necho x >>{folder}/tries\n{script}\n")
+    found.chmod(0o755)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("script", "works", "tries"),
+    [
+        ("exit 42", {"sizes": True}, 1),
+        ('case "$*" in *--size*) exit 1 ;; esac; exit 42', {"sizes": False}, 11),
+        ("exit 0", None, 20),
+        ("[ $(wc -l </{0}/tries) -ge 3 ] && exit 42", {"sizes": True}, 3),
+    ],
+)
+def test_a_bubblewrap_is_taken_where_it_works_in_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, works: dict | None, tries: int
+) -> None:
+    found = program(tmp_path, script.replace("{0}", str(tmp_path)))
+    monkeypatch.setattr(bubblewrap, "find_program", lambda name: str(found))
+
+    assert Sandbox.detect() == (works and Sandbox(str(found), **works))
+    assert len((tmp_path / "tries").read_text().split()) == tries
+
+
+def test_without_a_bubblewrap_there_is_no_box(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bubblewrap, "find_program", lambda name: None)
+
+    assert Sandbox.detect() is None
+
+
 async def answer(sent: bytes) -> tuple[bool, bytes]:
     """Whether a command began that asked so, and what it was told."""
     with sign_of(boxed=True) as sign:
