@@ -248,6 +248,27 @@ def test_a_listing_shows_links_and_leaves_state_out(workspace: Workspace) -> Non
     )
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_heavy_folders_are_shown_and_not_entered_and_those_of_state_are_not_there(
+    tmp_path: Path, engine: str
+) -> None:
+    needs(engine)
+    heavy = ("node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache",
+             ".pytest_cache", ".ruff_cache")  # fmt: skip
+    for name in (*heavy, ".git", ".gonogo", ".hg", ".svn", "plain"):
+        (tmp_path / "a" / name / "b").mkdir(parents=True)
+        (tmp_path / "a" / name / "b" / "c.txt").write_text("Plan\n")
+    workspace = Workspace(tmp_path)
+
+    listed = [entry.path for entry in workspace.list("a", depth=3, limit=99).entries]
+    assert listed == sorted(
+        [*(f"a/{name}" for name in heavy), "a/plain", "a/plain/b", "a/plain/b/c.txt"]
+    )
+    assert [entry.path for entry in workspace.list("a", depth=2, limit=99).entries] == listed[:-1]
+    found = workspace.search(Query(pattern="Plan", engine=engine))
+    assert [match.path for match in found.matches] == ["a/plain/b/c.txt"]
+
+
 def test_a_listing_ends_at_its_limit_and_says_so(workspace: Workspace) -> None:
     listing = workspace.list(".", depth=5, limit=3)
 
