@@ -57,7 +57,16 @@ def test_its_programs_have_an_environment_of_their_own(
         told = dict(line.split("=", 1) for line in said.decode().splitlines())
         assert told["PATH"].endswith(DEFAULT_PATH)
         # What git and its shell add themselves.
-        own = {"PATH", "PWD", "OLDPWD", "SHLVL", "_", "GIT_PREFIX", "GIT_CONFIG_PARAMETERS"}
+        own = {
+            "PATH",
+            "PWD",
+            "OLDPWD",
+            "SHLVL",
+            "_",
+            "GIT_EXEC_PATH",
+            "GIT_PREFIX",
+            "GIT_CONFIG_PARAMETERS",
+        }
         assert {name: value for name, value in told.items() if name not in own} == wanted
 
 
@@ -104,7 +113,7 @@ def test_a_tree_is_made_of_just_the_entries_that_are_given(git: Git, tmp_path: P
     git.run("hash-object", "-w", "--stdin", given=b"hello\n")
     index = tmp_path / "index"
 
-    first = git.index(index, f"100644 {HELLO}\ta\0100755 {HELLO}\tb/c\0".encode())
+    first = git.index(index, f"100644 {HELLO}\ta\x00100755 {HELLO}\tb/c\0".encode())
     second = git.index(index, f"100644 {HELLO}\tb\0".encode())
 
     assert git.run("ls-tree", "-r", first).decode() == (

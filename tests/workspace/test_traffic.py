@@ -70,10 +70,9 @@ async def test_who_gives_up_at_the_moment_of_their_turn_keeps_nobody_out() -> No
                 raise AssertionError("it gave up")
 
     with anyio.fail_after(60):
-        async with anyio.create_task_group() as group:
-            async with traffic.shared(ROOT):
-                group.start_soon(waits)
-                await anyio.wait_all_tasks_blocked()
+        async with anyio.create_task_group() as group, traffic.shared(ROOT):
+            group.start_soon(waits)
+            await anyio.wait_all_tasks_blocked()
             scope.cancel()
         async with traffic.alone(ROOT):
             pass
