@@ -21,6 +21,7 @@ from gonogo.workspace.snapshots.git import (
 EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 HELLO = "ce013625030ba8dba906f756967f9e9ca394464a"
 LOST = "a" * 40
+GITS_OWN = ("GIT_EXEC_PATH", "GIT_PREFIX", "GIT_CONFIG_PARAMETERS")
 
 
 @pytest.fixture
