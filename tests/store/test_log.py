@@ -204,6 +204,7 @@ async def test_an_event_of_no_session_is_refused(store):
         await store.write(log.tell, "nobody", Done())
 
 
+@pytest.mark.parametrize("kind", ["sqlite"])
 async def test_a_page_has_so_many_where_nobody_says_how_many(store):
     def write(tx):
         log.tell(tx, "s1", *(AssistantMessage(content=f"{n}") for n in range(501)))
