@@ -204,8 +204,12 @@ def served(network: Network) -> Iterator[tuple[Proxy, socket.socket]]:
         yield Proxy(network, Reached()), port
 
 
-async def answered(network: Network, sent: bytes) -> tuple[bytes, Reached]:
-    """All that a proxy answers to one connection, and what it told of it."""
+async def answered(network: Network, sent: bytes, then: bytes = b"") -> tuple[bytes, Reached]:
+    """All that a proxy answers to one connection, and what it told of it.
+
+    Args:
+        then: What is sent once the host has said something.
+    """
     said = b""
     with served(network) as (proxy, port), anyio.fail_after(LIMIT):
         address = port.getsockname()
@@ -216,6 +220,9 @@ async def answered(network: Network, sent: bytes) -> tuple[bytes, Reached]:
                 await client.send(sent)
                 async for chunk in client:
                     said += chunk
+                    if then and said.endswith(b"late"):
+                        await client.send(then)
+                        await client.send_eof()
             group.cancel_scope.cancel()
     return said, proxy.report
 
@@ -252,7 +259,7 @@ async def test_once_all_was_moved_no_host_is_reached() -> None:
     assert told.reached == {}
 
 
-async def test_a_tunnel_passes_what_came_with_its_head() -> None:
+async def test_a_tunnel_passes_what_came_with_its_head_and_all_that_follows() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
         request_ = b"CONNECT a.test:%d HTTP/1.1\r\n\r\nearly" % port
@@ -263,13 +270,17 @@ async def test_a_tunnel_passes_what_came_with_its_head() -> None:
             with there:
                 got.append(there.recv(5, socket.MSG_WAITALL))
                 there.sendall(b"late")
+                while chunk := there.recv(100):
+                    got.append(chunk)
 
         async with anyio.create_task_group() as group:
             group.start_soon(anyio.to_thread.run_sync, answer)
-            said, told = await answered(named("a.test", port, "127.0.0.1", idle=20), request_)
+            network = named("a.test", port, "127.0.0.1", idle=20)
+            said, told = await answered(network, request_, b"and more")
 
-    assert (got, said) == ([b"early"], b"HTTP/1.1 200 Connection established\r\n\r\nlate")
-    assert told == Reached(reached={f"a.test:{port}": None}, moved=4)
+    assert b"".join(got) == b"earlyand more"
+    assert said == b"HTTP/1.1 200 Connection established\r\n\r\nlate"
+    assert told == Reached(reached={f"a.test:{port}": None}, moved=12)
 
 
 async def handed(*sockets: socket.socket) -> bool:
