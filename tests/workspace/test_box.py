@@ -4,6 +4,7 @@ import os
 import platform
 import socket
 import struct
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -187,6 +188,33 @@ def test_mounts_stand_in_the_order_in_which_the_deeper_ones_hold(root: Path) -> 
     assert all(line.index(one) < line.index(other) for one, other in pairwise(places))
 
 
+def bound(root: Path, **more: object) -> set[str]:
+    """What of a workspace is read-only in its box."""
+    line = wrapped(Box(workspace=root, cwd=root, **more))
+    places = [line[n + 1] for n, word in enumerate(line) if word == "--ro-bind-try"]
+    return {each.removeprefix(f"{root}/") for each in places if each.startswith(f"{root}/")}
+
+
+def test_where_git_writes_a_repository_is_open_but_for_what_git_obeys_in_it(root: Path) -> None:
+    for path in (".git/hooks", ".git/objects/info", ".git/refs", "sub/.git/hooks"):
+        (root / path).mkdir(parents=True)
+    (root / ".git/config").touch()
+
+    assert bound(root) == {".git", "sub/.git"}
+    assert bound(root, writes_git=True) == {
+        ".git/config", ".git/hooks", ".git/objects/info", "sub/.git",
+    }  # fmt: skip
+
+
+def test_our_own_programs_are_read_only_where_they_lie_in_the_workspace(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (root / "deep/own").mkdir(parents=True)
+    monkeypatch.setattr(sys, "prefix", f"{root}/deep/own")
+
+    assert bound(root) == {"deep/own"}
+
+
 def test_of_many_installed_programs_the_upper_ones_are_bound(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,8 +223,8 @@ def test_of_many_installed_programs_the_upper_ones_are_bound(
     monkeypatch.setattr(bubblewrap, "BOUND_LIMIT", 2)
     line = wrapped(Box(workspace=root, cwd=root))
 
-    bound = [each for each in line if each.endswith("/.venv/bin")]
-    assert bound == [f"{root}/.venv/bin"] * 2 + [f"{root}/c/.venv/bin"] * 2
+    shown = [each for each in line if each.endswith("/.venv/bin")]
+    assert shown == [f"{root}/.venv/bin"] * 2 + [f"{root}/c/.venv/bin"] * 2
 
 
 def test_programs_of_a_hidden_home_are_shown_and_no_home_is(root: Path, tmp_path: Path) -> None:
