@@ -7,6 +7,8 @@ import struct
 import sys
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import NoReturn
 
 import anyio
 import pytest
@@ -213,6 +215,23 @@ def test_our_own_programs_are_read_only_where_they_lie_in_the_workspace(
     monkeypatch.setattr(sys, "prefix", f"{root}/deep/own")
 
     assert bound(root) == {"deep/own"}
+
+
+def test_the_home_of_who_runs_it_is_hidden_as_all_others_are(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nobody(uid: int) -> NoReturn:
+        raise KeyError(uid)
+
+    (tmp_path / "me").mkdir()
+    home = SimpleNamespace(pw_dir=str(tmp_path / "me"))
+    for find, is_hidden in ((lambda uid: home, True), (nobody, False)):
+        monkeypatch.setattr(bubblewrap.pwd, "getpwuid", find)
+        line = wrapped(Box(workspace=root, cwd=root))
+        assert has(line, "--tmpfs", str(tmp_path.resolve() / "me")) is is_hidden
+        assert all(has(line, "--tmpfs", each) for each in there("/root", "/home"))
+    home.pw_dir = "/"
+    assert not has(wrapped(Box(workspace=root, cwd=root)), "--tmpfs", "/")
 
 
 def test_of_many_installed_programs_the_upper_ones_are_bound(
