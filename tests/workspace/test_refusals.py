@@ -234,3 +234,24 @@ def test_a_change_of_nothing_is_none(workspace: Workspace) -> None:
 
     assert (workspace.root / "f").stat().st_ino == before
     assert printable("a\udcff") == "a\ufffd"
+
+
+def test_a_chain_of_links_is_followed_up_to_its_fortieth(workspace: Workspace) -> None:
+    for number in range(41):
+        (workspace.root / f"l{number}").symlink_to(f"l{number - 1}" if number else "f")
+
+    assert workspace.read("l39") == b"one\n"
+    assert refusal(lambda: workspace.read("l40")) == (
+        "symlink_escape", "The link 'l0' goes in circles",
+    )  # fmt: skip
+
+
+def test_a_file_of_up_to_eight_mebibytes_is_read(workspace: Workspace) -> None:
+    big = workspace.root / "big"
+    big.touch()
+    os.truncate(big, 8 << 20)
+    assert len(workspace.read("big")) == 8 << 20
+    os.truncate(big, (8 << 20) + 1)
+    assert refusal(lambda: workspace.read("big")) == (
+        "too_large", "'big' has more than 8388608 bytes",
+    )  # fmt: skip

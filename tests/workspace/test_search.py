@@ -295,3 +295,13 @@ def test_what_no_tool_may_read_is_refused_by_its_name_and_not_waited_for(
     with refused(kind):
         Workspace(root).search(Query(pattern="Plan", engine=engine), path=path)
     assert Workspace(root).search(Query(pattern="Plan", engine=engine)).matches == ()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_file_of_up_to_four_mebibytes_is_searched(tmp_path: Path, engine: str) -> None:
+    needs(engine)
+    for name, size in (("a", 4 << 20), ("b", (4 << 20) + 1)):
+        (tmp_path / name).write_bytes(b"Plan\n" + b"x" * (size - 5))
+
+    found = Workspace(tmp_path).search(Query(pattern="Plan", engine=engine))
+    assert [match.path for match in found.matches] == ["a"]
