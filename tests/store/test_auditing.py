@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import text
 
 from fakes.rows import NOW, approval, at, begin, begin_plan
-from gonogo.domain.audit_chain import GENESIS, SYSTEM, ChainHead
+from gonogo.domain.audit_chain import GENESIS, SYSTEM, ChainHead, heads_digest
 from gonogo.domain.errors import Conflict
 from gonogo.domain.states import ApprovalStatus
 from gonogo.store import audit as auditing
@@ -208,7 +208,7 @@ async def test_only_what_is_old_and_of_a_session_at_rest_can_be_removed(store):
     young, other = await head_at(store, "s1", 5), ChainHead(chain="s1", seq=4, hash=GENESIS)
     system = [await head_at(store, SYSTEM, 1)]
     assert await store.write(auditing.prune, [young, *system], CUT, "root") == []
-    with pytest.raises(Conflict, match="not the entry that was exported"):
+    with pytest.raises(Conflict, match=r"^\S+ #\d+ is not the entry that was exported$"):
         await store.write(auditing.prune, [other], CUT, "root")
     assert (await store.read(auditing.verify)).entries == 12
 
@@ -304,3 +304,86 @@ async def test_a_span_of_time_has_no_holes_even_where_a_clock_went_back(store):
     assert await store.read(spans, None, NOW) == [("s1", 1, 3)]
     assert await store.read(spans, NOW, LATER) == [("s1", 2, 4)]
     assert await store.read(spans, LATER + timedelta(days=1), None) == []
+
+
+async def said(store, *statements, only=None):
+    """What verify says of one chain when somebody did this to the database, and how much it saw."""
+    found = []
+
+    def attempt(tx):
+        for statement in statements:
+            tx.execute(text(statement))
+        found.append(auditing.verify(tx, (), only))
+        raise Undone
+
+    with pytest.raises(Undone):
+        await store.write(attempt)
+    return found[0].problems, found[0].chains, found[0].entries
+
+
+async def test_what_is_wrong_is_said_of_its_chain_and_only_of_those_that_are_asked_about(store):
+    await told(store)
+    both = [ROW.format("sessions", "audit_seq", 3, "id", "s1"),
+            ROW.format("sessions", "audit_seq", 9, "id", "s2")]  # fmt: skip
+    of_s1 = "s1: the chain ends at 7, its head says 3"
+    of_s2 = "s2: the chain ends at 3, its head says 9"
+
+    assert await said(store) == ([], 3, 12)
+    assert await said(store, *both) == ([of_s1, of_s2], 3, 12)
+    assert await said(store, *both, only="s1") == ([of_s1], 2, 9)
+    assert await said(store, *both, only="s2") == ([of_s2], 2, 5)
+    gone = "s2: the session is on record, and its whole chain is gone"
+    missing = f"{SYSTEM} #2: the database does not hold what it says of s2"
+    assert await said(store, *HEAD_HARMS[-1]) == ([missing, gone], 2, 9)
+    assert await said(store, *HEAD_HARMS[-1], only="s1") == ([missing], 2, 9)
+    system = f"{SYSTEM}: the chain ends at 2, its head says 1"
+    assert await said(store, *HEAD_HARMS[3], only="s1") == ([system], 2, 9)
+
+    await pruned(store)
+    floor = "UPDATE audit_floors SET seq = 2 WHERE chain = 's2'"
+    problems, _, _ = await said(store, floor)
+    assert "s2: entries up to 2 are gone, 3 of them by a removal on record" in problems
+    assert await said(store, floor, only="s1") == ([], 2, 7)
+    report = await store.read(auditing.verify, (), "s2")
+    assert [each.chain for each in report.removed] == ["s2"]
+
+
+async def test_an_anchor_names_the_chains_that_moved_in_parts(store, monkeypatch):
+    with pytest.raises(Conflict, match=r"^No anchor was set yet$"):
+        await store.read(auditing.last_anchor)
+    await told(store)
+    heads = [await head_at(store, "s1", 7), await head_at(store, "s2", 3)]
+    moved = [[head.chain, head.seq, head.hash] for head in heads]
+    digest = heads_digest(heads)
+    monkeypatch.setattr(auditing, "_MOVED", 1)
+    await store.write(auditing.set_anchor, "user:root")
+
+    first, second = (await store.read(log.entries, SYSTEM))[2:]
+    for entry, part in ((first, moved[:1]), (second, moved[1:])):
+        assert (entry.actor, entry.action, entry.subject) == ("user:root", "audit.anchored", SYSTEM)
+        assert entry.details == {"heads": digest, "chains": 2, "moved": part}
+    anchor = await store.read(auditing.last_anchor)
+    assert (anchor.seq, anchor.hash, anchor.chains, anchor.heads) == (4, second.hash, 2, digest)
+    await store.write(auditing.set_anchor, "user:root")
+    assert len(await store.read(log.entries, SYSTEM)) == 4
+    await store.write(opened, "s3")
+    await store.write(auditing.set_anchor, "user:root")
+    last = (await store.read(log.entries, SYSTEM))[-1]
+    assert last.details == {"heads": digest, "chains": 2, "moved": []}
+
+
+async def test_chains_are_looked_for_one_page_after_the_other(store):
+    await told(store)
+
+    def found(tx, after, only):
+        spans = auditing.windows(tx, after, only, None, None)
+        olds = auditing.removable(tx, after, only, CUT)
+        return [[(each.chain, each.first, each.last) for each in some] for some in (spans, olds)]
+
+    every = [("s1", 1, 7), ("s2", 1, 3), (SYSTEM, 1, 2)]
+    old = [("s1", 1, 4), ("s2", 1, 3)]
+    assert await store.read(found, "", None) == [every, old]
+    assert await store.read(found, "s1", None) == [every[1:], old[1:]]
+    assert await store.read(found, "", "s2") == [every[1:2], old[1:]]
+    assert await store.read(found, "s2", "s2") == [[], []]
+    assert {*await store.read(auditing.chain_names)} == {"s1", "s2", SYSTEM}

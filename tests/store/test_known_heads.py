@@ -82,8 +82,13 @@ async def test_an_old_copy_in_its_place_is_refused_and_what_to_do_is_said(file, 
     for _ in range(2):
         with pytest.raises(Conflict, match=re.escape("--accept-restored")) as said:
             opened(file)
-    assert "chain s1 had 6 entries, and now ends at 3" in str(said.value)
-    assert str(file) in str(said.value)
+    assert str(said.value) == (
+        f"The database {file} is older than what gonogo last knew of it: chain s1 had 6 entries, "
+        "and now ends at 3. Its -wal file was lost, or an older copy was put in its place, and it "
+        "does not know what was done since then. Put the newer one back, together with its -wal "
+        "file. To go on with this one, look at what changed in your files, then accept it: start "
+        "once with --accept-restored (gonogo serve or gonogo db migrate)"
+    )
 
 
 async def test_a_loss_that_was_accepted_is_known_once_and_the_rest_goes_on(file, tmp_path):
@@ -117,7 +122,12 @@ async def test_a_log_that_is_gone_is_noticed(file, tmp_path, events):
     put_back(file, tmp_path / "copy")
     file.with_name("gonogo.db-wal").unlink(missing_ok=True)
 
-    with pytest.raises(Conflict, match="had 2 events" if events else "had 1 entries"):
+    with pytest.raises(
+        Conflict,
+        match="session s1 had 2 events, and now ends at 0"
+        if events
+        else "chain s1 had 1 entries, and now ends at 0",
+    ):
         opened(file)
 
 
@@ -161,22 +171,25 @@ async def test_a_record_that_is_behind_is_no_harm(file, tmp_path):
 
 
 @pytest.mark.parametrize("harm", [b"", b"{", b"[1]", b'{"s1": ["x"]}', b"\xff", b"[" * 100_000])
-async def test_a_record_that_was_cut_off_is_none(file, harm):
+async def test_a_record_that_was_cut_off_is_none(file, harm, caplog):
     await grown(file)
     file.with_name("gonogo.db-heads").write_bytes(harm)
 
     store = opened(file)
+    assert f"{file}-heads cannot be read; it is made anew" in caplog.messages
     await told(store)
     store.close()
     assert json.loads(file.with_name("gonogo.db-heads").read_text())["s1"][0] == 4
 
 
-async def test_a_record_that_cannot_be_written_stops_nobody(file):
+async def test_a_record_that_cannot_be_written_stops_nobody(file, caplog):
     await grown(file)
     file.with_name("gonogo.db-heads").unlink()
     file.with_name("gonogo.db-heads").mkdir()
 
     await grown_in_spite(file)
+    assert f"{file}-heads cannot be written: Is a directory" in caplog.messages
+    assert [path.name for path in file.parent.glob("gonogo.db-heads-*")] == []
 
 
 async def grown_in_spite(file):

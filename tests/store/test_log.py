@@ -200,5 +200,22 @@ async def test_what_is_not_said_is_not_in_an_entry(store):
 
 async def test_an_event_of_no_session_is_refused(store):
     await store.write(begin)
-    with pytest.raises(NotFound, match="nobody"):
+    with pytest.raises(NotFound, match=r"^No session found with id=nobody$"):
         await store.write(log.tell, "nobody", Done())
+
+
+@pytest.mark.parametrize("kind", ["sqlite"])
+async def test_a_page_has_so_many_where_nobody_says_how_many(store):
+    def write(tx):
+        log.tell(tx, "s1", *(AssistantMessage(content=f"{n}") for n in range(501)))
+        for number in range(1_001):
+            log.note(tx, "s1", actor="ann", action="did", subject=f"{number}")
+
+    await store.write(begin)
+    await store.write(write)
+    assert [event["seq"] for event in await store.read(log.events_after, "s1", 0)] == [
+        *range(1, 501)
+    ]
+    assert [entry.seq for entry in await store.read(log.entries, "s1")] == [*range(1, 1_001)]
+    assert [link.seq for link in await store.read(auditing.links, "s1")] == [*range(1, 101)]
+    assert (await store.read(auditing.verify_chain, "s1"))[0] == 1_001

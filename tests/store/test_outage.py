@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from gonogo.domain.errors import Busy, Conflict
+from gonogo.domain.errors import Busy, Conflict, NotFound
 from gonogo.store import outage as module
 from gonogo.store.outage import Outage, Stopwatch, is_away, patiently, standing_still, told
 
@@ -89,7 +89,10 @@ async def test_who_is_in_a_hurry_is_told_in_time_and_at_once_when_it_is_known() 
 async def test_what_hangs_is_left_when_the_time_is_over() -> None:
     outage = Outage("it", SHORT)
 
-    with anyio.fail_after(LIMIT), pytest.raises(Busy, match="does not answer in time"):
+    with (
+        anyio.fail_after(LIMIT),
+        pytest.raises(Busy, match=r"^The database does not answer in time; try again in a moment$"),
+    ):
         await outage.ride(anyio.sleep_forever)
 
 
@@ -275,7 +278,8 @@ def of_postgres(state: str | None, kind: str = "OperationalError") -> BaseExcept
             sqlite3.SQLITE_BUSY, sqlite3.SQLITE_BUSY_SNAPSHOT, sqlite3.SQLITE_LOCKED,
             sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_READONLY_DBMOVED,
             sqlite3.SQLITE_IOERR, sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_CANTOPEN,
-            sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB,
+            sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_PERM,
+            sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_PROTOCOL,
         )),
         *(of_postgres(state) for state in (
             "08006", "53100", "53300", "55P03", "57014", "57P01", "57P02", "57P03", "58030",
@@ -309,3 +313,22 @@ def test_what_passes_by_itself_is_an_outage(error: BaseException) -> None:
 def test_what_is_wrong_with_the_work_is_none(error: BaseException) -> None:
     assert not is_away(error)
     assert told(error) is error
+
+
+@pytest.mark.parametrize(
+    "error", [of_sqlite(sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY), of_postgres("23503")], ids=repr
+)
+def test_what_refers_to_nothing_belongs_to_what_was_deleted(error: BaseException) -> None:
+    found = told(error)
+
+    assert isinstance(found, NotFound)
+    assert str(found) == "It belongs to a session that was deleted meanwhile"
+
+
+def test_the_log_is_told_what_the_driver_says_on_one_line() -> None:
+    long, nothing = sqlite3.OperationalError(" disk\n is  full "), sqlite3.OperationalError()
+    for error in (long, nothing):
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+
+    reasons = [found.reason for found in map(told, (long, nothing)) if isinstance(found, Busy)]
+    assert reasons == ["disk is full", "OperationalError"]

@@ -254,3 +254,37 @@ async def test_what_is_told_of_calls_has_their_texts(store, database_url):
         [doubted] = await each.read(perhaps_done, "p1")
         assert refused.arguments["content"] == doubted.arguments["content"] == WRITTEN
     other.close()
+
+
+async def test_texts_of_just_that_length_are_kept_and_many_are_read_together(store, database_url):
+    long = [f"{number:03}" + "x" * (LONG - 3) for number in range(40)]
+    await store.write(begin)
+    await store.write(log.tell, "s1", *(AssistantMessage(content=each) for each in long))
+    other = Store(database_url)
+    found = await other.read(log.events_after, "s1", 0)
+    other.close()
+
+    assert [event["content"] for event in found] == long
+    assert await store.read(kept) == long
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {},
+        {"ensure_ascii": False},
+        {"separators": (",", ":")},
+        {"ensure_ascii": False, "separators": (",", ":")},
+    ],
+)
+async def test_what_is_within_json_is_kept_once_however_it_is_written(store, form):
+    said = json.dumps({"é": WRITTEN, "n": [1]}, **form)
+    await store.write(begin)
+    await store.write(log.tell, "s1", AssistantMessage(content=said))
+    [event] = await store.read(log.events_after, "s1", 0)
+
+    assert event["content"] == said
+    assert await store.read(kept) == [WRITTEN]
+    odd = json.dumps({"n": WRITTEN}, indent=1)
+    await store.write(log.tell, "s1", AssistantMessage(content=odd))
+    assert await store.read(kept) == sorted([WRITTEN, odd])

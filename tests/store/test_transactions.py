@@ -21,6 +21,7 @@ from gonogo.store import Outbox, Store, go_on, part, stop
 from gonogo.store import events as log
 from gonogo.store.jobs import first_timer, set_timer
 from gonogo.store.sessions import add_session, session_of, set_session
+from gonogo.store.transaction import Recent
 
 LIMIT = 60
 
@@ -337,9 +338,8 @@ async def test_a_closed_store_takes_no_writes_and_finishes_those_it_has(database
             await anyio.wait_all_tasks_blocked()
             await anyio.to_thread.run_sync(store.close)
     assert written == [0]
-    if database_url.startswith("sqlite"):
-        with pytest.raises(Internal, match="closed"):
-            await store.write(lambda tx: None)
+    with pytest.raises(Internal, match=r"^The database is closed$"):
+        await store.write(lambda tx: None)
 
 
 def test_a_store_outlives_the_event_loop_of_one_who_asked(store):
@@ -450,3 +450,16 @@ async def test_two_that_wait_for_each_other_both_come_through(store, boxes):
             group.start_soon(store.write, cross, "s2", "s1")
     assert await store.read(count_events, "s1") == 1
     assert await store.read(count_events, "s2") == 1
+
+
+def test_of_long_texts_those_are_remembered_that_were_wanted_last():
+    recent = Recent(room=10)
+    recent.add({"a": "12345", "b": "12345"})
+    assert recent.get("a") == "12345"
+    recent.add({"a": "another of that name", "c": "1"})
+
+    assert [recent.get(name) for name in "abc"] == ["12345", None, "1"]
+    recent.add({"d": "1234"})
+    assert [recent.get(name) for name in "acd"] == ["12345", "1", "1234"]
+    recent.add({"e": "x" * 11})
+    assert [recent.get(name) for name in "acde"] == [None] * 4

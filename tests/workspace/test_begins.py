@@ -104,7 +104,9 @@ async def test_a_box_that_cannot_be_built_is_no_end_of_the_command(
 ) -> None:
     meddled = Meddled(tmp_path, "echo no such box >&2; exit 1", 1_000)
 
-    with pytest.raises(ToolFailed, match="cannot be started: no such box") as failure:
+    with pytest.raises(
+        ToolFailed, match=r"^The command cannot be started: no such box$"
+    ) as failure:
         await run(workspace, "touch ran", sandbox=meddled.sandbox)
 
     assert failure.value.kind == "io_error"

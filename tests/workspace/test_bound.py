@@ -54,7 +54,7 @@ async def test_its_own_end_is_seen_at_once(tmp_path):
 
 
 async def test_a_program_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(ToolFailed, match="There is no program 'no-such-program'"):
+    with pytest.raises(ToolFailed, match=r"^There is no program 'no-such-program' on its PATH$"):
         async with bound_process(["no-such-program"], ENVIRONMENT, tmp_path):
             pass
 

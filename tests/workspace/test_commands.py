@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from fakes.until import with_time_to_begin
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
+from gonogo.workspace.sandbox import command
 from gonogo.workspace.sandbox.bubblewrap import Box, guarded_paths
 from gonogo.workspace.sandbox.process import MARK
 
@@ -194,6 +196,34 @@ async def test_a_signal_is_told_as_a_shell_tells_it(workspace: Workspace) -> Non
     result = await run(workspace, "kill -TERM $$", sandbox=None)
 
     assert result.exit_code == 128 + 15
+
+
+async def test_how_long_a_command_took_is_told_in_milliseconds(workspace: Workspace) -> None:
+    began = time.perf_counter()
+    result = await run(workspace, "read -t 0.1 < <(exec sleep 30)", sandbox=None)
+
+    assert 100 <= result.duration_ms <= (time.perf_counter() - began) * 1000 + 1
+
+
+async def test_where_there_is_no_bash_it_says_so(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr(command, "find_program", lambda *words: asked.append(words))
+    with pytest.raises(ToolFailed, match=r"^There is no bash on this machine$") as refused:
+        await run(workspace, "true", sandbox=None, search_path="/bin")
+
+    assert refused.value.kind == "io_error"
+    assert asked == [("bash", "/bin"), ("bash",)]
+
+
+async def test_a_command_that_no_system_takes_is_told(workspace: Workspace) -> None:
+    with pytest.raises(
+        ToolFailed, match=r"^The command cannot be started: embedded null byte$"
+    ) as refused:
+        await run(workspace, "echo \0", sandbox=None)
+
+    assert refused.value.kind == "io_error"
 
 
 async def test_the_leader_is_told_when_it_is_spawned(workspace: Workspace) -> None:
@@ -415,7 +445,9 @@ async def test_a_read_only_box_shows_nothing_of_a_repository_around_the_workspac
 
 
 async def test_without_a_box_nothing_runs_that_is_to_write_nothing(workspace: Workspace) -> None:
-    with pytest.raises(ToolFailed, match="nothing keeps a command from writing") as refused:
+    with pytest.raises(
+        ToolFailed, match=r"^Without a sandbox nothing keeps a command from writing$"
+    ) as refused:
         await run(workspace, "touch made", sandbox=None, read_only=True)
     assert refused.value.kind == "io_error"
     assert not (workspace.root / "made").exists()

@@ -54,6 +54,16 @@ async def test_a_secret_that_a_rule_shows_is_in_the_copy(root):
         assert {".env", "src/.env.local"} <= paths(copy.folder)
 
 
+@pytest.mark.parametrize(("limit", "most"), [("_MOST_FILES", 15), ("_MOST_BYTES", 508)])
+async def test_what_there_is_just_room_for_is_copied(root, monkeypatch, limit, most):
+    monkeypatch.setattr(copies, limit, most)
+    async with copy_of(root, None) as copy:
+        assert copy.left == (root / ".git",)
+    monkeypatch.setattr(copies, limit, most - 1)
+    async with copy_of(root, None) as copy:
+        assert copy.left == (root / ".git", root / "big")
+
+
 @pytest.mark.parametrize(("limit", "most"), [("_MOST_FILES", 6), ("_MOST_BYTES", 400)])
 async def test_what_is_too_large_is_left_and_what_is_small_is_copied(
     root, monkeypatch, limit, most

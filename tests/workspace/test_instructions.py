@@ -59,7 +59,7 @@ def test_off_there_is_nothing(tmp_path, folder):
 
     found = reader.look(folder, ["a/b"])
     assert (found.files, found.skills, found.left_out) == ((), (), {})
-    with pytest.raises(ToolFailed, match="no skill"):
+    with pytest.raises(ToolFailed, match=r"^There is no skill 'a'$"):
         reader.skill(Workspace(folder), "a")
 
 
@@ -113,14 +113,15 @@ def test_what_no_tool_would_read_unasked_is_left_out_and_said(tmp_path, folder):
 
     found = reader.look(folder, ["a", "b", "c", "d"])
     assert [file.path for file in found.files] == ["CLAUDE.md"]
-    reasons = dict(found.left_out)
-    assert reasons.pop("GEMINI.md") == reasons.pop("d/AGENTS.md") == "reading it needs a person"
-    assert "leads out" in reasons.pop("AGENTS.md")
-    assert "more than 262144 bytes" in reasons.pop("a/AGENTS.md")
-    assert "second name" in reasons.pop("b/AGENTS.md")
-    assert reasons.keys() == {".github/copilot-instructions.md", "c/AGENTS.md"}
-    for reason in reasons.values():
-        assert "regular file" in reason or "folder" in reason
+    assert found.left_out == {
+        "AGENTS.md": "A link leads out of the workspace",
+        "GEMINI.md": "reading it needs a person",
+        ".github/copilot-instructions.md": "'fifo' is not a regular file",
+        "a/AGENTS.md": "'a/AGENTS.md' has more than 262144 bytes",
+        "b/AGENTS.md": "'b/AGENTS.md' has a second name, perhaps outside the workspace",
+        "c/AGENTS.md": "'c/AGENTS.md' is not a regular file",
+        "d/AGENTS.md": "reading it needs a person",
+    }
 
 
 def test_a_name_that_misleads_is_never_told(folder):
@@ -178,8 +179,10 @@ def test_skills_are_found_by_their_folder_and_the_users_own_win(tmp_path, folder
 def test_a_skill_that_is_not_there_is_said_so(folder, name):
     put(folder, ".agents/skills/b/SKILL.md")
 
-    with pytest.raises(ToolFailed, check=lambda failure: failure.kind == "skill_not_found"):
+    with pytest.raises(ToolFailed) as failure:
         InstructionReader().skill(Workspace(folder), name)
+    assert failure.value.kind == "skill_not_found"
+    assert str(failure.value) == f"There is no skill {name!a}"
 
 
 @pytest.mark.parametrize("target", ["../../../.env", "../../../notes.md", "/etc/passwd"])
@@ -189,5 +192,37 @@ def test_a_skill_that_is_a_link_to_something_else_is_refused(folder, target):
     (folder / ".agents/skills/b").mkdir(parents=True)
     (folder / ".agents/skills/b/SKILL.md").symlink_to(target)
 
-    with pytest.raises(ToolFailed, check=lambda failure: failure.kind == "symlink_escape"):
+    with pytest.raises(ToolFailed) as failure:
         InstructionReader().skill(Workspace(folder), "b")
+    assert failure.value.kind == "symlink_escape"
+    if not target.startswith("/"):
+        assert str(failure.value) == "'.agents/skills/b/SKILL.md' leads to something else"
+
+
+def test_a_file_of_just_the_size_that_is_read_is_read(tmp_path, folder):
+    put(folder, "AGENTS.md", b"x" * 262_144)
+    put(tmp_path, "own/AGENTS.md", b"y" * 262_144)
+    put(tmp_path, "own/skills/s/SKILL.md", b"z" * 262_145)
+    reader = InstructionReader(own=tmp_path / "own")
+
+    found = reader.look(folder)
+    assert [(file.source, file.size) for file in found.files] == [
+        ("user", 262_144), ("repository", 262_144),
+    ]  # fmt: skip
+    assert found.skills == ()
+
+
+def test_as_many_folders_rules_and_skills_count_as_may_be(folder):
+    for number in range(101):
+        put(folder, f"{number:03}/AGENTS.md")
+        put(folder, f".cursor/rules/{number:03}.mdc", "---\nalwaysApply: true\n---\nx\n")
+        put(folder, f".claude/skills/s{number:03}/SKILL.md")
+    touched = [f"{number:03}/x" for number in range(101)]
+
+    found = InstructionReader().look(folder, touched)
+    every = [file.path for file in found.files]
+    assert every == [
+        *(f".cursor/rules/{number:03}.mdc" for number in range(64)),
+        *(f"{number:03}/AGENTS.md" for number in range(100)),
+    ]
+    assert [skill.name for skill in found.skills] == [f"s{number:03}" for number in range(64)]

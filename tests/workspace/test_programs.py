@@ -62,7 +62,8 @@ def test_folders_that_are_relative_or_where_agents_write_are_no_part_of_the_path
 
 
 def test_a_path_of_which_nothing_is_left_is_the_systems(root: Path) -> None:
-    assert "/usr/bin" in Programs(path=f"{root}/bin:.").elsewhere(root).split(":")
+    system = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+    assert Programs(path=f"{root}/bin:.").elsewhere(root) == system
 
 
 def test_a_program_is_looked_for_past_those_of_the_workspace(root: Path, machine: Path) -> None:
@@ -94,11 +95,11 @@ def test_the_workspaces_own_program_is_known_where_the_path_names_it_first(
     assert Programs(path=str(machine)).of_workspace("pytest", root) is None
 
 
-@pytest.mark.parametrize("name", ["cd", "echo", "if", "time", "a/b", "./pytest", ""])
+@pytest.mark.parametrize("name", ["cd", "echo", "if", "time", "while", "[", "a/b", "./pytest", ""])
 def test_what_bash_means_itself_or_what_names_a_place_is_not_looked_up(
     root: Path, name: str
 ) -> None:
-    for each in ("cd", "echo", "time"):
+    for each in ("cd", "echo", "if", "time", "while", "["):
         program(root / ".venv/bin", each)
     programs = Programs(path=f"{root}/.venv/bin")
 

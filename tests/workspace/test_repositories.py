@@ -3,6 +3,7 @@
 import os
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import anyio
 import pytest
@@ -13,6 +14,7 @@ from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, Rules, verdict
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
 from gonogo.workspace.sandbox.guards import guarded_paths
+from gonogo.workspace.snapshots import repositories
 from gonogo.workspace.snapshots.repositories import held, own_repository, plain_settings
 
 BUBBLEWRAP = Sandbox.detect()
@@ -219,12 +221,15 @@ async def test_a_repository_in_the_repository_starts_nothing_either(root):
 @boxed
 async def test_settings_that_cannot_be_read_stop_it(root):
     (root / ".git/config").write_text("[core\n")
-    with pytest.raises(ToolFailed, match="settings cannot be read") as failure:
+    with pytest.raises(
+        ToolFailed,
+        match=r"^git's settings cannot be read: fatal: bad config line 1 in file \S+/config$",
+    ) as failure:
         await run(root, "git add -A")
     assert failure.value.kind == "io_error"
     (root / ".git/config").unlink()
     (root / ".git/config").symlink_to("/etc/hostname")
-    with pytest.raises(ToolFailed, match="no file"):
+    with pytest.raises(ToolFailed, match=r"^git's settings 'config' are no file$"):
         await run(root, "git add -A")
 
 
@@ -259,12 +264,14 @@ async def test_submodules_and_other_work_trees_are_shown_so_too(root, monkeypatc
     }  # fmt: skip
     assert not any(b"evil" in content for content in shown.values())
     monkeypatch.setattr("gonogo.workspace.snapshots.repositories._MOST", 3)
-    with pytest.raises(ToolFailed, match="More than 3 repositories"):
+    with pytest.raises(
+        ToolFailed, match=r"^More than 3 repositories below this folder: open a smaller one$"
+    ):
         plain_settings(guarded_paths(root), NEAR["PATH"])
 
 
 async def test_without_git_it_says_so(root):
-    with pytest.raises(ToolFailed, match="no git"):
+    with pytest.raises(ToolFailed, match=r"^There is no git on this machine$"):
         plain_settings(guarded_paths(root), "/nowhere")
 
 
@@ -274,3 +281,73 @@ async def test_contents_are_held_as_long_as_they_are_read(root):
     for fd in found:
         with pytest.raises(OSError, match="Bad file"):
             os.fstat(fd)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("core.repositoryformatversion", "core.bare", "core.protectntfs", "core.worktree"),
+        *("core.eol", "core.trustctime", "core.checkstat", "core.sharedrepository"),
+        *("core.checkroundtripencoding", "extensions.objectformat", "extensions.worktreeconfig"),
+        *("extensions.noop-v1", "user.name", "user.email", "user.useconfigonly", "author.name"),
+        *("author.email", "committer.name", "committer.email", "commit.cleanup", "commit.status"),
+        *("i18n.commitencoding", "i18n.logoutputencoding", "index.version", "index.threads"),
+    ],
+)
+def test_settings_that_start_nothing_stay(key):
+    assert repositories._is_harmless(key)
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["core.fsmonitor", "core.pager", "core.a.bare", "user.signingkey", "commit.gpgsign", "core",
+     "bare", "author.bare", "filter.x.clean", "include.path", ""],
+)  # fmt: skip
+def test_all_other_settings_go(key):
+    assert not repositories._is_harmless(key)
+
+
+def test_what_git_obeys_in_a_repository_is_known(tmp_path):
+    names = ("config", "config.worktree", "hooks", "info", "modules", "worktrees", "branches",
+             "remotes", "commondir", "gitdir", "objects/info")  # fmt: skip
+    for name in (*names, "HEAD", "refs", "objects/pack", "logs"):
+        (tmp_path / name).mkdir(parents=True)
+
+    assert [str(path.relative_to(tmp_path)) for path in repositories.obeyed(tmp_path)] == [*names]
+    (tmp_path / "hooks").rmdir()
+    (tmp_path / "hooks").symlink_to("nowhere")
+    assert tmp_path / "hooks" in repositories.obeyed(tmp_path)
+
+
+def test_settings_are_written_so_that_git_reads_them_back(tmp_path):
+    settings = {"user.name": 'A "B" \\ C\nD', "core.bare": None, "user.email": ""}
+    file = tmp_path / "config"
+    file.write_bytes(repositories._written(settings))
+
+    assert file.read_bytes() == (
+        b'[user]\n\tname = "A \\"B\\" \\\\ C\\nD"\n[core]\n\tbare\n[user]\n\temail = ""\n'
+    )
+    assert repositories._read("git", file) == settings
+
+
+async def test_as_many_repositories_as_may_be_are_read(root, monkeypatch):
+    monkeypatch.setattr(repositories, "_MOST", 1)
+    assert list(plain_settings(guarded_paths(root), NEAR["PATH"])) == [root / ".git/config"]
+
+
+async def test_a_repository_without_a_name_gets_that_of_the_person(root, monkeypatch):
+    home = root.parent / "home"
+    home.mkdir()
+    (home / ".gitconfig").write_text(
+        "[user]\n\tname = Ann\n\temail = ann@example.org\n\tsigningKey = x\n[core]\n\tbare\n"
+    )
+    monkeypatch.setattr(repositories.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=str(home)))
+    git(root, "config", "--unset", "user.name")
+
+    [shown] = plain_settings(guarded_paths(root), NEAR["PATH"]).values()
+    file = root / "shown"
+    file.write_bytes(shown)
+    found = repositories._read("git", file)
+    assert (found["user.name"], found["user.email"]) == ("Ann", "a@example.org")
+    assert "user.signingkey" not in found
+    assert found["core.bare"] == "false"

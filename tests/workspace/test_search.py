@@ -8,6 +8,7 @@ import pytest
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import Match, Query, SearchResult, Workspace
+from gonogo.workspace.files import search
 from gonogo.workspace.sandbox.process import find_program
 
 ENGINES = ["python", "rg"]
@@ -111,6 +112,53 @@ def test_both_engines_find_the_same(workspace: Workspace, query: dict) -> None:
     assert plain == quick
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"pattern": "Plan"},
+        {"pattern": "plan"},
+        {"pattern": "os.getcwd()", "regex": False},
+        {"pattern": "--pre=./evil", "regex": False},
+        {"pattern": "Plan", "glob": "*.{py,ts}"},
+        {"pattern": "nothing like this"},
+    ],
+    ids=str,
+)
+def test_what_ripgrep_can_find_it_finds_by_itself(
+    workspace: Workspace, query: dict, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, _ = both(workspace, query)
+    monkeypatch.setattr(search, "_by_python", lambda *_: pytest.fail("ripgrep was refused"))
+
+    assert workspace.search(Query(**query)) == plain
+    assert workspace.search(Query(**query, limit=1)).truncated == (len(plain.matches) > 1)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_file_is_left_out_because_somebody_ignores_it(tmp_path: Path, engine: str) -> None:
+    needs(engine)
+    for name in ("a.txt", "b.txt", "c/d.txt", "node_modules/e.txt", ".venv/f.txt", ".hg/g.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("Plan\n")
+    (tmp_path / "wide.txt").write_bytes("\ufeffPlan\n".encode("utf-16-le"))
+    (tmp_path / "marked.txt").write_bytes("\ufeffPlan\n".encode())
+    (tmp_path / ".gitignore").write_text("a.txt\n")
+    (tmp_path / ".ignore").write_text("b.txt\nc/\n")
+    (tmp_path / ".rgignore").write_text("c/\n")
+
+    found = Workspace(tmp_path).search(Query(pattern="Plan", engine=engine))
+    assert [match.path for match in found.matches] == ["a.txt", "b.txt", "c/d.txt", "marked.txt"]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_of_a_long_line_its_beginning_is_shown(tmp_path: Path, engine: str) -> None:
+    needs(engine)
+    (tmp_path / "a").write_text(f"Plan {'é' * 600}\n")
+
+    [match] = Workspace(tmp_path).search(Query(pattern="Plan", engine=engine)).matches
+    assert match.text == f"Plan {'é' * 495}"
+
+
 def test_one_file_can_be_searched(workspace: Workspace) -> None:
     plain, quick = both(workspace, {"pattern": "Plan"}, "src/a.py")
 
@@ -200,6 +248,28 @@ def test_a_listing_shows_links_and_leaves_state_out(workspace: Workspace) -> Non
     )
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_heavy_folders_are_shown_and_not_entered_and_those_of_state_are_not_there(
+    tmp_path: Path, engine: str
+) -> None:
+    needs(engine)
+    heavy = ("node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache",
+             ".pytest_cache", ".ruff_cache")  # fmt: skip
+    for name in (*heavy, ".git", ".gonogo", ".hg", ".svn", "plain"):
+        (tmp_path / "a" / name / "b").mkdir(parents=True)
+        (tmp_path / "a" / name / "b" / "c.txt").write_text("Plan\n")
+    workspace = Workspace(tmp_path)
+
+    listed = [entry.path for entry in workspace.list("a", depth=3, limit=99).entries]
+    assert listed == sorted(
+        [*(f"a/{name}" for name in heavy), "a/plain", "a/plain/b", "a/plain/b/c.txt"]
+    )
+    flat = [entry.path for entry in workspace.list("a", depth=2, limit=99).entries]
+    assert flat == [path for path in listed if path.count("/") < 3]
+    found = workspace.search(Query(pattern="Plan", engine=engine))
+    assert [match.path for match in found.matches] == ["a/plain/b/c.txt"]
+
+
 def test_a_listing_ends_at_its_limit_and_says_so(workspace: Workspace) -> None:
     listing = workspace.list(".", depth=5, limit=3)
 
@@ -225,3 +295,13 @@ def test_what_no_tool_may_read_is_refused_by_its_name_and_not_waited_for(
     with refused(kind):
         Workspace(root).search(Query(pattern="Plan", engine=engine), path=path)
     assert Workspace(root).search(Query(pattern="Plan", engine=engine)).matches == ()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_file_of_up_to_four_mebibytes_is_searched(tmp_path: Path, engine: str) -> None:
+    needs(engine)
+    for name, size in (("a", 4 << 20), ("b", (4 << 20) + 1)):
+        (tmp_path / name).write_bytes(b"Plan\n" + b"x" * (size - 5))
+
+    found = Workspace(tmp_path).search(Query(pattern="Plan", engine=engine))
+    assert [match.path for match in found.matches] == ["a"]

@@ -611,7 +611,9 @@ def test_a_difference_is_shown_as_text(
     ]  # fmt: skip
     assert "Binary files a/bin and b/bin differ" in snapshots.unified(before, after, "bin")
     assert snapshots.unified(before, after, "l*") == ""
-    assert "[cut after 20 of" in snapshots.unified(before, after, "d/a b", limit=20)
+    cut = f"{text[:20]}\n[cut after 20 of {len(text)} characters]\n"
+    assert snapshots.unified(before, after, "d/a b", limit=20) == cut
+    assert snapshots.unified(before, after, "d/a b", limit=len(text)) == text
 
 
 # --- rolling back

@@ -1,11 +1,13 @@
 """A sweep removes what nobody needs, and nothing that anybody does."""
 
+import os
 import subprocess
 import threading
+import time
 
 import pytest
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.workspace import Snapshots, Workspace
 from gonogo.workspace.snapshots.git import Git
 
@@ -206,3 +208,57 @@ def test_what_others_have_or_were_just_given_is_not_forgotten(snapshots, folder,
 def test_a_store_that_nobody_began_has_nothing_to_forget(snapshots, folder):
     assert snapshots.forget(folder, ()) == 0
     assert snapshots.size == 0
+
+
+def objects(tmp_path):
+    """The objects that lie loose, with the bytes that each takes."""
+    found = (tmp_path / "snapshots/objects").glob("[0-9a-f][0-9a-f]/*")
+    return {path: path.stat().st_size for path in found}
+
+
+@pytest.mark.parametrize(("seconds", "goes"), [(3_500, False), (3_700, True)])
+def test_what_a_sweep_would_give_back_is_what_it_gives_back(
+    snapshots, folder, tmp_path, seconds, goes
+):
+    _, kept, _ = (taken(snapshots, folder, text) for text in ("gone", "kept", "last"))
+    before, old = objects(tmp_path), time.time() - seconds
+    for path in before:
+        os.utime(path, (old, old))
+    # Whoever opens the store later knows nothing of what was given out.
+    later = Snapshots(tmp_path / "snapshots")
+
+    assert snapshots.useless({kept}) == 0
+    hoped, removed = later.useless({kept}), later.sweep({kept})
+    gone = [size for path, size in before.items() if not path.exists()]
+    assert (hoped, removed) == (sum(gone), len(gone))
+    assert bool(gone) is goes
+
+
+def test_what_a_store_takes_is_the_size_of_its_files(snapshots, folder, tmp_path):
+    taken(snapshots, folder, "one", files=3)
+
+    files = [path for path in (tmp_path / "snapshots").rglob("*") if path.is_file()]
+    assert snapshots.size == sum(path.stat().st_size for path in files) > 1_000
+
+
+def test_what_lies_loose_is_packed_once_it_is_worth_it(snapshots, folder, tmp_path):
+    (folder / "a").write_bytes(os.urandom(20_000))
+    snapshots.take(Workspace(folder))
+    packs = tmp_path / "snapshots/objects/pack"
+    assert (len(objects(tmp_path)) > 0, [*packs.glob("*.idx")]) == (True, [])
+
+    (folder / "b").write_bytes(os.urandom(20_000))
+    tree = snapshots.take(Workspace(folder))
+    assert (objects(tmp_path), len([*packs.glob("*.idx")])) == ({}, 1)
+    assert snapshots.verify(tree) == ()
+
+
+def test_a_store_that_cannot_be_written_is_busy_and_says_where(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(Busy) as busy:
+        Snapshots(tmp_path / "file/store").probe()
+    said, _, why = busy.value.reason.partition(": ")
+    assert (said, why[:6]) == ("the state folder cannot be written", "[Errno")
+    Snapshots(tmp_path / "new/store").probe()
+    assert (tmp_path / "new").stat().st_mode & 0o777 == 0o700
+    assert list((tmp_path / "new").iterdir()) == []

@@ -61,6 +61,42 @@ async def test_who_gives_up_waiting_keeps_nobody_out() -> None:
             pass
 
 
+async def test_who_gives_up_at_the_moment_of_their_turn_keeps_nobody_out() -> None:
+    traffic, scope = Traffic(), anyio.CancelScope()
+
+    async def waits() -> None:
+        with scope:
+            async with traffic.alone(ROOT):
+                raise AssertionError("it gave up")
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group, traffic.shared(ROOT):
+            group.start_soon(waits)
+            await anyio.wait_all_tasks_blocked()
+            scope.cancel()
+        async with traffic.alone(ROOT):
+            pass
+    assert traffic._ways == {}
+
+
+async def test_several_who_wait_alone_come_one_by_one() -> None:
+    traffic, inside, most = Traffic(), list[str](), list[int]()
+
+    async def goes(name: str) -> None:
+        async with traffic.alone(ROOT):
+            inside.append(name)
+            most.append(len(inside))
+            await anyio.lowlevel.checkpoint()
+            inside.remove(name)
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            for name in "abc":
+                group.start_soon(goes, name)
+    assert most == [1, 1, 1]
+    assert traffic._ways == {}
+
+
 async def test_workspaces_do_not_wait_for_each_other() -> None:
     traffic = Traffic()
     with anyio.fail_after(60):

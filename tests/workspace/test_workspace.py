@@ -379,6 +379,12 @@ def test_status_is_told_without_following(workspace: Workspace) -> None:
     assert (file.kind, file.size) == ("file", 3)
     assert (link := workspace.stat("link")) is not None
     assert link.kind == "link"
+    os.mkfifo(workspace.root / "pipe")
+    (workspace.root / "f").chmod(0o4751)
+    (workspace.root / "d").mkdir(mode=0o700)
+    found = [workspace.stat(path) for path in ("f", "d", "pipe")]
+    assert [each and each.kind for each in found] == ["file", "folder", "other"]
+    assert [each and each.mode for each in found[:2]] == [0o4751, 0o700]
 
 
 @pytest.mark.parametrize(

@@ -358,7 +358,7 @@ async def _spawned(
 ) -> anyio.abc.Process:
     try:
         return await anyio.open_process(
-            line.kept(argv), stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=folder,
+            line.kept(argv), stdin=PIPE, stdout=PIPE, stderr=PIPE, cwd=str(folder),
             env=environment, start_new_session=True, pass_fds=line.fds,
         )  # fmt: skip
     except (OSError, ValueError) as error:

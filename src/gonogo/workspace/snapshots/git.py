@@ -117,7 +117,7 @@ class Git:
         try:
             done = subprocess.run(  # noqa: S603 - our own words, no shell
                 [_program(), *arguments], input=given, capture_output=True, timeout=limit,
-                env={**self._environment, **(extra or {})}, cwd=self.folder, check=False,
+                env={**self._environment, **(extra or {})}, cwd=str(self.folder), check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise _too_slow(arguments) from error
@@ -163,7 +163,7 @@ class Git:
         try:
             running = subprocess.Popen(  # noqa: S603 - our own words, no shell
                 [_program(), *arguments], stdin=subprocess.PIPE if given else subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=cwd or self.folder,
+                stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=str(cwd or self.folder),
                 env={**self._environment, **(extra or {})},
             )  # fmt: skip
         except OSError as error:

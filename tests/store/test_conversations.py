@@ -1,0 +1,126 @@
+"""Sessions, their turns and what was said in them: each found by whose and where it is."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from fakes.rows import NOW, at, begin, session
+from gonogo.domain.errors import Conflict
+from gonogo.domain.states import TurnStatus
+from gonogo.domain.tool_calls import Steering, UserText
+from gonogo.store import sessions
+
+SECOND = timedelta(seconds=1)
+
+
+def three(tx) -> None:
+    for session_id, who, folder in (
+        ("s1", "ann", "/a"), ("s2", "bob", "/a"), ("s3", "ann", "/b"), ("gone", "ann", "/c"),
+    ):  # fmt: skip
+        given = {"principal_id": who, "workspace": folder, "deleted": session_id == "gone"}
+        sessions.add_session(tx, session(session_id, spoken="ru", **given))
+
+
+async def test_sessions_are_known_by_whose_they_are_and_where(store):
+    await store.write(three)
+
+    assert sorted(await store.read(sessions.workspaces)) == [Path("/a"), Path("/b")]
+    assert await store.read(sessions.session_ids, None) == {"s1", "s2", "s3"}
+    assert await store.read(sessions.session_ids, "ann") == {"s1", "s3"}
+    assert await store.read(sessions.session_ids, "eve") == set()
+    assert await store.read(sessions.spoken_in, "s1") == "ru"
+    assert await store.read(sessions.spoken_in, "s9") is None
+
+
+async def test_of_sessions_of_one_moment_the_page_begins_with_the_first_id(store):
+    await store.write(three)
+    page, count = await store.read(sessions.list_sessions, None, 2, 0)
+    rest, _ = await store.read(sessions.list_sessions, None, 2, 2)
+    found, hers = await store.read(sessions.find_sessions, "ann", "s", 1, 1)
+
+    assert ([each.id for each in (*page, *rest)], count) == (["s1", "s2", "s3"], 3)
+    assert ([each.id for each in found], hers) == (["s3"], 2)
+
+
+async def test_a_turn_is_queued_behind_the_others_of_its_session(store):
+    def made(tx):
+        begin(tx, "s1", "s2")
+        first = sessions.add_turn(tx, "t1", "s1", "Do", "orchestrator", by="bob")
+        return [first, *(sessions.add_turn(tx, each, of, "More", "coder")
+                         for each, of in (("t2", "s1"), ("t3", "s2")))]  # fmt: skip
+
+    one, two, three_ = await store.write(made)
+    assert (one.position, one.content, one.agent, one.principal_id) == (
+        1, "Do", "orchestrator", "bob",
+    )  # fmt: skip
+    assert (one.status, one.epoch, one.created_at, one.finished_at) == (
+        TurnStatus.QUEUED, 0, NOW, None,
+    )  # fmt: skip
+    assert (two.position, three_.position, two.principal_id) == (2, 1, None)
+    assert await store.read(sessions.turn_of, "t1") == one
+    assert await store.write(sessions.lock_turn, "t2") == two
+    assert await store.read(sessions.open_turns, "s1") == [one, two]
+    assert await store.read(sessions.unfinished_turns) == [one, two, three_]
+
+
+async def test_what_becomes_of_a_turn_is_written_by_who_holds_it(store):
+    def made(tx):
+        begin(tx)
+        return sessions.add_turn(tx, "t1", "s1", "Do", "orchestrator")
+
+    stale = await store.write(made)
+    held = await store.write(sessions.take_turn, stale, TurnStatus.RUNNING)
+    assert held == replace(stale, status=TurnStatus.RUNNING, epoch=1)
+    assert await store.read(sessions.turn_of, "t1") == held
+    for setting in (
+        lambda tx, turn: sessions.set_turn_agent(tx, turn, "coder"),
+        lambda tx, turn: sessions.set_turn_away(tx, turn, {"model": "m"}),
+        sessions.set_turn_steered,
+    ):
+        assert not await store.write(setting, stale)
+        assert not await store.write(setting, replace(held, epoch=2))
+        assert not await store.write(setting, replace(held, status=TurnStatus.PARKED))
+        assert await store.write(setting, held)
+    now = replace(held, agent="coder", away={"model": "m"}, steered=True)
+    assert await store.read(sessions.turn_of, "t1") == now
+    assert await store.write(sessions.move_turn, now, TurnStatus.PARKED)
+    with pytest.raises(Conflict, match=r"^Turn t1 was taken by somebody else$"):
+        await store.write(sessions.take_turn, now, TurnStatus.RUNNING, "planner")
+    parked = await store.read(sessions.turn_of, "t1")
+    assert await store.read(sessions.unfinished_turns) == []
+    assert await store.read(sessions.open_turns, "s1") == [parked]
+    taken = await store.write(sessions.take_turn, parked, TurnStatus.RUNNING, "planner")
+    assert (taken.agent, taken.epoch) == ("planner", 2)
+
+
+def talk(tx) -> None:
+    begin(tx, "s1", "s2")
+    for session_id, thread, message in (
+        ("s1", "main", UserText(content="one")), ("s1", "p/a", UserText(content="two")),
+        ("s1", "p/b", Steering(content="three")), ("s1", "main", Steering(content="four")),
+        ("s2", "main", UserText(content="five")), ("s2", "p/b", Steering(content="six")),
+    ):  # fmt: skip
+        sessions.append_message(tx, session_id, thread, message, agent="coder", turn_id="t1")
+        tx.now += SECOND
+
+
+async def test_what_was_said_is_read_conversation_by_conversation_in_order(store):
+    await store.write(at(NOW, talk))
+    main = await store.read(sessions.conversation, "s1", "main")
+    every = await store.read(sessions.history, "s1")
+
+    assert [(type(each).__name__, each.content) for each in main] == [
+        ("UserText", "one"), ("Steering", "four"),
+    ]  # fmt: skip
+    assert [each.thread for each in every] == ["main", "p/a", "p/b", "main"]
+    assert [(each.created_at - NOW).seconds for each in every] == [0, 1, 2, 3]
+    assert {each.agent for each in every} == {"coder"}
+    assert every[1].body["content"] == "two"
+    assert await store.read(sessions.history_in, "s1", "main") == [every[0], every[3]]
+    assert await store.read(sessions.history_in, "s2", "p/a") == []
+    said = await store.read(sessions.said_in, "s1", {"main", "p/b"})
+    assert [each.content for each in said] == ["three", "four"]
+    assert await store.read(sessions.said_in, "s1", ["p/a"]) == []
+    assert await store.read(sessions.said_in, "s1", []) == []

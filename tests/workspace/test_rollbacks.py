@@ -1,0 +1,169 @@
+"""What stops a rollback, and what is read of a damaged snapshot: said in whole sentences."""
+
+import fcntl
+import os
+import stat
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from gonogo.domain.errors import ToolFailed
+from gonogo.domain.strict_json import content_hash
+from gonogo.workspace import FileState, Folders, Snapshots, Workspace
+from gonogo.workspace.snapshots import scan
+from gonogo.workspace.snapshots.git import Git
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    (tmp_path / "ws").mkdir()
+    return Workspace(tmp_path / "ws", protected=["own"])
+
+
+@pytest.fixture
+def snapshots(tmp_path: Path) -> Snapshots:
+    return Snapshots(tmp_path / "store")
+
+
+def refusal(kind: str):
+    return pytest.raises(ToolFailed, check=lambda failure: failure.kind == kind)
+
+
+def held(snapshots: Snapshots, text: str, mode: int = 0o644) -> FileState:
+    """The state of a file that a rollback can bring back."""
+    data = text.encode()
+    return FileState(blob=snapshots.blob(data), mode=stat.S_IFREG | mode, hash=content_hash(data))
+
+
+def write(workspace: Workspace, **files: str) -> None:
+    for name, text in files.items():
+        (workspace.root / name).write_text(text)
+        (workspace.root / name).chmod(0o644)
+
+
+def test_what_was_left_has_to_be_said_of_every_path(
+    snapshots: Snapshots, workspace: Workspace
+) -> None:
+    with refusal("invalid_arguments") as refused:
+        snapshots.plan_restore(workspace, {"b": None, "a": None, "c": None}, {"c": None})
+    assert str(refused.value) == "It is not said what was left at 'a'"
+    for folders in (Folders(made=("../x",)), Folders(gone=("../x",))):
+        with refusal("bad_path") as bad:
+            snapshots.plan_restore(workspace, {}, {}, folders=folders)
+        assert str(bad.value) == "'../x' is no path of a snapshot"
+
+
+def test_what_changed_since_the_plan_is_named(snapshots: Snapshots, workspace: Workspace) -> None:
+    one, two = held(snapshots, "one"), held(snapshots, "two")
+    write(workspace, a="two", b="two")
+    restore = snapshots.plan_restore(workspace, {"a": one, "b": one}, {"a": two, "b": two})
+    write(workspace, b="three")
+
+    with refusal("changed_since_approval") as refused:
+        snapshots.apply(workspace, restore)
+    assert str(refused.value) == "'b' has changed since the rollback was planned"
+    assert (workspace.root / "a").read_text() == "two"
+    write(workspace, b="one")
+    snapshots.apply(workspace, restore)
+    assert (workspace.root / "a").read_text() == "one"
+
+
+def test_a_content_that_is_not_what_was_there_is_named(
+    snapshots: Snapshots, workspace: Workspace
+) -> None:
+    other = replace(held(snapshots, "other"), hash=content_hash(b"one"))
+    write(workspace, a="two")
+    restore = snapshots.plan_restore(workspace, {"a": other}, {"a": held(snapshots, "two")})
+
+    with refusal("io_error") as refused:
+        snapshots.apply(workspace, restore)
+    assert str(refused.value) == "The content kept for 'a' is another one"
+    assert os.listdir(workspace.root) == ["a"]
+
+
+def test_a_rollback_waits_for_a_change_and_not_for_ever(
+    snapshots: Snapshots, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(workspace, a="two")
+    restore = snapshots.plan_restore(workspace, {"a": None}, {"a": held(snapshots, "two")})
+    monkeypatch.setattr(scan, "PATIENCE", 0.01)
+    other = os.open(workspace.root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with refusal("io_error") as refused:
+            snapshots.apply(workspace, restore)
+    finally:
+        os.close(other)
+    assert str(refused.value) == "The workspace is locked by another change"
+    snapshots.apply(workspace, restore)
+    assert os.listdir(workspace.root) == []
+
+
+def test_why_a_path_stays_is_told_with_what_stands_there(
+    snapshots: Snapshots, workspace: Workspace
+) -> None:
+    one, two = held(snapshots, "one"), held(snapshots, "two")
+    for folder in ("own", ".git", "full", "made"):
+        (workspace.root / folder).mkdir()
+    for path in ("own/a", ".git/a", "file", "full/theirs", "made/gone", ".envrc"):
+        (workspace.root / path).write_text("two")
+        (workspace.root / path).chmod(0o644)
+    wanted = dict.fromkeys(("own/a", ".git/a", "file/x", "full", "made", ".envrc"), one)
+    left = {"own/a": two, ".git/a": two, ".envrc": two, "made/gone": two}
+    restore = snapshots.plan_restore(
+        workspace, {**wanted, "made/gone": None}, dict.fromkeys(wanted) | left,
+        folders=Folders(made=("made", "full"), gone=(".git/x", "file/y", "own/z", "free/w")),
+    )  # fmt: skip
+
+    assert {item.path: (item.action, item.reason) for item in restore.items} == {
+        "own/a": ("conflict", "protected"), ".git/a": ("conflict", "protected"),
+        "file/x": ("conflict", "in_the_way"), "full": ("conflict", "in_the_way"),
+        "made": ("restore", ""), ".envrc": ("restore", ""), "made/gone": ("restore", ""),
+    }  # fmt: skip
+    assert [item.path for item in restore.conflicts] == [".git/a", "file/x", "full", "own/a"]
+    assert [item.path for item in restore.changes] == [".envrc", "made", "made/gone"]
+    assert restore.folders == Folders(made=("made", "full"), gone=("free/w",))
+    snapshots.apply(workspace, restore)
+    assert (workspace.root / "made").read_text() == "one"
+    assert (workspace.root / "free/w").is_dir()
+
+
+@pytest.mark.parametrize("meta", ["", "[]", "{}", '{"empty": [], "modes": {}, "unseen": 7}'])
+def test_a_snapshot_whose_words_are_damaged_is_told(
+    snapshots: Snapshots, tmp_path: Path, meta: str
+) -> None:
+    blob = snapshots.blob(meta.encode())
+    tree = Git(tmp_path / "store").index(tmp_path / "index", f"100644 {blob}\tmeta\0".encode())
+
+    with refusal("io_error") as refused:
+        snapshots.paths(tree)
+    assert str(refused.value) == f"The snapshot {tree!r} is damaged"
+
+
+def test_what_a_snapshot_says_besides_its_files_is_read(
+    snapshots: Snapshots, workspace: Workspace
+) -> None:
+    write(workspace, a="one", b="two")
+    (workspace.root / "b").chmod(0o600)
+    (workspace.root / "empty/er").mkdir(parents=True)
+    (workspace.root / ".gitignore").write_text("hidden\n")
+    (workspace.root / "hidden").mkdir()
+    (workspace.root / "hidden/x").touch()
+    before = snapshots.take(workspace)
+    (workspace.root / "b").chmod(0o640)
+    (workspace.root / "empty/er").rmdir()
+    (workspace.root / "new/er").mkdir(parents=True)
+    after = snapshots.take(workspace)
+
+    assert [snapshots.hides(before, path) for path in ("hidden", "hidden/x", "a", "hid")] == [
+        False, True, False, False,
+    ]  # fmt: skip
+    assert snapshots.folders(before, after) == Folders(made=("new", "new/er"), gone=("empty/er",))
+    [change] = snapshots.diff(before, after)
+    assert change.path == "b"
+    assert change.before == replace(change.after, mode=stat.S_IFREG | 0o600)
+    assert change.after == held(snapshots, "two", 0o640)
+    assert snapshots.diff(before, before) == ()
+    assert snapshots.state(before, "none") is None
+    assert snapshots.files_id(before) == snapshots.files_id(after)

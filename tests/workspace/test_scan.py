@@ -1,0 +1,213 @@
+"""What a snapshot looks at: its limits in words, what it remembers, and who waits for whom."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from gonogo.domain.errors import ToolFailed
+from gonogo.workspace.snapshots import scan as scanning
+from gonogo.workspace.snapshots.scan import (
+    FoundFile,
+    HeldFile,
+    Index,
+    Scan,
+    ScanRecord,
+    content,
+    lock,
+    now_in,
+    open_store,
+    root_opened,
+    settled,
+)
+from gonogo.workspace.snapshots.states import SnapshotLimits
+
+STEP, COARSE = 50_000_000, 2_500_000_000
+FINE, WHOLE = 7_000_000_001, 7_000_000_000
+
+
+def refusal(kind: str = "io_error"):
+    return pytest.raises(ToolFailed, check=lambda failure: failure.kind == kind)
+
+
+@pytest.mark.parametrize(
+    ("mtime", "ctime", "step"),
+    [(1, FINE, STEP), (FINE + 5, FINE, STEP + 5), (1, WHOLE, COARSE), (FINE, WHOLE, COARSE + 1)],
+)
+def test_a_signature_is_believed_once_the_clock_has_gone_on_by_a_step(
+    mtime: int, ctime: int, step: int
+) -> None:
+    signature = (1, 2, mtime, ctime, 3)
+
+    assert settled(signature, ctime + step) is None
+    assert settled(signature, ctime + step + 1) == signature
+
+
+def test_a_signature_tells_files_apart(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("abc")
+    status = (tmp_path / "a").lstat()
+
+    assert FoundFile("a", status).signature == (
+        status.st_mode, 3, status.st_mtime_ns, status.st_ctime_ns, status.st_ino,
+    )  # fmt: skip
+
+
+def test_the_limits_of_a_snapshot_hold_to_the_byte_and_are_told(tmp_path: Path) -> None:
+    for name, size in (("a", 7), ("b", 5), ("c", 4)):
+        (tmp_path / name).write_bytes(bytes(size))
+    found = Scan({name: FoundFile(name, (tmp_path / name).lstat()) for name in "abc"})
+
+    scanning._check_size(found, SnapshotLimits(files=3, total=16, file=7))
+    said = []
+    for limits in ({"files": 2}, {"file": 6}, {"total": 15}):
+        with refusal("too_large") as refused:
+            scanning._check_size(found, SnapshotLimits(**limits))
+        said.append(str(refused.value))
+    assert said == [
+        "No snapshot: the workspace has more than 2 files. Name what is made by machines in "
+        ".gitignore, or raise the limit",
+        "No snapshot: 'a' has 7 bytes and 6 are the limit of one file. Name it in .gitignore, or "
+        "raise the limit",
+        "No snapshot: the workspace has 16 bytes and 15 are the limit. Name what is made by "
+        "machines in .gitignore, or raise the limit",
+    ]
+
+
+def test_what_a_file_or_a_link_holds_is_read_and_nothing_else_is(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/file").write_bytes(b"abc")
+    (tmp_path / "sub/link").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "leads").symlink_to("sub")
+    file, link, pipe, folder = (
+        FoundFile(path, (tmp_path / path).lstat())
+        for path in ("sub/file", "sub/link", "pipe", "sub")
+    )
+    with root_opened(tmp_path) as root:
+        assert content(root, file, 3) == (b"abc", file.signature)
+        assert content(root, link, 3) == (b"nowhere", link.signature)
+        others = (
+            FoundFile("sub/none", file.status), FoundFile("leads/file", file.status),
+            FoundFile("leads/link", link.status), FoundFile("sub/none", link.status), pipe, folder,
+        )  # fmt: skip
+        assert [content(root, other, 3) for other in others] == [None] * len(others)
+        with refusal("too_large") as refused:
+            content(root, file, 2)
+    assert str(refused.value) == "'sub/file' has more than 2 bytes"
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> ScanRecord:
+    found = ScanRecord(tmp_path / "store", Path("/code"))
+    found.prepare()
+    return found
+
+
+HELD = Index(
+    files={
+        "a": HeldFile(0o100644, "b" * 40, (1, 2, 3, 4, 5)), "\udcff": HeldFile(0o120000, "c", None)
+    },
+    tree="t" * 40, meta="m",
+)  # fmt: skip
+
+
+def test_what_was_held_last_is_remembered_by_every_process(
+    record: ScanRecord, tmp_path: Path
+) -> None:
+    other = ScanRecord(tmp_path / "store", Path("/code"))
+    assert other.load() == Index()
+    record.save(HELD)
+
+    assert record.load() is HELD
+    assert other.load() == HELD
+    assert ScanRecord(tmp_path / "store", Path("/other")).load() == Index()
+    assert HELD.distrusted() == Index(
+        {"a": HeldFile(0o100644, "", None), "\udcff": HeldFile(0o120000, "", None)}
+    )
+    other.save(Index(meta="n"))
+    assert record.load() == Index(meta="n")
+    assert record.folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize(
+    "harm", ["", "[", "[]", "{}", "7", '[2, null, "", []]', '[1, null, "", 5]']
+)
+def test_what_cannot_be_read_is_as_if_nothing_had_been_held(record: ScanRecord, harm: str) -> None:
+    record.save(HELD)
+    file = record.folder / "index.json"
+    assert json.loads(file.read_bytes())[0] == 1
+    file.write_text(harm)
+
+    assert record.load() == Index()
+
+
+def test_what_is_somebody_elses_by_now_is_not_forgotten(record: ScanRecord) -> None:
+    places = [record.note, record.folder / "index.json", record.folder / "git-index"]
+    record.save(HELD)
+    for place in (places[0], places[2]):
+        place.write_text("x")
+
+    record.forget([HELD.tree])
+    assert [place.exists() for place in places] == [False, True, True]
+    assert record.load() == HELD
+    record.forget(["u" * 40])
+    assert [place.exists() for place in places] == [False, False, False]
+    assert record.load() == Index()
+    record.forget([])
+
+
+def test_one_snapshot_of_a_workspace_is_taken_at_a_time(
+    record: ScanRecord, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "PATIENCE", 0.01)
+    other = ScanRecord(tmp_path / "store", Path("/code"))
+    with record.held():
+        assert (record.folder / "lock").stat().st_mode & 0o777 == 0o600
+        with refusal() as refused, other.held():
+            raise AssertionError("it is held")
+        with ScanRecord(tmp_path / "store", Path("/other")).held():
+            pass
+    assert str(refused.value) == "Another snapshot of this workspace takes too long"
+    with other.held():
+        pass
+
+
+def test_several_are_in_a_store_and_one_who_takes_things_away_is_there_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scanning, "PATIENCE", 0.01)
+    with (
+        open_store(tmp_path),
+        open_store(tmp_path),
+        refusal() as first,
+        open_store(tmp_path, alone=True),
+    ):
+        raise AssertionError("others are there")
+    with open_store(tmp_path, alone=True), refusal() as second, open_store(tmp_path):
+        raise AssertionError("somebody is there alone")
+    said = "The store of snapshots is busy for too long"
+    assert (str(first.value), str(second.value)) == (said, said)
+
+
+def test_a_lock_says_what_it_was_told_to_say(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(scanning, "PATIENCE", 0.01)
+    one, two = (os.open(tmp_path, os.O_RDONLY) for _ in range(2))
+    try:
+        lock(one, "never said")
+        with refusal() as refused:
+            lock(two, "it is busy")
+    finally:
+        os.close(one)
+    assert str(refused.value) == "it is busy"
+    lock(two, "never said")
+    os.close(two)
+
+
+def test_the_time_is_that_of_the_folders_own_clock(tmp_path: Path) -> None:
+    first = now_in(tmp_path)
+    (tmp_path / "later").touch()
+
+    assert (tmp_path / "stamp").stat().st_mode & 0o777 == 0o600
+    assert first <= (tmp_path / "later").stat().st_mtime_ns
+    assert now_in(tmp_path) >= first
