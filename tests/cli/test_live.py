@@ -237,3 +237,16 @@ def test_a_text_that_something_else_follows_is_settled_above_it(
     assert written.getvalue() == ""
     live.show(event)
     assert written.getvalue().startswith("Hello\n")
+
+
+def test_how_full_the_window_is_stands_below_and_is_drawn_anew(foot, console, written):
+    nobody: Any = None
+    live = Live(console, foot, nobody, nobody, "en")
+    for tokens in (1_000, 13_400):
+        live.show({"type": "window_used", "metadata": {"window": 32_000, "tokens": tokens}})
+        foot.draw()
+    assert written.getvalue().endswith("\x1b[Kwindow 41 %")
+    # Of a subtask it stands on the board, and of the search for a revision nowhere.
+    live.show({"type": "window_used", "plan_id": "p", "metadata": {"window": 9, "tokens": 8}})
+    foot.draw()
+    assert written.getvalue().endswith("\x1b[Kwindow 41 %")

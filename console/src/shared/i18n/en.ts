@@ -54,6 +54,10 @@ export const en = {
     copy: "Copy",
     copied: "Copied",
   },
+  window: {
+    used: "window {{percent}} %",
+    hint: "How much of its window the model takes for this conversation",
+  },
   link: {
     connecting: "Connecting",
     live: "Live",

@@ -53,6 +53,10 @@ export const ru: Language = {
     copy: "Копировать",
     copied: "Скопировано",
   },
+  window: {
+    used: "окно {{percent}} %",
+    hint: "Какую часть окна модели занимает этот разговор",
+  },
   link: {
     connecting: "Соединение",
     live: "На связи",

@@ -333,6 +333,12 @@ class Conversation:
         if plan is not None:
             self._screen.look_at(plan.plan_id)
 
+    def remember(self, event: Event) -> None:
+        """Know an event from before this command took part."""
+        self.outcome.note(event)
+        if event["type"] == "window_used":
+            self._screen.glance(event)
+
     def know(self, approval_id: str) -> None:
         """Do not ask about an approval that has its answer on the way."""
         self._answers.know(approval_id)
