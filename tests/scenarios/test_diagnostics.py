@@ -7,6 +7,8 @@ import socket
 import pytest
 
 from fakes.world import a_while, call, calls, is_running, of, plan, says, step, write
+from gonogo.cli.checks import findings
+from gonogo.settings import Settings
 from gonogo.tools import Bench, Diagnostics
 from gonogo.workspace import Guards, Sandbox, Workspace
 
@@ -196,3 +198,12 @@ async def test_a_write_that_was_cut_off_while_it_was_looked_at_is_known_after_a_
         assert world.read("new.txt") == "made\n"
         [wrote] = of(await world.log(), "tool_result", tool_name="write_file")
         assert "recovered" in json.dumps(wrote)
+
+
+@boxed
+@pytest.mark.parametrize(("sandbox", "state"), [(True, "ok"), (False, "weak")])
+async def test_the_doctor_says_whether_it_runs(tmp_path, sandbox, state):
+    settings = Settings(home=tmp_path, sandbox=sandbox, diagnostics="ruff check {files}")
+    found = {check.name: check.state async for check in findings(settings, {})}
+
+    assert found["diagnostics"] == state
