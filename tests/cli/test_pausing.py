@@ -1,7 +1,7 @@
 """Ctrl-C while a plan runs: nothing new starts, and what comes next is the person's choice."""
 
 import signal
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import anyio
 import pytest
@@ -74,6 +74,16 @@ async def anns(folder, lines=LINES):
         yield ann
 
 
+async def log_of(client, session_id):
+    last, found = (await client.session(session_id)).last_seq, []
+    async with aclosing(client.follow(session_id)) as events:
+        async for event in events:
+            found.append(event)
+            if event.get("seq", 0) >= last:
+                break
+    return found
+
+
 async def talks(client, person, *, owns):
     session = await client.open_session()
     answers = Answerer(client, session.session_id, person, Wish(), "en")
@@ -103,9 +113,42 @@ async def test_the_person_says_what_comes_next(tmp_path, words, code, statuses):
         [found] = (await client.plans()).plans
 
     assert str(found.status) in statuses
-    assert person.asked[1] == {"resume", "message", "cancel", "leave"}
+    assert person.asked[1] == {"resume", "steer", "message", "cancel", "leave"}
     assert person.words == []
     assert any("goes on without you" in text for text in person.told) == (words == ["leave"])
+
+
+@pytest.mark.anyio
+@pytest.mark.feature(232)
+async def test_an_agent_at_work_is_told_something_and_all_goes_on(tmp_path):
+    person = AtKeys("approve", "steer", "Mind the tests.")
+    lines = {**LINES, "a": [says("done", 3), says("I mind them.")]}
+    async with anns(tmp_path, lines) as client:
+        assert await talks(client, person, owns=False) is Exit.DONE
+        [found] = (await client.plans()).plans
+        told = [e for e in await log_of(client, found.session_id) if e["type"] == "steered"]
+
+    assert (str(found.status), person.words) == ("completed", [])
+    assert [(e["subtask_id"], e["metadata"]["content"]) for e in told] == [("a", "Mind the tests.")]
+    assert found.subtasks[0].result["output"] == "I mind them."
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("words", [["2", "Be brief."], [None], ["2", ""], ["2", None]])
+async def test_of_several_agents_at_work_the_one_that_is_chosen_is_told(tmp_path, words):
+    both = [plan(step("a"), step("b"))]
+    lines = {
+        **LINES, "main/architect": both, "a": [says("done", 3)],
+        "b": [says("done", 3), says("I am.")],
+    }  # fmt: skip
+    person = AtKeys("approve", "steer", *words)
+    async with anns(tmp_path, lines) as client:
+        assert await talks(client, person, owns=False) is Exit.DONE
+        [found] = (await client.plans()).plans
+
+    assert person.asked[2] == {"1", "2"}
+    told = "I am." if words == ["2", "Be brief."] else "done"
+    assert [s.result["output"] for s in found.subtasks] == ["done", told]
 
 
 @pytest.mark.anyio
