@@ -204,7 +204,7 @@ def test_what_is_written_outlives_the_change_of_another_and_the_plan_is_steered(
 @pytest.mark.feature(232)
 def test_words_to_an_agent_at_work_are_said_in_its_drawer_and_reach_it(server, ground, plan_of):
     page = plan_of()
-    slow = {"text": "Nearly.", "delay": 8}
+    slow = {"text": "Nearly.", "delay": 15}
     at_work = {"when": {"user": "Write the left half"}, "replies": [slow, {"text": "I heard."}]}
     ground.model.script({"rules": [at_work, *SAYS["rules"]]})
     page.get_by_role("button", name="Approve and start").click()
@@ -231,7 +231,7 @@ def test_how_full_the_window_is_stands_beside_who_takes_it(server, ground, plan_
     large = {"prompt_tokens": 13_000, "completion_tokens": 300}
     at_work = {"when": {"user": "Write the left half"}, "replies": [
         {"calls": [{"name": "write_file", "arguments": written}], "usage": large},
-        {"text": "It has left.", "delay": 6},
+        {"text": "It has left.", "delay": 10},
     ]}  # fmt: skip
     said = {"when": {"user": "How much?"}, "reply": {
         "text": "Half.", "usage": {"prompt_tokens": 16_000, "completion_tokens": 10},
