@@ -272,6 +272,12 @@ class Settings(BaseSettings):
     machine itself only as a host with its port."""
     network_transfer: Annotated[int, Field(ge=1)] = 1_024
     """MiB that one command may move over the network."""
+    diagnostics: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
+    """A command that looks at files which an agent has written, such as `ruff check --no-cache
+    --output-format concise {files:*.py}`; its lines about them are told to the agent with the
+    result. It runs in the sandbox, where it can write and reach nothing, and nowhere else."""
+    diagnostics_timeout: Annotated[float, Field(gt=0, le=600)] = 20.0
+    """Seconds that this command may take after a write."""
     sandbox: bool = True
     """Run commands in bubblewrap where it works; off, commands that run repository code ask."""
     readers: bool = True

@@ -348,3 +348,34 @@ async def test_only_the_question_that_is_asked_now_is_taken_back(event, withdraw
     assert ("Тем временем ответил a ⏎ nn: approved" in person.read) is told
     answers.overhear(RESOLVED)
     assert person.withdrawn == withdrawn
+
+
+def absence(**details: Any) -> ApprovalView:
+    asked = Client().asked
+    about = {"about": "model", "error": "503", **details}
+    return asked.model_copy(
+        update={"kind": "intervention", "tool_name": None, "arguments": None, "details": about}
+    )
+
+
+async def test_another_model_is_chosen_by_its_number():
+    person = Reader("other_model", "2")
+    client: Any = Client()
+    client.asked = absence(models=["openai:a", "openai:b"])
+
+    [message] = await Answerer(client, "s", person, Wish(), "en").to_what_waits()
+
+    assert person.options == [["approve", "other_model", "reject"], ["1", "2"]]
+    assert (message["decision"], message["modified_arguments"]) == (
+        "edit", {"result": {"model": "openai:b"}},
+    )  # fmt: skip
+
+
+async def test_where_there_is_no_other_model_none_is_offered():
+    person = Reader("approve")
+    client: Any = Client()
+    client.asked = absence()
+
+    [message] = await Answerer(client, "s", person, Wish(), "en").to_what_waits()
+
+    assert (person.options, message["decision"]) == ([["approve", "reject"]], "approve")

@@ -51,6 +51,9 @@ class Joined:
     def __init__(self):
         self.outcome, self.running = Outcome(), None
 
+    def remember(self, event):
+        self.outcome.note(event)
+
     def recall(self, plan):
         assert plan is None
 

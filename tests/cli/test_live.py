@@ -379,3 +379,16 @@ def test_a_text_of_blanks_is_none(foot, console, written):
     live.show({"type": "plan_progress", "metadata": {}})
     live.show({"type": "error", "content": "lost\x07"})
     assert written.getvalue() == "error: lost\\x07\n"
+
+
+def test_how_full_the_window_is_stands_below_and_is_drawn_anew(foot, console, written):
+    nobody: Any = None
+    live = Live(console, foot, nobody, nobody, "en")
+    for tokens in (1_000, 13_400):
+        live.show({"type": "window_used", "metadata": {"window": 32_000, "tokens": tokens}})
+        foot.draw()
+    assert written.getvalue().endswith("\x1b[Kwindow 41 %")
+    # Of a subtask it stands on the board, and of the search for a revision nowhere.
+    live.show({"type": "window_used", "plan_id": "p", "metadata": {"window": 9, "tokens": 8}})
+    foot.draw()
+    assert written.getvalue().endswith("\x1b[Kwindow 41 %")

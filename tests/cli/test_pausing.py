@@ -1,13 +1,13 @@
 """Ctrl-C while a plan runs: nothing new starts, and what comes next is the person's choice."""
 
 import signal
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 
 import anyio
 import pytest
 
 from fakes.door import client_at, served
-from fakes.world import plan, says, step
+from fakes.world import Model, plan, says, step
 from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation
 from gonogo.cli.session.interrupts import Interrupts
@@ -45,11 +45,20 @@ class AtKeys:
 
 
 class Interrupting(PlainScreen):
-    """A screen whose person presses Ctrl-C as soon as they see the first subtask start."""
+    """A screen whose person presses Ctrl-C as soon as they see a subtask start.
+
+    What models hold back comes once the plan goes on.
+    """
+
+    def __init__(self, at="a", held=()):
+        self._at, self._held = at, held
 
     def show(self, event):
-        if event["type"] == "subtask_started" and event["subtask_id"] == "a":
+        if event["type"] == "subtask_started" and event["subtask_id"] == self._at:
             signal.raise_signal(signal.SIGINT)
+        if event["type"] == "plan_resumed":
+            for each in self._held:
+                each.set()
 
 
 class Impatient:
@@ -74,13 +83,24 @@ async def anns(folder, lines=LINES):
         yield ann
 
 
-async def talks(client, person, *, owns):
+async def log_of(client, session_id):
+    last, found = (await client.session(session_id)).last_seq, []
+    async with aclosing(client.follow(session_id)) as events:
+        async for event in events:
+            found.append(event)
+            if event.get("seq", 0) >= last:
+                break
+    return found
+
+
+async def talks(client, person, *, owns, screen=None):
     session = await client.open_session()
     answers = Answerer(client, session.session_id, person, Wish(), "en")
     interrupts = Interrupts()
     talk = Conversation(
-        client, session.session_id, Interrupting(), answers, interrupts=interrupts, owns=owns
-    )
+        client, session.session_id, screen or Interrupting(), answers, interrupts=interrupts,
+        owns=owns,
+    )  # fmt: skip
     with anyio.fail_after(LIMIT):
         async with interrupts.heeded():
             return await talk.carry(TASK)
@@ -103,9 +123,44 @@ async def test_the_person_says_what_comes_next(tmp_path, words, code, statuses):
         [found] = (await client.plans()).plans
 
     assert str(found.status) in statuses
-    assert person.asked[1] == {"resume", "message", "cancel", "leave"}
+    # Whether an agent is still at work then, nobody knows.
+    assert person.asked[1] - {"steer"} == {"resume", "message", "cancel", "leave"}
     assert person.words == []
     assert any("goes on without you" in text for text in person.told) == (words == ["leave"])
+
+
+@pytest.mark.anyio
+@pytest.mark.feature(232)
+async def test_an_agent_at_work_is_told_something_and_all_goes_on(tmp_path):
+    person = AtKeys("approve", "steer", "Mind the tests.")
+    model = Model({**LINES, "a": [says("done"), says("I mind them.")]})
+    screen = Interrupting(held=[model.hold("a")])
+    async with anns(tmp_path, model) as client:
+        assert await talks(client, person, owns=False, screen=screen) is Exit.DONE
+        [found] = (await client.plans()).plans
+        told = [e for e in await log_of(client, found.session_id) if e["type"] == "steered"]
+
+    assert (str(found.status), person.words) == ("completed", [])
+    assert [(e["subtask_id"], e["metadata"]["content"]) for e in told] == [("a", "Mind the tests.")]
+    assert found.subtasks[0].result["output"] == "I mind them."
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("words", [["2", "Be brief."], [None], ["2", ""], ["2", None]])
+async def test_of_several_agents_at_work_the_one_that_is_chosen_is_told(tmp_path, words):
+    both = [plan(step("a"), step("b"))]
+    model = Model({
+        **LINES, "main/architect": both, "a": [says("done")], "b": [says("done"), says("I am.")],
+    })  # fmt: skip
+    screen = Interrupting("b", held=[model.hold("a"), model.hold("b")])
+    person = AtKeys("approve", "steer", *words)
+    async with anns(tmp_path, model) as client:
+        assert await talks(client, person, owns=False, screen=screen) is Exit.DONE
+        [found] = (await client.plans()).plans
+
+    assert person.asked[2] == {"1", "2"}
+    told = "I am." if words == ["2", "Be brief."] else "done"
+    assert [s.result["output"] for s in found.subtasks] == ["done", told]
 
 
 @pytest.mark.anyio

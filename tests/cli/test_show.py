@@ -233,6 +233,7 @@ SHOWN: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
 LEFT_OUT = frozenset({
     "session_info", "tool_approved", "plan_replanning", "plan_rolled_back", "checkpoint_created",
     "approval_requested", "approval_resolved", "done", "context_elided",
+    "window_used",
 })  # fmt: skip
 
 

@@ -201,6 +201,54 @@ def test_what_is_written_outlives_the_change_of_another_and_the_plan_is_steered(
     expect(join).to_contain_text("skipped")
 
 
+@pytest.mark.feature(232)
+def test_words_to_an_agent_at_work_are_said_in_its_drawer_and_reach_it(server, ground, plan_of):
+    page = plan_of()
+    slow = {"text": "Nearly.", "delay": 15}
+    at_work = {"when": {"user": "Write the left half"}, "replies": [slow, {"text": "I heard."}]}
+    ground.model.script({"rules": [at_work, *SAYS["rules"]]})
+    page.get_by_role("button", name="Approve and start").click()
+    left = page.locator("[data-id=left]")
+    expect(left).to_contain_text("running")
+    left.click()
+    drawer = page.get_by_role("dialog")
+    field = drawer.get_by_label("Say something to coder")
+    field.fill("Mind <b>the</b> tests")
+    drawer.get_by_role("button", name="Say it").click()
+    expect(field).to_have_value("")
+    drawer.get_by_text("I heard.").first.wait_for()
+
+    # Where nobody works any more there is nobody to be told.
+    expect(field).to_have_count(0)
+    asked = [r for r in ground.model.requests if "Write the left half" in json.dumps(r)]
+    assert ["Mind <b>the</b> tests" in json.dumps(each) for each in asked] == [False, True]
+    assert violations(page) == []
+
+
+def test_how_full_the_window_is_stands_beside_who_takes_it(server, ground, plan_of):
+    page = plan_of()
+    written = {"path": "left.txt", "content": "left\n"}
+    large = {"prompt_tokens": 13_000, "completion_tokens": 300}
+    at_work = {"when": {"user": "Write the left half"}, "replies": [
+        {"calls": [{"name": "write_file", "arguments": written}], "usage": large},
+        {"text": "It has left.", "delay": 10},
+    ]}  # fmt: skip
+    said = {"when": {"user": "How much?"}, "reply": {
+        "text": "Half.", "usage": {"prompt_tokens": 16_000, "completion_tokens": 10},
+    }}  # fmt: skip
+    ground.model.script({"rules": [said, at_work, *SAYS["rules"]]})
+    page.get_by_role("button", name="Approve and start").click()
+    left = page.locator("[data-id=left]")
+    expect(left).to_contain_text("window 41 %")
+    expect(left).to_contain_text("completed")
+    expect(left).not_to_contain_text("window")
+
+    tell(server, "talk", "How much?")
+    page.goto(f"{server.url}/#/sessions/talk/chat")
+    page.get_by_text("window 50 %").wait_for()
+    assert violations(page) == []
+
+
 def test_an_edited_plan_is_approved_and_carried_out(server, plan_of):
     page = plan_of()
     page.get_by_role("button", name="Edit", exact=True).click()

@@ -139,6 +139,7 @@ BODIES = {
             "version": 1,
         },
     },
+    "window_used": {"metadata": {"window": 32_000, "tokens": 13_000}},
     "context_compacted": {
         "content": "The older part is summed up.",
         "metadata": {

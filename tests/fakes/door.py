@@ -34,12 +34,14 @@ async def door_at(runtime: Runtime, socket: Path) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def served(folder: Path, lines: Any) -> AsyncIterator[tuple[Runtime, Path]]:
-    """A runtime that works in a folder by a script, and the socket where it is served."""
+    """A runtime that works in a folder by a script, or with a model, and its socket."""
     (folder / "work").mkdir()
     settings = Settings(home=folder / "home", config=folder / "config", workspace=folder / "work")
     socket = folder / "s"
     async with (
-        Runtime.open(settings, model=ScriptedModel(lines)) as runtime,
+        Runtime.open(
+            settings, model=lines if isinstance(lines, ScriptedModel) else ScriptedModel(lines)
+        ) as runtime,
         door_at(runtime, socket),
     ):
         yield runtime, socket

@@ -8,6 +8,8 @@ import pytest
 from fakes.openai_server import FakeOpenAI, fake_openai
 from fakes.provider_servers import AnthropicWire, ProviderServer, provider_server
 from fakes.world import World, call, calls, kinds, of, plan, step, write
+from gonogo.domain.errors import InvalidMessage
+from gonogo.llm import provider_variables
 
 SECOND = "anthropic:claude-sonnet-5-5"
 HANG = 3.0
@@ -190,3 +192,97 @@ async def test_each_role_asks_its_model_and_a_session_with_a_model_of_its_own_as
         before = len(first.requests)
         await world.say("Hello", session=own.session_id)
         assert {body["model"] for body in first.requests[before:]} == {"of-the-session"}
+
+
+SPARE = """
+[[role]]
+name = "work"
+model = "openai:first"
+base_url = "{url}"
+
+[[role]]
+name = "plan"
+model = "openai:planner"
+base_url = "{planner}"
+
+[[role]]
+name = "review"
+model = "anthropic:without-a-key"
+"""
+
+
+@pytest.fixture
+def spare() -> Iterator[FakeOpenAI]:
+    with fake_openai() as running:
+        yield running
+
+
+@pytest.fixture
+def keyless(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in provider_variables():
+        monkeypatch.delenv(name, raising=False)
+
+
+async def waited(world: World, first: FakeOpenAI, spare: FakeOpenAI) -> dict:
+    """A plan whose model was waited for in vain. Gives the answer that has another one asked."""
+    first.script({"default": WAYS["503"]})
+    proposal = plan(step("a"), step("b", "a"))
+    rules = [{"when": {"tools": ["create_plan"]}, "replies": [proposal, {"text": "All is done."}]}]
+    spare.script({"rules": rules, "default": {"text": "It is done."}})
+    file = world.settings.models_file
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(SPARE.format(url=first.base_url, planner=spare.base_url))
+    world.open_model = lambda _world: None
+    await world.restart()
+    await world.begin()
+    await world.until("plan_paused")
+    await world.idle()
+    await world.later(6)
+    await world.until("approval_requested", kind="intervention")
+    await world.idle()
+    [question] = await world.pending()
+    # Neither the one that is away, nor one that there is no key for.
+    assert question.details["models"] == ["openai:planner"]
+    assert "openai:planner" in question.reason
+    return {"type": "hitl_decision", "approval_id": question.approval_id, "decision": "edit"}
+
+
+@pytest.mark.feature(230)
+@pytest.mark.usefixtures("keyless")
+async def test_where_patience_ends_a_person_may_have_another_model_asked(make, first, spare):
+    async with make({}, model_patience=5, model_max_attempts=1) as world:
+        edit = await waited(world, first, spare)
+        asked = len(first.requests)
+        answer = {"modified_arguments": {"result": {"model": "openai:planner"}}}
+        events = await world.ask(edit | answer)
+        assert events[-1]["metadata"]["status"] == "completed"
+        [resumed] = of(events, "plan_resumed")
+        assert "openai:planner" in resumed["content"]
+        # It holds over a restart, and for what is said next.
+        await world.restart()
+        assert (await world.say("And now?", "coder"))[-1]["content"] == "It is done."
+        assert len(first.requests) == asked
+        session = await world.runtime.sessions.get(world.ann, world.session)
+        assert session.model == "openai:planner"
+        [entry] = await world.audit("intervention.edited")
+        assert entry.actor == world.ann.id
+        assert entry.details["decision"]["changes"] == {"result": {"model": "openai:planner"}}
+
+
+@pytest.mark.usefixtures("keyless")
+async def test_only_a_model_that_the_question_names_is_asked(make, first, spare):
+    async with make({}, model_patience=5, model_max_attempts=1) as world:
+        edit = await waited(world, first, spare)
+        for wrong in (
+            {"model": "openai:first"},
+            {"model": ["openai:planner"]},
+            "openai:planner",
+            1,
+        ):
+            with pytest.raises(InvalidMessage, match="one of openai:planner"):
+                await world.ask(edit | {"modified_arguments": {"result": wrong}})
+        with pytest.raises(InvalidMessage):
+            await world.ask(edit)
+        session = await world.runtime.sessions.get(world.ann, world.session)
+        assert session.model is None
+        assert len(await world.pending()) == 1

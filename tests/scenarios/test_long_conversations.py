@@ -357,3 +357,54 @@ async def test_a_subtask_reads_no_results_of_another_one(make):
         await world.decide_plan(await world.propose())
         last = world.model.asked("b")[-1].messages[-1]
         assert last.content.startswith("not_found: ")
+
+
+# What people are told of the window --------------------------------------------------------------
+
+
+def looking(times):
+    """Replies that read a file of a thousand tokens, one after another."""
+    return [calls(call("read_file", path="a.txt", start_line=n)) for n in range(1, times + 1)]
+
+
+async def test_people_are_told_of_each_twentieth_of_the_window_and_of_no_more(make):
+    lines = {
+        "main/architect": [plan(step("a"))],
+        "a": [*looking(12), says("Done.")],
+    }
+    async with strict(make, lines) as world:
+        (world.folder / "a.txt").write_text(f"{WORDS}\n" * 50)
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+        log = await world.log()
+
+    told = [e for e in of(log, "window_used") if e.get("subtask_id") == "a"]
+    assert {(e["plan_id"], e["agent"]) for e in told} == {(plan_id, "coder")}
+    shares = [e["metadata"]["tokens"] * 100 // e["metadata"]["window"] for e in told]
+    assert len(shares) > 3
+    assert all(b // 5 - a // 5 == 1 for a, b in pairwise(shares))
+    # Before what ends an answer, so that nothing comes after its end.
+    assert log[-1]["type"] != "window_used"
+
+
+async def test_that_there_is_room_again_is_told_as_well(make):
+    lines = {"main/coder": [*looking(2), says("One."), says("Two.")]}
+    async with make(lines, model_window=20_000) as world:
+        sizes = iter([1_000, 15_000, 15_100, 400])
+
+        class Counting(Model):
+            async def request(self, request, on_text):
+                reply = await super().request(request, on_text)
+                usage = reply.usage.model_copy(
+                    update={"input_tokens": next(sizes), "output_tokens": 0}
+                )
+                return reply.model_copy(update={"usage": usage})
+
+        world.open_model = lambda w: Counting(w.lines)
+        await world.restart()
+        (world.folder / "a.txt").write_text("a\n")
+        await world.say("Go", "coder")
+        await world.restart()
+        await world.say("On", "coder")
+        told = [e["metadata"]["tokens"] for e in of(await world.log(), "window_used")]
+    assert told == [1_000, 15_000, 400]

@@ -42,7 +42,10 @@ async def findings(settings: Settings, environment: Mapping[str, str]) -> AsyncI
     yield _program(
         "git", "subtasks of plans cannot change files, as nothing could be undone; install git"
     )
-    yield await anyio.to_thread.run_sync(_bubblewrap)
+    boxed = await anyio.to_thread.run_sync(_bubblewrap)
+    yield boxed
+    if settings.diagnostics is not None:
+        yield _diagnostics(settings.diagnostics, is_boxed=settings.sandbox and boxed.state == "ok")
     yield _program("rg", "code is searched in Python, more slowly; install ripgrep")
     for check in _models(settings, environment):
         yield check
@@ -82,6 +85,13 @@ def _bubblewrap() -> Check:
     if tried.returncode:
         return Check("bubblewrap", "weak", f"does not work here, {without}: {tried.stderr.strip()}")
     return Check("bubblewrap", "ok", found)
+
+
+def _diagnostics(command: str, *, is_boxed: bool) -> Check:
+    if is_boxed:
+        return Check("diagnostics", "ok", command)
+    text = "the command of GONOGO_DIAGNOSTICS does not run, as it runs in the sandbox alone"
+    return Check("diagnostics", "weak", text)
 
 
 def _model(settings: Settings, environment: Mapping[str, str]) -> Check:

@@ -419,6 +419,22 @@ class ContextShortened(Event):
     metadata: ContextFacts
 
 
+class WindowFacts(Fact):
+    """How full a model's window is."""
+
+    window: int
+    """Tokens that a request and its reply may have together."""
+    tokens: int
+    """Those of the last ones, as the provider counted them."""
+
+
+class WindowUsed(Event):
+    """A conversation takes noticeably more, or less, of its model's window than before."""
+
+    type: Literal["window_used"] = "window_used"
+    metadata: WindowFacts
+
+
 class InstructedFacts(Fact):
     """What was told of instruction files, and never what stands in them."""
 
@@ -591,6 +607,7 @@ AnyEvent = Annotated[
     | PlanChanged
     | ModelWaited
     | ContextShortened
+    | WindowUsed
     | InstructionsLoaded
     | ModelFellBack
     | PlanRolledBack

@@ -333,11 +333,20 @@ class Reply(Stored):
     """What was wrong with the model that should have answered, where another one did."""
     heard: int | None = None
     """How many words of people the conversation had when the model was asked; None: none."""
+    filled: Annotated[int | None, Field(repr=False)] = None
+    """Per cent of the model's window that it left taken, in steps of five; None: not one."""
+    window: Annotated[int | None, Field(exclude=True, repr=False)] = None
+    """Of the model that was asked, where people are to be told how full it is now."""
 
     @property
     def said(self) -> str:
         """All that it says, together with what it goes on with."""
         return self.begun + self.text
+
+    @property
+    def taken(self) -> int:
+        """The tokens of the request and of itself, as the provider counted them; 0: it did not."""
+        return (self.usage.input_tokens + self.usage.output_tokens) // self.asked
 
     @property
     def is_empty(self) -> bool:

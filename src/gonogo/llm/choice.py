@@ -152,6 +152,13 @@ def available_models(
     ]
 
 
+def is_reachable(name: str, environment: Mapping[str, str]) -> bool:
+    """Whether a model has a key and a package, as far as that shows without opening it."""
+    provider = name.partition(":")[0]
+    known = _BY_NAME.get("openai" if provider in _OPENAI else provider)
+    return known is None or _is_configured(known, environment)
+
+
 def _asked_for(roles: Roles, chosen: str | None) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for role in ROLES if roles else ():

@@ -296,7 +296,9 @@ def build(
             max_per_agent=settings.max_parallel_agent,
             max_per_workspace=settings.max_parallel_workspace,
         ),
-        PlanQuestions(desk=desk, attended=not settings.unattended),
+        PlanQuestions(
+            desk=desk, attended=not settings.unattended, other_models=models.others
+        ),
         PlanEnding(desk),
     )  # fmt: skip
     threads = Threads(store=store, engine=engine)

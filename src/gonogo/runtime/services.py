@@ -42,7 +42,7 @@ from gonogo.runtime.oidc import Bearers
 from gonogo.settings import Settings
 from gonogo.store import Store
 from gonogo.telemetry import Metrics
-from gonogo.tools import ServerPool, Tool
+from gonogo.tools import Diagnostics, ServerPool, Tool
 from gonogo.webhooks import Sender
 from gonogo.workspace import (
     DEFAULT_PATH,
@@ -134,7 +134,7 @@ def open_means(settings: Settings) -> Means:
     """What tools may have."""
     return Means(
         command_timeout=settings.command_timeout, command_output=settings.command_output,
-        result_tokens=settings.result_tokens,
+        result_tokens=settings.result_tokens, diagnostics=open_diagnostics(settings),
         hidden=_hidden(settings),
         ceilings=Ceilings(
             processes=settings.command_processes, memory=settings.command_memory,
@@ -146,6 +146,13 @@ def open_means(settings: Settings) -> Means:
             own_ports=frozenset({settings.port}), transfer=settings.network_transfer << 20,
         ),
     )  # fmt: skip
+
+
+def open_diagnostics(settings: Settings) -> Diagnostics | None:
+    """The operator's command that looks at what was written, if there is one."""
+    if settings.diagnostics is None:
+        return None
+    return Diagnostics(settings.diagnostics, settings.diagnostics_timeout)
 
 
 def _hidden(settings: Settings) -> tuple[Path, ...]:

@@ -17,6 +17,7 @@ from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool
 from gonogo.tools.base import difference as file_difference
 from gonogo.tools.command import COMMAND_TOOLS
 from gonogo.tools.control import CONTROL_TOOLS, ENDING_TOOLS
+from gonogo.tools.diagnostics import Diagnostics
 from gonogo.tools.explore import EXPLORE, EXPLORING_TOOLS
 from gonogo.tools.files import READING_TOOLS, WRITING_TOOLS
 from gonogo.tools.mcp.config import ServerConfig, load_servers
@@ -76,6 +77,7 @@ __all__ = [
     "Arguments",
     "Bench",
     "Definition",
+    "Diagnostics",
     "ForeignTool",
     "JsonObject",
     "Prepared",

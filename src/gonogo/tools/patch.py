@@ -30,7 +30,7 @@ from gonogo.tools.base import (
 )
 from gonogo.tools.files import encoded
 from gonogo.tools.landing import differing, landed, told
-from gonogo.tools.syntax import broken
+from gonogo.tools.syntax import each_broken
 from gonogo.workspace import Workspace, elsewhere
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -376,12 +376,13 @@ def _run(bench: Bench, arguments: ApplyPatch) -> JsonObject:
         except ToolFailed:
             _take_back(bench.workspace, done)
             raise
+    faults = each_broken((change.path, change.before, change.after) for change in changes)
     return {
         "files": [
             {"path": change.path, "action": change.action, "hash": change.hashes[1]}
             | differing(change.loosely)
-            | ({} if change.after is None else broken(change.path, change.before, change.after))
-            for change in changes
+            | fault
+            for change, fault in zip(changes, faults, strict=True)
         ]
     }
 

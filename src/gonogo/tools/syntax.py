@@ -1,5 +1,7 @@
 """Whether a file that was written still reads as what its name says: Python, JSON, YAML or TOML.
 
+With the grammars that the extra `grammars` installs, JavaScript, TypeScript and Go as well.
+
 An agent is told in the result of the call that wrote it, while it knows what it wanted. It is told
 and not refused: a change of several files may be whole only at its end.
 """
@@ -8,10 +10,14 @@ import ast
 import json
 import tomllib
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import PurePosixPath
 from threading import Lock
+from time import monotonic
 from typing import Any
+
+from gonogo.tools import grammars
 
 _MOST = 1 << 18
 """Bytes of a file that is looked at; what parsers make of them takes hundreds of times as much."""
@@ -29,13 +35,29 @@ def broken(path: str, before: bytes | None, after: bytes) -> dict[str, Any]:
     problem = _problem(path, after)
     if problem is None or (before is not None and _problem(path, before) is not None):
         return {}
-    kind = _NAMES[PurePosixPath(path).suffix]
+    kind = _kind(path)
     more = "" if before is None else " any more"
     return {"problem": f"{path!r} is no valid {kind}{more}: {problem}"}
 
 
+def each_broken(
+    changes: Iterable[tuple[str, bytes | None, bytes | None]], *, patience: float = 10.0
+) -> Iterator[dict[str, Any]]:
+    """What the result of a change of several files says of each; None is no file.
+
+    Args:
+        patience: Seconds after which nothing is said of what is left.
+    """
+    until = monotonic() + patience
+    for path, before, after in changes:
+        if after is None or monotonic() >= until:
+            yield {}
+        else:
+            yield broken(path, before, after)
+
+
 def _problem(path: str, data: bytes) -> str | None:
-    kind = _NAMES.get(PurePosixPath(path).suffix)
+    kind = _kind(path)
     if kind is None or len(data) > _MOST:
         return None
     try:
@@ -44,6 +66,10 @@ def _problem(path: str, data: bytes) -> str | None:
         return None
     except UnicodeDecodeError as error:
         return f"byte {error.start} is not UTF-8"
+
+
+def _kind(path: str) -> str | None:
+    return _NAMES.get(PurePosixPath(path).suffix)
 
 
 def _python(data: bytes) -> str | None:
@@ -93,8 +119,9 @@ def _yaml(data: bytes) -> str | None:
 
 _PARSERS: Mapping[str, Callable[[bytes], str | None]] = {
     "Python": _python, "JSON": _json, "TOML": _toml, "YAML": _yaml,
+    **{kind: partial(grammars.misread, kind) for kind in grammars.NAMES.values()},
 }  # fmt: skip
 _NAMES = {
     ".py": "Python", ".pyi": "Python", ".json": "JSON", ".ipynb": "JSON", ".toml": "TOML",
-    ".yaml": "YAML", ".yml": "YAML",
+    ".yaml": "YAML", ".yml": "YAML", **grammars.NAMES,
 }  # fmt: skip

@@ -141,3 +141,46 @@ async def test_a_model_is_opened_once_counted_and_closed_with_its_pool() -> None
     assert list(pool.opened.values()) == [one.model]
     assert pool.choices("openai:z", "work") == (ModelChoice(name="openai:z", for_session=True),)
     await pool.aclose()
+
+
+NO_KEYS = {"model": "openai:x", "model_api_key": None}
+LOCAL = "http://127.0.0.1:1/v1"
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "roles", "name", "found"),
+    [
+        # With a key for one provider, nobody else is asked.
+        (NO_KEYS, OWN, {}, None, ["openai:gpt-6.1-sol"]),
+        (NO_KEYS, OWN | {"ANTHROPIC_API_KEY": "k"}, {}, None,
+         ["anthropic:claude-sonnet-5-5", "openai:gpt-6.1-sol"]),
+        (NO_KEYS, OWN, {}, "openai:z", ["openai:x", "openai:gpt-6.1-sol"]),
+        (NO_KEYS, {}, {}, None, []),
+        # The key that was set for one provider would be sent to the others.
+        ({}, OWN | {"ANTHROPIC_API_KEY": "k"}, {}, None, ["openai:gpt-6.1-sol"]),
+        # Those of the file, where their keys are, with the servers that they have.
+        (NO_KEYS, {"MINE": "mine"}, {
+            "work": (ModelChoice(name="openai:a", base_url=LOCAL),
+                     ModelChoice(name="openai:b", base_url=LOCAL)),
+            "plan": (ModelChoice(name="openai:c", base_url=LOCAL, key_env="MINE"),
+                     ModelChoice(name="openai:d", key_env="GONE"), ModelChoice(name="demo")),
+         }, None, ["openai:c"]),
+    ],
+    ids=["usual", "two providers", "of a session", "no keys", "a key of ours", "of a file"],
+)  # fmt: skip
+def test_the_others_are_those_that_have_a_key_and_are_not_asked_already(
+    given: Any, environment: Any, roles: Any, name: str | None, found: list[str]
+) -> None:
+    pool = ModelPool(
+        settings=settings(**given), environment=environment, metrics=Metrics(), roles=roles
+    )
+    assert pool.others(name, "work") == found
+
+
+def test_a_session_that_names_a_model_of_the_file_asks_it_as_the_file_says() -> None:
+    known = ModelChoice(name="openai:a", base_url=LOCAL)
+    pool = ModelPool(
+        settings=settings(), environment=OWN, metrics=Metrics(), roles={"plan": (known,)}
+    )
+    assert pool.choices("openai:a", "work") == (known,)
+    assert pool.choices("openai:b", "work") == (ModelChoice(name="openai:b", for_session=True),)

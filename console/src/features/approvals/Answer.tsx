@@ -1,11 +1,11 @@
-import { Button, Checkbox, Group, Stack, Text, Textarea } from "@mantine/core";
+import { Button, Checkbox, Group, Select, Stack, Text, Textarea } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { ApprovalView } from "@/shared/api";
 import { OnlyLooks, useMay } from "@/shared/me";
 import { Code, Failure, visible } from "@/shared/ui";
 import type { Draft } from "./drafts";
 import { EditArguments } from "./EditArguments";
-import { changesOf, draftOf, isEditable, type Matter, matterOf } from "./matter";
+import { changesOf, draftOf, editOf, type Matter, matterOf, modelsOf } from "./matter";
 import { Outcomes } from "./Outcomes";
 import { useDecisions, type Word } from "./useDecisions";
 
@@ -24,6 +24,7 @@ export function Answer({
   const { t } = useTranslation();
   const { mutate, isPending, error, data } = useDecisions();
   const matter = matterOf(approval);
+  const edit = editOf(approval);
   const mayAnswer = useMay("operator");
   const isOpen = approval.status === "pending" && mayAnswer;
   const asked = draft.isAlone ? [approval] : same;
@@ -95,13 +96,13 @@ export function Answer({
               <Button onClick={() => answer("approve")} loading={isPending} data-approve>
                 {t(`approvals.word.${matter}`)}
               </Button>
-              {isEditable(matter) && (
+              {edit !== undefined && (
                 <Button
                   variant="default"
                   onClick={() => onDraft({ edit: draftOf(approval, matter) })}
                   data-edit
                 >
-                  {t(`approvals.edit.${matter}`)}
+                  {t(`approvals.edit.${edit}`)}
                 </Button>
               )}
             </>
@@ -222,6 +223,17 @@ function Edited({
   const { t } = useTranslation();
   if (matter === "tool") {
     return <EditArguments tool={approval.tool_name} text={text} onChange={onChange} />;
+  }
+  if (matter === "model") {
+    return (
+      <Select
+        label={t("approvals.model")}
+        description={t("approvals.modelHint")}
+        data={modelsOf(approval).map((value) => ({ value, label: visible(value) }))}
+        value={text || null}
+        onChange={(value) => onChange(value ?? "")}
+      />
+    );
   }
   return (
     <>

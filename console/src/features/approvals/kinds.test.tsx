@@ -132,6 +132,7 @@ it("gives each kind of intervention answers of its own", () => {
     names: shown(asked({ call_id: "c", details: { about: "guarded_names", names: [".git"] } })),
     budget: shown(asked({ details: { about: "budget", what: "tokens", limit: 100, used: 101 } })),
     replan: shown(asked({ details: { about: "replan", root_cause: "It was tired" } })),
+    model: shown(asked({ details: { about: "model", models: ["openai:second"] } })),
     other: shown(asked({ details: { about: "weather" } })),
   };
   for (const [matter, text] of Object.entries(told)) {
@@ -149,6 +150,8 @@ it("gives each kind of intervention answers of its own", () => {
     "{}",
   );
   expect(limits).toContain("New limits");
+  expect(told.model).toContain("Ask another model");
+  expect(shown(asked({ details: { about: "model" } }))).not.toContain("Ask another model");
 });
 
 it("says who decides, how many have, and who may not", () => {

@@ -12,6 +12,7 @@ export type Matter =
   | "doubt"
   | "names"
   | "budget"
+  | "model"
   | "replan"
   | "other";
 
@@ -31,12 +32,25 @@ export function matterOf({ kind, details, call_id }: Asked): Matter {
   if (call_id !== undefined) {
     return "question" in details ? "question" : "doubt";
   }
-  return details.about === "budget" || details.about === "replan" ? details.about : "other";
+  const { about } = details;
+  return about === "budget" || about === "replan" || about === "model" ? about : "other";
 }
 
-/** Whether an answer other than yes and no is known here: other arguments, a result, limits. */
-export function isEditable(matter: Matter): matter is "tool" | "doubt" | "budget" {
-  return matter === "tool" || matter === "doubt" || matter === "budget";
+/** The models that can be asked in the place of one that does not answer. */
+export function modelsOf({ details }: Pick<ApprovalView, "details">): string[] {
+  const { models } = details;
+  return Array.isArray(models) ? models.filter((one) => typeof one === "string") : [];
+}
+
+/** What an answer other than yes and no is here: other arguments, a result, limits, a model. */
+export function editOf(
+  approval: Asked,
+  matter = matterOf(approval),
+): "tool" | "doubt" | "budget" | "model" | undefined {
+  if (matter === "model") {
+    return modelsOf(approval).length > 0 ? matter : undefined;
+  }
+  return matter === "tool" || matter === "doubt" || matter === "budget" ? matter : undefined;
 }
 
 /** What stands in the field of an edit before anything is typed. */
@@ -52,6 +66,9 @@ export function draftOf(approval: ApprovalView, matter: Matter): string {
 export function changesOf(matter: Matter, text: string): Record<string, unknown> | undefined {
   if (matter === "tool") {
     return objectIn(text);
+  }
+  if (matter === "model") {
+    return text === "" ? undefined : { result: { model: text } };
   }
   if (matter === "budget") {
     const limits = objectIn(text);

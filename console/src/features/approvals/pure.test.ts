@@ -43,6 +43,7 @@ it("knows what a question is about", () => {
   expect(matter({ kind, call_id: "c", details: { tool: "execute_command" } })).toBe("doubt");
   expect(matter({ kind, call_id: "c", details: { about: "guarded_names" } })).toBe("names");
   expect(matter({ kind, details: { about: "budget" } })).toBe("budget");
+  expect(matter({ kind, details: { about: "model" } })).toBe("model");
   expect(matter({ kind, details: { about: "weather" } })).toBe("other");
   expect(matter({ kind: "deploy" })).toBe("other");
 });
@@ -53,6 +54,8 @@ it("sends an edit in the form that its question wants", () => {
   expect(changesOf("tool", "{")).toBeUndefined();
   expect(changesOf("doubt", "it is done")).toEqual({ result: "it is done" });
   expect(changesOf("doubt", '{"seen": 1}')).toEqual({ result: { seen: 1 } });
+  expect(changesOf("model", "openai:second")).toEqual({ result: { model: "openai:second" } });
+  expect(changesOf("model", "")).toBeUndefined();
   expect(changesOf("budget", '{"tokens": 5}')).toEqual({ result: { tokens: 5 } });
   const spent = asked("a", { details: { what: "tokens", limit: 100 } });
   expect(JSON.parse(draftOf(spent, "budget"))).toEqual({ tokens: 200 });

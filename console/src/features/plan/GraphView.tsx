@@ -22,7 +22,7 @@ import { LARGE } from "./size";
 import { workerOf } from "./worker";
 
 type SubtaskNode = Node<
-  { node: GraphNode; isCritical: boolean; awaited: readonly string[] },
+  { planId: string; node: GraphNode; isCritical: boolean; awaited: readonly string[] },
   "subtask"
 >;
 
@@ -98,7 +98,12 @@ function nodesOf(
     id: node.id,
     type: "subtask",
     position: places.get(node.id) ?? { x: 0, y: 0 },
-    data: { node, isCritical: path.includes(node.id), awaited: awaitedBy(node) },
+    data: {
+      planId: graph.plan_id,
+      node,
+      isCritical: path.includes(node.id),
+      awaited: awaitedBy(node),
+    },
     ...NODE,
     sourcePosition: Position.Right,
     targetPosition: Position.Left,
@@ -122,7 +127,7 @@ function edgesOf({ edges, nodes }: PlanGraph, path: readonly string[]): Edge[] {
   });
 }
 
-function SubtaskBox({ data: { node, isCritical, awaited } }: NodeProps<SubtaskNode>) {
+function SubtaskBox({ data: { planId, node, isCritical, awaited } }: NodeProps<SubtaskNode>) {
   return (
     <div
       className={classes.node}
@@ -140,15 +145,23 @@ function SubtaskBox({ data: { node, isCritical, awaited } }: NodeProps<SubtaskNo
       <Text size="sm" lineClamp={2} lh={1.25}>
         {visible(node.description)}
       </Text>
-      <Facts node={node} awaited={awaited} />
+      <Facts planId={planId} node={node} awaited={awaited} />
       <Handle type="source" position={Position.Right} isConnectable={false} />
     </div>
   );
 }
 
-function Facts({ node, awaited }: { node: GraphNode; awaited: readonly string[] }) {
+function Facts({
+  planId,
+  node,
+  awaited,
+}: {
+  planId: string;
+  node: GraphNode;
+  awaited: readonly string[];
+}) {
   const { t } = useTranslation();
-  const facts = useFacts(node);
+  const facts = useFacts(node, planId);
   const told =
     awaited.length > 0 ? [workerOf(node), t("plan.awaits", { names: awaited.join(", ") })] : facts;
   const text = told.filter(Boolean).join(" · ");

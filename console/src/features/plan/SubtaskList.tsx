@@ -14,7 +14,7 @@ export function SubtaskList({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: 
       {graph.nodes.map((node) => (
         <li key={node.id}>
           <UnstyledButton className={classes.row} onClick={() => onOpen(node.id)}>
-            <Row node={node} isCritical={path.includes(node.id)} />
+            <Row planId={graph.plan_id} node={node} isCritical={path.includes(node.id)} />
           </UnstyledButton>
         </li>
       ))}
@@ -22,10 +22,18 @@ export function SubtaskList({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: 
   );
 }
 
-function Row({ node, isCritical }: { node: GraphNode; isCritical: boolean }) {
+function Row({
+  planId,
+  node,
+  isCritical,
+}: {
+  planId: string;
+  node: GraphNode;
+  isCritical: boolean;
+}) {
   const { t } = useTranslation();
   const facts = [
-    ...useFacts(node),
+    ...useFacts(node, planId),
     node.dependencies.length > 0
       ? t("plan.after", { names: node.dependencies.join(", ") })
       : undefined,

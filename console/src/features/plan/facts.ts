@@ -1,16 +1,26 @@
 import { useTranslation } from "react-i18next";
 import type { GraphNode } from "@/shared/api";
+import { useWindow } from "@/shared/events";
 import { span, useElapsed } from "./times";
 import { workerOf } from "./worker";
 
-/** What is told of a subtask in a few words: who does it, what it is, how long, which attempt. */
-export function useFacts(node: GraphNode): (string | undefined)[] {
+const OPEN: readonly string[] = ["running", "waiting_approval"];
+
+/**
+ * What is told of a subtask in a few words: who does it, what it is, how long, which attempt, and
+ * while it is at work how full its model's window is.
+ */
+export function useFacts(node: GraphNode, planId: string): (string | undefined)[] {
   const { t } = useTranslation();
   const took = useElapsed(node);
+  const filled = useWindow(planId, node.id);
   return [
     workerOf(node),
     node.type === "action" ? undefined : node.type,
     took === undefined ? `~${node.estimated_time}` : span(took, t),
     node.attempt > 1 ? t("plan.attempt", { number: node.attempt }) : undefined,
+    filled !== undefined && OPEN.includes(node.status)
+      ? t("window.used", { percent: filled })
+      : undefined,
   ];
 }

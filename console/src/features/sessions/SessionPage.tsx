@@ -4,7 +4,14 @@ import { lazy, Suspense, useCallback, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import { useNavigate, useParams } from "react-router";
 import { type Event, getSessionOptions, getSessionQueryKey } from "@/shared/api";
-import { type Link, usePlanNews, useSession, whatPeopleSaid } from "@/shared/events";
+import {
+  KnownWindows,
+  type Link,
+  placeOf,
+  usePlanNews,
+  useSession,
+  whatPeopleSaid,
+} from "@/shared/events";
 import { usePlaceTitle } from "@/shared/title";
 import { Loaded, Loading, visible } from "@/shared/ui";
 import { Chat } from "../chat/Chat";
@@ -51,7 +58,8 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
   );
   const following = useSession(sessionId, onEvents);
   usePlaceTitle(session.data && visible(session.data.title || t("sessions.untitled")));
-  const { link } = following;
+  const { link, conversation } = following;
+  const filled = conversation.windows[placeOf()];
 
   return (
     <Loaded query={session}>
@@ -62,6 +70,11 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
               {visible(found.title || t("sessions.untitled"))}
             </Title>
             <Group gap="xs">
+              {filled !== undefined && (
+                <Text size="sm" c="dimmed" title={t("window.hint")}>
+                  {t("window.used", { percent: filled })}
+                </Text>
+              )}
               <Badge variant="dot" color={LINK_COLORS[link]} role="status">
                 {t(`link.${link}`)}
               </Badge>
@@ -87,7 +100,9 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
             </Tabs.Panel>
             <Tabs.Panel value="plan" pt="sm">
               <Suspense fallback={<Loading />}>
-                <PlanRoom sessionId={sessionId} />
+                <KnownWindows value={conversation.windows}>
+                  <PlanRoom sessionId={sessionId} />
+                </KnownWindows>
               </Suspense>
             </Tabs.Panel>
             <Tabs.Panel value="changes" pt="xs">

@@ -3,3 +3,4 @@ export * from "./reducer";
 export * from "./said";
 export * from "./send";
 export * from "./useSession";
+export * from "./windows";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Event } from "@/shared/api";
 import walk from "./fixtures/walk.json";
-import { type Call, cut, EMPTY, follow, isWhole, precede } from "./reducer";
+import { type Call, cut, EMPTY, follow, isWhole, placeOf, precede } from "./reducer";
 
 const EVENTS = walk as unknown as Event[];
 
@@ -73,6 +73,23 @@ describe("a conversation made of events", () => {
     expect(progress).toMatchObject({ done: 2, total: 2 });
     expect(events.at(-1)?.seq).toBe(EVENTS.length);
     expect(isBusy).toBe(false);
+  });
+
+  it("knows how full each window is, and forgets it where a new attempt begins", () => {
+    const used = (seq: number, tokens: number, of: object = {}) =>
+      ({ type: "window_used", seq, metadata: { window: 32_000, tokens }, ...of }) as Event;
+    const a = { plan_id: "p", subtask_id: "a" };
+    const begun = {
+      type: "subtask_started",
+      seq: 4,
+      content: "a",
+      plan_id: "p",
+      metadata: { subtask_id: "a", subtask_status: "in_progress", attempt: 2 },
+    } as Event;
+    const first = follow(EMPTY, [used(1, 13_200), used(2, 3_200, a), used(3, 6_400, a)]);
+    expect(first.windows).toEqual({ [placeOf()]: 41, [placeOf("p", "a")]: 20 });
+    expect(first.items).toEqual([]);
+    expect(follow(first, [begun]).windows).toEqual({ [placeOf()]: 41 });
   });
 
   it("grows a text by its pieces until the closing message has its place", () => {

@@ -76,11 +76,27 @@ export interface Conversation {
   plans: readonly string[];
   /** How much of the plan under way is done, as it was told last. */
   progress?: { done: number; total: number; percentage: number };
+  /** How full the model's window is: of the conversation itself, and of subtasks at work. */
+  windows: Windows;
   /** Whether an answer is under way. */
   isBusy: boolean;
 }
 
-export const EMPTY: Conversation = { items: [], events: [], plans: [], isBusy: false };
+/** Per cent of a model's window, by whose conversation it is: see `placeOf`. */
+export type Windows = Readonly<Record<string, number>>;
+
+export const EMPTY: Conversation = {
+  items: [],
+  events: [],
+  plans: [],
+  windows: {},
+  isBusy: false,
+};
+
+/** Whose conversation it is: a subtask's, or without one the session's own. */
+export function placeOf(planId = "", subtaskId = ""): string {
+  return `${planId}/${subtaskId}`;
+}
 
 /** Whether all of the log is there, from its first event on. */
 export function isWhole({ events }: Conversation): boolean {
@@ -119,6 +135,7 @@ class Draft {
   private readonly places: Map<string, number>;
   private readonly plans: Set<string>;
   private progress: Conversation["progress"];
+  private readonly windows: Record<string, number>;
   private isBusy: boolean;
 
   constructor(state: Conversation) {
@@ -127,6 +144,7 @@ class Draft {
     this.places = new Map(this.items.map((item, place) => [item.key, place]));
     this.plans = new Set(state.plans);
     this.progress = state.progress;
+    this.windows = { ...state.windows };
     this.isBusy = state.isBusy;
   }
 
@@ -136,6 +154,7 @@ class Draft {
       events: this.events,
       plans: [...this.plans],
       progress: this.progress,
+      windows: this.windows,
       isBusy: this.isBusy,
     };
   }
@@ -175,6 +194,10 @@ class Draft {
         this.put({ kind: "plan", ...common(event), plan: event.metadata, text: event.content });
         break;
       case "subtask_started":
+        // Each attempt is a conversation of its own.
+        delete this.windows[placeOf(event.plan_id, event.metadata.subtask_id)];
+        this.subtask(event);
+        break;
       case "subtask_completed":
       case "subtask_failed":
       case "subtask_skipped":
@@ -185,6 +208,13 @@ class Draft {
       case "plan_progress":
         this.progress = event.metadata;
         break;
+      case "window_used": {
+        const { tokens, window } = event.metadata;
+        this.windows[placeOf(event.plan_id, event.subtask_id)] = Math.floor(
+          (tokens * 100) / window,
+        );
+        break;
+      }
       case "error":
         this.put({ kind: "error", ...common(event), text: event.content, code: event.code });
         break;

@@ -54,6 +54,10 @@ export const en = {
     copy: "Copy",
     copied: "Copied",
   },
+  window: {
+    used: "window {{percent}} %",
+    hint: "How much of its window the model takes for this conversation",
+  },
   link: {
     connecting: "Connecting",
     live: "Live",
@@ -190,6 +194,8 @@ export const en = {
       names:
         "Other programs run or obey what the command left. Keep it, or reject to have it moved away; nothing is lost.",
       budget: "Approve: as much again. Or set other limits. Reject: the plan ends.",
+      model:
+        "Approve: it is waited for as long again. Or have another model asked. Reject: the plan ends with what it has reached.",
       replan:
         "Approve: another plan is looked for. Reject: this one ends with what it has reached.",
       other: "Approve or reject it.",
@@ -202,10 +208,18 @@ export const en = {
       doubt: "Run it again",
       names: "Keep them",
       budget: "Give as much again",
+      model: "Wait on",
       replan: "Plan anew",
       other: "Approve",
     },
-    edit: { tool: "Edit", doubt: "Mark as done", budget: "Set limits" },
+    edit: {
+      tool: "Edit",
+      doubt: "Mark as done",
+      budget: "Set limits",
+      model: "Ask another model",
+    },
+    model: "Another model",
+    modelHint: "This session asks it for everything from now on.",
     reject: "Reject",
     approveEdited: "Approve as edited",
     dropEdit: "Drop the edit",

@@ -96,6 +96,8 @@ _PLAN = ("approve", "edit", "hold", "reject", "comment", "send_back")
 _CALL = ("approve", "edit", "reject")
 _COMMAND = ("approve", "these_words", "edit", "reject")
 """Of a command whose plan may be allowed the same words from now on."""
+_ABSENCE = ("approve", "other_model", "reject")
+"""Of a model that does not answer, where another one can be asked."""
 _MORE = "more"
 """Shows the next page of a question that is long."""
 _GONE = frozenset({"conflict", "already_decided", "expired", "not_found"})
@@ -261,6 +263,8 @@ class Answerer:
             words = (_MORE, "reject")
         elif "words_for_plan" in approval.details:
             words = _COMMAND
+        elif approval.details.get("about") == "model":
+            words = _ABSENCE if approval.details.get("models") else ("approve", "reject")
         return {word: say(f"cli_{word}", self.locale, pages=pages_left) for word in words}
 
     def _show(self, approval: ApprovalView, page: list[str], *, first: bool) -> None:
@@ -285,10 +289,21 @@ class Answerer:
                     return None
                 self._sent_back[approval.plan_id or ""] = approval.approval_id
                 return {"type": FOLLOWS}
+            case "other_model":
+                return await self._other_model(approval)
             case "these_words":
                 return decision(approval, "approve") | {"for_plan": True}
             case _:
                 return decision(approval, word)
+
+    async def _other_model(self, approval: ApprovalView) -> dict[str, Any] | None:
+        """Have the person choose one of the models that a question names, by its number."""
+        names = {str(n): str(name) for n, name in enumerate(approval.details["models"], start=1)}
+        shown = {number: one_line(name) for number, name in names.items()}
+        number = await self.person.choose(say("cli_which_model", self.locale), shown)
+        if number is None:
+            return None
+        return decision(approval, "edit", None, {"result": {"model": names[number]}})
 
     async def _edited(self, approval: ApprovalView) -> dict[str, Any] | None:
         if approval.kind == ApprovalKind.PLAN:

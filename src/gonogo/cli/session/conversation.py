@@ -333,6 +333,12 @@ class Conversation:
         if plan is not None:
             self._screen.look_at(plan.plan_id)
 
+    def remember(self, event: Event) -> None:
+        """Know an event from before this command took part."""
+        self.outcome.note(event)
+        if event["type"] == "window_used":
+            self._screen.glance(event)
+
     def know(self, approval_id: str) -> None:
         """Do not ask about an approval that has its answer on the way."""
         self._answers.know(approval_id)
@@ -469,10 +475,19 @@ class Conversation:
         if not paused and not self._exchange.open and not await self._pausing.is_open(plan_id):
             self._leave_now()
             return LEAVE
+        at_work = await self._pausing.at_work(plan_id)
+        is_heard = bool(at_work) or (plan_id is None and bool(self._exchange.open))
         word = await self._exchange.hearing(
-            lambda: self._pausing.ask(paused=paused, plan=plan_id is not None), self._overhear
+            lambda: self._pausing.ask(paused=paused, plan=plan_id is not None, at_work=is_heard),
+            self._overhear,
         )
         self._stopping = False
+        if word == "steer":
+            await self._exchange.hearing(
+                lambda: self._pausing.steer(self._session_id, plan_id, at_work), self._overhear
+            )
+            # Once it is told, all goes on as before.
+            word = "resume" if paused else "go_on"
         return await self._do(word, plan_id, paused=paused)
 
     async def _do(self, word: str, plan_id: str | None, *, paused: bool) -> str:

@@ -1,18 +1,18 @@
 """Ctrl-C while a plan runs: it pauses, and the person says what becomes of it."""
 
 import signal
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 
 import anyio
 from anyio.abc import TaskStatus
 from msgspec import Struct
 
-from gonogo.cli.terminal.input import TerminalPerson, at_editor
-from gonogo.cli.terminal.output import one_line
+from gonogo.cli.terminal.input import TerminalPerson, Withdrawn, at_editor
+from gonogo.cli.terminal.output import one_line, spoken
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError, Refused
-from gonogo.domain.plan_views import PlanView
+from gonogo.domain.plan_views import PlanView, SubtaskView
 from gonogo.domain.states import ENDED, PlanStatus, SubtaskStatus
 from gonogo.domain.views import ApprovalView
 from gonogo.i18n import say
@@ -62,6 +62,8 @@ class Interrupts:
 
 CANCEL, LEAVE = "cancel", "leave"
 _LOOK = 0.25
+_MOST = 9
+"""Agents that one key can choose from."""
 
 
 class Pausing(Struct, frozen=True, kw_only=True):
@@ -85,19 +87,57 @@ class Pausing(Struct, frozen=True, kw_only=True):
             return plan.status is PlanStatus.PAUSED
         return False
 
-    async def ask(self, *, paused: bool, plan: bool) -> str:
-        """What comes next: `resume`, `continue`, `message`, `cancel` or `leave`.
+    async def ask(self, *, paused: bool, plan: bool, at_work: bool = False) -> str:
+        """What comes next: `resume`, `go_on`, `steer`, `message`, `cancel` or `leave`.
 
         Args:
             plan: There is one, be it under way or not.
+            at_work: There is an agent that hears what it is told.
         """
         options = {"resume": "cli_resume"} if paused else {"go_on": "cli_go_on"}
+        options |= {"steer": "cli_steer"} if at_work else {}
         options |= {"message": "cli_message"}
         options |= {CANCEL: "cli_cancel_plan" if plan else "cli_cancel_turn"}
         options |= {LEAVE: "cli_leave_running" if paused and not self.stays else "cli_leave"}
         question = say("cli_paused_question" if paused else "cli_stop_question", self.locale)
         named = {word: say(key, self.locale) for word, key in options.items()}
         return await self.person.choose(question, named) or LEAVE
+
+    async def at_work(self, plan_id: str | None) -> list[str]:
+        """The subtasks of a plan whose agents are at work, as far as keys can choose one."""
+        if plan_id is None:
+            return []
+        with suppress(GonogoError):
+            plan = await self.client.plan(plan_id)
+            return [each.id for each in plan.subtasks if _hears(each)][:_MOST]
+        return []
+
+    async def steer(self, session_id: str, plan_id: str | None, at_work: Sequence[str]) -> None:
+        """Have the person tell an agent at work something; that it cannot be told is said.
+
+        Args:
+            at_work: The subtasks to choose from; none: the agent of the session's turn hears it.
+        """
+        with suppress(Withdrawn):
+            subtask = await self._one_of(at_work)
+            who = one_line(subtask or say("cli_steer_turn", self.locale))
+            said = await self.person.line(say("cli_steer_text", self.locale, who=who))
+            try:
+                if said and subtask:
+                    await self.client.steer_subtask(plan_id or "", subtask, said)
+                elif said:
+                    await self.client.steer_turn(session_id, said)
+            except GonogoError as error:
+                self.person.tell(spoken(str(error)))
+
+    async def _one_of(self, at_work: Sequence[str]) -> str | None:
+        if len(at_work) < 2:
+            return at_work[0] if at_work else None
+        names = {str(n): one_line(each) for n, each in enumerate(at_work, start=1)}
+        number = await self.person.choose(say("cli_steer_whom", self.locale), names)
+        if number is None:
+            raise Withdrawn
+        return at_work[int(number) - 1]
 
     async def resume(self, plan_id: str) -> None:
         """Go on with a plan; that it cannot is said."""
@@ -122,6 +162,10 @@ class Pausing(Struct, frozen=True, kw_only=True):
         with suppress(GonogoError):
             return (await self.client.plan(plan_id)).status not in ENDED
         return False
+
+
+def _hears(subtask: SubtaskView) -> bool:
+    return subtask.status is SubtaskStatus.RUNNING and subtask.agent is not None
 
 
 # Why a plan is paused, until when, and what a person can do about it.

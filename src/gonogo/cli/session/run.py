@@ -201,7 +201,7 @@ async def _join(
     if session.last_seq:
         async with aclosing(link.client.follow(session.session_id, after)) as events:
             async for event in events:
-                talk.outcome.note(event)
+                talk.remember(event)
                 said = str(event["type"])
                 if not said.startswith(_STILL) or (said == _ASKS and event.get("is_final")):
                     running = not event.get("is_final")

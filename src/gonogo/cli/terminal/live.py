@@ -15,12 +15,13 @@ from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.terminal.input import Foot, Keyboard, TerminalPerson, is_ours
 from gonogo.cli.terminal.output import paper, spoken
-from gonogo.cli.terminal.plan_graph import UNDER_WAY, board_lines
+from gonogo.cli.terminal.plan_graph import UNDER_WAY, board_lines, fitted
 from gonogo.cli.terminal.render import Event, EventLines, JsonLines, Screen
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan_views import PlanGraph
 from gonogo.domain.text_safety import guarded
+from gonogo.i18n import say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -53,6 +54,8 @@ class Live(EventLines):
         self._plan_id: str | None = None
         self._graph: PlanGraph | None = None
         self._drawn_up = 0.0
+        self._windows: dict[tuple[str, str], str] = {}
+        """How full the model's window is: by plan and subtask, in words; of the talk by neither."""
         self._news, self._changed = anyio.Event(), False
         foot.body = self._body
 
@@ -65,8 +68,15 @@ class Live(EventLines):
 
     def glance(self, event: Event) -> None:
         """Have the board follow an event that is not shown yet."""
+        place = str(event.get("plan_id", "")), str(event.get("subtask_id", ""))
+        if event.get("type") == "subtask_started":
+            # Each attempt is a conversation of its own.
+            self._windows.pop(place, None)
         if event.get("plan_id") and str(event.get("type")).startswith(_TELLING):
             self._plan_id, self._changed = event["plan_id"], True
+            self._news.set()
+        elif event.get("type") == "window_used":
+            self._windows[place] = window_text(event, self._locale)
             self._news.set()
 
     def look_at(self, plan_id: str) -> None:
@@ -116,15 +126,28 @@ class Live(EventLines):
             self._foot.above(*self._lines_of(text, self._console.width))
 
     def _body(self, width: int, height: int) -> list[Text]:
-        board = self._board(width, height)
+        board = self._board(width, height) or self._talk(width)
         return self._writing(width, max(height - len(board), 1)) + board
+
+    def _talk(self, width: int) -> list[Text]:
+        """How full the window of the conversation itself is."""
+        said = self._windows.get(("", ""))
+        return [Text(fitted(said, width), style="dim")] if said else []
 
     def _board(self, width: int, height: int) -> list[Text]:
         if self._graph is None:
             return []
         room = max(height // 2, min(height, 4))
         since = anyio.current_time() - self._drawn_up
-        return board_lines(self._graph, width=width, height=room, locale=self._locale, since=since)
+        windows = {
+            subtask: said
+            for (plan, subtask), said in self._windows.items()
+            if plan == self._graph.plan_id
+        }
+        return board_lines(
+            self._graph, width=width, height=room, locale=self._locale, since=since,
+            windows=windows,
+        )  # fmt: skip
 
     def _writing(self, width: int, height: int) -> list[Text]:
         """The end of what is being written: as much as there is room for."""
@@ -144,6 +167,12 @@ class Live(EventLines):
             line.rstrip()
             lines.append(line)
         return lines
+
+
+def window_text(event: Event, locale: str) -> str:
+    """How full a window is, in a few words."""
+    facts = event["metadata"]
+    return say("window_used", locale, percent=facts["tokens"] * 100 // facts["window"])
 
 
 # What an agent writes, drawn as Markdown and without power over the terminal.

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any, NamedTuple, cast
 
 from rich.cells import cell_len, set_cell_size
@@ -381,12 +382,19 @@ _ROOMY = 60
 
 
 def board_lines(
-    graph: PlanGraph, *, width: int, height: int, locale: str, since: float = 0.0
+    graph: PlanGraph,
+    *,
+    width: int,
+    height: int,
+    locale: str,
+    since: float = 0.0,
+    windows: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Text]:
     """The plan in at most so many lines of at most so many cells.
 
     Args:
         since: Seconds that have passed since the graph was drawn up.
+        windows: How full the model's window is, of each subtask of which that is known.
     """
     room = max(height - 2, 1)
     rows = _drawn(graph.nodes, width, room) or _listed(graph.nodes, room)
@@ -403,6 +411,7 @@ def board_lines(
                 *_worker(node, width),
                 *awaited,
                 *_facts_of_run(node, graph.as_of, locale, since),
+                *([windows[node.id]] if _is_open(node) and node.id in windows else ()),
             )
             name = set_cell_size(fitted(one_line(node.id), names), names)
             text, style = f"{text} {name} {' · '.join(facts)}", _STYLES.get(node.status, "")
@@ -490,6 +499,10 @@ def _facts_of_run(node: GraphNode, as_of: datetime, locale: str, since: float) -
         yield duration(took + (0.0 if node.finished_at else since), locale)
     if node.attempt > 1:
         yield say("graph_attempt", locale, attempt=node.attempt)
+
+
+def _is_open(node: GraphNode) -> bool:
+    return node.status in (_S.RUNNING, _S.WAITING_APPROVAL)
 
 
 def _worker(node: GraphNode, width: int) -> Iterator[str]:

@@ -181,12 +181,28 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         for at in range(len(self.places) - 1, max(self.start, self.marked) - 1, -1):
             reply = self.places[at].message
             if isinstance(reply, Reply) and reply.usage.input_tokens:
-                usage, place = reply.usage, self.places[at]
+                place = self.places[at]
                 since: list[Message] = [*map(self._shown_answer, place.answers)]
                 since += chain.from_iterable(map(self.shown_of, self.places[at + 1 :]))
-                known = (usage.input_tokens + usage.output_tokens) // reply.asked
-                return known + sum(map(tokens_in, self._told(since)))
+                return reply.taken + sum(map(tokens_in, self._told(since)))
         return frame.tokens + sum(map(tokens_in, self.messages))
+
+
+_STEP = 5
+"""Per cent of a window: people are told of each such step, up or down."""
+
+
+def with_filling(reply: Reply, before: Sequence[Message], window: int) -> Reply:
+    """A reply that knows how full the window is, and whether people are to be told.
+
+    Args:
+        before: What the conversation holds already.
+        window: The model's, in tokens.
+    """
+    filled = reply.taken * 100 // window // _STEP * _STEP or None
+    last = next((each for each in reversed(before) if isinstance(each, Reply)), None)
+    is_news = filled != (last.filled if last else None)
+    return reply.model_copy(update={"filled": filled, "window": window if is_news else None})
 
 
 class RequestPart(Struct, frozen=True):

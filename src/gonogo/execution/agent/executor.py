@@ -32,7 +32,7 @@ from gonogo.store.calls import call_of, open_calls
 from gonogo.store.jobs import set_timer
 from gonogo.store.plans import add_watch, watch_of
 from gonogo.store.sessions import session_of
-from gonogo.tools import EXPLORE, Bench, Tool
+from gonogo.tools import EXPLORE, Bench, Diagnostics, Tool
 from gonogo.workspace import Ceilings, Network, Workspace
 
 # What tools run with: the workspace, the box, and how much of the machine and the network.
@@ -53,6 +53,8 @@ class Means(Struct, frozen=True, kw_only=True):
     """How commands reach what they may."""
     result_tokens: int = 8_000
     """What a model is given of one result."""
+    diagnostics: Diagnostics | None = None
+    """The operator's command that looks at what was written."""
 
     def bench(self, gate: Gate, thread: Thread, gated: Gated, *, asked: bool) -> Bench:
         """Where one call runs.
@@ -375,6 +377,8 @@ class Hands(Struct, frozen=True, kw_only=True):
         over = False
         try:
             result, error = await self.carry_out(thread, tool, gated, asked=asked)
+            if error is None and gated.effects:
+                result = {**result, **await self._diagnosed(thread, gated)}
             over = True
         except OutcomeUnknown as doubt:
             over = True
@@ -449,6 +453,14 @@ class Hands(Struct, frozen=True, kw_only=True):
         except OSError as error:
             _LOG.exception("tool %s failed", tool.name)
             return None, f"io_error: {error.strerror or error}"
+
+    async def _diagnosed(self, thread: Thread, gated: Gated) -> dict[str, Any]:
+        """What the operator's command says of files that were written here."""
+        files = [effect.path for effect in gated.effects if effect.after is not None]
+        if self.means.diagnostics is None or not files:
+            return {}
+        bench = self.means.bench(self.gate, thread, gated, asked=False)
+        return await self.means.diagnostics.told(bench, files, self.gate.guards.look)
 
     async def _output(self, thread: Thread, call_id: str) -> Any:  # noqa: ANN401 - JSON
         """The result of a call of the same conversation.

@@ -20,7 +20,13 @@ from msgspec.structs import replace
 
 from gonogo.domain.errors import GonogoError, PromptTooLong
 from gonogo.domain.errors import InternalFailure as FailedError
-from gonogo.domain.events import AssistantMessage, FallbackFacts, ModelFellBack
+from gonogo.domain.events import (
+    AssistantMessage,
+    FallbackFacts,
+    ModelFellBack,
+    WindowFacts,
+    WindowUsed,
+)
 from gonogo.domain.failures import NoWork
 from gonogo.domain.records import CallRow
 from gonogo.domain.replanning import stuck
@@ -37,7 +43,7 @@ from gonogo.domain.tool_calls import (
 from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.budget import keep_usage
 from gonogo.execution.agent.compaction import Contexts
-from gonogo.execution.agent.context import Frame, ThreadRecord, cache_key
+from gonogo.execution.agent.context import Frame, ThreadRecord, cache_key, with_filling
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.executor import Hands
 from gonogo.execution.agent.explorers import Explorers
@@ -289,6 +295,7 @@ class Loop(Struct, frozen=True, kw_only=True):
             thread, request, lambda: model.request(request, lambda token: self._show(thread, token))
         )
         passed = "" if answered_by(found.whole) == reply.model else reply.passed
+        reply = with_filling(reply, found.whole, self.contexts.window(thread, found))
         return reply.model_copy(update={"passed": passed})
 
     def _show(self, thread: Thread, token: str) -> None:
@@ -333,6 +340,9 @@ def _remember(tx: Tx, thread: Thread, reply: Reply) -> None:
     keep_usage(tx, thread, reply)
     if reply.passed:
         tell_fallback(tx, thread, reply)
+    if reply.window and not thread.quiet:
+        facts = WindowFacts(window=reply.window, tokens=reply.taken)
+        log.tell(tx, thread.session_id, WindowUsed(metadata=facts, **thread.place))
     append_message(
         tx, thread.session_id, thread.name, reply, turn_id=thread.turn_id, agent=thread.agent,
     )  # fmt: skip

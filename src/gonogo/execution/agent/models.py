@@ -12,6 +12,7 @@ from gonogo.llm import (
     ATTEMPTS,
     NO_KEY,
     REPLAY,
+    ROLES,
     FallbackModel,
     Model,
     ModelChoice,
@@ -19,8 +20,10 @@ from gonogo.llm import (
     ModelRole,
     ModelSettings,
     Roles,
+    available_models,
     choices_of,
     detect,
+    is_reachable,
     open_model,
     secrets_in,
 )
@@ -30,6 +33,9 @@ from gonogo.telemetry import Metrics
 ANY_MODEL = ModelChoice()
 CAREFUL_WINDOW = 32_000
 """Tokens of a model of which nobody knows its window."""
+DEMO = "demo"
+_MOST_OTHERS = 9
+"""Models that a person may choose from: each has a key of its own, 1 to 9."""
 
 
 class CountedModel(Struct, frozen=True):
@@ -98,11 +104,61 @@ class ModelPool(Struct, kw_only=True):
     def choices(self, name: str | None, role: ModelRole) -> Sequence[ModelChoice]:
         """Which models are asked, in order: the one that a person named is asked alone."""
         if name is not None:
-            return (ModelChoice(name=name, for_session=True),)
-        if (self.settings.model or "").startswith(REPLAY):
+            # One that the operator's file names is asked as that says.
+            known = (each for each in self._named() if each.name == name)
+            return (next(known, ModelChoice(name=name, for_session=True)),)
+        if self._is_played:
             # A cassette plays what each role was answered, and nobody else is asked.
             return (ANY_MODEL,)
         return choices_of(self.roles, role)
+
+    def others(self, name: str | None, role: ModelRole) -> list[str]:
+        """The models that can be asked in the place of those that are asked for a role now.
+
+        None of them is opened: whether it answers shows when it is asked.
+
+        Args:
+            name: The model of the session; None: those of the role are asked.
+        """
+        if self.only is not None or self._is_played:
+            return []
+        asked = {self._name_of(each) for each in self.choices(name, role)}
+        choices = (*self._named(), ANY_MODEL, *self._usual())
+        found = [self._name_of(each) for each in choices if self._is_ready(each)]
+        left = (each for each in found if each and each != DEMO and each not in asked)
+        return list(dict.fromkeys(left))[:_MOST_OTHERS]
+
+    @property
+    def _is_played(self) -> bool:
+        return (self.settings.model or "").startswith(REPLAY)
+
+    def _named(self) -> list[ModelChoice]:
+        """The models that the operator's file names, in the order of the roles."""
+        return [each for role in ROLES for each in self.roles.get(role, ()) if each.name]
+
+    def _usual(self) -> list[ModelChoice]:
+        """Those of the providers whose keys are there."""
+        listed = available_models(self.environment)
+        found = [ModelChoice(name=each["name"]) for each in listed if each["configured"]]
+        if self.settings.model_api_key is None:
+            return found
+        # Asked for a session, another provider's would be sent the key that is for ours.
+        return [each for each in found if _is_its(self.settings, each, self.environment)]
+
+    def _name_of(self, choice: ModelChoice) -> str | None:
+        return choice.name or self.settings.model or detect(self.environment)
+
+    def _is_ready(self, choice: ModelChoice) -> bool:
+        if choice.key_env is not None:
+            return bool(self.environment.get(choice.key_env))
+        if choice.base_url is not None:
+            return True
+        name = self._name_of(choice)
+        if name is None:
+            return False
+        own = self.settings.model_api_key
+        has_own = own is not None and _is_its(self.settings, choice, self.environment)
+        return has_own or is_reachable(name, self.environment)
 
     def check(self, choice: ModelChoice) -> str:
         """The name of a model that can be asked.

@@ -1,6 +1,6 @@
 """What answers about plans, subtasks, doubts and budgets mean: kinds of the desk."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from msgspec import Struct, field
@@ -271,12 +271,12 @@ def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
 
 
 class AbsenceKind(Struct, frozen=True, kw_only=True):
-    """The answers about a model that does not answer: wait on, or end the plan."""
+    """The answers about a model that does not answer: wait on, ask another, or end the plan."""
 
     pauses: Pauses
 
     def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
-        """Wait for as long again, or end the plan with what it has reached."""
+        """Wait for as long again, ask another one, or end the plan with what it has reached."""
         plan_id = approval.plan_id or ""
         match ruling.word:
             case DecisionWord.APPROVE:
@@ -284,10 +284,29 @@ class AbsenceKind(Struct, frozen=True, kw_only=True):
             case DecisionWord.REJECT:
                 said = f"the model did not answer, and {ruling.by.name} waited no longer"
                 self.pauses.give_up(tx, plan_id, said, about=MODEL)
+            case DecisionWord.EDIT if approval.details.get("models"):
+                model = _chosen_model(ruling.changes, approval.details["models"])
+                self.pauses.ask_other(tx, plan_id, model, ruling.by.id)
             case _:
-                raise InvalidMessage("Whether to wait on is approved or rejected, not edited")
+                raise InvalidMessage(
+                    "Whether to wait on is approved or rejected, not edited: there is no other"
+                    " model that could be asked"
+                )
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered in time."""
         said = "the model did not answer, and the question about it expired"
         self.pauses.give_up(tx, approval.plan_id or "", said, about=MODEL)
+
+
+def _chosen_model(changes: Any, models: Sequence[str]) -> str:  # noqa: ANN401 - as it was sent
+    given: Any = (
+        cast("dict[str, Any]", changes).get("result") if isinstance(changes, dict) else None
+    )
+    model: Any = cast("dict[str, Any]", given).get("model") if isinstance(given, dict) else None
+    if model not in models:
+        raise InvalidMessage(
+            'Another model is chosen with modified_arguments {"result": {"model": NAME}}; NAME is '
+            f"one of {', '.join(models)}"
+        )
+    return model

@@ -98,6 +98,18 @@ class Pauses(Struct, frozen=True):
         """
         self.rounds.end_pause(self._asked_about(tx, plan_id, MODEL), by, MODEL)
 
+    def ask_other(self, tx: Tx, plan_id: str, model: str, by: str) -> None:
+        """A person has another model asked: for all of the session from now on, and at once.
+
+        Raises:
+            Conflict: the plan is not paused for its model.
+        """
+        board = self._asked_about(tx, plan_id, MODEL)
+        session_id = board.plan.session_id
+        set_session(tx, session_id, model=model)
+        said = say("plan_resumed_model", spoken_in(tx, session_id), model=model)
+        self.rounds.end_pause(board, by, MODEL, said)
+
     def give_up(self, tx: Tx, plan_id: str, reason: str, about: str = BUDGET) -> None:
         """End a plan that is paused until a person answers, and does not get what it waits for.
 

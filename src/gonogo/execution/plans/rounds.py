@@ -5,7 +5,7 @@ the plan's rows always agree.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -51,6 +51,7 @@ from gonogo.execution.scheduling.plan_state import (
     goes_on,
 )
 from gonogo.i18n import DEFAULT, say
+from gonogo.llm import ModelRole
 from gonogo.store import Tx, go_on, stop
 from gonogo.store.calls import is_let_start
 from gonogo.store.jobs import drop_timer, set_timer
@@ -67,6 +68,8 @@ class PlanQuestions(Struct, frozen=True, kw_only=True):
     desk: ApprovalService
     attended: bool = True
     """Somebody can be asked, where a session does not say otherwise."""
+    other_models: Callable[[str | None, ModelRole], Sequence[str]] = lambda _name, _role: ()
+    """Which models can be asked in the place of a session's, or of those that a role asks."""
 
     def room(self, tx: Tx, plan: Plan) -> int:
         """How many more questions a plan's session takes now."""
@@ -107,12 +110,16 @@ class PlanQuestions(Struct, frozen=True, kw_only=True):
             return False
         locale = session.spoken
         minutes = f"{elapsed(absence.since, tx.now) / 60:.0f}"
-        details = {
+        details: dict[str, Any] = {
             "about": MODEL, "since": absence.since.isoformat(), "tries": absence.tries,
             "error": absence.error,
         }  # fmt: skip
         subject = say("model_away_subject", locale, error=absence.error)
         reason = say("model_away_question", locale, minutes=minutes, error=absence.error)
+        role: ModelRole = "plan" if plan.status is PlanStatus.REPLANNING else "work"
+        if others := list(self.other_models(session.model, role)):
+            details["models"] = others
+            reason += " " + say("model_away_others", locale, models=", ".join(others))
         self._intervene(tx, plan, details, subject, reason)
         return True
 
@@ -465,14 +472,16 @@ class Rounds:
 
     # Pauses -----------------------------------------------------------------------------------
 
-    def end_pause(self, board: PlanState, by: str, reason: str | None = None) -> None:
+    def end_pause(
+        self, board: PlanState, by: str, reason: str | None = None, content: str | None = None
+    ) -> None:
         """Go on with a paused plan, or with what comes before its search and that itself."""
         self.drop_resume(board)
         if board.plan.status is PlanStatus.REPLANNING:
             board.set_plan(**NO_PAUSE)
         else:
             board.move_plan(PlanStatus.RUNNING, **NO_PAUSE)
-        _tell.changed(board, "plan_resumed", by, reason)
+        _tell.changed(board, "plan_resumed", by, reason, content=content)
         self.carry_on(board)
 
     def may_go_on(self, board: PlanState) -> list[str]:
