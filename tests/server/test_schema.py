@@ -21,7 +21,8 @@ PATHS = """
 /sessions/{session_id}/steer post
 /sessions/{session_id}/rules get post
 /sessions/{session_id}/rules/{rule_id} delete
-/plans get
+/plans get post
+/plans/check post
 /plans/{plan_id} get
 /plans/{plan_id}/revisions get
 /plans/{plan_id}/revisions/{number} get

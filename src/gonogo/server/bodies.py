@@ -101,6 +101,25 @@ class PlanDraft(Request):
     modified_subtasks: list[Any]
 
 
+class WrittenPlan(Request):
+    """A plan that a person writes, as a plan file has it."""
+
+    goal: Annotated[str, StringConstraints(min_length=1)]
+    subtasks: list[Any]
+
+
+class NewPlan(WrittenPlan):
+    """A plan that a person wrote, and the session that it is for."""
+
+    session_id: Id
+
+
+class NewPlanDraft(WrittenPlan):
+    """A plan while a person writes it, and whether nobody would be asked in its session."""
+
+    unattended: bool = False
+
+
 class ReplanReason(Request):
     """Why a plan is to be changed; whoever plans anew is told."""
 
@@ -240,7 +259,8 @@ class Prune(Request):
 
 REQUESTS = (
     *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, CancelReason,
-    NewComment, PlanDraft, RollbackOrder, Tried, WordsToSubtask, WordsToTurn,
+    NewComment, PlanDraft, NewPlan, NewPlanDraft, RollbackOrder, Tried,
+    WordsToSubtask, WordsToTurn,
     ApprovalAnswer, NamedAnswer, Answers, NewLink, NewRule, Entry, NewToken, Prune,
     Accepted, VacuumOrder,
 )  # fmt: skip

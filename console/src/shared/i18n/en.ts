@@ -160,6 +160,7 @@ export const en = {
     asks: "asks first",
     scopeOf: "What {{id}} may do without a question",
     agent: "Agent",
+    madeBy: "Written by",
     editedBy: "Edited by",
     session: "Session",
     subtask: "Subtask",

@@ -13,6 +13,7 @@ RUN_EXAMPLE = example(
     'gonogo run "Add a --json flag to the CLI" -C path/to/repo --model openai:gpt-5',
     'gonogo run "What does main() do?"',
     'gonogo run "Fix the failing test" --yes=all --json > events.jsonl',
+    "gonogo run --plan plan.yaml",
 )
 ATTACH_EXAMPLE = example("gonogo attach", "gonogo attach s_0192")
 DEMO_EXAMPLE = example("gonogo demo", "gonogo demo --yes")
@@ -37,12 +38,23 @@ Foreground = Annotated[
 
 
 def run(  # noqa: PLR0913 - each is an option of the command
-    task: Annotated[str, typer.Argument(metavar="TASK", help="What you want done, or a question.")],
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK", help="What you want done, or a question.")
+    ] = None,
     directory: Directory = None,
     model: Model = None,
     agent: Annotated[
         str | None,
         typer.Option("--agent", help="Who answers; by default the orchestrator chooses."),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            exists=True,
+            dir_okay=False,
+            help="A plan file, in the place of TASK: no model makes the plan.",
+        ),
     ] = None,
     yes: Yes = False,
     yes_all: YesAll = False,
@@ -53,7 +65,7 @@ def run(  # noqa: PLR0913 - each is an option of the command
     foreground: Foreground = False,
     json: Events = False,
 ) -> None:
-    """Carry out one task: plan, go, live progress, result.
+    """Carry out one task, or a plan that you wrote: plan, go, live progress, result.
 
     What runs goes on when the terminal is closed; gonogo attach takes part in it again.
 
@@ -62,7 +74,7 @@ def run(  # noqa: PLR0913 - each is an option of the command
     waits.
     """
     from gonogo.cli.session.answers import Wish
-    from gonogo.cli.session.run import run_task
+    from gonogo.cli.session.run import run_plan, run_task
 
     wish = Wish(
         yes=yes or yes_all,
@@ -73,7 +85,9 @@ def run(  # noqa: PLR0913 - each is an option of the command
         json=json,
         foreground=foreground,
     )
-    carry_out(run_task, task, directory, model, wish)
+    if plan is not None:
+        carry_out(run_plan, plan, task, directory, model, wish)
+    carry_out(run_task, task or "", directory, model, wish)
 
 
 def attach(
