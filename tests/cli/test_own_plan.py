@@ -1,4 +1,4 @@
-"""A plan of your own, carried out, exported and carried out again: no model is asked."""
+"""A plan of your own, exported and carried out again, and a checkpoint after it: no model asked."""
 
 import json
 from pathlib import Path
@@ -106,8 +106,8 @@ def test_a_plan_file_takes_the_place_of_a_task_and_of_an_agent(gonogo, plan):
     assert gonogo("run").returncode == 2
 
 
-@pytest.mark.feature(241)
-def test_what_is_exported_runs_again_the_same(
+@pytest.mark.feature(241, 242)
+def test_what_is_exported_runs_again_the_same_and_a_checkpoint_is_taken_after_it(
     gonogo, plan, work, tmp_path
 ):
     gonogo("run", "--plan", str(plan), "-C", str(work), "--yes")
@@ -128,3 +128,16 @@ def test_what_is_exported_runs_again_the_same(
     twice = tmp_path / "twice.yaml"
     gonogo("plans", "export", newest["plan_id"], "-o", str(twice))
     assert twice.read_text() == out.read_text()
+
+    taken = gonogo("checkpoints", "create", newest["plan_id"], "--note", "as it should be")
+    assert taken.returncode == 0, taken.stderr
+    named = json.loads(gonogo("checkpoints", "create", newest["session_id"], "--json").stdout)
+    latest = json.loads(gonogo("checkpoints", "create", "--json").stdout)
+    assert named["plan_id"] == latest["plan_id"] == newest["plan_id"]
+    shown = gonogo("checkpoints", "list", newest["plan_id"]).stdout.splitlines()
+    assert shown[-3].endswith("\tyes\ttaken by local: as it should be")
+    back = gonogo("rollback", newest["plan_id"], "--to", latest["checkpoint_id"])
+    assert back.returncode == 0, back.stderr
+    unknown = gonogo("checkpoints", "create", "nothing")
+    assert unknown.returncode == 1
+    assert "There is no plan and no session nothing" in unknown.stderr

@@ -44,7 +44,7 @@ PATHS = """
 /plans/{plan_id}/subtasks/{subtask_id}/steer post
 /plans/{plan_id}/subtasks/{subtask_id}/skip post
 /plans/{plan_id}/subtasks/{subtask_id}/cancel post
-/checkpoints get
+/checkpoints get post
 /checkpoints/{checkpoint_id} get
 /checkpoints/{checkpoint_id}/diff get
 /approvals get

@@ -17,6 +17,7 @@ from gonogo.domain.plan_views import (
     CheckpointDiff,
     CheckpointList,
     CheckpointState,
+    CheckpointView,
     CommentList,
     CommentView,
     PlanCheck,
@@ -498,6 +499,13 @@ class Client(Transport):
         return await self._get(
             "/checkpoints", CheckpointList, plan_id=plan_id, limit=limit, offset=offset
         )
+
+    async def create_checkpoint(
+        self, *, plan_id: str | None = None, session_id: str | None = None, note: str | None = None
+    ) -> CheckpointView:
+        """Take a checkpoint of a plan, or of a session's latest one, while nothing of it runs."""
+        body = given({"plan_id": plan_id, "session_id": session_id, "note": note})
+        return await self._post("/checkpoints", CheckpointView, body)
 
     async def checkpoint(self, checkpoint_id: str) -> CheckpointState:
         """A checkpoint with the state that it stores, verified."""

@@ -83,6 +83,14 @@ class RollbackOrder(Request):
     include_shared: bool = False
 
 
+class NewCheckpoint(Request):
+    """A checkpoint that is wanted now: of a plan, or of the latest one of a session."""
+
+    plan_id: Id | None = None
+    session_id: Id | None = None
+    note: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
+
+
 class PlanAnswer(LenientRequest):
     """The answer to a plan; the path names it."""
 
@@ -259,7 +267,7 @@ class Prune(Request):
 
 REQUESTS = (
     *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, CancelReason,
-    NewComment, PlanDraft, NewPlan, NewPlanDraft, RollbackOrder, Tried,
+    NewComment, PlanDraft, NewPlan, NewPlanDraft, NewCheckpoint, RollbackOrder, Tried,
     WordsToSubtask, WordsToTurn,
     ApprovalAnswer, NamedAnswer, Answers, NewLink, NewRule, Entry, NewToken, Prune,
     Accepted, VacuumOrder,

@@ -243,6 +243,15 @@ async def attach(session_id: str | None, wish: Wish) -> Exit:
 async def _session(client: Client, session_id: str | None, locale: str | None) -> SessionView:
     if session_id is not None:
         return await client.session(session_id)
+    return await newest_session(client, locale)
+
+
+async def newest_session(client: Client, locale: str | None = None) -> SessionView:
+    """The session that was opened last.
+
+    Raises:
+        Stop: there is none.
+    """
     newest = (await client.sessions(limit=1)).sessions
     if not newest:
         raise Stop(say("cli_no_session", resolve(None, locale)))

@@ -13,6 +13,7 @@ from gonogo.domain.plan_views import (
     CheckpointDiff,
     CheckpointList,
     CheckpointState,
+    CheckpointView,
     CommentList,
     CommentView,
     PlanCheck,
@@ -29,6 +30,7 @@ from gonogo.domain.views import Revisions
 from gonogo.server.auth import Authenticated, Caller
 from gonogo.server.bodies import (
     CancelReason,
+    NewCheckpoint,
     NewComment,
     NewPlan,
     NewPlanDraft,
@@ -348,6 +350,16 @@ async def list_checkpoints(
 ) -> Response:
     """A plan's checkpoints, oldest first."""
     return answer(await caller.runtime.checkpoints.page(caller.principal, **wanted.model_dump()))
+
+
+@checkpoints.post(
+    "", status_code=201, response_model=CheckpointView, openapi_extra=takes(NewCheckpoint)
+)
+async def create_checkpoint(caller: Authenticated) -> Response:
+    """Take a checkpoint of a plan, between its subtasks or after it."""
+    body = await read_body(caller.request, NewCheckpoint)
+    taken = partial(caller.runtime.checkpoints.create, caller.principal, **body.model_dump())
+    return await once(caller, body, taken, 201)
 
 
 @checkpoints.get("/{checkpoint_id}", response_model=CheckpointState)
