@@ -10,9 +10,9 @@ import pytest
 
 from gonogo.cli import plan_yaml as form
 from gonogo.cli.daemon import RuntimeLink
-from gonogo.cli.plan_file import MAX_TEXT, EditedPlan, PlanEditor, SentEdits
+from gonogo.cli.plan_file import MAX_TEXT, EditedPlan, PlanEditor, SentEdits, text_of
 from gonogo.cli.plan_yaml import read
-from gonogo.cli.session.decisions import _send, _text_of
+from gonogo.cli.session.decisions import _send
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.input import TerminalPerson, Withdrawn
 from gonogo.client import Client, Unreachable
@@ -237,7 +237,7 @@ async def test_an_editor_that_cannot_be_started_is_said(value):
 def test_a_file_that_is_too_long_is_not_cut_but_said_to_be(tmp_path):
     file = tmp_path / "plan"
     file.write_text("ж" * (MAX_TEXT + 2))
-    [flaw] = read(_text_of(file), "en").flaws
+    [flaw] = read(text_of(file, "en"), "en").flaws
     assert "more than 8388608 characters" in flaw.message
 
 

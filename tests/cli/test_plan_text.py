@@ -1,5 +1,6 @@
 """A plan as a text is the plan, whatever stands in it; what is wrong is said where it stands."""
 
+import json
 import os
 import re
 import subprocess
@@ -11,10 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from gonogo.cli import plan_yaml as form
-from gonogo.cli.plan_file import Flaw, marked, subtasks_of, unmarked
+from gonogo.cli.plan_file import Flaw, as_json, marked, own_plan, subtasks_of, unmarked
 from gonogo.domain.checks import DoneCheck, FileText
-from gonogo.domain.plan import RetryPolicy, Scope, Subtask
-from gonogo.domain.strict_json import MAX_DEPTH
+from gonogo.domain.plan import RetryPolicy, Scope, Subtask, parse_subtasks
+from gonogo.domain.strict_json import MAX_DEPTH, loads
 from gonogo.domain.text_safety import _LOOKS_ESCAPED, guarded, visible
 
 PIECES = (
@@ -225,3 +226,73 @@ def test_the_plan_of_the_guide_is_a_plan():
 
     assert reading.flaws == []
     assert (first.scope.paths, second.dependencies) == (("tally/cli.py", "tests/**"), ("add-flag",))
+
+
+WORKERS = (
+    {"agent": "coder", "tool": None}, {"agent": None, "tool": "write_file"},
+    {"agent": None, "tool": None},
+)  # fmt: skip
+
+
+@st.composite
+def plans(draw):
+    """A goal, and subtasks as a plan has them: each depends on earlier ones only."""
+    goal = draw(ODD.map(str.strip).filter(bool))
+    found: list[Subtask] = []
+    ids = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,8}", fullmatch=True)
+    for key in draw(st.lists(ids, min_size=1, max_size=4, unique=True)):
+        worker = draw(st.sampled_from(WORKERS))
+        asks = {} if worker["agent"] else {"done_when": None, "must_change": None}
+        some = st.lists(st.sampled_from(found), max_size=2, unique_by=lambda s: s.id)
+        before = draw(some) if found else []
+        fixed = {"id": key, "type": "action", "dependencies": tuple(s.id for s in before)}
+        found.append(draw(SUBTASK).model_copy(update={**fixed, **worker, **asks}))
+    return goal, tuple(found)
+
+
+@pytest.mark.feature(241)
+@given(plans())
+@settings(deadline=None, max_examples=60)
+def test_a_plan_that_is_exported_comes_back_the_same(plan):
+    goal, subtasks = plan
+    reading = form.read(form.write(goal, subtasks), "en")
+    read_goal, read = own_plan(reading, "en")
+    assert reading.flaws == []
+    sent = loads(json.dumps({"goal": read_goal, "subtasks": as_json(read)}))
+    taken = parse_subtasks(sent["subtasks"], agents={"coder"}, tools={"write_file"})
+    assert (sent["goal"], taken) == plan
+
+
+@pytest.mark.feature(241)
+def test_a_plan_of_a_persons_own_has_a_goal_and_subtasks_and_each_flaw_its_line():
+    def told_of(text):
+        reading = form.read(text, "en")
+        own_plan(reading, "en")
+        return [(flaw.line, flaw.message.partition(";")[0]) for flaw in reading.flaws]
+
+    named = "- id: a\n  description: Do a\n  agent: coder\n"
+    assert told_of(named) == [(1, "a plan needs a goal")]
+    assert told_of("goal: ' '\nsubtasks:\n" + named) == [(1, "a plan needs a goal")]
+    assert told_of("goal: A goal\n") == [(0, "there is no subtask")]
+    assert told_of("") == [(1, "a plan needs a goal")]
+    assert told_of(f"goal: A goal\nsubtasks:\n{named}  colour: red\n")[0] == (
+        6, "there is no field colour",
+    )  # fmt: skip
+    assert told_of("goal: [\n")[0][1].startswith("not valid YAML")
+
+
+def test_an_agent_that_was_forgotten_is_no_subtask_for_a_model_alone():
+    """One that names nobody is written with its type, and read without one as it stands."""
+    text = form.write("A goal", [Subtask(id="a", description="Do a", type="action")])
+    assert "type: action" in text
+    _, [bare] = own_plan(form.read(text.replace("type: action", ""), "en"), "en")
+    assert as_json([bare]) == [{"id": "a", "description": "Do a", "estimated_time": "5 min"}]
+
+
+def test_the_plan_of_the_guide_to_own_plans_is_one():
+    page = Path(__file__).parents[2] / "docs/how-to/own-plan.md"
+    text = page.read_text().partition("```yaml\n")[2].partition("```")[0]
+    goal, subtasks = own_plan(form.read(text, "en"), "en")
+    tools = {"execute_command"}
+    assert goal == "Keep a changelog"
+    assert parse_subtasks(as_json(subtasks), agents={"coder"}, tools=tools) == subtasks

@@ -25,7 +25,8 @@ PATHS = """
 /sessions/{session_id}/steer post
 /sessions/{session_id}/rules get post
 /sessions/{session_id}/rules/{rule_id} delete
-/plans get
+/plans get post
+/plans/check post
 /plans/{plan_id} get
 /plans/{plan_id}/revisions get
 /plans/{plan_id}/revisions/{number} get
@@ -47,7 +48,7 @@ PATHS = """
 /plans/{plan_id}/subtasks/{subtask_id}/steer post
 /plans/{plan_id}/subtasks/{subtask_id}/skip post
 /plans/{plan_id}/subtasks/{subtask_id}/cancel post
-/checkpoints get
+/checkpoints get post
 /checkpoints/{checkpoint_id} get
 /checkpoints/{checkpoint_id}/diff get
 /approvals get

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from pydantic import ValidationError
 
 from gonogo.cli.folder import read_settings
-from gonogo.cli.support import Stop
+from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.input import TerminalPerson, Withdrawn
 from gonogo.cli.terminal.render import diff_lines
 from gonogo.client import Client
@@ -81,9 +81,36 @@ def subtasks_of(reading: ReadPlan, goal: str, locale: str) -> tuple[Subtask, ...
     return tuple(found)
 
 
+def own_plan(reading: ReadPlan, locale: str) -> tuple[str, tuple[Subtask, ...]]:
+    """The goal and the subtasks of a plan that a person wrote; flaws are added to the reading's."""
+    goal = (reading.goal or "").strip()
+    if not reading.flaws and not goal:
+        reading.flaws.append(Flaw(1, say("cli_plan_no_goal", locale)))
+    if not reading.flaws and not reading.items:
+        reading.flaws.append(Flaw(0, say("cli_plan_no_subtasks", locale)))
+    return goal, subtasks_of(reading, reading.goal or "", locale)
+
+
 def as_json(subtasks: Iterable[Subtask]) -> list[dict[str, Any]]:
-    """Subtasks as the wire has them."""
-    return [subtask.model_dump(mode="json", exclude_none=True) for subtask in subtasks]
+    """Subtasks as the wire has them: what was written, and nothing that was left out."""
+    return [
+        subtask.model_dump(mode="json", exclude_none=True, exclude_unset=True)
+        for subtask in subtasks
+    ]
+
+
+def text_of(file: Path, locale: str) -> str:
+    """What a file holds, as far as it is not longer than a plan may be, and one character more.
+
+    Raises:
+        Stop: it cannot be read as text.
+    """
+    try:
+        with file.open(encoding="utf-8", newline="") as opened:
+            # One more than may be: whoever reads it says that it is too long.
+            return opened.read(MAX_TEXT + 1)
+    except UnicodeDecodeError:
+        raise Stop(say("cli_plan_not_utf8", locale, file=file), Exit.USAGE) from None
 
 
 def marked(

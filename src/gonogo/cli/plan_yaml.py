@@ -13,7 +13,7 @@ import yaml
 
 from gonogo.cli.plan_file import MAX_TEXT, Flaw, ReadPlan, WrittenSubtask
 from gonogo.domain.errors import GonogoError
-from gonogo.domain.plan import Subtask
+from gonogo.domain.plan import Subtask, Worker, worker_of
 from gonogo.domain.strict_json import MAX_DEPTH, loads
 from gonogo.domain.text_safety import guarded
 from gonogo.i18n import say
@@ -94,6 +94,9 @@ def _fields(subtask: Subtask) -> dict[str, Any]:
     for name in ("id", "description"):
         given.pop(name)
     given.setdefault("estimated_time", subtask.estimated_time)
+    if worker_of(subtask) is Worker.NOBODY:
+        # Else it would read like one whose agent was forgotten.
+        given.setdefault("type", subtask.type)
     return given
 
 

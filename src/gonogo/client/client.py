@@ -17,6 +17,7 @@ from gonogo.domain.plan_views import (
     CheckpointDiff,
     CheckpointList,
     CheckpointState,
+    CheckpointView,
     CommentList,
     CommentView,
     PlanCheck,
@@ -132,14 +133,9 @@ class Client(Transport):
     ) -> SessionView:
         """Open a session; its agents ask `model`, and in an `unattended` one nobody is asked."""
         fields = {
-            "session_id": session_id,
-            "workspace": workspace,
-            "title": title,
-            "locale": locale,
-            "tool_host": tool_host,
-            "model": model,
-            "unattended": unattended,
-        }
+            "session_id": session_id, "workspace": workspace, "title": title, "locale": locale,
+            "tool_host": tool_host, "model": model, "unattended": unattended,
+        }  # fmt: skip
         return await self._post("/sessions", SessionView, {**self.opening, **given(fields)})
 
     async def sessions(
@@ -235,6 +231,24 @@ class Client(Transport):
         """Answer a plan, without a stream of what follows."""
         body = decision.model_dump(mode="json", exclude_unset=True, exclude={"type", "plan_id"})
         return await self._post(f"/plans/{named(decision.plan_id)}/decision", PlanView, body)
+
+    async def create_plan(
+        self, session_id: str, goal: str, subtasks: Sequence[Mapping[str, Any]]
+    ) -> PlanView:
+        """Put a plan that you wrote before whoever decides; no model is asked.
+
+        Raises:
+            Conflict: the session has a plan that is not over, or answers a message.
+        """
+        body = {"session_id": session_id, "goal": goal, "subtasks": list(subtasks)}
+        return await self._post("/plans", PlanView, body)
+
+    async def check_new_plan(
+        self, goal: str, subtasks: Sequence[Mapping[str, Any]], *, unattended: bool = False
+    ) -> PlanCheck:
+        """What would be said of a plan that you write; nothing changes."""
+        body = {"goal": goal, "subtasks": list(subtasks), "unattended": unattended}
+        return await self._post("/plans/check", PlanCheck, body)
 
     async def check_plan(self, plan_id: str, subtasks: Sequence[Any]) -> PlanCheck:
         """What would be said of an edit; nothing changes."""
@@ -380,13 +394,9 @@ class Client(Transport):
             Expired: the question is over.
         """
         fields = {
-            "decision": decision,
-            "digest": digest,
-            "modified_arguments": modified_arguments,
-            "feedback": feedback,
-            "for_session": for_session or None,
-            "for_plan": for_plan or None,
-        }
+            "decision": decision, "digest": digest, "modified_arguments": modified_arguments,
+            "feedback": feedback, "for_session": for_session or None, "for_plan": for_plan or None,
+        }  # fmt: skip
         path = f"/approvals/{named(approval_id)}/decision"
         return await self._post(path, ApprovalView, given(fields))
 
@@ -403,9 +413,8 @@ class Client(Transport):
         Args:
             name: Whose decision it will be; without it, one's own.
         """
-        return await self._post(
-            f"/approvals/{named(approval_id)}/links", LinkView, given({"name": name})
-        )
+        path = f"/approvals/{named(approval_id)}/links"
+        return await self._post(path, LinkView, given({"name": name}))
 
     async def revoke_links(self, approval_id: str) -> None:
         """End the links of an approval."""
@@ -490,6 +499,13 @@ class Client(Transport):
         return await self._get(
             "/checkpoints", CheckpointList, plan_id=plan_id, limit=limit, offset=offset
         )
+
+    async def create_checkpoint(
+        self, *, plan_id: str | None = None, session_id: str | None = None, note: str | None = None
+    ) -> CheckpointView:
+        """Take a checkpoint of a plan, or of a session's latest one, while nothing of it runs."""
+        body = given({"plan_id": plan_id, "session_id": session_id, "note": note})
+        return await self._post("/checkpoints", CheckpointView, body)
 
     async def checkpoint(self, checkpoint_id: str) -> CheckpointState:
         """A checkpoint with the state that it stores, verified."""

@@ -178,6 +178,8 @@ class PlanFacts(Fact):
     """What people said of it, and the agent's `answer` where this revision came with one."""
     instructions: list[dict[str, Any]] | None = None
     """The instruction files that its planner was told of, as in `instructions_loaded`."""
+    made_by: str | None = None
+    """The person who wrote the plan, where no agent proposed it."""
 
 
 class PlanNotified(Event):

@@ -127,6 +127,8 @@ class PlanView(View):
     """The planner looks for a revision that answers comments; it can be decided meanwhile."""
     instructions: list[InstructionFileView] | None = None
     """The instruction files that its planner was told of; absent where there were none."""
+    made_by: str | None = None
+    """The person who wrote it; absent where an agent proposed it."""
 
 
 class PlanList(View):
@@ -325,7 +327,8 @@ def _changed(before: Subtask, after: Subtask) -> dict[str, Any]:
 class CheckpointView(View):
     """A place that a rollback can go back to.
 
-    `subtask_id` is the subtask that it was taken before; absent for one before a rollback. `tree`
+    `subtask_id` is the subtask that it was taken before; absent for one before a rollback, and for
+    one that a person asked for. `tree`
     is the snapshot of the workspace; absent while the subtask has had no effect.
     """
 

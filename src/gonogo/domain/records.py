@@ -75,6 +75,7 @@ class Plan(Struct, frozen=True, kw_only=True):
     id: str
     session_id: str
     turn_id: str | None
+    """The turn whose agent proposed it; None: a person wrote it."""
     goal: str
     original_task: str
     status: PlanStatus

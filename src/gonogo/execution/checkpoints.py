@@ -1,17 +1,26 @@
-"""Checkpoints: the row that is written before every attempt of a subtask."""
+"""Checkpoints: those before every attempt of a subtask, and those that people ask for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import anyio.to_thread
+from msgspec import Struct
 from msgspec.structs import replace
 
+from gonogo.domain.errors import Conflict, ToolFailed
 from gonogo.domain.events import CheckpointCreated, CheckpointFacts
+from gonogo.domain.identity import Principal
 from gonogo.domain.records import Checkpoint, Plan
-from gonogo.domain.undo import checkpoint_hash
+from gonogo.domain.states import SubtaskStatus
+from gonogo.domain.undo import checkpoint_hash, write_standings
 from gonogo.execution.scheduling import Start
 from gonogo.i18n import say
-from gonogo.store import Tx, new_id
+from gonogo.store import Store, Tx, new_id
 from gonogo.store import events as log
+from gonogo.store.approvals import place_of_work
 from gonogo.store.checkpoints import add_checkpoints, head_of
+from gonogo.store.plans import current_revision, lock_plan, standings
+from gonogo.workspace import Snapshots, Traffic, Tree, Workspace
 
 
 def checkpoint_starts(tx: Tx, plan: Plan, standings: str, starts: Sequence[Start]) -> None:
@@ -59,3 +68,105 @@ def created(checkpoint: Checkpoint, agent: str | None = None) -> CheckpointCreat
     return CheckpointCreated(
         plan_id=checkpoint.plan_id, subtask_id=checkpoint.subtask_id, agent=agent, metadata=facts
     )
+
+
+# By hand: while nothing of the plan is half done, so that what it holds is what subtasks came to.
+
+
+class HandCheckpoints(Struct, frozen=True, kw_only=True):
+    """Takes the checkpoints that people ask for.
+
+    One is refused while a subtask is at work, and does not wait for it: that may take days, where
+    a person is asked, and whoever waits for an answer is better told what to do.
+    """
+
+    store: Store
+    snapshots: Snapshots
+    traffic: Traffic
+    open_workspace: Callable[[Path], Workspace] = Workspace
+
+    async def take(
+        self, find: Callable[[Tx], Plan], by: Principal, note: str | None = None
+    ) -> Checkpoint:
+        """Write a checkpoint of a plan, with a snapshot of its workspace.
+
+        Args:
+            find: Says of which plan.
+            note: What it is for, in the person's words.
+
+        Raises:
+            Conflict: something of the plan is under way, or there can be no snapshot.
+        """
+
+        def look(tx: Tx) -> Path:
+            plan = find(tx)
+            root, host = place_of_work(tx, plan.session_id)
+            if host == "client":
+                raise Conflict(
+                    "The client carries out this session's tools: there are no checkpoints"
+                )
+            _check_between(tx, plan)
+            return Path(root)
+
+        root = await self.store.read(look)
+        # Nobody writes from the snapshot on until it stands in the record.
+        async with self.traffic.alone(root):
+            await self.store.read(look)
+            tree = await self._snapshot(root)
+            return await self.store.write(_by_hand, find, tree, by, note)
+
+    async def _snapshot(self, root: Path) -> Tree:
+        try:
+            return await anyio.to_thread.run_sync(
+                lambda: self.snapshots.take(self.open_workspace(root))
+            )
+        except ToolFailed as failure:
+            raise Conflict(f"The files cannot be kept: {failure}") from failure
+
+
+def _check_between(tx: Tx, plan: Plan) -> None:
+    """Refuse while a subtask is at work, or files are being put back.
+
+    Raises:
+        Conflict: naming what to do about it.
+    """
+    if plan.rollback is not None:
+        raise Conflict(f"A rollback of plan {plan.id} is not finished; do it again first")
+    rows = standings(tx, plan.id, plan.revision)
+    waits, runs = SubtaskStatus.WAITING_APPROVAL, SubtaskStatus.RUNNING
+    busy = [
+        key
+        for key, row in rows.items()
+        if row.status is runs or (row.status is waits and row.attempt)
+    ]
+    if busy:
+        found = ", ".join(sorted(busy))
+        raise Conflict(
+            f"Plan {plan.id} has work under way ({found}), whose files are half done; pause the "
+            "plan, wait until that has come to its end, and try again"
+        )
+
+
+def _by_hand(
+    tx: Tx, find: Callable[[Tx], Plan], tree: Tree, by: Principal, note: str | None
+) -> Checkpoint:
+    plan = lock_plan(tx, find(tx).id)
+    assert plan is not None  # noqa: S101 - found in this transaction
+    _check_between(tx, plan)
+    head = head_of(tx, plan.session_id, plan.id)
+    stand = standings(tx, plan.id, plan.revision)
+    base = Checkpoint(
+        id="", session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
+        subtask_id=None, attempt=0, reason="", event_seq=head.event_seq,
+        standings=write_standings(stand[s.id].status for s in current_revision(tx, plan).subtasks),
+        last_change=head.last_change, tree=tree, hash="", created_at=tx.now,
+    )  # fmt: skip
+    key = "checkpoint_noted" if note else "checkpoint_by_hand"
+    made = sealed(base, say(key, head.locale, name=by.name, note=note))
+    add_checkpoints(tx, [made])
+    log.tell(tx, plan.session_id, created(made))
+    log.note(
+        tx, plan.session_id, actor=by.id, action="checkpoint.created", subject=made.id,
+        plan_id=plan.id, reason=note,
+    )  # fmt: skip
+    return made

@@ -1,6 +1,7 @@
 """The inbox: takes a user's message in, and says when it will be answered."""
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.events import AgentSwitched, AssistantMessage, SwitchFacts
 from gonogo.domain.records import MAIN, CallRow, Session, Turn
@@ -46,9 +47,7 @@ class Inbox(Struct, frozen=True, kw_only=True):
         Args:
             by: The principal whose message it is.
         """
-        spoken = resolve(session.locale, self.locale, content)
-        title = session.title or content.strip().partition("\n")[0][:80]
-        set_session(tx, session.id, spoken=spoken, title=title, updated_at=tx.now)
+        spoken = self.heard(tx, session, content).spoken
         question = _open_question(tx, session)
         if question is not None and question.turn_id is not None:
             return self._answer(tx, question, content)
@@ -63,6 +62,13 @@ class Inbox(Struct, frozen=True, kw_only=True):
         elif not before:
             go_on(tx, "turn", turn.id)
         return Kept(turn_id=turn.id)
+
+    def heard(self, tx: Tx, session: Session, content: str) -> Session:
+        """A person says something: it gives the session its language and, once, its title."""
+        spoken = resolve(session.locale, self.locale, content)
+        title = session.title or content.strip().partition("\n")[0][:80]
+        set_session(tx, session.id, spoken=spoken, title=title, updated_at=tx.now)
+        return replace(session, spoken=spoken, title=title)
 
     def plan_started(self, tx: Tx, session_id: str) -> None:
         """A plan that was held stands before every message that is not begun yet."""

@@ -151,6 +151,10 @@ def _comments(entry: AuditEntry, locale: str) -> _Parts:
     yield say("why_comments", locale, count=len(told))
 
 
+def _written(entry: AuditEntry, locale: str) -> _Parts:
+    yield say("why_written", locale, count=entry.details["subtasks"])
+
+
 def _rolled_back(entry: AuditEntry, locale: str) -> _Parts:
     counts = entry.details
     left = counts["conflicts"] + counts["shared"]
@@ -197,6 +201,7 @@ _OWN: dict[str, Callable[[AuditEntry, str], _Parts]] = {
     "agent.steered": _comment,
     "plan.sent_back": _comments,
     "plan.comments_answered": _comments,
+    "plan.written": _written,
     "plan.rolled_back": _rolled_back,
     "plan.retried": _retried,
     "tool.network": _reached,

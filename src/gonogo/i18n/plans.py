@@ -27,6 +27,7 @@ def plan_summary(
     tool_host: str = "server",
     changes: PlanChanges | None = None,
     comments: Sequence[Mapping[str, Any]] = (),
+    made_by: str | None = None,
 ) -> str:
     """The plan as a person reads it before deciding, in Markdown.
 
@@ -37,9 +38,12 @@ def plan_summary(
         findings: `{severity, message}` each.
         changes: What this revision has otherwise than the one before.
         comments: `{author, revision, subtask_id?, content, answer?}` each.
+        made_by: The person who wrote the plan, where no agent proposed it.
     """
+    written = [say("summary_made_by", locale, name=_line(made_by))] if made_by else []
     parts = [
         say("summary_title", locale, goal=_line(revision.goal)),
+        *written,
         _count(revision, locale),
         "\n".join(_entry(n, s, locale) for n, s in enumerate(revision.subtasks, start=1)),
         say("summary_critical", locale, path=" → ".join(critical_path(revision.subtasks))),

@@ -31,7 +31,9 @@ from gonogo.domain.replanning import Used, in_force
 from gonogo.domain.schedule import Span, actual_path, merged
 from gonogo.domain.views import GrantView
 from gonogo.execution.plans import Planning, Retry
+from gonogo.i18n import resolve
 from gonogo.runtime.approvals import readable_plan
+from gonogo.runtime.people import name_of
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_ids, seen_plan, visible
 from gonogo.runtime.views import (
@@ -51,6 +53,7 @@ from gonogo.store.plans import (
     grant_of,
     list_grants,
     list_plans,
+    maker_of,
     plan_of,
     revisions_of,
     revoke_grant,
@@ -122,6 +125,8 @@ def _about(row: SubtaskRow, questions: Iterable[SubtaskQuestion]) -> Iterable[Su
 
 
 Found = tuple[Plan, Revision, list[SubtaskRow]]
+Shown = tuple[Plan, Revision, list[SubtaskRow], str | None]
+"""What a plan's view is made of; the last is who wrote it, where a person did."""
 Verb = Callable[..., None]
 
 
@@ -144,13 +149,48 @@ class Plans(Struct, frozen=True):
         )
         return PlanList(plans=[plan_view(*each) for each in found], total=total)
 
+    async def create(
+        self, principal: Principal, session_id: str, goal: str, subtasks: Sequence[Any]
+    ) -> PlanView:
+        """Put a plan that the principal wrote before whoever decides; no model is asked.
+
+        Raises:
+            NotFound: there is no such session that the principal may see.
+            InvalidPlan: it has a defect, or a finding refuses it; nothing is kept.
+            Conflict: the session has a plan that is not over, or answers a message.
+        """
+        principal.require(Role.OPERATOR)
+        return await self._parts.store.write(
+            self._create, principal, session_id, goal, list(subtasks)
+        )
+
+    async def check_new(
+        self,
+        principal: Principal,
+        goal: str,
+        subtasks: Sequence[Any],
+        *,
+        unattended: bool = False,
+    ) -> PlanCheck:
+        """Look a plan over that a person writes, as its making would; nothing changes.
+
+        Args:
+            unattended: Nobody would be asked in its session.
+        """
+        principal.require(Role.OPERATOR)
+        planning = self._parts.planning
+        locale = resolve(None, self._parts.settings.locale, goal)
+        return looked_over(
+            planning, lambda: planning.written(goal, list(subtasks)), locale, unattended=unattended
+        )
+
     async def get(self, principal: Principal, plan_id: str) -> PlanView:
         """A plan in its current revision.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        return plan_view(*await self._parts.store.read(_found, principal, plan_id))
+        return await self._parts.store.read(_got, principal, plan_id)
 
     async def status(self, principal: Principal, plan_id: str) -> PlanStatusView:
         """How far a plan is."""
@@ -330,6 +370,15 @@ class Plans(Struct, frozen=True):
 
     # Inside -------------------------------------------------------------------------------------
 
+    def _create(
+        self, tx: Tx, principal: Principal, session_id: str, goal: str, subtasks: list[Any]
+    ) -> PlanView:
+        session = visible(tx, principal, session_id)
+        planning = self._parts.planning
+        revision = planning.written(goal, subtasks)
+        session = self._parts.inbox.heard(tx, session, revision.goal)
+        return _view(tx, planning.propose_own(tx, session, revision, principal))
+
     def _comment(
         self,
         tx: Tx,
@@ -379,6 +428,10 @@ def _found(tx: Tx, principal: Principal, plan_id: str) -> Found:
     return _whole(tx, readable_plan(tx, principal, plan_id))
 
 
+def _got(tx: Tx, principal: Principal, plan_id: str) -> PlanView:
+    return _view(tx, readable_plan(tx, principal, plan_id))
+
+
 def _drawn(tx: Tx, principal: Principal, plan_id: str) -> Drawn:
     plan, revision, rows = _found(tx, principal, plan_id)
     asked = questions_of_plan(tx, plan_id)
@@ -398,20 +451,25 @@ def _whole(tx: Tx, plan: Plan) -> Found:
     return plan, current_revision(tx, plan), subtask_rows(tx, plan.id, plan.revision)
 
 
+def _shown(tx: Tx, plan: Plan) -> Shown:
+    made_by = maker_of(tx, plan)
+    return *_whole(tx, plan), None if made_by is None else name_of(tx, made_by)
+
+
 def _plans(
     tx: Tx,
     principal: Principal,
     session_id: str | None,
     status: str | None,
     page: slice,
-) -> tuple[list[Found], int]:
+) -> tuple[list[Shown], int]:
     if session_id is not None:
         visible(tx, principal, session_id)
         found = list_plans(tx, [session_id], status)
     else:
         ids = seen_ids(tx, principal)
         found = [plan for plan in list_plans(tx, None, status) if plan.session_id in ids]
-    return [_whole(tx, plan) for plan in found[page]], len(found)
+    return [_shown(tx, plan) for plan in found[page]], len(found)
 
 
 def _revisions(tx: Tx, principal: Principal, plan_id: str) -> list[tuple[Revision, Any]]:
@@ -458,15 +516,31 @@ def _checked(
 ) -> PlanCheck:
     plan = readable_plan(tx, principal, plan_id)
     current = current_revision(tx, plan)
+    session = visible(tx, principal, plan.session_id)
+    return looked_over(
+        planning, lambda: planning.drafted(plan, current, raw), session.spoken,
+        unattended=session.unattended,
+    )  # fmt: skip
+
+
+def looked_over(
+    planning: Planning, draft: Callable[[], Revision], locale: str, *, unattended: bool
+) -> PlanCheck:
+    """What would be said of a revision that a person writes.
+
+    Args:
+        draft: Reads it, or raises `InvalidPlan`.
+        unattended: Nobody is asked in its session.
+    """
     try:
-        draft = planning.drafted(plan, current, raw)
+        read = draft()
     except InvalidPlan as problem:
         return PlanCheck(ok=False, problem=str(problem), subtask_id=problem.subtask_id)
-    session = visible(tx, principal, plan.session_id)
-    found = [FindingView(**each) for each in planning.proposals.findings(draft, session)]
+    told = planning.proposals.findings(read, locale, unattended=unattended)
+    found = [FindingView(**each) for each in told]
     return PlanCheck(
         ok=all(finding.severity != FindingSeverity.ERROR for finding in found),
-        findings=found, critical_path=list(critical_path(draft.subtasks)),
+        findings=found, critical_path=list(critical_path(read.subtasks)),
     )  # fmt: skip
 
 
@@ -476,5 +550,5 @@ def _comments(tx: Tx, principal: Principal, plan_id: str) -> list[Comment]:
 
 
 def _view(tx: Tx, plan: Plan | None) -> PlanView:
-    assert plan is not None  # noqa: S101 - sent back in this transaction
-    return plan_view(plan, current_revision(tx, plan), subtask_rows(tx, plan.id, plan.revision))
+    assert plan is not None  # noqa: S101 - found in this transaction
+    return plan_view(*_shown(tx, plan))

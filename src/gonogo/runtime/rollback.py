@@ -17,15 +17,17 @@ from gonogo.domain.plan_views import (
     FileDiff,
     RollbackView,
 )
-from gonogo.domain.records import Checkpoint, Session, SubtaskRow
+from gonogo.domain.records import Checkpoint, Plan, Session, SubtaskRow
 from gonogo.domain.text_safety import visible
 from gonogo.domain.undo import is_unchanged, kept_path, read_standings, shown_path
+from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.rollback import Rolled, Undoing, wanted_rollback
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_plan
+from gonogo.runtime.sessions import visible as visible_session
 from gonogo.store import Tx
 from gonogo.store.checkpoints import checkpoint_of, count_checkpoints, list_checkpoints
-from gonogo.store.plans import subtask_rows
+from gonogo.store.plans import list_plans, plan_of, subtask_rows
 from gonogo.store.sessions import session_of
 from gonogo.workspace import Change, Snapshots, Tree, Workspace
 
@@ -101,6 +103,40 @@ class Checkpoints(Struct, frozen=True):
         root = Path(session.workspace)
         return await anyio.to_thread.run_sync(self._diff, root, first, second)
 
+    async def create(
+        self,
+        principal: Principal,
+        plan_id: str | None = None,
+        session_id: str | None = None,
+        note: str | None = None,
+    ) -> CheckpointView:
+        """Take a checkpoint of a plan, between its subtasks or after it.
+
+        Args:
+            session_id: In the place of a plan: its plan that is not over, or else its newest.
+            note: What it is for, in the principal's words.
+
+        Raises:
+            InvalidMessage: not one of a plan and a session is named.
+            NotFound: there is none of that id that the principal may see.
+            Conflict: something of the plan is under way, or there is no plan.
+        """
+        principal.require(Role.OPERATOR)
+        if (plan_id is None) == (session_id is None):
+            raise InvalidMessage("Name a plan or a session, and one of them")
+
+        def find(tx: Tx) -> Plan:
+            if plan_id is not None:
+                return seen_plan(tx, principal, plan_id)
+            return _plan_in(tx, principal, session_id or "")
+
+        verbs = self._parts.rollbacks
+        by_hand = HandCheckpoints(
+            store=self._parts.store, snapshots=verbs.snapshots, traffic=verbs.traffic,
+            open_workspace=verbs.open_workspace,
+        )  # fmt: skip
+        return _view(await by_hand.take(find, principal, note))
+
     async def rollback(
         self,
         principal: Principal,
@@ -168,6 +204,15 @@ def seen_checkpoint(tx: Tx, principal: Principal, checkpoint_id: str) -> Checkpo
     if found is None or seen(tx, principal, found.session_id) is None:
         raise NotFound(f"No checkpoint found with id={checkpoint_id}")
     return found
+
+
+def _plan_in(tx: Tx, principal: Principal, session_id: str) -> Plan:
+    session = visible_session(tx, principal, session_id)
+    active = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
+    found = [active] if active else list_plans(tx, [session.id], None)[:1]
+    if not found:
+        raise Conflict(f"Session {session.id} has no plan; a checkpoint is one of a plan")
+    return found[0]
 
 
 def _two(

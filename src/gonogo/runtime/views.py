@@ -164,8 +164,14 @@ def _as_json(part: Frozen | None) -> dict[str, Any] | None:
     return None if part is None else part.model_dump(mode="json", exclude_none=True)
 
 
-def plan_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> PlanView:
-    """A plan in its current revision."""
+def plan_view(
+    plan: Plan, revision: Revision, rows: Sequence[SubtaskRow], made_by: str | None = None
+) -> PlanView:
+    """A plan in its current revision.
+
+    Args:
+        made_by: The name of the person who wrote it, where no agent proposed it.
+    """
     return PlanView(
         plan_id=plan.id,
         session_id=plan.session_id,
@@ -188,6 +194,7 @@ def plan_view(plan: Plan, revision: Revision, rows: Sequence[SubtaskRow]) -> Pla
         feedback=plan.feedback,
         revising=True if plan.revising and plan.status is PlanStatus.AWAITING_APPROVAL else None,
         instructions=[InstructionFileView(**file) for file in plan.instructions or ()] or None,
+        made_by=made_by,
     )
 
 

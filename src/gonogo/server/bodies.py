@@ -83,6 +83,14 @@ class RollbackOrder(Request):
     include_shared: bool = False
 
 
+class NewCheckpoint(Request):
+    """A checkpoint that is wanted now: of a plan, or of the latest one of a session."""
+
+    plan_id: Id | None = None
+    session_id: Id | None = None
+    note: Annotated[str, StringConstraints(min_length=1, max_length=500)] | None = None
+
+
 class PlanAnswer(LenientRequest):
     """The answer to a plan; the path names it."""
 
@@ -99,6 +107,25 @@ class PlanDraft(Request):
     """The subtasks of a plan while a person writes them."""
 
     modified_subtasks: list[Any]
+
+
+class WrittenPlan(Request):
+    """A plan that a person writes, as a plan file has it."""
+
+    goal: Annotated[str, StringConstraints(min_length=1)]
+    subtasks: list[Any]
+
+
+class NewPlan(WrittenPlan):
+    """A plan that a person wrote, and the session that it is for."""
+
+    session_id: Id
+
+
+class NewPlanDraft(WrittenPlan):
+    """A plan while a person writes it, and whether nobody would be asked in its session."""
+
+    unattended: bool = False
 
 
 class ReplanReason(Request):
@@ -240,7 +267,8 @@ class Prune(Request):
 
 REQUESTS = (
     *_MESSAGES, Sent, NewSession, SessionChange, Nothing, PlanAnswer, ReplanReason, CancelReason,
-    NewComment, PlanDraft, RollbackOrder, Tried, WordsToSubtask, WordsToTurn,
+    NewComment, PlanDraft, NewPlan, NewPlanDraft, NewCheckpoint, RollbackOrder, Tried,
+    WordsToSubtask, WordsToTurn,
     ApprovalAnswer, NamedAnswer, Answers, NewLink, NewRule, Entry, NewToken, Prune,
     Accepted, VacuumOrder,
 )  # fmt: skip

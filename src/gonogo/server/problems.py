@@ -18,6 +18,7 @@ from gonogo.domain.errors import (
     Busy,
     GonogoError,
     InvalidMessage,
+    InvalidPlan,
     Refused,
     in_words,
 )
@@ -93,6 +94,8 @@ def add_handlers(app: FastAPI) -> None:
 
 
 def _facts(error: GonogoError) -> dict[str, Any]:
+    if isinstance(error, InvalidPlan) and error.subtask_id is not None:
+        return {"subtask_id": error.subtask_id}
     if not isinstance(error, AlreadyDecided):
         return {}
     return {

@@ -8,8 +8,19 @@ from sqlalchemy import bindparam, delete, exists, func, select, update
 from gonogo.domain.records import Approval, Comment, Vote
 from gonogo.domain.reviews import DecisionLink
 from gonogo.store.columns import Clean
+from gonogo.store.plans import WRITTEN
 from gonogo.store.rows import by, change, columns_of, many, one, put, row_of
-from gonogo.store.schema import approvals, comments, links, plans, sessions, tokens, turns, votes
+from gonogo.store.schema import (
+    approvals,
+    comments,
+    links,
+    plan_revisions,
+    plans,
+    sessions,
+    tokens,
+    turns,
+    votes,
+)
 from gonogo.store.transaction import Tx
 
 _VOTES = (
@@ -32,8 +43,17 @@ _FORGET = delete(votes).where(
     ~_OTHERS,
 )
 _PLAN_TURN = select(plans.c.turn_id).where(plans.c.id == bindparam("plan_id")).scalar_subquery()
+_WRITER = (
+    select(plan_revisions.c.created_by)
+    .where(
+        plan_revisions.c.plan_id == bindparam("plan_id"), plan_revisions.c.reason == WRITTEN,
+        plan_revisions.c.number == 1,
+    )
+    .scalar_subquery()
+)  # fmt: skip
+"""Who wrote a plan that no agent proposed."""
 _REQUESTER = (
-    select(func.coalesce(turns.c.principal_id, sessions.c.principal_id))
+    select(func.coalesce(turns.c.principal_id, _WRITER, sessions.c.principal_id))
     .select_from(sessions)
     .outerjoin(turns, turns.c.id == func.coalesce(bindparam("turn_id", type_=Clean), _PLAN_TURN))
     .where(sessions.c.id == bindparam("session_id"))
@@ -69,7 +89,7 @@ def votes_of(tx: Tx, approval_id: str) -> list[Vote]:
 
 
 def requester_of(tx: Tx, session_id: str, turn_id: str | None, plan_id: str | None) -> str | None:
-    """Whose message led to a turn or a plan; the session's owner where that is not known."""
+    """Whose message led to a turn or a plan, or who wrote the plan; else the session's owner."""
     params = {"session_id": session_id, "turn_id": turn_id, "plan_id": plan_id}
     return tx.execute(_REQUESTER, params).scalar()
 

@@ -26,7 +26,14 @@ from gonogo.store.rows import (
     row_of,
     rows,
 )
-from gonogo.store.schema import grants, plan_revisions, plans, sessions, subtasks, watches
+from gonogo.store.schema import (
+    grants,
+    plan_revisions,
+    plans,
+    sessions,
+    subtasks,
+    watches,
+)
 from gonogo.store.transaction import Tx, go_on
 
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
@@ -98,6 +105,12 @@ _END_GRANT = (
     .values(status="ended", ended_at=bindparam("at"), ended_because=bindparam("because"))
 )
 _ACCOUNT = select(plans.c.account).where(plans.c.id == bindparam("of"))
+WRITTEN = "written"
+"""Why there is a first revision that a person wrote; one of an agent was `proposed`."""
+_MAKER = select(plan_revisions.c.created_by).where(
+    plan_revisions.c.plan_id == bindparam("of"), plan_revisions.c.number == 1,
+    plan_revisions.c.reason == WRITTEN,
+)  # fmt: skip
 _COUNT_REVISIONS = select(func.count()).where(plan_revisions.c.plan_id == bindparam("of"))
 
 
@@ -186,6 +199,11 @@ def set_plan(tx: Tx, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
         check_approved(then)
     where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
     return change(tx, plans, where, to)
+
+
+def maker_of(tx: Tx, plan: Plan) -> str | None:
+    """The principal who wrote a plan; None where an agent proposed it."""
+    return tx.execute(_MAKER, {"of": plan.id}).scalar() if plan.turn_id is None else None
 
 
 def account_kept(tx: Tx, plan_id: str) -> str | None:

@@ -60,6 +60,11 @@ _UNFINISHED = (
     .where(among(turns.c.status, ("queued", "running")))
     .order_by(turns.c.session_id, turns.c.position)
 )
+_BEGIN_PLAN = (
+    update(sessions)
+    .where(sessions.c.id == bindparam("of"), sessions.c.active_plan_id.is_(None))
+    .values(active_plan_id=bindparam("to_plan"), agent=bindparam("to_agent"))
+)
 _THREAD = (
     select(messages.c.body)
     .where(
@@ -142,6 +147,12 @@ def session_ids(tx: Tx, principal_id: str | None) -> set[str]:
 def set_session(tx: Tx, session_id: str, **to: Any) -> None:  # noqa: ANN401
     """Set columns of a session's row."""
     change(tx, sessions, {"id": session_id}, to)
+
+
+def begin_plan(tx: Tx, session_id: str, plan_id: str, agent: str) -> bool:
+    """Make a plan the session's own, and its agent the one who answers. False when it has one."""
+    params = {"of": session_id, "to_plan": plan_id, "to_agent": agent}
+    return tx.execute(_BEGIN_PLAN, params).rowcount == 1
 
 
 def add_turn(

@@ -18,6 +18,9 @@ export function Facts({ approval, title }: { approval: ApprovalView; title?: str
       <Fact name={t("approvals.agent")}>
         {typeof details.agent === "string" && visible(details.agent)}
       </Fact>
+      <Fact name={t("approvals.madeBy")}>
+        {typeof details.made_by === "string" && visible(details.made_by)}
+      </Fact>
       <Fact name={t("approvals.editedBy")}>
         {typeof details.edited_by === "string" && visible(details.edited_by)}
       </Fact>

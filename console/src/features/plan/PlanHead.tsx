@@ -18,6 +18,7 @@ export function PlanHead({ plan, status }: { plan: PlanView; status?: PlanStatus
       </Group>
       <Group gap="md">
         <Text size="sm">{t("plan.revision", { number: plan.revision })}</Text>
+        {plan.made_by && <Text size="sm">{t("plan.madeBy", { name: visible(plan.made_by) })}</Text>}
         <Times plan={plan} />
       </Group>
       <Pause plan={plan} />

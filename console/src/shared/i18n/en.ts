@@ -164,6 +164,7 @@ export const en = {
     asks: "asks first",
     scopeOf: "What {{id}} may do without a question",
     agent: "Agent",
+    madeBy: "Written by",
     editedBy: "Edited by",
     session: "Session",
     subtask: "Subtask",

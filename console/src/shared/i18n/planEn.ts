@@ -54,6 +54,7 @@ export const planEn = {
     of: "of {{limit}}",
     cached: "{{cached}} from the cache",
   },
+  madeBy: "Written by {{name}}",
   instructions: {
     told: "The planner was told of: {{names}}",
     cut: "{{path}} (cut)",

@@ -54,6 +54,7 @@ export const planRu: Language["plan"] = {
     of: "из {{limit}}",
     cached: "{{cached}} из кэша",
   },
+  madeBy: "План составил(а) {{name}}",
   instructions: {
     told: "Планировщик знает о файлах: {{names}}",
     cut: "{{path}} (не целиком)",

@@ -168,6 +168,7 @@ export const ru: Language = {
     asks: "спрашивает первой",
     scopeOf: "Что {{id}} можно без вопроса",
     agent: "Агент",
+    madeBy: "Составил",
     editedBy: "Изменил",
     session: "Сессия",
     subtask: "Подзадача",

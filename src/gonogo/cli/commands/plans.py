@@ -101,6 +101,20 @@ def edit_plan(
     carry_out(_edit, plan_id, source, yes, json)
 
 
+@app.command(
+    "export",
+    epilog=example("gonogo plans export p_0192", "gonogo plans export p_0192 -o plan.yaml"),
+)
+def export_plan(
+    plan_id: PlanId,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A new file; by default standard output.")
+    ] = None,
+) -> None:
+    """Export a plan, as it is now, as a file that run --plan and plans edit --from read."""
+    carry_out(_export, plan_id, output)
+
+
 @app.command("wait", epilog=example("gonogo plans wait p_0192 --limit 3600"))
 def wait_plan(
     plan_id: PlanId,
@@ -193,6 +207,12 @@ async def _text(plan_id: str) -> Exit:
     return await print_plan(plan_id)
 
 
+async def _export(plan_id: str, output: Path | None) -> Exit:
+    from gonogo.cli.session.decisions import export_plan
+
+    return await export_plan(plan_id, output)
+
+
 async def _edit(plan_id: str, source: Path | None, sure: bool, json: bool) -> Exit:
     from gonogo.cli.session.decisions import edit_plan
 
@@ -262,7 +282,8 @@ async def _show(plan_id: str, json: bool) -> Exit:
         plan = await client.plan(plan_id)
         if json:
             return facts(plan)
-        line(f"{plan.plan_id}  {standing(plan)}  revision {plan.revision}")
+        by = f"  written by {spoken(plan.made_by)}" if plan.made_by else ""
+        line(f"{plan.plan_id}  {standing(plan)}  revision {plan.revision}{by}")
         line(spoken(plan.goal))
         for text in await _paused(client, plan):
             line(text)

@@ -1,14 +1,16 @@
 """`gonogo checkpoints` and `gonogo rollback`: where a plan can go back to, and going there."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gonogo.cli.arguments import Json, Limit, PlanId, example, group
-from gonogo.cli.support import Exit, carry_out
+from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
-    from gonogo.domain.plan_views import RollbackView
+    from gonogo.client import Client
+    from gonogo.domain.plan_views import CheckpointView, RollbackView
 
 
 LATEST = "latest"
@@ -110,6 +112,33 @@ def list_checkpoints(
     carry_out(_list, plan_id, limit, json)
 
 
+@app.command(
+    "create",
+    epilog=example(
+        "gonogo checkpoints create plan_0192",
+        'gonogo checkpoints create s_0192 --note "before I try the other way"',
+    ),
+)
+def create_checkpoint(
+    of: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SESSION|PLAN",
+            help="By default the newest session; of a session, its newest plan.",
+        ),
+    ] = None,
+    note: Annotated[
+        str | None, typer.Option("--note", metavar="TEXT", help="A note on what it is for.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a checkpoint now, between two subtasks of a plan or after it.
+
+    It is refused while a subtask is at work: pause the plan first.
+    """
+    carry_out(_create, of, note, json)
+
+
 @app.command("show", epilog=example("gonogo checkpoints show checkpoint_0192"))
 def show_checkpoint(
     checkpoint_id: Annotated[str, typer.Argument(help="The checkpoint's id.")],
@@ -151,6 +180,38 @@ async def _list(plan_id: str, limit: int, json: bool) -> Exit:
             for c in page.checkpoints
         ]
         return table(("checkpoint", "created", "snapshot", "taken"), rows)
+
+
+async def _create(of: str | None, note: str | None, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.folder import own_locale
+    from gonogo.cli.terminal.output import facts, line
+    from gonogo.i18n import say
+
+    async with connected() as client:
+        made = await _taken(client, of, note)
+    if json:
+        return facts(made)
+    line(f"{made.checkpoint_id}  {made.reason}")
+    back = f"gonogo rollback {made.plan_id} --to {made.checkpoint_id}"
+    line(say("cli_checkpoint_taken", own_locale(), command=back))
+    return Exit.DONE
+
+
+async def _taken(client: "Client", of: str | None, note: str | None) -> "CheckpointView":
+    from gonogo.cli.folder import own_locale
+    from gonogo.cli.session.run import newest_session
+    from gonogo.domain.errors import NotFound
+    from gonogo.i18n import say
+
+    if of is not None:
+        with suppress(NotFound):
+            return await client.create_checkpoint(plan_id=of, note=note)
+        with suppress(NotFound):
+            return await client.create_checkpoint(session_id=of, note=note)
+        raise Stop(say("cli_no_plan_or_session", own_locale(), id=of))
+    session = await newest_session(client)
+    return await client.create_checkpoint(session_id=session.session_id, note=note)
 
 
 async def _show(checkpoint_id: str, json: bool) -> Exit:

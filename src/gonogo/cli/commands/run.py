@@ -27,16 +27,28 @@ Foreground = Annotated[
         'gonogo run "Add a --json flag to the CLI" -C path/to/repo --model openai:gpt-5',
         'gonogo run "What does main() do?"',
         'gonogo run "Fix the failing test" --yes=all --json > events.jsonl',
+        "gonogo run --plan plan.yaml",
     )
 )
 def run(  # noqa: PLR0913 - each is an option of the command
-    task: Annotated[str, typer.Argument(metavar="TASK", help="What you want done, or a question.")],
+    task: Annotated[
+        str | None, typer.Argument(metavar="TASK", help="What you want done, or a question.")
+    ] = None,
     directory: Directory = None,
     model: Model = None,
     agent: Annotated[
         str | None,
         typer.Option(
             "--agent", help="The agent that answers; by default the orchestrator chooses."
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(
+            "--plan",
+            exists=True,
+            dir_okay=False,
+            help="A plan file instead of TASK: no model makes the plan.",
         ),
     ] = None,
     yes: Yes = False,
@@ -50,7 +62,7 @@ def run(  # noqa: PLR0913 - each is an option of the command
     foreground: Foreground = False,
     json: Events = False,
 ) -> None:
-    """Carry out one task: plan, approval, live progress, result.
+    """Carry out one task, or a plan of your own: plan, approval, live progress, result.
 
     The work continues when you close the terminal; gonogo attach brings you back to it.
 
@@ -59,7 +71,7 @@ def run(  # noqa: PLR0913 - each is an option of the command
     waits.
     """
     from gonogo.cli.session.answers import Wish
-    from gonogo.cli.session.run import run_task
+    from gonogo.cli.session.run import run_plan, run_task
 
     wish = Wish(
         yes=yes or yes_all,
@@ -70,7 +82,9 @@ def run(  # noqa: PLR0913 - each is an option of the command
         json=json,
         foreground=foreground,
     )
-    carry_out(run_task, task, directory, model, wish)
+    if plan is not None:
+        carry_out(run_plan, plan, task, directory, model, wish)
+    carry_out(run_task, task or "", directory, model, wish)
 
 
 @top.command(epilog=example("gonogo attach", "gonogo attach s_0192"))

@@ -6,9 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
+
 from gonogo.cli.daemon import RuntimeLink, connected, linked
 from gonogo.cli.folder import environment, own_locale, read_settings
-from gonogo.cli.plan_file import MAX_TEXT, EditedPlan, as_json, plan_editor
+from gonogo.cli.plan_file import EditedPlan, as_json, plan_editor, text_of
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.support import Exit, Stop
@@ -165,9 +167,28 @@ async def print_plan(plan_id: str) -> Exit:
     return Exit.DONE
 
 
+async def export_plan(plan_id: str, output: Path | None) -> Exit:
+    """Write a plan into a new file that `run --plan` reads, or to standard output."""
+    from gonogo.cli.plan_yaml import write
+
+    if output is None:
+        return await print_plan(plan_id)
+    async with connected() as client:
+        plan = await client.plan(plan_id)
+        revision = await client.plan_revision(plan_id, plan.revision)
+    try:
+        async with await anyio.open_file(output, "x", encoding="utf-8", newline="") as file:
+            await file.write(write(revision.goal, revision.subtasks))
+    except FileExistsError:
+        said = say("cli_plan_file_there", own_locale(), file=output)
+        raise Stop(said, Exit.USAGE) from None
+    line(say("cli_plan_exported", own_locale(), plan_id=plan_id, file=output))
+    return Exit.DONE
+
+
 async def edit_plan(plan_id: str, source: Path | None, *, sure: bool, json: bool) -> Exit:
     """Let the person edit a plan that waits, and approve it as edited."""
-    given = None if source is None else _text_of(source)
+    given = None if source is None else text_of(source, own_locale())
     person = TerminalPerson(environment())
     if not sure and not person.is_there:
         raise Stop(say("cli_plan_no_terminal", own_locale()), Exit.USAGE)
@@ -207,12 +228,3 @@ async def _question(client: Client, plan_id: str) -> ApprovalView:
             return approval
     said = say("cli_plan_not_waiting", own_locale(), plan_id=plan_id, status=plan.status)
     raise Stop(said)
-
-
-def _text_of(source: Path) -> str:
-    try:
-        with source.open(encoding="utf-8", newline="") as file:
-            # One more than may be: whoever reads it says that it is too long.
-            return file.read(MAX_TEXT + 1)
-    except UnicodeDecodeError:
-        raise Stop(say("cli_plan_not_utf8", own_locale(), file=source), Exit.USAGE) from None

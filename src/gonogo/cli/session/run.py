@@ -4,6 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from gonogo.cli.daemon import RuntimeLink, linked
 from gonogo.cli.folder import environment, own_locale, program, read_settings
 from gonogo.cli.language import named_locale
+from gonogo.cli.plan_file import Flaw, as_json, own_plan, text_of
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import standing
@@ -23,6 +25,7 @@ from gonogo.cli.terminal.render import question_lines
 from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
 from gonogo.domain.errors import Forbidden
+from gonogo.domain.findings import FindingSeverity
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.report_views import ModelUse
 from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
@@ -51,8 +54,31 @@ def _place(wish: Wish) -> dict[str, bool | None]:
     return {"background": False if wish.foreground else None}
 
 
+async def run_plan(
+    file: Path, task: str | None, directory: Path | None, model: str | None, wish: Wish
+) -> Exit:
+    """Carry a plan out that a person wrote into a file."""
+    if task is not None or wish.agent is not None:
+        raise Stop(say("cli_plan_or_task", own_locale()), Exit.USAGE)
+    settings = read_settings({"workspace": directory, "model": model, **_place(wish)})
+    written = _WrittenFile(file, settings.locale)
+    async with linked(settings) as link:
+        await written.check(link.client, wish)
+        return await _talk(link, settings, written.goal, wish, written)
+
+
 async def talk(link: RuntimeLink, settings: Settings, task: str, wish: Wish) -> Exit:
     """Open a session, say the task in it and see it through."""
+    return await _talk(link, settings, task, wish)
+
+
+async def _talk(
+    link: RuntimeLink,
+    settings: Settings,
+    task: str,
+    wish: Wish,
+    plan: "_WrittenFile | None" = None,
+) -> Exit:
     try:
         session = await link.client.open_session(
             title=task[:80], unattended=wish.unattended or None
@@ -61,12 +87,55 @@ async def talk(link: RuntimeLink, settings: Settings, task: str, wish: Wish) -> 
         raise Stop(f"{error}. {_OTHER_ROOTS}") from None
     locale = resolve(named_locale(environment()), None, task)
     with conversing(link, session.session_id, wish, locale) as talking:
-        message = {"type": "user_message", "content": task}
-        ended = await talking.carry(message | ({"agent_type": wish.agent} if wish.agent else {}))
+        if plan is not None:
+            ended = await talking.watch(partial(plan.send, link.client, session.session_id))
+        else:
+            message = {"type": "user_message", "content": task}
+            named = {"agent_type": wish.agent} if wish.agent else {}
+            ended = await talking.carry(message | named)
     if ended is not Exit.WAITS and not wish.json:
         used = await link.client.analytics(session_id=session.session_id)
         line(used_text(used.models, locale))
     return ended
+
+
+class _WrittenFile:
+    """A plan file, read; nothing is made before it is whole."""
+
+    def __init__(self, file: Path, locale: str | None) -> None:
+        from gonogo.cli import plan_yaml
+
+        text = text_of(file, resolve(None, locale))
+        self._file, self._locale = file, resolve(None, locale, text)
+        self._reading = plan_yaml.read(text, self._locale)
+        self.goal, self._subtasks = own_plan(self._reading, self._locale)
+        self._refuse(self._reading.flaws)
+
+    async def check(self, client: Client, wish: Wish) -> None:
+        """Have the plan looked over as its making would.
+
+        Raises:
+            Stop: it has a flaw; each is said, with its line.
+        """
+        found = await client.check_new_plan(
+            self.goal, as_json(self._subtasks), unattended=wish.unattended
+        )
+        if found.problem:
+            self._refuse([Flaw(self._reading.line_of(found.subtask_id), found.problem)])
+        errors = [f for f in found.findings if f.severity == FindingSeverity.ERROR]
+        self._refuse([Flaw(self._reading.line_of(f.subtask_id), f.message) for f in errors])
+
+    async def send(self, client: Client, session_id: str) -> PlanView:
+        """Make it a plan of a session."""
+        return await client.create_plan(session_id, self.goal, as_json(self._subtasks))
+
+    def _refuse(self, flaws: Sequence[Flaw]) -> None:
+        if not flaws:
+            return
+        for flaw in sorted(flaws, key=lambda flaw: flaw.line):
+            where = f"{self._file}:{flaw.line}" if flaw.line else str(self._file)
+            typer.echo(guarded(f"{where}: {flaw.message}", lines=False), err=True)
+        raise Stop(say("cli_plan_not_made", self._locale, file=self._file), Exit.USAGE)
 
 
 def used_text(models: Sequence[ModelUse], locale: str) -> str:
@@ -175,6 +244,15 @@ async def attach(session_id: str | None, wish: Wish) -> Exit:
 async def _session(client: Client, session_id: str | None) -> SessionView:
     if session_id is not None:
         return await client.session(session_id)
+    return await newest_session(client, own_locale())
+
+
+async def newest_session(client: Client, locale: str | None = None) -> SessionView:
+    """The session that was opened last.
+
+    Raises:
+        Stop: there is none.
+    """
     newest = (await client.sessions(limit=1)).sessions
     if not newest:
         raise Stop(say("cli_no_session", own_locale()))

@@ -38,9 +38,11 @@ def revision_lines(facts: Mapping[str, Any]) -> Iterator[str]:
     """Why there is another revision of a plan, what is otherwise in it, and what to know of it.
 
     Args:
-        facts: `replan`, `changes`, `comments`, `findings` and `instructions` of a plan's question
-            or notice, if it has them.
+        facts: `made_by`, `replan`, `changes`, `comments`, `findings` and `instructions` of a
+            plan's question or notice, if it has them.
     """
+    if made_by := facts.get("made_by"):
+        yield f"Written by {one_line(made_by)}; no model was asked for it."
     replan: Mapping[str, Any] = facts.get("replan") or {}
     changes = facts.get("changes")
     for name in ("cause", "subtask_id", "reason", "root_cause", "suggestion", "by"):

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from gonogo.domain.errors import Conflict, InvalidPlan, NotFound, Reason
 from gonogo.domain.events import (
+    AgentSwitched,
     AssistantMessage,
     PlanApproved,
     PlanApprovedFacts,
@@ -16,17 +17,28 @@ from gonogo.domain.events import (
     PlanNotified,
     PlanRejected,
     PlanRejectedFacts,
+    SwitchFacts,
 )
 from gonogo.domain.findings import Finding, FindingSeverity, findings
-from gonogo.domain.plan import Revision, Subtask, critical_path, with_types
+from gonogo.domain.identity import Principal
+from gonogo.domain.plan import Revision, Subtask, critical_path, with_types, worker_name
 from gonogo.domain.plan_views import PlanChanges, as_planned
 from gonogo.domain.records import MAIN, Approval, Plan, Session, Turn
 from gonogo.domain.reviews import standing_comments
-from gonogo.domain.states import ENDED, ApprovalKind, DecisionWord, PlanStatus, SubtaskStatus
+from gonogo.domain.states import (
+    ENDED,
+    ApprovalKind,
+    DecisionWord,
+    PlanStatus,
+    SubtaskStatus,
+    TurnStatus,
+)
+from gonogo.domain.text_safety import visible_json
 from gonogo.domain.tool_calls import UserText
 from gonogo.execution.agent import RUNTIME, Gate
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
-from gonogo.execution.inbox import ORCHESTRATOR, next_turn
+from gonogo.execution.inbox import ORCHESTRATOR, next_turn, tell_all_queued
+from gonogo.execution.plans.brief import cut
 from gonogo.execution.plans.ending import ARCHITECT, PlanEnding, execution_result
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.revisions import PlanReader, completed, mint_grants
@@ -35,8 +47,14 @@ from gonogo.policy import Conditions, asks_anyway, check_asks, read_prefix, take
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
-from gonogo.store.plans import add_plan, add_revision, move_plan, plan_of
-from gonogo.store.sessions import append_message, session_of, set_session, spoken_in
+from gonogo.store.plans import WRITTEN, add_plan, add_revision, move_plan, plan_of
+from gonogo.store.sessions import (
+    append_message,
+    begin_plan,
+    open_turns,
+    session_of,
+    spoken_in,
+)
 
 # A revision as it is put before a person: what it says, what is noticed about it, the question.
 
@@ -55,18 +73,25 @@ class Proposals(Struct, frozen=True, kw_only=True):
         """
         for finding in self._look_over(revision, attended=True):
             if finding.severity is FindingSeverity.ERROR:
-                raise InvalidPlan(say(finding.key, "en", **finding.fields))
+                defect = InvalidPlan(say(finding.key, "en", **finding.fields))
+                defect.subtask_id = finding.subtask_id
+                raise defect
         return revision
 
-    def findings(self, revision: Revision, session: Session) -> list[dict[str, Any]]:
-        """What a person should know of a plan of a session, in words."""
-        locale = session.spoken
+    def findings(
+        self, revision: Revision, locale: str, *, unattended: bool
+    ) -> list[dict[str, Any]]:
+        """What a person should know of a plan, in words.
+
+        Args:
+            unattended: Nobody is asked in its session.
+        """
         return [
             {
                 **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
                 "message": say(finding.key, locale, **_said(finding.fields, locale)),
             }
-            for finding in self._look_over(revision, attended=not session.unattended)
+            for finding in self._look_over(revision, attended=not unattended)
         ]
 
     def _look_over(self, revision: Revision, *, attended: bool) -> Sequence[Finding]:
@@ -108,6 +133,7 @@ class Proposals(Struct, frozen=True, kw_only=True):
         changes: PlanChanges | None = None,
         replan: dict[str, Any] | None = None,
         edited_by: str | None = None,
+        made_by: str | None = None,
         instead_of: Approval | None = None,
     ) -> Approval:
         """Ask a person about a revision. What people said of the plan is shown with it.
@@ -115,20 +141,22 @@ class Proposals(Struct, frozen=True, kw_only=True):
         Args:
             changes: What it has otherwise than the one before.
             replan: Why there is another one.
-            edited_by: The person who wrote it.
+            edited_by: The person who wrote it in the place of another one.
+            made_by: The person who wrote the plan, where no agent proposed it.
             instead_of: The question that it was written in answer to.
         """
-        findings = self.findings(revision, session)
+        findings = self.findings(revision, session.spoken, unattended=session.unattended)
         comments = standing_comments(comments_of(tx, plan.id), revision.number)
         summary = plan_summary(
             revision, session.spoken, findings=findings, tool_host=session.tool_host,
-            changes=changes, comments=comments,
+            changes=changes, comments=comments, made_by=made_by,
         )  # fmt: skip
         subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]
         question = say("plan_question", session.spoken, goal=plan.goal, count=len(subtasks))
         more = {
             "changes": changes and _as_json(changes), "replan": replan, "findings": findings,
-            "comments": comments, "edited_by": edited_by, "instructions": plan.instructions,
+            "comments": comments, "edited_by": edited_by, "made_by": made_by,
+            "instructions": plan.instructions,
         }  # fmt: skip
         approval = self.desk.open(
             tx,
@@ -140,7 +168,7 @@ class Proposals(Struct, frozen=True, kw_only=True):
                     **{name: said for name, said in more.items() if said},
                 },
                 reason=question, digest=revision.digest, turn_id=plan.turn_id, plan_id=plan.id,
-                revision=revision.number, agent=ARCHITECT,
+                revision=revision.number, agent=None if made_by else ARCHITECT,
                 matter=Matter(subtasks=revision.subtasks),
                 instead_of=instead_of,
             ),
@@ -162,11 +190,11 @@ def _notice(plan: Plan, revision: Revision, approval: Approval) -> PlanNotified:
         subtask_count=len(shown["subtasks"]), subtasks=shown["subtasks"], approval_id=approval.id,
         critical_path=list(critical_path(revision.subtasks)), findings=shown.get("findings", []),
         changes=shown.get("changes"), replan=shown.get("replan"), comments=shown.get("comments"),
-        instructions=shown.get("instructions"),
+        instructions=shown.get("instructions"), made_by=shown.get("made_by"),
     )  # fmt: skip
     return PlanNotified(
         content=shown["summary"], metadata=facts, turn_id=plan.turn_id, plan_id=plan.id,
-        agent=ARCHITECT, is_final=True,
+        agent=None if facts.made_by else ARCHITECT, is_final=True,
     )  # fmt: skip
 
 
@@ -187,6 +215,8 @@ def _said(fields: Mapping[str, str], locale: str) -> dict[str, str]:
 
 
 _S = SubtaskStatus
+_MOST_TOLD = 16_000
+"""Characters of a person's own plan that the agents of its session are told."""
 
 
 class Planning(Struct, frozen=True, kw_only=True):
@@ -208,9 +238,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         Raises:
             InvalidPlan: with the first defect.
         """
-        goal = str(arguments.get("goal", "")).strip()
-        if not goal:
-            raise InvalidPlan("goal: a plan needs a goal")
+        goal = _goal(str(arguments.get("goal", "")))
         subtasks = self.proposed(arguments)
         revision = Revision(plan_id=new_id("plan"), number=1, goal=goal, subtasks=subtasks)
         return self.proposals.in_order(revision)
@@ -239,12 +267,46 @@ class Planning(Struct, frozen=True, kw_only=True):
         }
 
     def propose(self, tx: Tx, session: Session, turn: Turn, revision: Revision) -> None:
-        """Store a plan and put it before a person."""
-        plan = self._new_plan(session, turn, revision, tx.now)
-        add_plan(tx, plan)
-        add_revision(tx, revision, f"agent:{turn.agent}", "proposed")
-        set_session(tx, session.id, active_plan_id=plan.id, agent=ARCHITECT)
+        """Store a plan that an agent made, and put it before a person."""
+        plan = self._new_plan(session, revision, tx.now)
+        plan = replace(
+            plan, turn_id=turn.id, original_task=turn.content, instructions=session.instructions
+        )
+        self._store(tx, plan, revision, f"agent:{turn.agent}", "proposed")
         self.proposals.put_before_person(tx, session, plan, revision)
+
+    def written(self, goal: str, raw: Any) -> Revision:  # noqa: ANN401 - as a stranger wrote it
+        """The first revision of a plan that a person wrote, whatever is found in it.
+
+        Raises:
+            InvalidPlan: it cannot be read.
+        """
+        subtasks = self.reader.read(as_planned(raw), ())
+        return Revision(plan_id=new_id("plan"), number=1, goal=_goal(goal), subtasks=subtasks)
+
+    def propose_own(self, tx: Tx, session: Session, revision: Revision, by: Principal) -> Plan:
+        """Store a plan that a person wrote, and put it before whoever decides.
+
+        Raises:
+            InvalidPlan: a finding refuses it.
+            Conflict: the session has a plan that is not over, or answers a message.
+        """
+        self.proposals.in_order(revision)
+        _check_free(tx, session)
+        plan = self._new_plan(session, revision, tx.now)
+        self._store(tx, plan, revision, by.id, WRITTEN)
+        tell_all_queued(tx, session, undecided=True)
+        append_message(tx, session.id, MAIN, UserText(content=_own_plan(revision, session.spoken)))
+        if session.agent != ARCHITECT:
+            facts = SwitchFacts(from_agent=session.agent, to_agent=ARCHITECT)
+            switch = AgentSwitched(metadata=facts, plan_id=plan.id, agent=ARCHITECT)
+            log.tell(tx, session.id, switch)
+        log.note(
+            tx, session.id, actor=by.id, action="plan.written", subject=plan.id,
+            revision=revision.number, digest=revision.digest, subtasks=len(revision.subtasks),
+        )  # fmt: skip
+        self.proposals.put_before_person(tx, session, plan, revision, made_by=by.name)
+        return plan
 
     def execute(
         self, tx: Tx, session: Session, plan_id: str | None, turn: Turn
@@ -376,13 +438,18 @@ class Planning(Struct, frozen=True, kw_only=True):
 
     # Parts ------------------------------------------------------------------------------------
 
-    def _new_plan(self, session: Session, turn: Turn, revision: Revision, now: datetime) -> Plan:
+    def _store(self, tx: Tx, plan: Plan, revision: Revision, by: str, reason: str) -> None:
+        add_plan(tx, plan)
+        add_revision(tx, revision, by, reason)
+        if not begin_plan(tx, plan.session_id, plan.id, ARCHITECT):
+            raise Conflict("The session got another plan at this moment; that one comes first")
+
+    def _new_plan(self, session: Session, revision: Revision, now: datetime) -> Plan:
         return Plan(
-            id=revision.plan_id, session_id=session.id, turn_id=turn.id, goal=revision.goal,
-            original_task=turn.content, status=PlanStatus.AWAITING_APPROVAL, revision=1,
+            id=revision.plan_id, session_id=session.id, turn_id=None, goal=revision.goal,
+            original_task=revision.goal, status=PlanStatus.AWAITING_APPROVAL, revision=1,
             digest=revision.digest, auto_approve_tools=True, max_parallel=self.max_parallel,
             created_at=now, approved_at=None, started_at=None, finished_at=None, feedback=None,
-            instructions=session.instructions,
         )  # fmt: skip
 
     def _tell_approved(
@@ -406,6 +473,44 @@ class Planning(Struct, frozen=True, kw_only=True):
             agent=ARCHITECT,
         )  # fmt: skip
         log.tell(tx, plan.session_id, event)
+
+
+def _goal(given: str) -> str:
+    goal = given.strip()
+    if not goal:
+        raise InvalidPlan("goal: a plan needs a goal")
+    return goal
+
+
+def _check_free(tx: Tx, session: Session) -> None:
+    """Refuse a plan of a person's while the session is about something else.
+
+    Raises:
+        Conflict: naming what to do about it.
+    """
+    if session.active_plan_id is not None:
+        raise Conflict(
+            f"Plan {session.active_plan_id} of this session is not over yet; decide it, wait for "
+            "its end or cancel it, or open another session"
+        )
+    for turn in open_turns(tx, session.id):
+        if turn.status is not TurnStatus.QUEUED:
+            raise Conflict(
+                f"The session answers a message (turn {turn.id}); wait for the answer, give what "
+                "it asks for, or cancel it"
+            )
+
+
+def _own_plan(revision: Revision, locale: str) -> str:
+    """What agents are told of a plan that a person wrote, in the session's conversation."""
+    subtasks = [
+        {"id": s.id, "by": worker_name(s), "after": s.dependencies, "task": s.description}
+        for s in revision.subtasks
+    ]
+    shown = cut(visible_json(subtasks), _MOST_TOLD, locale)
+    return say(
+        "model_plan_written", locale, plan_id=revision.plan_id, goal=revision.goal, subtasks=shown
+    )
 
 
 def is_held(tx: Tx, plan_id: str) -> bool:

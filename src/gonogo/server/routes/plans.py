@@ -1,6 +1,7 @@
 """Plans: look at them, decide about them, steer them."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
@@ -12,6 +13,7 @@ from gonogo.domain.plan_views import (
     CheckpointDiff,
     CheckpointList,
     CheckpointState,
+    CheckpointView,
     CommentList,
     CommentView,
     PlanCheck,
@@ -28,7 +30,10 @@ from gonogo.domain.views import Revisions
 from gonogo.server.auth import Authenticated, Caller
 from gonogo.server.bodies import (
     CancelReason,
+    NewCheckpoint,
     NewComment,
+    NewPlan,
+    NewPlanDraft,
     Nothing,
     PlanAnswer,
     PlanDraft,
@@ -56,6 +61,21 @@ class WantedPlans(Page):
 async def list_plans(caller: Authenticated, wanted: Annotated[WantedPlans, Query()]) -> Response:
     """Plans, newest first."""
     return answer(await caller.runtime.plans.page(caller.principal, **wanted.model_dump()))
+
+
+@router.post("", status_code=201, response_model=PlanView, openapi_extra=takes(NewPlan))
+async def create_plan(caller: Authenticated) -> Response:
+    """Put a plan that the caller wrote before whoever decides; no model is asked."""
+    body = await read_body(caller.request, NewPlan)
+    made = partial(caller.runtime.plans.create, caller.principal, **body.model_dump())
+    return await once(caller, body, made, 201)
+
+
+@router.post("/check", response_model=PlanCheck, openapi_extra=takes(NewPlanDraft))
+async def check_new_plan(caller: Authenticated) -> Response:
+    """Look a plan over that the caller writes, before it is sent; nothing changes."""
+    body = await read_body(caller.request, NewPlanDraft)
+    return answer(await caller.runtime.plans.check_new(caller.principal, **body.model_dump()))
 
 
 @router.get("/{plan_id}", response_model=PlanView)
@@ -330,6 +350,16 @@ async def list_checkpoints(
 ) -> Response:
     """A plan's checkpoints, oldest first."""
     return answer(await caller.runtime.checkpoints.page(caller.principal, **wanted.model_dump()))
+
+
+@checkpoints.post(
+    "", status_code=201, response_model=CheckpointView, openapi_extra=takes(NewCheckpoint)
+)
+async def create_checkpoint(caller: Authenticated) -> Response:
+    """Take a checkpoint of a plan, between its subtasks or after it."""
+    body = await read_body(caller.request, NewCheckpoint)
+    taken = partial(caller.runtime.checkpoints.create, caller.principal, **body.model_dump())
+    return await once(caller, body, taken, 201)
 
 
 @checkpoints.get("/{checkpoint_id}", response_model=CheckpointState)

@@ -1,0 +1,164 @@
+"""Checkpoints that people ask for: between the subtasks of a plan, after it, never within one."""
+
+import anyio
+import pytest
+
+from fakes.door import client_of
+from fakes.world import LIMIT, calls, of, on_both, plan, run, says, step, write
+from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
+from gonogo.domain.identity import Principal, Role
+
+THREE = {
+    "main/architect": [plan(step("a"), step("b", "a"), step("c", "b"))],
+    "main/orchestrator": [says("Hello")],
+    "a": [calls(write("a.txt", "by a\n")), says("a")],
+    "b": [calls(write("a.txt", "by b\n"), write("b.txt")), says("b")],
+    "c": [calls(run("make all")), says("c")],
+}
+
+
+async def taken(world, by=None, **more):
+    return await world.runtime.checkpoints.create(by or world.ann, **more)
+
+
+async def paused_after_a(world):
+    """A plan whose first subtask is done and whose second was not begun."""
+    held = world.model.hold("a", 2)
+    plan_id = await world.begin()
+    await world.asked_model("a", 2)
+    await world.runtime.plans.pause(world.ann, plan_id)
+    held.set()
+    await world.idle()
+    return plan_id
+
+
+@on_both
+@pytest.mark.feature(242)
+async def test_between_two_subtasks_a_checkpoint_is_taken_compared_and_gone_back_to(make):
+    async with make(THREE) as world:
+        plan_id = await paused_after_a(world)
+        made = await taken(world, plan_id=plan_id, note="before b")
+
+        assert (made.plan_id, made.subtask_id, made.reason) == (
+            plan_id, None, "taken by ann: before b",
+        )  # fmt: skip
+        await world.runtime.plans.resume(world.ann, plan_id)
+        await world.until("approval_requested", kind="tool")
+        listed = await world.runtime.checkpoints.page(world.ann, plan_id)
+        assert [c.subtask_id for c in listed.checkpoints] == ["a", None, "b", "c"]
+        state = await world.runtime.checkpoints.get(world.ann, made.checkpoint_id)
+        assert state.verified
+        assert [s.status for s in state.subtasks] == ["completed", "pending", "pending"]
+        diff = await world.runtime.checkpoints.diff(world.ann, made.checkpoint_id)
+        assert {(f.path, f.status) for f in diff.files} == {
+            ("a.txt", "modified"), ("b.txt", "added"),
+        }  # fmt: skip
+
+        await world.runtime.plans.cancel(world.ann, plan_id)
+        back = await world.runtime.checkpoints.rollback(
+            world.ann, plan_id, checkpoint_id=made.checkpoint_id
+        )
+        assert back.restored == 2
+        assert (world.read("a.txt"), world.read("b.txt")) == ("by a\n", None)
+
+
+@pytest.mark.feature(242)
+async def test_after_a_plan_too_and_it_is_told_and_audited(make):
+    lines = {**THREE, "c": [says("c")]}
+    async with make(lines) as world:
+        plan_id = await world.propose()
+        await world.decide_plan(plan_id)
+        made = await taken(world, session_id=world.session)
+        [told] = of(await world.log(), "checkpoint_created", checkpoint_id=made.checkpoint_id)
+        assert (told["plan_id"], told["metadata"]["reason"]) == (plan_id, "taken by ann")
+        [entry] = await world.audit("checkpoint.created")
+        assert (entry.actor, entry.subject) == ("user:ann", made.checkpoint_id)
+        assert entry.details["plan_id"] == plan_id
+        dry = await world.runtime.checkpoints.rollback(
+            world.ann, plan_id, checkpoint_id=made.checkpoint_id, dry_run=True
+        )
+        assert dry.files == []
+
+
+@pytest.mark.feature(242)
+async def test_while_a_subtask_is_at_work_or_waits_in_the_middle_it_is_refused_by_name(make):
+    async with make(THREE) as world:
+        held = world.model.hold("b", 2)
+        plan_id = await world.begin()
+        await world.asked_model("b", 2)
+        with pytest.raises(Conflict, match=r"work under way \(b\).*pause the plan"):
+            await taken(world, plan_id=plan_id)
+        held.set()
+        await world.until("approval_requested", kind="tool")
+        with pytest.raises(Conflict, match=r"work under way \(c\)"):
+            await taken(world, plan_id=plan_id)
+        assert await world.audit("checkpoint.created") == []
+        listed = await world.runtime.checkpoints.page(world.ann, plan_id)
+        assert all(c.subtask_id for c in listed.checkpoints)
+
+
+async def test_what_is_half_done_when_the_files_are_quiet_at_last_is_refused_then(make):
+    """A subtask that begins while another call keeps the files is not in a checkpoint."""
+    async with make(THREE) as world:
+        plan_id = await paused_after_a(world)
+        traffic = world.runtime.parts.rollbacks.traffic
+        refused = []
+
+        async def take():
+            with pytest.raises(Conflict, match=r"work under way \(b\)") as found:
+                await taken(world, plan_id=plan_id)
+            refused.append(found)
+
+        held = world.model.hold("b")
+        async with anyio.create_task_group() as group, traffic.shared(world.folder):
+            group.start_soon(take)
+            with anyio.fail_after(LIMIT):
+                while not traffic._ways[world.folder].queue:
+                    await anyio.lowlevel.checkpoint()
+            await world.runtime.plans.resume(world.ann, plan_id)
+            await world.asked_model("b")
+        held.set()
+        assert len(refused) == 1
+
+
+async def test_who_may_not_act_there_takes_none_and_one_thing_is_named(make):
+    async with make(THREE) as world:
+        await world.say()
+        with pytest.raises(Conflict, match="has no plan"):
+            await taken(world, session_id=world.session)
+        plan_id = await world.propose()
+        viewer = Principal(id=world.ann.id, name="ann", role=Role.VIEWER)
+        with pytest.raises(Forbidden):
+            await taken(world, by=viewer, plan_id=plan_id)
+        for wrong in ({"plan_id": plan_id}, {"session_id": world.session}):
+            with pytest.raises(NotFound):
+                await taken(world, by=world.bob, **wrong)
+        for wrong in ({}, {"plan_id": plan_id, "session_id": world.session}):
+            with pytest.raises(InvalidMessage):
+                await taken(world, **wrong)
+        assert (await taken(world, plan_id=plan_id)).reason == "taken by ann"
+
+
+async def test_where_a_client_has_the_files_there_is_none(make):
+    async with make(THREE) as world:
+        opened = await world.runtime.sessions.open(world.ann, tool_host="client")
+        mine = await world.runtime.plans.create(world.ann, opened.session_id, "A goal", [step("a")])
+        with pytest.raises(Conflict, match="there are no checkpoints"):
+            await taken(world, plan_id=mine.plan_id)
+
+
+@pytest.mark.feature(242)
+async def test_over_http_a_repeated_request_takes_one_checkpoint(make):
+    async with make(THREE) as world, client_of(world) as client:
+        plan_id = await world.propose()
+        key = {"Idempotency-Key": "one-checkpoint"}
+        first, second = [
+            await client._http.post("/api/v1/checkpoints", json={"plan_id": plan_id}, headers=key)
+            for _ in range(2)
+        ]
+        assert (first.status_code, first.json()) == (201, second.json())
+        assert (await client.checkpoints(plan_id)).total == 1
+        noted = await client.create_checkpoint(session_id=world.session, note="\x1b[2Jmine")
+        assert (await client.checkpoint(noted.checkpoint_id)).verified
+        with pytest.raises(InvalidMessage):
+            await client.create_checkpoint()
