@@ -207,12 +207,13 @@ async def test_a_session_of_eight_messages_without_a_plan_is_told_whole():
     ]  # fmt: skip
 
 
-async def test_the_newest_session_is_taken_unless_one_is_named():
+async def test_the_newest_session_is_taken_unless_one_is_named(monkeypatch):
+    monkeypatch.setenv("GONOGO_LOCALE", "ru")
     client: Any = Past([], sessions=[session(session_id="new")])
-    assert (await _session(client, None, "ru")).session_id == "new"
-    assert (await _session(client, "named", "ru")).session_id == "named"
+    assert (await _session(client, None)).session_id == "new"
+    assert (await _session(client, "named")).session_id == "named"
     with pytest.raises(Stop) as caught:
-        await _session(Past([]), None, "ru")  # type: ignore[arg-type]
+        await _session(Past([]), None)  # type: ignore[arg-type]
     assert str(caught.value) == "Сеансов ещё нет; начать: gonogo run ЗАДАЧА"
 
 

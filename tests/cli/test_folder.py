@@ -207,15 +207,18 @@ def test_what_the_command_line_says_comes_before_the_environment(monkeypatch, tm
     assert own_locale() == "ru"
 
 
-def test_a_session_is_opened_with_what_the_command_says(tmp_path):
+def test_a_session_is_opened_with_what_the_command_says(tmp_path, monkeypatch):
+    for name in ("GONOGO_LOCALE", "LANGUAGE", "LC_ALL", "LC_MESSAGES", "LANG"):
+        monkeypatch.delenv(name, raising=False)
     settings = Settings(home=tmp_path, config=tmp_path, workspace=tmp_path, model="demo")
     assert _opening(settings) == {"workspace": str(tmp_path), "model": "demo"}
-    more = settings.model_copy(update={"locale": "ru", "unattended": True})
+    monkeypatch.setenv("GONOGO_LOCALE", "ru")
+    more = settings.model_copy(update={"unattended": True})
     assert _opening(more) == {
         "workspace": str(tmp_path), "model": "demo", "locale": "ru", "unattended": True,
     }  # fmt: skip
     (tmp_path / "models.toml").touch()
-    assert _opening(settings) == {"workspace": str(tmp_path)}
+    assert _opening(settings) == {"workspace": str(tmp_path), "locale": "ru"}
 
 
 LOG = """

@@ -73,8 +73,12 @@ def asked_locale(words: Sequence[str]) -> str | None:
     return None
 
 
-def explain_in(command: Any, locale: "Locale") -> None:  # noqa: ANN401 - Typer's own are not public
-    """Have a command, and all below it, explain themselves in a language."""
+def explain_in(command: Any, locale: "Locale", above: Any = None) -> None:  # noqa: ANN401 - Typer's
+    """Have a command, and all below it, explain themselves in a language.
+
+    Args:
+        above: The context of the group that it is in: how help is asked for is said there.
+    """
     say = partial(_said, locale=locale)
     for name in ("help", "short_help"):
         if text := getattr(command, name):
@@ -82,12 +86,13 @@ def explain_in(command: Any, locale: "Locale") -> None:  # noqa: ANN401 - Typer'
     for words in _IN_EXAMPLES if command.epilog else ():
         command.epilog = command.epilog.replace(words, say(words), 1)
     command.context_class = _contexts(command.context_class, locale)
-    helping = command.get_help_option(command.context_class(command, **command.context_settings))
+    context = command.context_class(command, above, **command.context_settings)
+    helping = command.get_help_option(context)
     for each in [*command.params, *([helping] if helping else [])]:
         each.help = each.help and say(each.help)
     if isinstance(command, TyperGroup):
         for below in command.commands.values():
-            explain_in(below, locale)
+            explain_in(below, locale, context)
 
 
 def refusal(error: Any, locale: "Locale") -> str:  # noqa: ANN401 - Typer's own are not public
