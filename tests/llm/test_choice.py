@@ -90,6 +90,8 @@ def test_gonogo_model_goes_first():
 def test_openai_model_names_the_model_of_a_compatible_server():
     environment = {"OPENAI_BASE_URL": "http://localhost:1/v1", "OPENAI_MODEL": "llama3:8b"}
     assert detect(environment) == "openai:llama3:8b"
+    names = [model["name"] for model in available_models({"OPENAI_MODEL": "own"})]
+    assert names[:3] == ["anthropic:claude-sonnet-5-5", "openai:own", "google:gemini-4-carbon"]
 
 
 def test_the_models_are_listed_with_what_is_configured_and_no_key():
