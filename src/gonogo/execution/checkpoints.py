@@ -109,9 +109,8 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
             return Path(root)
 
         root = await self.store.read(look)
-        # Nobody writes from the snapshot on until it stands in the record.
+        # Nobody writes from the snapshot on until it stands in the record, where we look again.
         async with self.traffic.alone(root):
-            await self.store.read(look)
             tree = await self._snapshot(root)
             return await self.store.write(_by_hand, find, tree, by, note)
 
