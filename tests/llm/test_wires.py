@@ -102,3 +102,29 @@ async def test_a_thread_with_calls_that_another_model_began_is_gone_on_with_in_i
         usage.reasoning_tokens,
     )  # fmt: skip
     assert isinstance(usage, Usage)
+
+
+@pytest.mark.parametrize("name", WIRES)
+async def test_what_each_provider_streamed_is_played_from_a_cassette_without_it(
+    name, asked, monkeypatch, tmp_path
+):
+    wire, variable, end = WIRES[name]
+    tape = tmp_path / "tape.jsonl"
+    script = {"text": "Now b.", "calls": [{"name": "read_file", "arguments": {"path": "b.py"}}]}
+    told = (UserText(content="Begin."), FOREIGN, READ)
+    with provider_server(wire(), lambda _body: script) as server:
+        monkeypatch.setenv(variable, server.url + end)
+        recorded = await _asked(asked(*told), name=name, api_key="k-of-a-test", record=tape)
+        times = len(server.requests)
+        played = await _asked(asked(*told), name=f"replay:{tape}")
+        assert len(server.requests) == times == 1
+    before, now = (each.usage.model_dump(exclude={"duration_ms"}) for each in (recorded, played))
+    assert (played.text, now) == (recorded.text, before)
+    assert [call.arguments for call in played.calls] == [{"path": "b.py"}]
+
+
+async def _asked(request, **given):
+    model = open_model(ModelSettings(**given, max_attempts=1, timeout=60), {})
+    reply = await model.request(request, lambda _text: None)
+    await model.aclose()
+    return reply
