@@ -232,17 +232,20 @@ def test_who_attaches_stays_and_sees_what_is_new_or_all_of_it_as_json():
 async def test_a_plan_goes_on_where_it_is_at_work_and_its_last_event_is_no_end(
     status, is_final, goes_on
 ):
-    found = []
+    found, seen = [], []
 
     async def join(*, running):
         found.append(running)
 
     log = Log(("subtask_started", is_final))
-    talk: Any = SimpleNamespace(outcome=Outcome(), recall=found.append, join=join)
+    talk: Any = SimpleNamespace(
+        outcome=Outcome(), recall=found.append, join=join, remember=seen.append
+    )
     plan = PLAN.model_copy(update={"status": status})
     client: Any = log
     await _join(RuntimeLink(client, None), talk, session(last_seq=1), plan)
     assert found == [plan, goes_on]
+    assert [event["type"] for event in seen] == ["subtask_started"]
 
 
 async def test_a_session_in_which_nothing_happened_goes_on_only_with_its_plan():

@@ -166,7 +166,7 @@ USED = {"input_tokens": 0, "cached_tokens": 0, "cache_write_tokens": 0, "output_
         ({"role": "user", "content": "x"}, {"about": None}),
         ({"role": "assistant"},
          {"text": "", "calls": (), "cut": False, "refused": False, "model": "", "raw": None,
-          "usage": USED, "request_id": None, "asked": 1, "heard": None}),
+          "usage": USED, "request_id": None, "asked": 1, "heard": None, "filled": None}),
         ({"role": "tool", "call_id": "c", "tool_name": "t", "content": "x"}, {"is_error": False}),
         ({"role": "steer", "content": "x"}, {}),
         ({"role": "account", "plan_id": "p"}, {}),

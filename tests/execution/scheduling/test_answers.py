@@ -166,7 +166,10 @@ async def test_a_model_is_waited_for_as_long_again_and_nothing_is_edited_about_i
     kind = AbsenceKind(pauses=shop.engine.pauses)
     with pytest.raises(InvalidMessage) as refused:
         await shop.store.write(kind.settle, about(plan_id), ruled(DecisionWord.EDIT))
-    assert str(refused.value) == "Whether to wait on is approved or rejected, not edited"
+    assert str(refused.value) == (
+        "Whether to wait on is approved or rejected, not edited: there is no other model that "
+        "could be asked"
+    )
     await shop.store.write(kind.settle, about(plan_id), ruled(DecisionWord.APPROVE))
 
     assert (await shop.plan(plan_id)).status is _P.RUNNING
