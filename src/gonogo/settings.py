@@ -15,6 +15,7 @@ from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_valid
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from gonogo.domain.network import LOOPBACK, PrivateHosts
+from gonogo.domain.placeholders import files_problem
 
 DAY = 86_400.0
 Seconds = Annotated[float, Field(gt=0, le=366 * DAY)]
@@ -355,6 +356,13 @@ class Settings(BaseSettings):
     @classmethod
     def _known_hosts(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         PrivateHosts.read(value)
+        return value
+
+    @field_validator("diagnostics")
+    @classmethod
+    def _takes_files(cls, value: str | None) -> str | None:
+        if problem := files_problem(value or ""):
+            raise ValueError(problem)
         return value
 
     @field_validator("db")

@@ -10,9 +10,11 @@ from fakes.door import client_at, served
 from fakes.world import Model, plan, says, step
 from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation
-from gonogo.cli.session.interrupts import Interrupts
+from gonogo.cli.session.interrupts import Interrupts, Pausing
 from gonogo.cli.support import Exit
+from gonogo.cli.terminal.input import Withdrawn
 from gonogo.cli.terminal.render import PlainScreen
+from gonogo.domain.errors import Refused
 
 LIMIT = 60
 LINES = {
@@ -28,7 +30,7 @@ class AtKeys:
     is_there = has_keys = True
 
     def __init__(self, *words):
-        self.words, self.told, self.asked = list(words), [], []
+        self.words, self.told, self.asked, self.prompts = list(words), [], [], []
 
     def tell(self, text):
         self.told.append(text)
@@ -37,6 +39,7 @@ class AtKeys:
         pass
 
     async def line(self, prompt, *, ahead=False):
+        self.prompts.append(prompt)
         return self.words.pop(0)
 
     async def choose(self, question, options):
@@ -59,6 +62,20 @@ class Interrupting(PlainScreen):
         if event["type"] == "plan_resumed":
             for each in self._held:
                 each.set()
+
+
+class Doubtful(AtKeys):
+    """A person who presses Ctrl-C once more, at the prompt for what they want to tell an agent."""
+
+    async def line(self, prompt, *, ahead=False):
+        with anyio.CancelScope() as self._scope:
+            signal.raise_signal(signal.SIGINT)
+            await anyio.sleep_forever()
+        raise Withdrawn
+
+    def withdraw(self):
+        if hasattr(self, "_scope"):
+            self._scope.cancel()
 
 
 class Impatient:
@@ -161,6 +178,56 @@ async def test_of_several_agents_at_work_the_one_that_is_chosen_is_told(tmp_path
     assert person.asked[2] == {"1", "2"}
     told = "I am." if words == ["2", "Be brief."] else "done"
     assert [s.result["output"] for s in found.subtasks] == ["done", told]
+
+
+@pytest.mark.anyio
+async def test_an_interrupt_at_the_prompt_for_an_agent_asks_anew_and_the_plan_stands_still(
+    tmp_path,
+):
+    person = Doubtful("approve", "steer", "cancel")
+    model = Model(LINES)
+    screen = Interrupting(held=[model.hold("a")])
+    async with anns(tmp_path, model) as client:
+        assert await talks(client, person, owns=False, screen=screen) is Exit.FAILED
+        [found] = (await client.plans()).plans
+        told = [e["type"] for e in await log_of(client, found.session_id)]
+
+    assert (str(found.status), person.words) == ("cancelled", [])
+    assert "resume" in person.asked[2]
+    assert "plan_resumed" not in told
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("locale", "at_work", "prompt"),
+    [
+        ("en", ["add-flag"], "Tell add-flag >"), ("en", [], "Tell the agent >"),
+        ("ru", ["add-flag"], "Что сказать агенту add-flag?"), ("ru", [], "Что сказать агенту?"),
+    ],
+)  # fmt: skip
+async def test_the_prompt_says_who_is_told(tmp_path, locale, at_work, prompt):
+    person = AtKeys("")
+    async with anns(tmp_path) as client:
+        pausing = Pausing(client=client, person=person, locale=locale, stays=False)
+        await pausing.steer("s_1", "plan_1", at_work)
+
+    assert person.prompts == [prompt]
+
+
+class OfStrangers:
+    """A client of a server that says what it likes."""
+
+    async def resume_plan(self, plan_id):
+        raise Refused(f"{plan_id} \u202e is over")
+
+
+@pytest.mark.anyio
+async def test_why_a_plan_does_not_go_on_is_safe_to_look_at():
+    person = AtKeys()
+    pausing = Pausing(client=OfStrangers(), person=person, locale="en", stays=False)
+    await pausing.resume("plan_1")
+
+    assert person.told == [r"plan_1 \u202e is over"]
 
 
 @pytest.mark.anyio

@@ -3,8 +3,13 @@
 import json
 import logging
 import socket
+from itertools import pairwise
+from time import perf_counter
 
+import anyio
+import anyio.lowlevel
 import pytest
+from pydantic import ValidationError
 
 from fakes.world import a_while, call, calls, is_running, of, plan, says, step, write
 from gonogo.cli.checks import findings
@@ -78,6 +83,9 @@ async def test_what_it_prints_is_bounded_and_shows_what_would_deceive(make):
     only = command.rpartition(";")[2]
     (told,), _ = await results(make, [calls(write("new.txt"))], diagnostics=only)
     assert [len(line) for line in told["diagnostics"]["lines"]] == [301]
+    escaped = r"printf 'new.txt: '; printf '\u202e%.0s' $(seq 290)"
+    (told,), _ = await results(make, [calls(write("new.txt"))], diagnostics=escaped)
+    assert [len(line) for line in told["diagnostics"]["lines"]] == [301]
 
 
 SNOOPS = """python3 - {files} <<'END'
@@ -116,8 +124,18 @@ async def test_names_of_files_are_words_and_no_commands(make):
     replies = [calls(write(name)), calls(write("-rf.txt"))]
     (odd, dashed), _ = await results(make, replies, diagnostics=command)
 
-    assert odd["diagnostics"]["lines"] == [f"{name}: seen"]
+    assert odd["diagnostics"]["lines"] == [f"./{name}: seen"]
     assert dashed["diagnostics"]["lines"] == ["./-rf.txt: seen"]
+
+
+@boxed
+@pytest.mark.parametrize("name", ["@a.txt", "+a.txt", "!a.txt", "a=1.txt", "=a.txt", "a.txt", ".a"])
+async def test_no_program_takes_a_name_for_anything_but_a_path(make, name):
+    replies = [calls(write(name))]
+    (told,), _ = await results(make, replies, diagnostics="printf '%s: seen\n' {files}")
+
+    shown = name if name in {"a.txt", ".a"} else f"./{name}"
+    assert told["diagnostics"]["lines"] == [f"{shown}: seen"]
 
 
 @boxed
@@ -177,14 +195,85 @@ async def test_a_call_that_failed_is_not_looked_at(make):
 
 async def test_of_a_secret_nothing_is_told(tmp_path):
     command = Diagnostics("echo {files}", 5)
-    bench = Bench(workspace=Workspace(tmp_path))
+
+    def bench():
+        return Bench(workspace=Workspace(tmp_path))
 
     assert await command.told(bench, ["config/.env"], Guards().look) == {}
     assert await command.told(bench, ["config/env"], Guards().look) != {}
 
 
 @boxed
-async def test_a_write_that_was_cut_off_while_it_was_looked_at_is_known_after_a_restart(make):
+@pytest.mark.parametrize("goes", ["before", "after"])
+async def test_that_it_cannot_be_run_is_told_and_no_error(tmp_path, goes, caplog):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    if goes == "before":
+        folder.rmdir()
+
+    def bench():
+        found = Bench(workspace=Workspace(folder), sandbox=Sandbox.detect())
+        folder.rmdir()
+        return found
+
+    command = Diagnostics("echo {files}", 5)
+    for name in ("a", "b"):
+        if goes == "after" and not folder.exists():
+            folder.mkdir()
+        told = await command.told(bench, [name], Guards().look)
+        assert "it could not run: " in told["diagnostics"]["note"]
+    assert len(caplog.records) == 1
+
+
+@boxed
+async def test_one_that_fails_in_another_way_each_time_is_logged_once(tmp_path, caplog):
+    command = Diagnostics("echo $RANDOM {files} >&2; exit 127", 5)
+
+    def bench():
+        return Bench(workspace=Workspace(tmp_path), sandbox=Sandbox.detect())
+
+    notes = {str(await command.told(bench, [name], Guards().look)) for name in "abc"}
+    # The lines name the file here; without them it is the program that is missing.
+    assert all("lines" in note for note in notes)
+    command = Diagnostics("echo $RANDOM >&2; exit 127", 5)
+    notes = {str(await command.told(bench, [name], Guards().look)) for name in "abc"}
+    assert len(notes) > 1
+    assert all("it could not run" in note for note in notes)
+    assert len(caplog.records) == 1
+
+
+@boxed
+async def test_many_names_and_lines_hold_nobody_else_up(tmp_path):
+    names = [f"folder/of/some/length/{n}-file.py" for n in range(4_000)]
+    command = Diagnostics("yes 'folder/of/some/length/4001-file.py: odd' | head -c 250000", 20)
+    turns = [perf_counter()]
+
+    def bench():
+        return Bench(workspace=Workspace(tmp_path), sandbox=Sandbox.detect())
+
+    async with anyio.create_task_group() as group:
+
+        async def turn():
+            while True:
+                await anyio.lowlevel.checkpoint()
+                turns.append(perf_counter())
+
+        group.start_soon(turn)
+        await command.told(bench, names, Guards().look)
+        group.cancel_scope.cancel()
+    turns.append(perf_counter())
+    longest = max(after - before for before, after in pairwise(turns))
+    assert longest < (turns[-1] - turns[0]) / 3
+
+
+@pytest.mark.parametrize("command", ['bash -c "lint {files}"', "lint {files:*.{ts,tsx}}"])
+def test_a_command_in_which_a_name_could_be_run_is_refused(tmp_path, command):
+    with pytest.raises(ValidationError, match=r"must stand by itself|is not understood"):
+        Settings(home=tmp_path, diagnostics=command)
+
+
+@boxed
+async def test_a_write_that_was_cut_off_while_it_was_looked_at_is_done_without_lines(make):
     mark = a_while()
     lines = script(calls(write("new.txt")))
     async with make(lines, diagnostics=f"sleep {mark}", diagnostics_timeout=300) as world:
@@ -197,7 +286,49 @@ async def test_a_write_that_was_cut_off_while_it_was_looked_at_is_known_after_a_
         await world.until("plan_completed", plan_id=plan_id, status="completed")
         assert world.read("new.txt") == "made\n"
         [wrote] = of(await world.log(), "tool_result", tool_name="write_file")
-        assert "recovered" in json.dumps(wrote)
+        assert (wrote["metadata"]["status"], wrote["result"]["path"]) == ("completed", "new.txt")
+        assert "diagnostics" not in wrote["result"]
+
+
+@boxed
+async def test_a_plan_that_is_cancelled_during_a_look_knows_what_was_written(make):
+    mark = a_while()
+    lines = script(calls(write("new.txt")))
+    async with make(lines, diagnostics=f"sleep {mark}", diagnostics_timeout=300) as world:
+        plan_id = await world.begin()
+        await is_running(mark)
+        # What a person does meanwhile takes nothing from what the call has done.
+        (world.folder / "new.txt").write_text("mine\n")
+        await world.runtime.plans.cancel(world.ann, plan_id)
+        await is_running(mark, wanted=False)
+        await world.idle()
+        found = await world.runtime.changes.of_plan(world.ann, plan_id)
+        assert [(file.path, file.status) for file in found.files] == [("new.txt", "added")]
+
+
+@boxed
+async def test_a_command_of_a_sibling_does_not_wait_for_the_look(make):
+    mark = a_while()
+    lines = {
+        "main/architect": [plan(step("a", scope=TEXTS), step("b"))],
+        "a": [calls(write("new.txt")), says("Done.")],
+        "b": [calls(call("execute_command", command="touch b.txt")), says("Done.")],
+    }
+    set_ = {"diagnostics": f"sleep {mark}", "diagnostics_timeout": 300}
+    async with make(lines, **set_) as world:
+        held = world.model.hold("b")
+        plan_id = await world.begin()
+        await is_running(mark)
+        held.set()
+        asked = await world.until("approval_requested", kind="tool")
+        await world.send(
+            {"type": "hitl_decision", "call_id": asked["call_id"], "decision": "approve"}
+        )
+        done = await world.until("subtask_completed", subtask_id="b")
+        assert done["plan_id"] == plan_id
+        assert world.read("b.txt") == ""
+        await is_running(mark)
+        await world.runtime.plans.cancel(world.ann, plan_id)
 
 
 @boxed

@@ -8,7 +8,7 @@ import pytest
 from fakes.openai_server import FakeOpenAI, fake_openai
 from fakes.provider_servers import AnthropicWire, ProviderServer, provider_server
 from fakes.world import World, call, calls, kinds, of, plan, step, write
-from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.llm import provider_variables
 
 SECOND = "anthropic:claude-sonnet-5-5"
@@ -267,6 +267,22 @@ async def test_where_patience_ends_a_person_may_have_another_model_asked(make, f
         [entry] = await world.audit("intervention.edited")
         assert entry.actor == world.ann.id
         assert entry.details["decision"]["changes"] == {"result": {"model": "openai:planner"}}
+
+
+@pytest.mark.usefixtures("keyless")
+async def test_a_model_that_is_not_configured_any_more_is_not_asked(make, first, spare):
+    async with make({}, model_patience=5, model_max_attempts=1) as world:
+        edit = await waited(world, first, spare)
+        named = f'"openai:planner"\nbase_url = "{spare.base_url}"'
+        file = world.settings.models_file
+        file.write_text(file.read_text().replace(named, '"anthropic:planner"'))
+        await world.restart()
+        answer = {"modified_arguments": {"result": {"model": "openai:planner"}}}
+        with pytest.raises(Conflict, match="openai:planner cannot be asked any more"):
+            await world.ask(edit | answer)
+        session = await world.runtime.sessions.get(world.ann, world.session)
+        assert session.model is None
+        assert len(await world.pending()) == 1
 
 
 @pytest.mark.usefixtures("keyless")

@@ -72,6 +72,13 @@ def test_one_that_takes_too_long_is_ended_and_nothing_is_said():
     assert monotonic() - began < 2
 
 
+def test_the_last_file_of_a_change_has_only_the_time_that_is_left():
+    began = monotonic()
+    changes = [("a.go", None, b"func ("), ("b.go", DEEP, DEEP)]
+    assert list(each_broken(changes, patience=1))[1:] == [{}]
+    assert monotonic() - began < 3
+
+
 def alone(program, *flags):
     """What a program says to which `the` are the names of the module, in a process of its own."""
     program = f"import runpy; the = runpy.run_path({grammars.__file__!r}); {program}"

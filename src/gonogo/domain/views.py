@@ -13,6 +13,9 @@ from gonogo.domain.plan_views import RevisionView
 from gonogo.domain.report_views import AuditEntry, AuditHead
 from gonogo.domain.states import ApprovalKind, ApprovalStatus
 
+MOST_CHOICES = 9
+"""What one question offers at most: each has a key of its own, 1 to 9."""
+
 
 class SessionView(View):
     """A session. `agent` answers the next message.

@@ -16,6 +16,7 @@ from gonogo.llm.choice import (
     open_model,
     provider_variables,
     secrets_in,
+    speaks_openai,
 )
 from gonogo.llm.fallback import ATTEMPTS, FallbackModel, ModelRest
 from gonogo.llm.model import Model, ModelSettings, OnText
@@ -55,4 +56,5 @@ __all__ = [
     "open_model",
     "provider_variables",
     "secrets_in",
+    "speaks_openai",
 ]

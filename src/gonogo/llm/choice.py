@@ -159,6 +159,11 @@ def is_reachable(name: str, environment: Mapping[str, str]) -> bool:
     return known is None or _is_configured(known, environment)
 
 
+def speaks_openai(name: str) -> bool:
+    """Whether a model of the name is asked at OPENAI_BASE_URL, where that is set."""
+    return name.partition(":")[0] in _OPENAI
+
+
 def _asked_for(roles: Roles, chosen: str | None) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for role in ROLES if roles else ():

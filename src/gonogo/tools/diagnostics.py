@@ -7,7 +7,7 @@ so it is data: bounded, and with nothing in it that could deceive.
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -18,18 +18,18 @@ from msgspec.structs import replace
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import is_secret
+from gonogo.domain.placeholders import FILES
 from gonogo.domain.text_safety import visible
 from gonogo.tools.base import Bench, JsonObject
 from gonogo.workspace import CommandOutput, Guarded, run_command
 
-_FILES = re.compile(r"\{files(?::([^{}]*))?\}")
-"""What stands in the command for the paths of the files, or of those whose names are such."""
 _MOST_LINES = 40
 _LONGEST = 300
 """Characters of a line that are told."""
 _KEPT = 1 << 18
 """Bytes of the command's output that are looked through."""
 _CANNOT_RUN = (126, 127)
+_PLAIN = re.compile(r"[A-Za-z0-9_.][^=]*\Z")
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 _BEFORE, _AFTER = r"(?<![\w./-])(?:\./)?", r"(?![\w/-]|\.\w)"
 _LOG = logging.getLogger(__name__)
@@ -43,12 +43,14 @@ class Diagnostics:
         self._said: set[str] = set()
 
     async def told(
-        self, bench: Bench, paths: Sequence[str], look: Callable[[Path], Guarded]
+        self, open_bench: Callable[[], Bench], paths: Sequence[str], look: Callable[[Path], Guarded]
     ) -> JsonObject:
         """What the result of a write says besides: the lines about its files, if there are any.
 
+        That nobody could look is told as well, and is no error: the write is done.
+
         Args:
-            bench: Where commands run that nobody looked at.
+            open_bench: Gives where commands run that nobody looked at.
             paths: The files, relative to the workspace. Of secrets nothing is told.
             look: Finds what a box has to guard in a workspace.
         """
@@ -56,23 +58,27 @@ class Diagnostics:
         script = self._script(files)
         if script is None:
             return {}
-        if bench.sandbox is None:
-            return self._once(
-                "GONOGO_DIAGNOSTICS does not run here: there is no sandbox. gonogo doctor says why."
-            )
         try:
+            bench = open_bench()
+            if bench.sandbox is None:
+                return self._boxless()
             guards = await anyio.to_thread.run_sync(look, bench.workspace.root)
             done = await self._run(replace(bench, guards=guards), script)
         except ToolFailed as failure:
-            return self._failed(f"it could not run: {failure}")
-        return self._of(done, files, f"{bench.workspace.root}/")
+            return self._failed(failure.kind, f"it could not run: {failure}")
+        except OSError as failure:
+            return self._failed("io_error", f"it could not run: {failure.strerror or failure}")
+        # Of thousands of names and lines it takes seconds, which are not everybody's.
+        output = done.output.replace(f"{bench.workspace.root}/", "")
+        found = await anyio.to_thread.run_sync(_about, files, output)
+        return self._of(done, found)
 
     def _script(self, files: Sequence[str]) -> str | None:
         """The command for these files; None where it is not for any of them."""
-        named = [_such(files, found[1]) for found in _FILES.finditer(self._command)]
+        named = [_such(files, found[1]) for found in FILES.finditer(self._command)]
         if not files or not all(named):
             return None
-        return _FILES.sub(lambda found: " ".join(map(_word, _such(files, found[1]))), self._command)
+        return FILES.sub(lambda found: " ".join(map(_word, _such(files, found[1]))), self._command)
 
     async def _run(self, bench: Bench, script: str) -> CommandOutput:
         return await run_command(
@@ -81,10 +87,10 @@ class Diagnostics:
             guards=bench.guards, ceilings=bench.ceilings, search_path=bench.search_path,
         )  # fmt: skip
 
-    def _of(self, done: CommandOutput, files: Sequence[str], root: str) -> JsonObject:
-        if done.exit_code in _CANNOT_RUN:
-            return self._failed(f"it could not run: {_shown(done.output.strip())}")
-        found = list(dict.fromkeys(_about(files, done.output.replace(root, ""))))
+    def _of(self, done: CommandOutput, found: Sequence[str]) -> JsonObject:
+        if done.exit_code in _CANNOT_RUN and not found:
+            said = f"it could not run: {_shown(done.output.strip())}"
+            return self._failed(f"exit {done.exit_code}", said)
         told: JsonObject = {"lines": found[:_MOST_LINES]} if found else {}
         if len(found) > _MOST_LINES:
             told["left_out"] = len(found) - _MOST_LINES
@@ -94,15 +100,19 @@ class Diagnostics:
             told["note"] = f"it was ended: it took more {done.over} than a command may"
         return {"diagnostics": told} if told else {}
 
-    def _failed(self, why: str) -> JsonObject:
-        """Tell who wrote that nobody looked; the operator is told once of each reason."""
-        if why not in self._said:
-            self._said.add(why)
+    def _boxless(self) -> JsonObject:
+        """Without a box each write would be told the same: it is told once."""
+        kind, why = "no sandbox", "there is no sandbox. gonogo doctor says why."
+        if kind in self._said:
+            return {}
+        return self._failed(kind, f"GONOGO_DIAGNOSTICS does not run here: {why}")
+
+    def _failed(self, kind: str, why: str) -> JsonObject:
+        """Tell who wrote that nobody looked; the operator is told once of each kind."""
+        if kind not in self._said:
+            self._said.add(kind)
             _LOG.warning("GONOGO_DIAGNOSTICS: %s", why)
         return {"diagnostics": {"note": why}}
-
-    def _once(self, why: str) -> JsonObject:
-        return {} if why in self._said else self._failed(why)
 
 
 def _such(files: Iterable[str], globs: str | None) -> list[str]:
@@ -117,18 +127,19 @@ def _such(files: Iterable[str], globs: str | None) -> list[str]:
 
 
 def _word(path: str) -> str:
-    """A path as a word of bash that no program takes for an option."""
-    return quote(f"./{path}" if path.startswith("-") else path)
+    """A path as a word of bash that no program takes for anything but a path, such as an option."""
+    return quote(path if _PLAIN.match(path) else f"./{path}")
 
 
-def _about(files: Iterable[str], output: str) -> Iterator[str]:
-    """The lines that name one of the files."""
+def _about(files: Iterable[str], output: str) -> list[str]:
+    """The lines that name one of the files, each once."""
     names = "|".join(re.escape(path) for path in files)
     named = re.compile(f"{_BEFORE}(?:{names}){_AFTER}")
     lines = (_COLOURS.sub("", line).rstrip() for line in output.split("\n"))
-    return map(partial(_shown, mark="…"), filter(named.search, lines))
+    return list(dict.fromkeys(map(partial(_shown, mark="…"), filter(named.search, lines))))
 
 
 def _shown(line: str, mark: str = "") -> str:
+    # Escapes are longer than what they stand for.
     said = visible(line[:_LONGEST], lines=False)
-    return said + mark if len(line) > _LONGEST else said
+    return said[:_LONGEST] + mark if max(len(line), len(said)) > _LONGEST else said

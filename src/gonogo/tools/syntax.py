@@ -11,7 +11,6 @@ import json
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from pathlib import PurePosixPath
 from threading import Lock
 from time import monotonic
@@ -26,14 +25,21 @@ _TOO_MUCH = (RecursionError, MemoryError, SystemError)
 _quiet = Lock()
 
 
-def broken(path: str, before: bytes | None, after: bytes) -> dict[str, Any]:
+def broken(
+    path: str, before: bytes | None, after: bytes, *, patience: float = 10.0
+) -> dict[str, Any]:
     """What the result of a write says: where the file cannot be read, if it could be before.
 
     Args:
         before: What the file held; None where there was none, or where all of it is new.
+        patience: Seconds after which a parser of ours that is a process is ended.
     """
-    problem = _problem(path, after)
-    if problem is None or (before is not None and _problem(path, before) is not None):
+    until = monotonic() + patience
+    problem = _problem(path, after, until)
+    if problem is None or (before is not None and _problem(path, before, until) is not None):
+        return {}
+    if before is not None and monotonic() >= until:
+        # Nobody knows whether it could be read before.
         return {}
     kind = _kind(path)
     more = "" if before is None else " any more"
@@ -53,15 +59,18 @@ def each_broken(
         if after is None or monotonic() >= until:
             yield {}
         else:
-            yield broken(path, before, after)
+            yield broken(path, before, after, patience=until - monotonic())
 
 
-def _problem(path: str, data: bytes) -> str | None:
+def _problem(path: str, data: bytes, until: float) -> str | None:
     kind = _kind(path)
     if kind is None or len(data) > _MOST:
         return None
     try:
-        return _PARSERS[kind](data)
+        if kind in _PARSERS:
+            return _PARSERS[kind](data)
+        left = min(grammars.SECONDS, until - monotonic())
+        return grammars.misread(kind, data, seconds=left) if left > 0 else None
     except _TOO_MUCH:
         return None
     except UnicodeDecodeError as error:
@@ -119,7 +128,6 @@ def _yaml(data: bytes) -> str | None:
 
 _PARSERS: Mapping[str, Callable[[bytes], str | None]] = {
     "Python": _python, "JSON": _json, "TOML": _toml, "YAML": _yaml,
-    **{kind: partial(grammars.misread, kind) for kind in grammars.NAMES.values()},
 }  # fmt: skip
 _NAMES = {
     ".py": "Python", ".pyi": "Python", ".json": "JSON", ".ipynb": "JSON", ".toml": "TOML",

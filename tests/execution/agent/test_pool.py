@@ -165,8 +165,15 @@ LOCAL = "http://127.0.0.1:1/v1"
             "plan": (ModelChoice(name="openai:c", base_url=LOCAL, key_env="MINE"),
                      ModelChoice(name="openai:d", key_env="GONE"), ModelChoice(name="demo")),
          }, None, ["openai:c"]),
+        # At the server that is asked already nobody knows the usual ones.
+        (NO_KEYS | {"openai_base_url": LOCAL}, OWN | {"ANTHROPIC_API_KEY": "k"}, {}, None,
+         ["anthropic:claude-sonnet-5-5"]),
+        (NO_KEYS, OWN | {"OPENAI_BASE_URL": LOCAL}, {}, None, []),
+        # What only plays a model stands in for none.
+        (NO_KEYS, {}, {"plan": (ModelChoice(name="replay:/tape.json"),)}, None, []),
     ],
-    ids=["usual", "two providers", "of a session", "no keys", "a key of ours", "of a file"],
+    ids=["usual", "two providers", "of a session", "no keys", "a key of ours", "of a file",
+         "a server", "a server of the environment", "a cassette"],
 )  # fmt: skip
 def test_the_others_are_those_that_have_a_key_and_are_not_asked_already(
     given: Any, environment: Any, roles: Any, name: str | None, found: list[str]
@@ -183,4 +190,9 @@ def test_a_session_that_names_a_model_of_the_file_asks_it_as_the_file_says() -> 
         settings=settings(), environment=OWN, metrics=Metrics(), roles={"plan": (known,)}
     )
     assert pool.choices("openai:a", "work") == (known,)
+    both = {"plan": (known,), "review": (ModelChoice(name="openai:a", effort="high"),)}
+    pool.roles = both | {"work": (ModelChoice(name="openai:a", window=5_000),)}
+    # That of the role that asks goes first.
+    assert pool.choices("openai:a", "review") == both["review"]
+    assert pool.choices("openai:a", "plan") == (known,)
     assert pool.choices("openai:b", "work") == (ModelChoice(name="openai:b", for_session=True),)

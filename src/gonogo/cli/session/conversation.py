@@ -486,8 +486,8 @@ class Conversation:
             await self._exchange.hearing(
                 lambda: self._pausing.steer(self._session_id, plan_id, at_work), self._overhear
             )
-            # Once it is told, all goes on as before.
-            word = "resume" if paused else "go_on"
+            # Once it is told, all goes on as before; after another Ctrl-C the person is asked anew.
+            word = "resume" if paused and not self._stopping else "go_on"
         return await self._do(word, plan_id, paused=paused)
 
     async def _do(self, word: str, plan_id: str | None, *, paused: bool) -> str:

@@ -14,7 +14,7 @@ from gonogo.client import Client
 from gonogo.domain.errors import GonogoError, Refused
 from gonogo.domain.plan_views import PlanView, SubtaskView
 from gonogo.domain.states import ENDED, PlanStatus, SubtaskStatus
-from gonogo.domain.views import ApprovalView
+from gonogo.domain.views import MOST_CHOICES, ApprovalView
 from gonogo.i18n import say
 
 
@@ -62,8 +62,6 @@ class Interrupts:
 
 CANCEL, LEAVE = "cancel", "leave"
 _LOOK = 0.25
-_MOST = 9
-"""Agents that one key can choose from."""
 
 
 class Pausing(Struct, frozen=True, kw_only=True):
@@ -109,7 +107,7 @@ class Pausing(Struct, frozen=True, kw_only=True):
             return []
         with suppress(GonogoError):
             plan = await self.client.plan(plan_id)
-            return [each.id for each in plan.subtasks if _hears(each)][:_MOST]
+            return [each.id for each in plan.subtasks if _hears(each)][:MOST_CHOICES]
         return []
 
     async def steer(self, session_id: str, plan_id: str | None, at_work: Sequence[str]) -> None:
@@ -120,8 +118,7 @@ class Pausing(Struct, frozen=True, kw_only=True):
         """
         with suppress(Withdrawn):
             subtask = await self._one_of(at_work)
-            who = one_line(subtask or say("cli_steer_turn", self.locale))
-            said = await self.person.line(say("cli_steer_text", self.locale, who=who))
+            said = await self.person.line(self._prompt(subtask))
             try:
                 if said and subtask:
                     await self.client.steer_subtask(plan_id or "", subtask, said)
@@ -129,6 +126,11 @@ class Pausing(Struct, frozen=True, kw_only=True):
                     await self.client.steer_turn(session_id, said)
             except GonogoError as error:
                 self.person.tell(spoken(str(error)))
+
+    def _prompt(self, subtask: str | None) -> str:
+        if subtask is None:
+            return say("cli_steer_turn", self.locale)
+        return say("cli_steer_text", self.locale, who=one_line(subtask))
 
     async def _one_of(self, at_work: Sequence[str]) -> str | None:
         if len(at_work) < 2:
@@ -144,7 +146,7 @@ class Pausing(Struct, frozen=True, kw_only=True):
         try:
             await self.client.resume_plan(plan_id)
         except Refused as error:
-            self.person.tell(str(error))
+            self.person.tell(spoken(str(error)))
 
     async def rest(self, plan_id: str | None) -> None:
         """Wait until nothing of a plan runs any more; it must be paused."""

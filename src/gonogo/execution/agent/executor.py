@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import anyio.to_thread
-from anyio import CapacityLimiter, create_task_group
+from anyio import CancelScope, CapacityLimiter, create_task_group
 from msgspec import Struct, field
 from msgspec.structs import replace
 
@@ -152,6 +152,14 @@ class Before(Struct, frozen=True):
         return self.trace.begin(tx) if self.trace is not None else {}
 
 
+Look = Callable[[], Awaitable[None]]
+"""What is left to do of a call once it has let go of its workspace: a look at what it wrote."""
+
+
+async def nothing_to_see() -> None:
+    """The look of a call that has ended."""
+
+
 class Hands(Struct, frozen=True, kw_only=True):
     """Runs tool calls that may run."""
 
@@ -215,7 +223,8 @@ class Hands(Struct, frozen=True, kw_only=True):
                 await self.store.write(self._whole, thread, call, gated, None, error)
                 return
             started = await self.store.write(self._start_allowed, thread, call, gated, before)
-            await self._run_started(thread, started, tool, gated, before)
+            look = await self._run_started(thread, started, tool, gated, before)
+        await look()
 
     async def run_approved(self, thread: Thread, call: CallRow) -> None:
         """Run a call that a person approved, if it is still the one that was shown."""
@@ -239,7 +248,8 @@ class Hands(Struct, frozen=True, kw_only=True):
                 return
             started = await self.store.write(self._start_approved, thread, call, before)
             tool = self.gate.tools[call.tool]
-            await self._run_started(thread, started, tool, gated, before, asked=True)
+            look = await self._run_started(thread, started, tool, gated, before, asked=True)
+        await look()
 
     async def give_up(self, thread: Thread, call: CallRow) -> None:
         """End a call that ended everybody who looked at it."""
@@ -264,6 +274,7 @@ class Hands(Struct, frozen=True, kw_only=True):
             return
         watch = await self.store.read(watch_of, call.id)
         alone = not call.effects and (thread.subtask_id is not None or watch is not None)
+        look: Look = nothing_to_see
         async with self.traces.way(thread, alone=alone):
             trace = self.traces.again(thread, call)
             match await anyio.to_thread.run_sync(file_outcome, thread.workspace, call):
@@ -272,13 +283,14 @@ class Hands(Struct, frozen=True, kw_only=True):
                     result = {"recovered": True, "paths": [e["path"] for e in call.effects]}
                     await self._end(thread, call, trace, result, None)
                 case "before":
-                    await self._run_once_more(thread, call, trace)
+                    look = await self._run_once_more(thread, call, trace)
                 case _:
                     await self._doubted(thread, call, Before(trace, watch), STOPPED)
+        await look()
 
     async def _run_once_more(
         self, thread: Thread, call: CallRow, trace: ChangeTrace | None
-    ) -> None:
+    ) -> Look:
         """A call that has had no effect yet, or whose effect is the same however often it runs."""
         asked = call.approval_id is not None
         gated = await self.gate.judge(thread, call.tool, call.arguments)
@@ -288,16 +300,16 @@ class Hands(Struct, frozen=True, kw_only=True):
         same = (gated.digest, gated.tool_class) == (call.digest, call.tool_class)
         if not (allowed and same):
             await self._doubted(thread, call, Before(trace), STOPPED)
-            return
+            return nothing_to_see
         try:
             before = await self._before(thread, call, gated, asked=asked)
         except ToolFailed as failure:
             await self._end(thread, call, trace, None, f"{failure.kind}: {failure}")
-            return
+            return nothing_to_see
         if before.trace is not None:
             await self.store.write(before.trace.begin)
         tool = self.gate.tools[call.tool]
-        await self._run_started(thread, call, tool, gated, before, asked=asked)
+        return await self._run_started(thread, call, tool, gated, before, asked=asked)
 
     async def _doubted(self, thread: Thread, call: CallRow, before: "Before", why: str) -> None:
         await self.traces.after(thread, before.trace, "unknown")
@@ -373,24 +385,46 @@ class Hands(Struct, frozen=True, kw_only=True):
         before: "Before",
         *,
         asked: bool = False,
-    ) -> None:
+    ) -> Look:
         over = False
         try:
             result, error = await self.carry_out(thread, tool, gated, asked=asked)
-            if error is None and gated.effects:
-                result = {**result, **await self._diagnosed(thread, gated)}
             over = True
         except OutcomeUnknown as doubt:
             over = True
             _LOG.warning("tool %s: %s", tool.name, doubt)
             await self._doubted(thread, call, before, doubt.why)
-            return
+            return nothing_to_see
         finally:
             if not over:
                 await self.traces.cut_off(thread, before.trace)
         await self.traces.after(thread, before.trace, "failed" if error else "completed")
+        files = [effect.path for effect in gated.effects if effect.after is not None]
+        if self.means.diagnostics is not None and error is None and files:
+            return partial(self._look_at, thread, call, gated, before.trace, result, files)
         left = await self.watches.left(before.watch)
         await self._end(thread, call, before.trace, result, error, left)
+        return nothing_to_see
+
+    async def _look_at(
+        self,
+        thread: Thread,
+        call: CallRow,
+        gated: Gated,
+        trace: ChangeTrace | None,
+        result: Any,  # noqa: ANN401 - JSON
+        files: Sequence[str],
+    ) -> None:
+        """End a call with what the operator's command says of the files that it has written.
+
+        It is done: what is cut off here, or fails, is the look and not the call.
+        """
+        told: dict[str, Any] = {}
+        try:
+            told = await self._diagnosed(thread, gated, files)
+        finally:
+            with CancelScope(shield=True):
+                await self._end(thread, call, trace, {**result, **told}, None)
 
     async def _end(
         self,
@@ -454,12 +488,12 @@ class Hands(Struct, frozen=True, kw_only=True):
             _LOG.exception("tool %s failed", tool.name)
             return None, f"io_error: {error.strerror or error}"
 
-    async def _diagnosed(self, thread: Thread, gated: Gated) -> dict[str, Any]:
-        """What the operator's command says of files that were written here."""
-        files = [effect.path for effect in gated.effects if effect.after is not None]
-        if self.means.diagnostics is None or not files:
+    async def _diagnosed(
+        self, thread: Thread, gated: Gated, files: Sequence[str]
+    ) -> dict[str, Any]:
+        if self.means.diagnostics is None:
             return {}
-        bench = self.means.bench(self.gate, thread, gated, asked=False)
+        bench = partial(self.means.bench, self.gate, thread, gated, asked=False)
         return await self.means.diagnostics.told(bench, files, self.gate.guards.look)
 
     async def _output(self, thread: Thread, call_id: str) -> Any:  # noqa: ANN401 - JSON

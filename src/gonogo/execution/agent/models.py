@@ -8,6 +8,7 @@ from msgspec import Struct, field
 
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured
 from gonogo.domain.tool_calls import ModelRequest, Reply
+from gonogo.domain.views import MOST_CHOICES
 from gonogo.llm import (
     ATTEMPTS,
     NO_KEY,
@@ -26,6 +27,7 @@ from gonogo.llm import (
     is_reachable,
     open_model,
     secrets_in,
+    speaks_openai,
 )
 from gonogo.settings import Settings
 from gonogo.telemetry import Metrics
@@ -34,8 +36,6 @@ ANY_MODEL = ModelChoice()
 CAREFUL_WINDOW = 32_000
 """Tokens of a model of which nobody knows its window."""
 DEMO = "demo"
-_MOST_OTHERS = 9
-"""Models that a person may choose from: each has a key of its own, 1 to 9."""
 
 
 class CountedModel(Struct, frozen=True):
@@ -105,7 +105,7 @@ class ModelPool(Struct, kw_only=True):
         """Which models are asked, in order: the one that a person named is asked alone."""
         if name is not None:
             # One that the operator's file names is asked as that says.
-            known = (each for each in self._named() if each.name == name)
+            known = (each for each in self._named(role) if each.name == name)
             return (next(known, ModelChoice(name=name, for_session=True)),)
         if self._is_played:
             # A cassette plays what each role was answered, and nobody else is asked.
@@ -123,23 +123,28 @@ class ModelPool(Struct, kw_only=True):
         if self.only is not None or self._is_played:
             return []
         asked = {self._name_of(each) for each in self.choices(name, role)}
-        choices = (*self._named(), ANY_MODEL, *self._usual())
+        choices = (*self._named(role), ANY_MODEL, *self._usual())
         found = [self._name_of(each) for each in choices if self._is_ready(each)]
-        left = (each for each in found if each and each != DEMO and each not in asked)
-        return list(dict.fromkeys(left))[:_MOST_OTHERS]
+        left = (each for each in found if each and _is_model(each) and each not in asked)
+        return list(dict.fromkeys(left))[:MOST_CHOICES]
 
     @property
     def _is_played(self) -> bool:
         return (self.settings.model or "").startswith(REPLAY)
 
-    def _named(self) -> list[ModelChoice]:
-        """The models that the operator's file names, in the order of the roles."""
-        return [each for role in ROLES for each in self.roles.get(role, ()) if each.name]
+    def _named(self, asked: ModelRole) -> list[ModelChoice]:
+        """The models that the operator's file names: those of a role, then those of the others."""
+        own = choices_of(self.roles, asked)
+        rest = [each for role in ROLES for each in self.roles.get(role, ())]
+        return [each for each in (*own, *rest) if each.name]
 
     def _usual(self) -> list[ModelChoice]:
         """Those of the providers whose keys are there."""
         listed = available_models(self.environment)
         found = [ModelChoice(name=each["name"]) for each in listed if each["configured"]]
+        if self.settings.openai_base_url or self.environment.get("OPENAI_BASE_URL"):
+            # They would be asked at that server, which knows nothing of them and may be away.
+            found = [each for each in found if not speaks_openai(each.name or "")]
         if self.settings.model_api_key is None:
             return found
         # Asked for a session, another provider's would be sent the key that is for ours.
@@ -218,6 +223,11 @@ def model_settings(
         window=choice.window or settings.model_window, record=settings.record,
         secrets=secrets_in(environment, settings.secrets),
     )  # fmt: skip
+
+
+def _is_model(name: str) -> bool:
+    """Whether a name is that of a model, and not of what only plays one."""
+    return name != DEMO and not name.startswith(REPLAY)
 
 
 def _key(settings: Settings, choice: ModelChoice, environment: Mapping[str, str]) -> str | None:

@@ -251,9 +251,7 @@ def _check_used(tx: Tx, plan_id: str, limits: Limits) -> None:
 
 
 def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
-    given: Any = (
-        cast("dict[str, Any]", changes).get("result") if isinstance(changes, dict) else None
-    )
+    given = _result(changes)
     if not isinstance(given, dict) or not given:
         raise InvalidMessage('A budget is edited with modified_arguments {"result": {…limits}}')
     found = cast("Mapping[str, Any]", given)
@@ -265,6 +263,11 @@ def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
         if not 0 < value <= _MOST:
             raise InvalidMessage(f"{name} must be above zero and at most {_MOST:g}")
     return found
+
+
+def _result(changes: Any) -> Any:  # noqa: ANN401 - as the person sent it
+    """What a person gave in the place of a result."""
+    return cast("dict[str, Any]", changes).get("result") if isinstance(changes, dict) else None
 
 
 # Models that do not answer: what the answers about one mean.
@@ -300,9 +303,7 @@ class AbsenceKind(Struct, frozen=True, kw_only=True):
 
 
 def _chosen_model(changes: Any, models: Sequence[str]) -> str:  # noqa: ANN401 - as it was sent
-    given: Any = (
-        cast("dict[str, Any]", changes).get("result") if isinstance(changes, dict) else None
-    )
+    given = _result(changes)
     model: Any = cast("dict[str, Any]", given).get("model") if isinstance(given, dict) else None
     if model not in models:
         raise InvalidMessage(

@@ -102,9 +102,14 @@ class Pauses(Struct, frozen=True):
         """A person has another model asked: for all of the session from now on, and at once.
 
         Raises:
-            Conflict: the plan is not paused for its model.
+            Conflict: the plan is not paused for its model, or the other one cannot be asked now.
         """
         board = self._asked_about(tx, plan_id, MODEL)
+        if model not in self.rounds.questions.models_for(tx, board.plan):
+            raise Conflict(
+                f"{model} cannot be asked any more: the configuration has changed since the"
+                " question. Choose another one, approve to wait on, or reject to end the plan"
+            )
         session_id = board.plan.session_id
         set_session(tx, session_id, model=model)
         said = say("plan_resumed_model", spoken_in(tx, session_id), model=model)

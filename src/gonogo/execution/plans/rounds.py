@@ -116,12 +116,17 @@ class PlanQuestions(Struct, frozen=True, kw_only=True):
         }  # fmt: skip
         subject = say("model_away_subject", locale, error=absence.error)
         reason = say("model_away_question", locale, minutes=minutes, error=absence.error)
-        role: ModelRole = "plan" if plan.status is PlanStatus.REPLANNING else "work"
-        if others := list(self.other_models(session.model, role)):
+        if others := self.models_for(tx, plan):
             details["models"] = others
             reason += " " + say("model_away_others", locale, models=", ".join(others))
         self._intervene(tx, plan, details, subject, reason)
         return True
+
+    def models_for(self, tx: Tx, plan: Plan) -> list[str]:
+        """The models that can be asked in the place of the one that a plan waits for."""
+        session = session_of(tx, plan.session_id)
+        role: ModelRole = "plan" if plan.status is PlanStatus.REPLANNING else "work"
+        return [] if session is None else list(self.other_models(session.model, role))
 
     def _intervene(
         self, tx: Tx, plan: Plan, details: dict[str, Any], subject: str, reason: str
