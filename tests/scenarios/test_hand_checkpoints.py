@@ -5,7 +5,7 @@ import pytest
 
 from fakes.door import client_of
 from fakes.world import LIMIT, calls, of, on_both, plan, run, says, step, write
-from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
+from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, ModelFailed, NotFound
 from gonogo.domain.identity import Principal, Role
 
 THREE = {
@@ -95,6 +95,101 @@ async def test_while_a_subtask_is_at_work_or_waits_in_the_middle_it_is_refused_b
         assert await world.audit("checkpoint.created") == []
         listed = await world.runtime.checkpoints.page(world.ann, plan_id)
         assert all(c.subtask_id for c in listed.checkpoints)
+
+
+def half_then_whole(*between):
+    """A plan whose subtask writes half a file, does something else, and writes it whole."""
+    half, whole = (calls(write("a.txt", f"{much}\n")) for much in ("half", "whole"))
+    return {
+        "main/architect": [plan(step("a"), step("b", "a"))],
+        "a": [half, *between, whole, says("a")],
+        "b": [says("b")],
+    }
+
+
+async def resumed_and_taken(world, plan_id):
+    """Resume a plan as it was said, let it end, and take a checkpoint."""
+    assert await world.audit("checkpoint.created") == []
+    await world.runtime.plans.resume(world.ann, plan_id)
+    await world.until("plan_completed")
+    assert world.read("a.txt") == "whole\n"
+    assert (await taken(world, plan_id=plan_id)).reason == "taken by ann"
+
+
+@pytest.mark.feature(242)
+async def test_what_was_answered_while_its_plan_is_paused_is_half_done_until_it_goes_on(make):
+    async with make(half_then_whole(calls(run("make all")))) as world:
+        plan_id = await world.begin()
+        await world.until("approval_requested", kind="tool")
+        with pytest.raises(Conflict, match=r"\(a\).*answer what it asks \(gonogo approvals list\)"):
+            await taken(world, plan_id=plan_id)
+        await world.runtime.plans.pause(world.ann, plan_id)
+        with pytest.raises(Conflict, match=r"\(a\).*; answer what it asks"):
+            await taken(world, plan_id=plan_id)
+        [asked] = await world.pending()
+        await world.send({"type": "hitl_decision", "call_id": asked.call_id, "decision": "reject"})
+        await world.idle()
+        with pytest.raises(Conflict, match=r"work under way \(a\).*; resume the plan, wait"):
+            await taken(world, plan_id=plan_id)
+        await resumed_and_taken(world, plan_id)
+
+
+def answers_later(error):
+    """A model that fails once, and answers from then on."""
+    left = [error]
+
+    def answer(request):
+        del request
+        if left:
+            raise left.pop()
+        return calls(run("true"))
+
+    return answer
+
+
+@pytest.mark.feature(242)
+@pytest.mark.parametrize(
+    ("error", "paused"),
+    [
+        (ModelFailed("Slow down", http_status=429, retry_after=3_600), "quota"),
+        (ModelFailed("Overloaded", http_status=529, transient=True), "model"),
+    ],
+)
+async def test_what_was_put_off_in_the_middle_is_half_done_until_it_goes_on(make, error, paused):
+    async with make(half_then_whole(answers_later(error))) as world:
+        plan_id = await world.begin()
+        await world.until("plan_paused")
+        await world.idle()
+        found = await world.runtime.plans.get(world.ann, plan_id)
+        assert found.pause_reason == paused
+        with pytest.raises(Conflict, match=r"work under way \(a\).*; resume the plan, wait"):
+            await taken(world, plan_id=plan_id)
+        await resumed_and_taken(world, plan_id)
+
+
+@pytest.mark.feature(242)
+async def test_what_was_put_off_for_its_budget_is_half_done_until_that_is_answered(make):
+    async with make(half_then_whole(), budget_plan_requests=1) as world:
+        plan_id = await world.begin()
+        await world.until("approval_requested", kind="intervention")
+        await world.idle()
+        assert world.read("a.txt") == "half\n"
+        with pytest.raises(Conflict, match=r"work under way \(a\).*; answer what it asks"):
+            await taken(world, plan_id=plan_id)
+        assert await world.audit("checkpoint.created") == []
+
+
+async def test_while_what_runs_in_a_paused_plan_ends_one_waits_and_nothing_else(make):
+    async with make(THREE) as world:
+        held = world.model.hold("a", 2)
+        plan_id = await world.begin()
+        await world.asked_model("a", 2)
+        await world.runtime.plans.pause(world.ann, plan_id)
+        with pytest.raises(Conflict, match=r"work under way \(a\).*; wait until that has come"):
+            await taken(world, plan_id=plan_id)
+        held.set()
+        await world.idle()
+        assert (await taken(world, plan_id=plan_id)).subtask_id is None
 
 
 async def test_what_is_half_done_when_the_files_are_quiet_at_last_is_refused_then(make):

@@ -1,6 +1,6 @@
 """Checkpoints: those before every attempt of a subtask, and those that people ask for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 import anyio.to_thread
@@ -11,9 +11,10 @@ from gonogo.domain.errors import Conflict, ToolFailed
 from gonogo.domain.events import CheckpointCreated, CheckpointFacts
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import Checkpoint, Plan
-from gonogo.domain.states import SubtaskStatus
+from gonogo.domain.schedule import SubtaskStanding
+from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.domain.undo import checkpoint_hash, write_standings
-from gonogo.execution.scheduling import Start
+from gonogo.execution.scheduling import Start, goes_on, waits_for_answer
 from gonogo.i18n import say
 from gonogo.store import Store, Tx, new_id
 from gonogo.store import events as log
@@ -132,18 +133,33 @@ def _check_between(tx: Tx, plan: Plan) -> None:
     if plan.rollback is not None:
         raise Conflict(f"A rollback of plan {plan.id} is not finished; do it again first")
     rows = standings(tx, plan.id, plan.revision)
-    waits, runs = SubtaskStatus.WAITING_APPROVAL, SubtaskStatus.RUNNING
-    busy = [
-        key
-        for key, row in rows.items()
-        if row.status is runs or (row.status is waits and row.attempt)
-    ]
+    busy = {key: row for key, row in rows.items() if _is_half_done(row)}
     if busy:
         found = ", ".join(sorted(busy))
         raise Conflict(
-            f"Plan {plan.id} has work under way ({found}), whose files are half done; pause the "
-            "plan, wait until that has come to its end, and try again"
+            f"Plan {plan.id} has work under way ({found}), whose files are half done; "
+            f"{_way_out(plan, {row.status for row in busy.values()})}, and try again"
         )
+
+
+def _is_half_done(row: SubtaskStanding) -> bool:
+    """Whether a subtask is in the middle: it runs, or waits for an answer, a place or its plan."""
+    runs = row.status is SubtaskStatus.RUNNING
+    return runs or (row.status not in SUBTASK.terminal and goes_on(row))
+
+
+def _way_out(plan: Plan, stand: Collection[SubtaskStatus]) -> str:
+    """What to do so that nothing of a plan is half done.
+
+    Args:
+        stand: Where those stand that are.
+    """
+    if SubtaskStatus.WAITING_APPROVAL in stand or waits_for_answer(plan):
+        return "answer what it asks (gonogo approvals list)"
+    is_paused, runs = plan.status is PlanStatus.PAUSED, SubtaskStatus.RUNNING in stand
+    first = "pause the plan, " if plan.status is PlanStatus.RUNNING and runs else ""
+    first = "resume the plan, " if is_paused and not runs else first
+    return f"{first}wait until that has come to its end"
 
 
 def _by_hand(
