@@ -531,11 +531,15 @@ def ancestors(subtasks: Sequence[Subtask]) -> Mapping[str, frozenset[str]]:
     Raises:
         CycleError: a subtask waits for itself.
     """
-    above: dict[str, frozenset[str]] = {}
-    for key in TopologicalSorter({s.id: s.dependencies for s in subtasks}).static_order():
-        above.setdefault(key, frozenset())
+    order = TopologicalSorter({s.id: s.dependencies for s in subtasks}).static_order()
+    place = {key: number for number, key in enumerate(order)}
     direct = {subtask.id: subtask.dependencies for subtask in subtasks}
-    for key in above:
-        before = direct.get(key, ())
-        above[key] = frozenset(before).union(*(above[other] for other in before))
+    above: dict[str, frozenset[str]] = {}
+    for key in place:
+        found = set[str]()
+        # Those that come last first: they have most of the others behind them, which add nothing.
+        for other in sorted(direct.get(key, ()), key=place.__getitem__, reverse=True):
+            if other not in found:
+                found.update(above[other], (other,))
+        above[key] = frozenset(found)
     return above
