@@ -2,11 +2,13 @@
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from fakes.door import client_of
 from fakes.world import LIMIT, calls, of, on_both, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, ModelFailed, NotFound
 from gonogo.domain.identity import Principal, Role
+from gonogo.runtime.rollback import Checkpoints
 
 THREE = {
     "main/architect": [plan(step("a"), step("b", "a"), step("c", "b"))],
@@ -192,6 +194,50 @@ async def test_while_what_runs_in_a_paused_plan_ends_one_waits_and_nothing_else(
         assert (await taken(world, plan_id=plan_id)).subtask_id is None
 
 
+def waiting(world, seconds):
+    """The verbs about checkpoints, with so much patience for other calls in the folder."""
+    parts = world.runtime.parts
+    return Checkpoints(replace(parts, by_hand=replace(parts.by_hand, patience=seconds)))
+
+
+async def test_while_another_call_keeps_the_folder_it_is_refused_after_a_while_and_not_taken(make):
+    async with make(THREE) as world:
+        plan_id = await world.propose()
+        traffic = world.runtime.parts.rollbacks.traffic
+        async with traffic.shared(world.folder):
+            with pytest.raises(Conflict, match="Another call is at work in this folder"):
+                await waiting(world, 0.01).create(world.ann, plan_id=plan_id)
+            assert not traffic._ways[world.folder].queue
+        assert (await world.runtime.checkpoints.page(world.ann, plan_id)).total == 0
+        assert (await waiting(world, LIMIT).create(world.ann, plan_id=plan_id)).plan_id == plan_id
+
+
+@pytest.mark.parametrize("instead", ["nothing", "a file"])
+async def test_where_the_folder_is_gone_it_is_said_and_so_by_a_rollback_and_a_difference(
+    make, instead
+):
+    async with make(THREE) as world, client_of(world) as client:
+        plan_id = await paused_after_a(world)
+        first, second = [await client.create_checkpoint(plan_id=plan_id) for _ in range(2)]
+        world.folder.rename(world.root / "away")
+        if instead == "a file":
+            world.folder.write_text("no folder")
+        for wanted in (
+            client.create_checkpoint(plan_id=plan_id),
+            client.rollback(plan_id, whole=True),
+            client.rollback(plan_id, whole=True, dry_run=True),
+            client.checkpoint_diff(first.checkpoint_id),
+        ):
+            with pytest.raises(Conflict, match=r"cannot be (kept|put back|compared): "):
+                await wanted
+        both = await client.checkpoint_diff(first.checkpoint_id, to=second.checkpoint_id)
+        assert both.files == []
+        if instead == "a file":
+            world.folder.unlink()
+        (world.root / "away").rename(world.folder)
+        assert (await client.rollback(plan_id, whole=True)).restored == 1
+
+
 async def test_what_is_half_done_when_the_files_are_quiet_at_last_is_refused_then(make):
     """A subtask that begins while another call keeps the files is not in a checkpoint."""
     async with make(THREE) as world:
@@ -201,7 +247,7 @@ async def test_what_is_half_done_when_the_files_are_quiet_at_last_is_refused_the
 
         async def take():
             with pytest.raises(Conflict, match=r"work under way \(b\)") as found:
-                await taken(world, plan_id=plan_id)
+                await waiting(world, LIMIT).create(world.ann, plan_id=plan_id)
             refused.append(found)
 
         held = world.model.hold("b")

@@ -1,8 +1,10 @@
 """Checkpoints: those before every attempt of a subtask, and those that people ask for."""
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+import anyio
 import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
@@ -71,6 +73,29 @@ def created(checkpoint: Checkpoint, agent: str | None = None) -> CheckpointCreat
     )
 
 
+def keep_checkpoint(
+    tx: Tx, plan: Plan, tree: Tree, reason: Callable[[str], str], of: Checkpoint | None = None
+) -> Checkpoint:
+    """Write the checkpoint of a plan as it stands now, and tell of it.
+
+    Args:
+        reason: Says why there is one, in a language.
+        of: The checkpoint before the attempt that it is in the middle of.
+    """
+    head, stand = head_of(tx, plan.session_id, plan.id), standings(tx, plan.id, plan.revision)
+    base = Checkpoint(
+        id="", session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
+        subtask_id=of.subtask_id if of else None, attempt=of.attempt if of else 0, reason="",
+        standings=write_standings(stand[s.id].status for s in current_revision(tx, plan).subtasks),
+        event_seq=head.event_seq, last_change=head.last_change, tree=tree, hash="",
+        created_at=tx.now,
+    )  # fmt: skip
+    made = sealed(base, reason(head.locale))
+    add_checkpoints(tx, [made])
+    log.tell(tx, plan.session_id, created(made))
+    return made
+
+
 # By hand: while nothing of the plan is half done, so that what it holds is what subtasks came to.
 
 
@@ -85,6 +110,8 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
     snapshots: Snapshots
     traffic: Traffic
     open_workspace: Callable[[Path], Workspace] = Workspace
+    patience: float = 5.0
+    """Seconds that calls in the folder are waited for: whoever asks has to be answered."""
 
     async def take(
         self, find: Callable[[Tx], Plan], by: Principal, note: str | None = None
@@ -96,7 +123,8 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
             note: What it is for, in the person's words.
 
         Raises:
-            Conflict: something of the plan is under way, or there can be no snapshot.
+            Conflict: something of the plan, or a call in its folder, is under way, or there can
+                be no snapshot.
         """
 
         def look(tx: Tx) -> Path:
@@ -111,7 +139,15 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
 
         root = await self.store.read(look)
         # Nobody writes from the snapshot on until it stands in the record, where we look again.
-        async with self.traffic.alone(root):
+        async with AsyncExitStack() as inside:
+            try:
+                with anyio.fail_after(self.patience):
+                    await inside.enter_async_context(self.traffic.alone(root))
+            except TimeoutError:
+                raise Conflict(
+                    "Another call is at work in this folder, perhaps one of another session; wait "
+                    "until it has come to its end, and try again"
+                ) from None
             tree = await self._snapshot(root)
             return await self.store.write(_by_hand, find, tree, by, note)
 
@@ -168,18 +204,8 @@ def _by_hand(
     plan = lock_plan(tx, find(tx).id)
     assert plan is not None  # noqa: S101 - found in this transaction
     _check_between(tx, plan)
-    head = head_of(tx, plan.session_id, plan.id)
-    stand = standings(tx, plan.id, plan.revision)
-    base = Checkpoint(
-        id="", session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
-        subtask_id=None, attempt=0, reason="", event_seq=head.event_seq,
-        standings=write_standings(stand[s.id].status for s in current_revision(tx, plan).subtasks),
-        last_change=head.last_change, tree=tree, hash="", created_at=tx.now,
-    )  # fmt: skip
     key = "checkpoint_noted" if note else "checkpoint_by_hand"
-    made = sealed(base, say(key, head.locale, name=by.name, note=note))
-    add_checkpoints(tx, [made])
-    log.tell(tx, plan.session_id, created(made))
+    made = keep_checkpoint(tx, plan, tree, lambda locale: say(key, locale, name=by.name, note=note))
     log.note(
         tx, plan.session_id, actor=by.id, action="checkpoint.created", subject=made.id,
         plan_id=plan.id, reason=note,
