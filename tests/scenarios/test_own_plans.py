@@ -11,6 +11,7 @@ from fakes.world import LIMIT, call, calls, kinds, of, on_both, plan, says, step
 from gonogo.domain.errors import Conflict, Forbidden, InvalidPlan, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import PlanDecision
+from gonogo.domain.plan import MAX_DESCRIPTION, MAX_GOAL
 from gonogo.store.calls import approval_of
 
 TWO = [step("one", scope={"paths": ["one.py"]}), step("two", "one")]
@@ -101,6 +102,7 @@ async def test_who_wrote_a_plan_is_in_the_audit_log_its_revision_and_every_view_
         ("A goal", [step("one", scope={"tools": ["no_such_tool"]})], "no_such_tool"),
         ("A goal", [], "at least one subtask"),
         (" ", TWO, "a plan needs a goal"),
+        ("g" * (MAX_GOAL + 1), TWO, "goal: at most"),
     ],
 )
 async def test_a_plan_with_a_defect_is_refused_and_nothing_is_made(make, goal, subtasks, said):
@@ -167,6 +169,16 @@ async def test_what_is_wrong_with_a_plan_is_found_without_keeping_others_from_wr
             finally:
                 over.set()
         await nothing_was_made(world)
+
+
+async def test_of_a_long_goal_agents_are_told_the_beginning(make):
+    async with make(LINES) as world:
+        await session_of(world)
+        mine = await written(world, goal="Begin " + "g" * (MAX_GOAL - 6))
+        assert len(mine.goal) == MAX_GOAL
+        [told] = await world.history("user")
+        assert "Begin ggg" in str(told)
+        assert MAX_DESCRIPTION < len(str(told)) < MAX_GOAL / 2
 
 
 @pytest.mark.feature(241)

@@ -160,6 +160,7 @@ def _is_reference(value: object) -> bool:
 
 MAX_SUBTASKS = 500
 MAX_DESCRIPTION = 4_000
+MAX_GOAL = 4 * MAX_DESCRIPTION
 PLANNERS = frozenset({"orchestrator", "architect"})
 """Agents that may not carry out subtasks: a plan inside a plan would need its own go."""
 

@@ -21,7 +21,15 @@ from gonogo.domain.events import (
 )
 from gonogo.domain.findings import Finding, FindingSeverity, findings
 from gonogo.domain.identity import Principal
-from gonogo.domain.plan import Revision, Subtask, critical_path, with_types, worker_name
+from gonogo.domain.plan import (
+    MAX_DESCRIPTION,
+    MAX_GOAL,
+    Revision,
+    Subtask,
+    critical_path,
+    with_types,
+    worker_name,
+)
 from gonogo.domain.plan_views import PlanChanges, as_planned
 from gonogo.domain.records import MAIN, Approval, Plan, Session, Turn
 from gonogo.domain.reviews import standing_comments
@@ -522,6 +530,8 @@ def _goal(given: str) -> str:
     goal = given.strip()
     if not goal:
         raise InvalidPlan("goal: a plan needs a goal")
+    if len(goal) > MAX_GOAL:
+        raise InvalidPlan(f"goal: at most {MAX_GOAL} characters, not {len(goal)}")
     return goal
 
 
@@ -551,9 +561,8 @@ def _own_plan(revision: Revision, locale: str) -> str:
         for s in revision.subtasks
     ]
     shown = cut(visible_json(subtasks), _MOST_TOLD, locale)
-    return say(
-        "model_plan_written", locale, plan_id=revision.plan_id, goal=revision.goal, subtasks=shown
-    )
+    goal = cut(revision.goal, MAX_DESCRIPTION, locale)
+    return say("model_plan_written", locale, plan_id=revision.plan_id, goal=goal, subtasks=shown)
 
 
 def is_held(tx: Tx, plan_id: str) -> bool:
