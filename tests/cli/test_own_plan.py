@@ -1,6 +1,7 @@
 """A plan of your own, exported and carried out again, and a checkpoint after it: no model asked."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,12 @@ def test_at_a_terminal_the_person_is_asked_and_answers(terminal, plan, work):
         (PLAN.replace("scope: {commands: [cat]}", "scope: {tools: [x_y]}"), ":8: "),
         ("goal: [", ":"),
         ("\x00", "not valid YAML"),
+        (PLAN.replace("Two files", "[a, b]"), ":1: goal is text; put it in quotes"),
+        (PLAN.replace("Two files", "2024"), ":1: goal is text; put it in quotes"),
+        (PLAN.replace("Show it", '"Show \\0 it"'), ":9: a text holds NUL"),
+        (PLAN.replace("Show it", '"Show \\ud800 it"'), ":9: "),
+        (PLAN.replace("Two files", "g" * 16_001), "goal: "),
+        (PLAN.replace('"hello\\n"', "h" * 3_000_000), "at most 2097152 bytes"),
     ],
 )
 def test_of_a_bad_file_the_lines_are_said_and_nothing_is_made(gonogo, plan, work, text, said):
@@ -93,6 +100,47 @@ def test_of_a_bad_file_the_lines_are_said_and_nothing_is_made(gonogo, plan, work
     assert f"Nothing was made. Correct {plan}" in done.stderr
     assert "Traceback" not in done.stderr
     assert listed(gonogo, "sessions") == []
+
+
+def test_a_pipe_is_read_where_the_shell_hands_it_over_and_else_is_no_plan_file(
+    gonogo, plan, work, tmp_path
+):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    done = gonogo("run", "--plan", str(pipe), "-C", str(work))
+    assert (done.returncode, "is no file; name a file" in done.stderr) == (2, True)
+    taken = gonogo(
+        "run", "--plan", "/dev/stdin", "-C", str(work), "--plan-only", stdin=PLAN, whole=True
+    )
+    assert taken.returncode == 0, taken.stderr
+    assert [made["goal"] for made in listed(gonogo, "plans")] == ["Two files"]
+
+
+def test_what_is_no_utf8_on_the_command_line_is_refused_as_such(gonogo, plan, work):
+    gonogo("run", "--plan", str(plan), "-C", str(work))
+    [made] = listed(gonogo, "plans")
+    for words in (
+        ("checkpoints", "create", made["plan_id"], "--note", "a\udcff"),
+        ("plans", "comment", made["plan_id"], "a\udcff"),
+        ("run", "a\udcff", "-C", str(work)),
+    ):
+        done = gonogo(*words, whole=True)
+        assert done.returncode == 2, words
+        assert "is not UTF-8" in done.stderr, words
+
+
+def test_a_note_of_several_lines_is_shown_in_one(gonogo, plan, work):
+    gonogo("run", "--plan", str(plan), "-C", str(work))
+    taken = gonogo("checkpoints", "create", "--note", "one\ntwo")
+    assert len(taken.stdout.splitlines()) == 2
+
+
+def test_in_another_language_a_bad_file_and_who_wrote_a_plan_are_told_in_it(gonogo, plan, work):
+    done = gonogo("--locale", "ru", "run", "--plan", str(plan), "-C", str(work))
+    assert "План составлен человеком (local), без модели." in done.stdout
+    plan.write_text(PLAN.replace("goal: Two files\n", ""))
+    done = gonogo("run", "--plan", str(plan), "-C", str(work), env={"LANG": "ru_RU.UTF-8"})
+    assert ":1: плану нужна цель" in done.stderr
 
 
 def test_a_plan_file_takes_the_place_of_a_task_and_of_an_agent(gonogo, plan):
@@ -115,6 +163,8 @@ def test_what_is_exported_runs_again_the_same_and_a_checkpoint_is_taken_after_it
     out = tmp_path / "out.yaml"
     assert gonogo("plans", "export", made["plan_id"], "-o", str(out)).returncode == 0
     assert gonogo("plans", "export", made["plan_id"]).stdout == out.read_text()
+    spaced = gonogo("plans", "export", made["plan_id"], "-o", str(tmp_path / "my plan.yaml"))
+    assert f"gonogo run --plan '{tmp_path}/my plan.yaml'" in spaced.stdout
     refused = gonogo("plans", "export", made["plan_id"], "-o", str(out))
     assert refused.returncode == 2
     assert "name a new file" in refused.stderr

@@ -16,6 +16,7 @@ from gonogo.domain.plan import (
     Revision,
     Subtask,
     Worker,
+    ancestors,
     as_meant,
     check_graph,
     critical_path,
@@ -491,3 +492,16 @@ def test_a_file_that_must_not_exist_cannot_be_asked_for_its_content():
 
     with pytest.raises(InvalidPlan, match="contains nothing"):
         parse_subtasks([item], agents={"coder"})
+
+
+@given(st.lists(st.sets(st.integers(0, 11)), max_size=12), st.randoms())
+def test_who_waits_for_whom_is_what_one_finds_by_going_from_each_to_those_before_it(edges, order):
+    named = [[f"n{other}" for other in after if other < n] for n, after in enumerate(edges)]
+    subtasks = [subtask(f"n{n}", *after) for n, after in enumerate(named)]
+    order.shuffle(subtasks)
+
+    def reached(key):
+        before = named[int(key[1:])]
+        return {*before}.union(*map(reached, before))
+
+    assert ancestors(subtasks) == {each.id: reached(each.id) for each in subtasks}

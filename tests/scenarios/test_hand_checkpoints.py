@@ -2,11 +2,13 @@
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from fakes.door import client_of
 from fakes.world import LIMIT, calls, of, on_both, plan, run, says, step, write
-from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound
+from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, ModelFailed, NotFound
 from gonogo.domain.identity import Principal, Role
+from gonogo.runtime.rollback import Checkpoints
 
 THREE = {
     "main/architect": [plan(step("a"), step("b", "a"), step("c", "b"))],
@@ -97,6 +99,145 @@ async def test_while_a_subtask_is_at_work_or_waits_in_the_middle_it_is_refused_b
         assert all(c.subtask_id for c in listed.checkpoints)
 
 
+def half_then_whole(*between):
+    """A plan whose subtask writes half a file, does something else, and writes it whole."""
+    half, whole = (calls(write("a.txt", f"{much}\n")) for much in ("half", "whole"))
+    return {
+        "main/architect": [plan(step("a"), step("b", "a"))],
+        "a": [half, *between, whole, says("a")],
+        "b": [says("b")],
+    }
+
+
+async def resumed_and_taken(world, plan_id):
+    """Resume a plan as it was said, let it end, and take a checkpoint."""
+    assert await world.audit("checkpoint.created") == []
+    await world.runtime.plans.resume(world.ann, plan_id)
+    await world.until("plan_completed")
+    assert world.read("a.txt") == "whole\n"
+    assert (await taken(world, plan_id=plan_id)).reason == "taken by ann"
+
+
+@pytest.mark.feature(242)
+async def test_what_was_answered_while_its_plan_is_paused_is_half_done_until_it_goes_on(make):
+    async with make(half_then_whole(calls(run("make all")))) as world:
+        plan_id = await world.begin()
+        await world.until("approval_requested", kind="tool")
+        with pytest.raises(Conflict, match=r"\(a\).*answer what it asks \(gonogo approvals list\)"):
+            await taken(world, plan_id=plan_id)
+        await world.runtime.plans.pause(world.ann, plan_id)
+        with pytest.raises(Conflict, match=r"\(a\).*; answer what it asks"):
+            await taken(world, plan_id=plan_id)
+        [asked] = await world.pending()
+        await world.send({"type": "hitl_decision", "call_id": asked.call_id, "decision": "reject"})
+        await world.idle()
+        with pytest.raises(Conflict, match=r"work under way \(a\).*; resume the plan, wait"):
+            await taken(world, plan_id=plan_id)
+        await resumed_and_taken(world, plan_id)
+
+
+def answers_later(error):
+    """A model that fails once, and answers from then on."""
+    left = [error]
+
+    def answer(request):
+        del request
+        if left:
+            raise left.pop()
+        return calls(run("true"))
+
+    return answer
+
+
+@pytest.mark.feature(242)
+@pytest.mark.parametrize(
+    ("error", "paused"),
+    [
+        (ModelFailed("Slow down", http_status=429, retry_after=3_600), "quota"),
+        (ModelFailed("Overloaded", http_status=529, transient=True), "model"),
+    ],
+)
+async def test_what_was_put_off_in_the_middle_is_half_done_until_it_goes_on(make, error, paused):
+    async with make(half_then_whole(answers_later(error))) as world:
+        plan_id = await world.begin()
+        await world.until("plan_paused")
+        await world.idle()
+        found = await world.runtime.plans.get(world.ann, plan_id)
+        assert found.pause_reason == paused
+        with pytest.raises(Conflict, match=r"work under way \(a\).*; resume the plan, wait"):
+            await taken(world, plan_id=plan_id)
+        await resumed_and_taken(world, plan_id)
+
+
+@pytest.mark.feature(242)
+async def test_what_was_put_off_for_its_budget_is_half_done_until_that_is_answered(make):
+    async with make(half_then_whole(), budget_plan_requests=1) as world:
+        plan_id = await world.begin()
+        await world.until("approval_requested", kind="intervention")
+        await world.idle()
+        assert world.read("a.txt") == "half\n"
+        with pytest.raises(Conflict, match=r"work under way \(a\).*; answer what it asks"):
+            await taken(world, plan_id=plan_id)
+        assert await world.audit("checkpoint.created") == []
+
+
+async def test_while_what_runs_in_a_paused_plan_ends_one_waits_and_nothing_else(make):
+    async with make(THREE) as world:
+        held = world.model.hold("a", 2)
+        plan_id = await world.begin()
+        await world.asked_model("a", 2)
+        await world.runtime.plans.pause(world.ann, plan_id)
+        with pytest.raises(Conflict, match=r"work under way \(a\).*; wait until that has come"):
+            await taken(world, plan_id=plan_id)
+        held.set()
+        await world.idle()
+        assert (await taken(world, plan_id=plan_id)).subtask_id is None
+
+
+def waiting(world, seconds):
+    """The verbs about checkpoints, with so much patience for other calls in the folder."""
+    parts = world.runtime.parts
+    return Checkpoints(replace(parts, by_hand=replace(parts.by_hand, patience=seconds)))
+
+
+async def test_while_another_call_keeps_the_folder_it_is_refused_after_a_while_and_not_taken(make):
+    async with make(THREE) as world:
+        plan_id = await world.propose()
+        traffic = world.runtime.parts.rollbacks.traffic
+        async with traffic.shared(world.folder):
+            with pytest.raises(Conflict, match="Another call is at work in this folder"):
+                await waiting(world, 0.01).create(world.ann, plan_id=plan_id)
+            assert not traffic._ways[world.folder].queue
+        assert (await world.runtime.checkpoints.page(world.ann, plan_id)).total == 0
+        assert (await waiting(world, LIMIT).create(world.ann, plan_id=plan_id)).plan_id == plan_id
+
+
+@pytest.mark.parametrize("instead", ["nothing", "a file"])
+async def test_where_the_folder_is_gone_it_is_said_and_so_by_a_rollback_and_a_difference(
+    make, instead
+):
+    async with make(THREE) as world, client_of(world) as client:
+        plan_id = await paused_after_a(world)
+        first, second = [await client.create_checkpoint(plan_id=plan_id) for _ in range(2)]
+        world.folder.rename(world.root / "away")
+        if instead == "a file":
+            world.folder.write_text("no folder")
+        for wanted in (
+            client.create_checkpoint(plan_id=plan_id),
+            client.rollback(plan_id, whole=True),
+            client.rollback(plan_id, whole=True, dry_run=True),
+            client.checkpoint_diff(first.checkpoint_id),
+        ):
+            with pytest.raises(Conflict, match=r"cannot be (kept|put back|compared): "):
+                await wanted
+        both = await client.checkpoint_diff(first.checkpoint_id, to=second.checkpoint_id)
+        assert both.files == []
+        if instead == "a file":
+            world.folder.unlink()
+        (world.root / "away").rename(world.folder)
+        assert (await client.rollback(plan_id, whole=True)).restored == 1
+
+
 async def test_what_is_half_done_when_the_files_are_quiet_at_last_is_refused_then(make):
     """A subtask that begins while another call keeps the files is not in a checkpoint."""
     async with make(THREE) as world:
@@ -106,7 +247,7 @@ async def test_what_is_half_done_when_the_files_are_quiet_at_last_is_refused_the
 
         async def take():
             with pytest.raises(Conflict, match=r"work under way \(b\)") as found:
-                await taken(world, plan_id=plan_id)
+                await waiting(world, LIMIT).create(world.ann, plan_id=plan_id)
             refused.append(found)
 
         held = world.model.hold("b")

@@ -1,6 +1,9 @@
 """A plan that a person wrote: no model makes it, and all else is as for an architect's."""
 
+import threading
+
 import anyio
+import anyio.to_thread
 import pytest
 
 from fakes.door import client_of
@@ -8,6 +11,7 @@ from fakes.world import LIMIT, call, calls, kinds, of, on_both, plan, says, step
 from gonogo.domain.errors import Conflict, Forbidden, InvalidPlan, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import PlanDecision
+from gonogo.domain.plan import MAX_DESCRIPTION, MAX_GOAL
 from gonogo.store.calls import approval_of
 
 TWO = [step("one", scope={"paths": ["one.py"]}), step("two", "one")]
@@ -98,6 +102,7 @@ async def test_who_wrote_a_plan_is_in_the_audit_log_its_revision_and_every_view_
         ("A goal", [step("one", scope={"tools": ["no_such_tool"]})], "no_such_tool"),
         ("A goal", [], "at least one subtask"),
         (" ", TWO, "a plan needs a goal"),
+        ("g" * (MAX_GOAL + 1), TWO, "goal: at most"),
     ],
 )
 async def test_a_plan_with_a_defect_is_refused_and_nothing_is_made(make, goal, subtasks, said):
@@ -123,6 +128,57 @@ async def test_looking_a_plan_over_says_what_its_making_would_and_changes_nothin
     told = [f.model_dump(mode="json", exclude_none=True) for f in checked.findings]
     assert told == question.details["findings"]
     assert checked.critical_path == ["one", "two"]
+
+
+async def test_while_a_plan_is_looked_over_everything_else_goes_on(make):
+    async with make(LINES) as world:
+        beats = [0]
+
+        async def beat():
+            while True:
+                beats[0] += 1
+                await anyio.lowlevel.checkpoint()
+
+        many = [step(f"s{n}", *(f"s{m}" for m in range(n))) for n in range(60)]
+        async with anyio.create_task_group() as group:
+            group.start_soon(beat)
+            await anyio.lowlevel.checkpoint()
+            before = beats[0]
+            assert (await world.runtime.plans.check_new(world.ann, "A goal", many)).ok
+            assert beats[0] > before + 2
+            group.cancel_scope.cancel()
+
+
+async def test_what_is_wrong_with_a_plan_is_found_without_keeping_others_from_writing(make):
+    async with make(LINES) as world:
+        await session_of(world)
+        begun, over = threading.Event(), threading.Event()
+
+        def write(tx):
+            begun.set()
+            assert over.wait(LIMIT)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(world.runtime.parts.store.write, write)
+            await anyio.to_thread.run_sync(begun.wait, LIMIT)
+            try:
+                with anyio.fail_after(LIMIT / 2), pytest.raises(InvalidPlan, match="no agent"):
+                    await written(world, [step("one", agent="nobody")])
+                with anyio.fail_after(LIMIT / 2), pytest.raises(InvalidPlan, match="no_such_tool"):
+                    await written(world, [step("one", scope={"tools": ["no_such_tool"]})])
+            finally:
+                over.set()
+        await nothing_was_made(world)
+
+
+async def test_of_a_long_goal_agents_are_told_the_beginning(make):
+    async with make(LINES) as world:
+        await session_of(world)
+        mine = await written(world, goal="Begin " + "g" * (MAX_GOAL - 6))
+        assert len(mine.goal) == MAX_GOAL
+        [told] = await world.history("user")
+        assert "Begin ggg" in str(told)
+        assert MAX_DESCRIPTION < len(str(told)) < MAX_GOAL / 2
 
 
 @pytest.mark.feature(241)
@@ -208,6 +264,29 @@ async def test_where_a_rule_forbids_it_who_wrote_a_plan_does_not_approve_it(make
         await approve(world, mine.plan_id, world.bob)
         await world.until("plan_completed")
         assert world.read("one.py") == "made\n"
+
+
+def made_by(notices):
+    """Who is said to have made each revision: a person, or the agent that tells of it."""
+    return [(e["metadata"].get("made_by"), e.get("agent")) for e in notices]
+
+
+@pytest.mark.feature(241)
+async def test_what_people_edit_in_a_plan_of_their_own_no_agent_is_said_to_have_made(
+    make, tmp_path
+):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "rules.toml").write_text(RULES)
+    async with make(LINES) as world:
+        await session_of(world)
+        mine = await written(world)
+        edit = {"decision": "edit", "modified_subtasks": [step("one")]}
+        await world.runtime.approvals.decide(world.ann, PlanDecision(plan_id=mine.plan_id, **edit))
+        [question] = await world.pending()
+        assert (question.details["made_by"], question.details["edited_by"]) == ("ann", "ann")
+        told = of(await world.log(), "plan_notification")
+        assert made_by(told) == [("ann", None), ("ann", None)]
+        assert "Written by ann; no model was asked for it." in told[-1]["content"]
 
 
 async def test_an_admins_plan_in_somebody_elses_session_is_asked_for_by_the_admin(make, tmp_path):

@@ -99,12 +99,18 @@ def as_json(subtasks: Iterable[Subtask]) -> list[dict[str, Any]]:
     ]
 
 
+_HANDED_OVER = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+
+
 def text_of(file: Path, locale: str) -> str:
     """What a file holds, as far as it is not longer than a plan may be, and one character more.
 
     Raises:
-        Stop: it cannot be read as text.
+        Stop: it cannot be read as text, or is no file: a named pipe may never end.
     """
+    # What the shell hands over, by these names, is a pipe as a rule.
+    if not file.is_file() and not str(file.absolute()).startswith(_HANDED_OVER):
+        raise Stop(say("cli_plan_no_file", locale, file=file), Exit.USAGE)
     try:
         with file.open(encoding="utf-8", newline="") as opened:
             # One more than may be: whoever reads it says that it is too long.

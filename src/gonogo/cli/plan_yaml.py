@@ -24,6 +24,8 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS = frozenset({"true", "false", "null"})
 _NOTHING = frozenset({"", "~"})
 _ENDLESS = 1 << 30
+_NO_TEXT = re.compile("[\ud800-\udfff\x00]")
+"""What no text may hold: half a character, or NUL; YAML can write both."""
 
 
 class _Refused(Exception):
@@ -149,7 +151,9 @@ def _top(root: yaml.Node | None) -> tuple[str | None, list[yaml.Node]]:
     if listed is not None and not isinstance(listed, yaml.SequenceNode):
         raise _Refused(_line(listed), "cli_plan_shape")
     goal = _value(parts["goal"]) if "goal" in parts else None
-    return None if goal is None else str(goal), list(listed.value) if listed else []
+    if goal is not None and not isinstance(goal, str):
+        raise _Refused(_line(parts["goal"]), "cli_plan_goal_text")
+    return goal, list(listed.value) if listed else []
 
 
 def _written(node: yaml.Node) -> WrittenSubtask:
@@ -180,6 +184,8 @@ def _value(node: yaml.Node) -> Any:  # noqa: ANN401 - any JSON value
     if isinstance(node, yaml.SequenceNode):
         return [_value(part) for part in node.value]
     text = str(node.value)
+    if _NO_TEXT.search(text):
+        raise _Refused(_line(node), "cli_plan_no_text")
     if getattr(node, "style", None) or not (
         text in _WORDS or text in _NOTHING or _NUMBER.fullmatch(text)
     ):

@@ -107,9 +107,19 @@ def _explained(error: BaseException) -> Exit:
     if isinstance(error, BrokenPipeError):
         _write_nowhere()
         return Exit.FAILED
-    text, code = _told(error)
+    text, code = _told(_as_given(error))
     complain(text)
     return code
+
+
+def _as_given(error: BaseException) -> BaseException:
+    """What is wrong with an argument that is not UTF-8, where that is what an error comes of."""
+    if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
+        from gonogo.cli.folder import own_locale
+        from gonogo.i18n import say
+
+        return Stop(say("cli_no_utf8", own_locale()), Exit.USAGE)
+    return error
 
 
 def _write_nowhere() -> None:

@@ -160,6 +160,7 @@ def _is_reference(value: object) -> bool:
 
 MAX_SUBTASKS = 500
 MAX_DESCRIPTION = 4_000
+MAX_GOAL = 4 * MAX_DESCRIPTION
 PLANNERS = frozenset({"orchestrator", "architect"})
 """Agents that may not carry out subtasks: a plan inside a plan would need its own go."""
 
@@ -531,11 +532,15 @@ def ancestors(subtasks: Sequence[Subtask]) -> Mapping[str, frozenset[str]]:
     Raises:
         CycleError: a subtask waits for itself.
     """
-    above: dict[str, frozenset[str]] = {}
-    for key in TopologicalSorter({s.id: s.dependencies for s in subtasks}).static_order():
-        above.setdefault(key, frozenset())
+    order = TopologicalSorter({s.id: s.dependencies for s in subtasks}).static_order()
+    place = {key: number for number, key in enumerate(order)}
     direct = {subtask.id: subtask.dependencies for subtask in subtasks}
-    for key in above:
-        before = direct.get(key, ())
-        above[key] = frozenset(before).union(*(above[other] for other in before))
+    above: dict[str, frozenset[str]] = {}
+    for key in place:
+        found = set[str]()
+        # Those that come last first: they have most of the others behind them, which add nothing.
+        for other in sorted(direct.get(key, ()), key=place.__getitem__, reverse=True):
+            if other not in found:
+                found.update(above[other], (other,))
+        above[key] = frozenset(found)
     return above

@@ -1,8 +1,10 @@
 """Checkpoints: those before every attempt of a subtask, and those that people ask for."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
+import anyio
 import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
@@ -11,9 +13,10 @@ from gonogo.domain.errors import Conflict, ToolFailed
 from gonogo.domain.events import CheckpointCreated, CheckpointFacts
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import Checkpoint, Plan
-from gonogo.domain.states import SubtaskStatus
+from gonogo.domain.schedule import SubtaskStanding
+from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.domain.undo import checkpoint_hash, write_standings
-from gonogo.execution.scheduling import Start
+from gonogo.execution.scheduling import Start, goes_on, waits_for_answer
 from gonogo.i18n import say
 from gonogo.store import Store, Tx, new_id
 from gonogo.store import events as log
@@ -70,6 +73,29 @@ def created(checkpoint: Checkpoint, agent: str | None = None) -> CheckpointCreat
     )
 
 
+def keep_checkpoint(
+    tx: Tx, plan: Plan, tree: Tree, reason: Callable[[str], str], of: Checkpoint | None = None
+) -> Checkpoint:
+    """Write the checkpoint of a plan as it stands now, and tell of it.
+
+    Args:
+        reason: Says why there is one, in a language.
+        of: The checkpoint before the attempt that it is in the middle of.
+    """
+    head, stand = head_of(tx, plan.session_id, plan.id), standings(tx, plan.id, plan.revision)
+    base = Checkpoint(
+        id="", session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
+        subtask_id=of.subtask_id if of else None, attempt=of.attempt if of else 0, reason="",
+        standings=write_standings(stand[s.id].status for s in current_revision(tx, plan).subtasks),
+        event_seq=head.event_seq, last_change=head.last_change, tree=tree, hash="",
+        created_at=tx.now,
+    )  # fmt: skip
+    made = sealed(base, reason(head.locale))
+    add_checkpoints(tx, [made])
+    log.tell(tx, plan.session_id, created(made))
+    return made
+
+
 # By hand: while nothing of the plan is half done, so that what it holds is what subtasks came to.
 
 
@@ -84,6 +110,8 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
     snapshots: Snapshots
     traffic: Traffic
     open_workspace: Callable[[Path], Workspace] = Workspace
+    patience: float = 5.0
+    """Seconds that calls in the folder are waited for: whoever asks has to be answered."""
 
     async def take(
         self, find: Callable[[Tx], Plan], by: Principal, note: str | None = None
@@ -95,7 +123,8 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
             note: What it is for, in the person's words.
 
         Raises:
-            Conflict: something of the plan is under way, or there can be no snapshot.
+            Conflict: something of the plan, or a call in its folder, is under way, or there can
+                be no snapshot.
         """
 
         def look(tx: Tx) -> Path:
@@ -110,7 +139,15 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
 
         root = await self.store.read(look)
         # Nobody writes from the snapshot on until it stands in the record, where we look again.
-        async with self.traffic.alone(root):
+        async with AsyncExitStack() as inside:
+            try:
+                with anyio.fail_after(self.patience):
+                    await inside.enter_async_context(self.traffic.alone(root))
+            except TimeoutError:
+                raise Conflict(
+                    "Another call is at work in this folder, perhaps one of another session; wait "
+                    "until it has come to its end, and try again"
+                ) from None
             tree = await self._snapshot(root)
             return await self.store.write(_by_hand, find, tree, by, note)
 
@@ -132,18 +169,33 @@ def _check_between(tx: Tx, plan: Plan) -> None:
     if plan.rollback is not None:
         raise Conflict(f"A rollback of plan {plan.id} is not finished; do it again first")
     rows = standings(tx, plan.id, plan.revision)
-    waits, runs = SubtaskStatus.WAITING_APPROVAL, SubtaskStatus.RUNNING
-    busy = [
-        key
-        for key, row in rows.items()
-        if row.status is runs or (row.status is waits and row.attempt)
-    ]
+    busy = {key: row for key, row in rows.items() if _is_half_done(row)}
     if busy:
         found = ", ".join(sorted(busy))
         raise Conflict(
-            f"Plan {plan.id} has work under way ({found}), whose files are half done; pause the "
-            "plan, wait until that has come to its end, and try again"
+            f"Plan {plan.id} has work under way ({found}), whose files are half done; "
+            f"{_way_out(plan, {row.status for row in busy.values()})}, and try again"
         )
+
+
+def _is_half_done(row: SubtaskStanding) -> bool:
+    """Whether a subtask is in the middle: it runs, or waits for an answer, a place or its plan."""
+    runs = row.status is SubtaskStatus.RUNNING
+    return runs or (row.status not in SUBTASK.terminal and goes_on(row))
+
+
+def _way_out(plan: Plan, stand: Collection[SubtaskStatus]) -> str:
+    """What to do so that nothing of a plan is half done.
+
+    Args:
+        stand: Where those stand that are.
+    """
+    if SubtaskStatus.WAITING_APPROVAL in stand or waits_for_answer(plan):
+        return "answer what it asks (gonogo approvals list)"
+    is_paused, runs = plan.status is PlanStatus.PAUSED, SubtaskStatus.RUNNING in stand
+    first = "pause the plan, " if plan.status is PlanStatus.RUNNING and runs else ""
+    first = "resume the plan, " if is_paused and not runs else first
+    return f"{first}wait until that has come to its end"
 
 
 def _by_hand(
@@ -152,18 +204,8 @@ def _by_hand(
     plan = lock_plan(tx, find(tx).id)
     assert plan is not None  # noqa: S101 - found in this transaction
     _check_between(tx, plan)
-    head = head_of(tx, plan.session_id, plan.id)
-    stand = standings(tx, plan.id, plan.revision)
-    base = Checkpoint(
-        id="", session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
-        subtask_id=None, attempt=0, reason="", event_seq=head.event_seq,
-        standings=write_standings(stand[s.id].status for s in current_revision(tx, plan).subtasks),
-        last_change=head.last_change, tree=tree, hash="", created_at=tx.now,
-    )  # fmt: skip
     key = "checkpoint_noted" if note else "checkpoint_by_hand"
-    made = sealed(base, say(key, head.locale, name=by.name, note=note))
-    add_checkpoints(tx, [made])
-    log.tell(tx, plan.session_id, created(made))
+    made = keep_checkpoint(tx, plan, tree, lambda locale: say(key, locale, name=by.name, note=note))
     log.note(
         tx, plan.session_id, actor=by.id, action="checkpoint.created", subject=made.id,
         plan_id=plan.id, reason=note,

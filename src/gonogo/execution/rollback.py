@@ -7,6 +7,7 @@ again completes it.
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,9 +31,8 @@ from gonogo.domain.undo import (
     real_path,
     reckon,
     shown_path,
-    write_standings,
 )
-from gonogo.execution.checkpoints import created, sealed
+from gonogo.execution.checkpoints import keep_checkpoint
 from gonogo.execution.plans import check_held
 from gonogo.execution.plans.revisions import take_up
 from gonogo.execution.scheduling import RESUME, ROLLING_BACK, Work, unsettled
@@ -43,11 +43,9 @@ from gonogo.store.checkpoints import (
     Doer,
     Touched,
     add_changes,
-    add_checkpoints,
     attempt_checkpoint,
     changes_after,
     checkpoint_of,
-    head_of,
     is_being_undone,
     latest_checkpoint,
 )
@@ -396,7 +394,7 @@ class Rollbacks(Struct, frozen=True, kw_only=True):
         async with self.traffic.alone(_root(undoing)):
             undoing = await self.store.read(find)
             judged = await self._judged(undoing, include_shared)
-            tree = await self._in_thread(self.snapshots.take, self._workspace(undoing))
+            tree = await self._in_thread(self._taken, undoing)
             rolled: Rolled | None = None
             # From the checkpoint on it is done to its end, whoever stops waiting for it.
             with anyio.CancelScope(shield=True):
@@ -409,7 +407,7 @@ class Rollbacks(Struct, frozen=True, kw_only=True):
     ) -> Rolled:
         checkpoint = await self.store.write(_checkpoint, undoing, tree)
         try:
-            await self._in_thread(self.snapshots.apply, self._workspace(undoing), judged.restore)
+            await self._in_thread(self._apply, undoing, judged.restore)
         except Conflict:
             await self.store.write(_unheld, undoing)
             raise
@@ -418,6 +416,12 @@ class Rollbacks(Struct, frozen=True, kw_only=True):
 
     def _workspace(self, undoing: Undoing) -> Workspace:
         return self.open_workspace(_root(undoing))
+
+    def _taken(self, undoing: Undoing) -> Tree:
+        return self.snapshots.take(self._workspace(undoing))
+
+    def _apply(self, undoing: Undoing, restore: Restore) -> None:
+        self.snapshots.apply(self._workspace(undoing), restore)
 
     async def _judged(self, undoing: Undoing, include_shared: bool) -> Judged:
         return await self._in_thread(self._judge, undoing, include_shared)
@@ -497,19 +501,7 @@ def _checkpoint(tx: Tx, undoing: Undoing, tree: Tree) -> Checkpoint:
         check_quiet(tx, plan)
         check_kept(tx, undoing)
         _hold(tx, plan, undoing)
-    head = head_of(tx, plan.session_id, plan.id)
-    stand = standings(tx, plan.id, plan.revision)
-    base = Checkpoint(
-        id="", session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
-        subtask_id=of.subtask_id if of else None, attempt=of.attempt if of else 0, reason="",
-        standings=write_standings(stand[key].status for key in undoing.revision.by_id),
-        event_seq=head.event_seq, last_change=head.last_change, tree=tree, hash="",
-        created_at=tx.now,
-    )  # fmt: skip
-    made = sealed(base, say("checkpoint_rollback", head.locale))
-    add_checkpoints(tx, [made])
-    log.tell(tx, plan.session_id, created(made))
-    return made
+    return keep_checkpoint(tx, plan, tree, partial(say, "checkpoint_rollback"), of)
 
 
 def _written(

@@ -9,10 +9,9 @@ from msgspec import Struct
 
 from gonogo.domain.audit_chain import SYSTEM, Anchor, AuditFilter, AuditPlace, ChainHead, end_of
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
-from gonogo.domain.identity import Principal, Role
+from gonogo.domain.identity import OWNER, Principal, Role
 from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditReport
 from gonogo.domain.views import Audit
-from gonogo.runtime.people import OWNER
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import visible, whose
 from gonogo.store import Tx, patiently

@@ -27,6 +27,7 @@ from gonogo.execution.agent import (
     given_in,
     load_profiles,
 )
+from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Sweeps
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.inbox import Inbox
@@ -364,8 +365,9 @@ def build(
         settings=settings, store=store, hub=hub, metrics=metrics, desk=desk,
         gate=gate, hands=hands, engine=engine, runner=runner, planning=planning,
         replanning=replanning,
-        answering=answering, rollbacks=rollbacks, sweeps=sweeps, erasures=erasures, sender=sender,
-        turns=turns,
+        answering=answering,
+        by_hand=HandCheckpoints(store=store, traffic=traces.traffic, snapshots=traces.snapshots),
+        rollbacks=rollbacks, sweeps=sweeps, erasures=erasures, sender=sender, turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, models=models,
         profiles=profiles, tools=kit.tools, servers=kit.servers, went_on=went_on,
         handlers=handlers, on_timer=sender.before(

@@ -11,8 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from gonogo.domain.errors import InvalidMessage, NoRole, NotFound, Unauthorized
-from gonogo.domain.identity import Login, Person, Principal, Role, Sight, looks_signed
-from gonogo.domain.reviews import reviewer_name
+from gonogo.domain.identity import OWNER, Login, Person, Principal, Role, Sight, looks_signed
 from gonogo.domain.text_safety import mixed_letters
 from gonogo.domain.views import TokenView
 from gonogo.runtime.oidc import Bearers
@@ -23,7 +22,6 @@ from gonogo.store import people as rows
 from gonogo.store.approvals import forget_votes
 from gonogo.store.people import token_by_secret
 
-OWNER = Principal(id="local", name="local", role=Role.ADMIN)
 """Who works at the machine that owns the state folder."""
 _TAKEN = frozenset({"local", "gonogo"})
 """Names of the owner of the machine, and of gonogo itself: nobody else may be shown by them."""
@@ -237,13 +235,6 @@ def _token_view(row: Any) -> TokenView:  # noqa: ANN401 - a mapping of columns
 
 def _principal_id(name: str) -> str:
     return OWNER.id if name == "state-folder" else f"user:{name}"
-
-
-def name_of(tx: Tx, principal_id: str) -> str:
-    """The name that a principal is called by; their id where nobody has told a name."""
-    if principal_id == OWNER.id:
-        return OWNER.name
-    return rows.names(tx, [principal_id]).get(principal_id) or reviewer_name(principal_id)
 
 
 def secret_hash(secret: str) -> str:

@@ -5,6 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
+import anyio.to_thread
 from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, InvalidPlan, NotFound
@@ -30,10 +31,9 @@ from gonogo.domain.records import Comment, Plan, SubtaskRow
 from gonogo.domain.replanning import Used, in_force
 from gonogo.domain.schedule import Span, actual_path, merged
 from gonogo.domain.views import GrantView
-from gonogo.execution.plans import Planning, Retry
+from gonogo.execution.plans import LookedOver, Planning, Retry, in_words
 from gonogo.i18n import resolve
 from gonogo.runtime.approvals import readable_plan
-from gonogo.runtime.people import name_of
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_ids, seen_plan, visible
 from gonogo.runtime.views import (
@@ -48,6 +48,7 @@ from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
 from gonogo.store.calls import SubtaskQuestion, questions_of_plan, refused_calls
+from gonogo.store.people import name_of
 from gonogo.store.plans import (
     current_revision,
     grant_of,
@@ -160,9 +161,12 @@ class Plans(Struct, frozen=True):
             Conflict: the session has a plan that is not over, or answers a message.
         """
         principal.require(Role.OPERATOR)
-        return await self._parts.store.write(
-            self._create, principal, session_id, goal, list(subtasks)
+        session = await self._parts.store.read(visible, principal, session_id)
+        # It may take seconds: neither the loop nor the database waits for it.
+        own = await anyio.to_thread.run_sync(
+            partial(self._parts.planning.own, goal, list(subtasks), unattended=session.unattended)
         )
+        return await self._parts.store.write(self._create, principal, session_id, own)
 
     async def check_new(
         self,
@@ -180,8 +184,9 @@ class Plans(Struct, frozen=True):
         principal.require(Role.OPERATOR)
         planning = self._parts.planning
         locale = resolve(None, self._parts.settings.locale, goal)
-        return looked_over(
-            planning, lambda: planning.written(goal, list(subtasks)), locale, unattended=unattended
+        draft = partial(planning.written, goal, list(subtasks))
+        return await anyio.to_thread.run_sync(
+            partial(looked_over, planning, draft, locale, unattended=unattended)
         )
 
     async def get(self, principal: Principal, plan_id: str) -> PlanView:
@@ -370,14 +375,10 @@ class Plans(Struct, frozen=True):
 
     # Inside -------------------------------------------------------------------------------------
 
-    def _create(
-        self, tx: Tx, principal: Principal, session_id: str, goal: str, subtasks: list[Any]
-    ) -> PlanView:
+    def _create(self, tx: Tx, principal: Principal, session_id: str, own: LookedOver) -> PlanView:
         session = visible(tx, principal, session_id)
-        planning = self._parts.planning
-        revision = planning.written(goal, subtasks)
-        session = self._parts.inbox.heard(tx, session, revision.goal)
-        return _view(tx, planning.propose_own(tx, session, revision, principal))
+        session = self._parts.inbox.heard(tx, session, own.revision.goal)
+        return _view(tx, self._parts.planning.propose_own(tx, session, own, principal))
 
     def _comment(
         self,
@@ -536,7 +537,7 @@ def looked_over(
         read = draft()
     except InvalidPlan as problem:
         return PlanCheck(ok=False, problem=str(problem), subtask_id=problem.subtask_id)
-    told = planning.proposals.findings(read, locale, unattended=unattended)
+    told = in_words(planning.proposals.noticed(read, unattended=unattended), locale)
     found = [FindingView(**each) for each in told]
     return PlanCheck(
         ok=all(finding.severity != FindingSeverity.ERROR for finding in found),

@@ -20,7 +20,6 @@ from gonogo.domain.plan_views import (
 from gonogo.domain.records import Checkpoint, Plan, Session, SubtaskRow
 from gonogo.domain.text_safety import visible
 from gonogo.domain.undo import is_unchanged, kept_path, read_standings, shown_path
-from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.rollback import Rolled, Undoing, wanted_rollback
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_plan
@@ -119,7 +118,8 @@ class Checkpoints(Struct, frozen=True):
         Raises:
             InvalidMessage: not one of a plan and a session is named.
             NotFound: there is none of that id that the principal may see.
-            Conflict: something of the plan is under way, or there is no plan.
+            Conflict: something of the plan, or a call in its folder, is under way; there is no
+                plan, or there are no files.
         """
         principal.require(Role.OPERATOR)
         if (plan_id is None) == (session_id is None):
@@ -130,12 +130,7 @@ class Checkpoints(Struct, frozen=True):
                 return seen_plan(tx, principal, plan_id)
             return _plan_in(tx, principal, session_id or "")
 
-        verbs = self._parts.rollbacks
-        by_hand = HandCheckpoints(
-            store=self._parts.store, snapshots=verbs.snapshots, traffic=verbs.traffic,
-            open_workspace=verbs.open_workspace,
-        )  # fmt: skip
-        return _view(await by_hand.take(find, principal, note))
+        return _view(await self._parts.by_hand.take(find, principal, note))
 
     async def rollback(
         self,
@@ -187,8 +182,7 @@ class Checkpoints(Struct, frozen=True):
         snapshots = self._parts.rollbacks.snapshots
         before = _snapshot(first)
         try:
-            now = Workspace(root)
-            after = _snapshot(second) if second else snapshots.take(now)
+            after = _snapshot(second) if second else snapshots.take(Workspace(root))
             return diff_view(snapshots, first.id, second.id if second else None, before, after)
         except ToolFailed as failure:
             raise Conflict(f"The files cannot be compared: {failure}") from failure

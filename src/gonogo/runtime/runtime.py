@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from gonogo.domain.errors import Busy, Conflict, OutcomeUnknown, PolicyDenied
-from gonogo.domain.identity import Principal, Role
+from gonogo.domain.identity import OWNER, Principal, Role
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.undo import shown_path
 from gonogo.domain.views import AgentView, ToolView
@@ -26,7 +26,7 @@ from gonogo.runtime.foreign_tools import ForeignServers, remember
 from gonogo.runtime.links import Links
 from gonogo.runtime.maintenance import Driving, Maintenance
 from gonogo.runtime.messages import Messages
-from gonogo.runtime.people import OWNER, People
+from gonogo.runtime.people import People
 from gonogo.runtime.plans import Plans
 from gonogo.runtime.receipts import KeptAnswers
 from gonogo.runtime.reports import Policies, Reports

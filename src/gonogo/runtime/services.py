@@ -28,6 +28,7 @@ from gonogo.execution.agent import (
     nothing_given,
 )
 from gonogo.execution.approvals import ApprovalService
+from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.erasures import Erasures, Sweeps
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.inbox import Inbox
@@ -225,6 +226,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     planning: Planning
     replanning: Replanning
     answering: Answering
+    by_hand: HandCheckpoints
     rollbacks: Rollbacks
     sweeps: Sweeps
     erasures: Erasures

@@ -24,6 +24,7 @@ from gonogo.domain.messages import (
     Why,
     Words,
 )
+from gonogo.domain.plan import MAX_GOAL
 from gonogo.server.requests import LANGUAGE, Language, Moment
 
 _MESSAGES = (
@@ -112,7 +113,7 @@ class PlanDraft(Request):
 class WrittenPlan(Request):
     """A plan that a person writes, as a plan file has it."""
 
-    goal: Annotated[str, StringConstraints(min_length=1)]
+    goal: Annotated[str, StringConstraints(min_length=1, max_length=MAX_GOAL)]
     subtasks: list[Any]
 
 

@@ -8,13 +8,12 @@ from sqlalchemy import bindparam, delete, exists, func, select, update
 from gonogo.domain.records import Approval, Comment, Vote
 from gonogo.domain.reviews import DecisionLink
 from gonogo.store.columns import Clean
-from gonogo.store.plans import WRITTEN
+from gonogo.store.plans import MAKER
 from gonogo.store.rows import by, change, columns_of, many, one, put, row_of
 from gonogo.store.schema import (
     approvals,
     comments,
     links,
-    plan_revisions,
     plans,
     sessions,
     tokens,
@@ -43,17 +42,8 @@ _FORGET = delete(votes).where(
     ~_OTHERS,
 )
 _PLAN_TURN = select(plans.c.turn_id).where(plans.c.id == bindparam("plan_id")).scalar_subquery()
-_WRITER = (
-    select(plan_revisions.c.created_by)
-    .where(
-        plan_revisions.c.plan_id == bindparam("plan_id"), plan_revisions.c.reason == WRITTEN,
-        plan_revisions.c.number == 1,
-    )
-    .scalar_subquery()
-)  # fmt: skip
-"""Who wrote a plan that no agent proposed."""
 _REQUESTER = (
-    select(func.coalesce(turns.c.principal_id, _WRITER, sessions.c.principal_id))
+    select(func.coalesce(turns.c.principal_id, MAKER.scalar_subquery(), sessions.c.principal_id))
     .select_from(sessions)
     .outerjoin(turns, turns.c.id == func.coalesce(bindparam("turn_id", type_=Clean), _PLAN_TURN))
     .where(sessions.c.id == bindparam("session_id"))

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam, delete, func, or_, select, union_all, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from gonogo.domain.identity import Login, Sight
+from gonogo.domain.identity import OWNER, Login, Sight
+from gonogo.domain.reviews import reviewer_name
 from gonogo.domain.tool_calls import Sighting, ToolHistory
 from gonogo.store import events as log
 from gonogo.store.columns import Clean, Utc
@@ -79,6 +80,13 @@ def names(tx: Tx, ids: Iterable[str]) -> dict[str, str]:
     """The names of those principals that are known."""
     found = rows(tx, _NAMES, {"ids": sorted(set(ids))})
     return {row.id: row.name for row in found}
+
+
+def name_of(tx: Tx, principal_id: str) -> str:
+    """The name that a principal is called by; their id where nobody has told a name."""
+    if principal_id == OWNER.id:
+        return OWNER.name
+    return names(tx, [principal_id]).get(principal_id) or reviewer_name(principal_id)
 
 
 def add_token(tx: Tx, row: dict[str, Any]) -> None:

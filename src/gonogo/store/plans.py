@@ -107,10 +107,15 @@ _END_GRANT = (
 _ACCOUNT = select(plans.c.account).where(plans.c.id == bindparam("of"))
 WRITTEN = "written"
 """Why there is a first revision that a person wrote; one of an agent was `proposed`."""
-_MAKER = select(plan_revisions.c.created_by).where(
-    plan_revisions.c.plan_id == bindparam("of"), plan_revisions.c.number == 1,
+MAKER = select(plan_revisions.c.created_by).where(
+    plan_revisions.c.plan_id == bindparam("plan_id"), plan_revisions.c.number == 1,
     plan_revisions.c.reason == WRITTEN,
 )  # fmt: skip
+"""Who wrote a plan that no agent proposed."""
+_BY_AGENT = select(plan_revisions.c.number).where(
+    plan_revisions.c.plan_id == bindparam("plan_id"),
+    plan_revisions.c.created_by.startswith("agent:"),
+)
 _COUNT_REVISIONS = select(func.count()).where(plan_revisions.c.plan_id == bindparam("of"))
 
 
@@ -203,7 +208,14 @@ def set_plan(tx: Tx, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
 
 def maker_of(tx: Tx, plan: Plan) -> str | None:
     """The principal who wrote a plan; None where an agent proposed it."""
-    return tx.execute(_MAKER, {"of": plan.id}).scalar() if plan.turn_id is None else None
+    return tx.execute(MAKER, {"plan_id": plan.id}).scalar() if plan.turn_id is None else None
+
+
+def sole_maker_of(tx: Tx, plan: Plan) -> str | None:
+    """The principal who wrote a plan; None where an agent proposed it, or has changed it since."""
+    maker = maker_of(tx, plan)
+    by_agent = maker is not None and tx.execute(_BY_AGENT, {"plan_id": plan.id}).first()
+    return None if by_agent else maker
 
 
 def account_kept(tx: Tx, plan_id: str) -> str | None:

@@ -167,6 +167,10 @@ def diff_checkpoint(
     carry_out(_diff, checkpoint_id, to, json)
 
 
+_REASON = 1_000
+"""Characters of a reason that are shown; one by hand holds a note."""
+
+
 async def _list(plan_id: str, limit: int, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, table
@@ -185,14 +189,14 @@ async def _list(plan_id: str, limit: int, json: bool) -> Exit:
 async def _create(of: str | None, note: str | None, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.folder import own_locale
-    from gonogo.cli.terminal.output import facts, line
+    from gonogo.cli.terminal.output import facts, line, one_line
     from gonogo.i18n import say
 
     async with connected() as client:
         made = await _taken(client, of, note)
     if json:
         return facts(made)
-    line(f"{made.checkpoint_id}  {made.reason}")
+    line(f"{made.checkpoint_id}  {one_line(made.reason, _REASON)}")
     back = f"gonogo rollback {made.plan_id} --to {made.checkpoint_id}"
     line(say("cli_checkpoint_taken", own_locale(), command=back))
     return Exit.DONE

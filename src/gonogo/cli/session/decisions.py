@@ -1,5 +1,6 @@
 """Decisions made by command: about one question, a group of them, a plan that is edited."""
 
+import shlex
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
 from functools import partial
@@ -182,7 +183,8 @@ async def export_plan(plan_id: str, output: Path | None) -> Exit:
     except FileExistsError:
         said = say("cli_plan_file_there", own_locale(), file=output)
         raise Stop(said, Exit.USAGE) from None
-    line(say("cli_plan_exported", own_locale(), plan_id=plan_id, file=output))
+    named = shlex.quote(str(output))
+    line(say("cli_plan_exported", own_locale(), plan_id=plan_id, file=output, named=named))
     return Exit.DONE
 
 

@@ -24,7 +24,7 @@ from gonogo.cli.terminal.output import line, one_line, spoken
 from gonogo.cli.terminal.render import question_lines
 from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
-from gonogo.domain.errors import Forbidden
+from gonogo.domain.errors import Forbidden, InvalidMessage, TooLarge
 from gonogo.domain.findings import FindingSeverity
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.report_views import ModelUse
@@ -61,7 +61,7 @@ async def run_plan(
     if task is not None or wish.agent is not None:
         raise Stop(say("cli_plan_or_task", own_locale()), Exit.USAGE)
     settings = read_settings({"workspace": directory, "model": model, **_place(wish)})
-    written = _WrittenFile(file, settings.locale)
+    written = _WrittenFile(file)
     async with linked(settings) as link:
         await written.check(link.client, wish)
         return await _talk(link, settings, written.goal, wish, written)
@@ -102,12 +102,11 @@ async def _talk(
 class _WrittenFile:
     """A plan file, read; nothing is made before it is whole."""
 
-    def __init__(self, file: Path, locale: str | None) -> None:
+    def __init__(self, file: Path) -> None:
         from gonogo.cli import plan_yaml
 
-        text = text_of(file, resolve(None, locale))
-        self._file, self._locale = file, resolve(None, locale, text)
-        self._reading = plan_yaml.read(text, self._locale)
+        self._file, self._locale = file, own_locale()
+        self._reading = plan_yaml.read(text_of(file, self._locale), self._locale)
         self.goal, self._subtasks = own_plan(self._reading, self._locale)
         self._refuse(self._reading.flaws)
 
@@ -117,9 +116,14 @@ class _WrittenFile:
         Raises:
             Stop: it has a flaw; each is said, with its line.
         """
-        found = await client.check_new_plan(
-            self.goal, as_json(self._subtasks), unattended=wish.unattended
-        )
+        try:
+            found = await client.check_new_plan(
+                self.goal, as_json(self._subtasks), unattended=wish.unattended
+            )
+        except (InvalidMessage, TooLarge) as problem:
+            # It cannot even be looked over.
+            self._refuse([Flaw(0, str(problem))])
+            raise
         if found.problem:
             self._refuse([Flaw(self._reading.line_of(found.subtask_id), found.problem)])
         errors = [f for f in found.findings if f.severity == FindingSeverity.ERROR]
@@ -244,10 +248,10 @@ async def attach(session_id: str | None, wish: Wish) -> Exit:
 async def _session(client: Client, session_id: str | None) -> SessionView:
     if session_id is not None:
         return await client.session(session_id)
-    return await newest_session(client, own_locale())
+    return await newest_session(client)
 
 
-async def newest_session(client: Client, locale: str | None = None) -> SessionView:
+async def newest_session(client: Client) -> SessionView:
     """The session that was opened last.
 
     Raises:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 from rich.console import Console
 from rich.text import Text
 
+from gonogo.cli.folder import own_locale
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.output import json_line, one_line, spoken
 from gonogo.cli.terminal.plan_graph import plan_lines, scope_line
@@ -42,7 +43,7 @@ def revision_lines(facts: Mapping[str, Any]) -> Iterator[str]:
             plan's question or notice, if it has them.
     """
     if made_by := facts.get("made_by"):
-        yield f"Written by {one_line(made_by)}; no model was asked for it."
+        yield say("summary_made_by", own_locale(), name=one_line(made_by))
     replan: Mapping[str, Any] = facts.get("replan") or {}
     changes = facts.get("changes")
     for name in ("cause", "subtask_id", "reason", "root_cause", "suggestion", "by"):

@@ -18,7 +18,7 @@ from gonogo.execution.plans.comments import Answering
 from gonogo.execution.plans.controls import Retry
 from gonogo.execution.plans.ending import Accounts, PlanEnding
 from gonogo.execution.plans.engine import Engine, check_held
-from gonogo.execution.plans.lifecycle import Planning, Proposals
+from gonogo.execution.plans.lifecycle import LookedOver, Planning, Proposals, in_words
 from gonogo.execution.plans.replanning import ABOUT as REPLAN_QUESTION
 from gonogo.execution.plans.replanning import Replanning, Search
 from gonogo.execution.plans.revisions import PlanReader
@@ -35,6 +35,7 @@ __all__ = [
     "BuiltInKinds",
     "Engine",
     "InterventionKind",
+    "LookedOver",
     "PlanEnding",
     "PlanKind",
     "PlanQuestions",
@@ -50,4 +51,5 @@ __all__ = [
     "Subtasks",
     "Threads",
     "check_held",
+    "in_words",
 ]

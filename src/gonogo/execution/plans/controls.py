@@ -27,6 +27,7 @@ from gonogo.execution.scheduling import (
     RESUME,
     ROLLING_BACK,
     Deferred,
+    waits_for_answer,
 )
 from gonogo.execution.scheduling import outcomes as _tell
 from gonogo.execution.scheduling.plan_state import (
@@ -440,9 +441,9 @@ def _check_rollback(board: PlanState) -> None:
 
 
 def _check_asked(board: PlanState) -> None:
-    reason = board.plan.pause_reason
-    if reason in (BUDGET, MODEL) and board.plan.paused_until is None:
-        raise Conflict(f"Plan {board.plan.id} waits for the answer about its {reason}")
+    plan = board.plan
+    if waits_for_answer(plan):
+        raise Conflict(f"Plan {plan.id} waits for the answer about its {plan.pause_reason}")
 
 
 # Retry: a person has a failed subtask done again, after its plan has ended or while it goes on.

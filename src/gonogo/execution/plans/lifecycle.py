@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,7 +21,15 @@ from gonogo.domain.events import (
 )
 from gonogo.domain.findings import Finding, FindingSeverity, findings
 from gonogo.domain.identity import Principal
-from gonogo.domain.plan import Revision, Subtask, critical_path, with_types, worker_name
+from gonogo.domain.plan import (
+    MAX_DESCRIPTION,
+    MAX_GOAL,
+    Revision,
+    Subtask,
+    critical_path,
+    with_types,
+    worker_name,
+)
 from gonogo.domain.plan_views import PlanChanges, as_planned
 from gonogo.domain.records import MAIN, Approval, Plan, Session, Turn
 from gonogo.domain.reviews import standing_comments
@@ -47,7 +55,15 @@ from gonogo.policy import Conditions, asks_anyway, check_asks, read_prefix, take
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
-from gonogo.store.plans import WRITTEN, add_plan, add_revision, move_plan, plan_of
+from gonogo.store.people import name_of
+from gonogo.store.plans import (
+    WRITTEN,
+    add_plan,
+    add_revision,
+    move_plan,
+    plan_of,
+    sole_maker_of,
+)
 from gonogo.store.sessions import (
     append_message,
     begin_plan,
@@ -71,36 +87,38 @@ class Proposals(Struct, frozen=True, kw_only=True):
         Raises:
             InvalidPlan: one does.
         """
-        for finding in self._look_over(revision, attended=True):
+        return self.looked_over(revision, unattended=False).revision
+
+    def looked_over(self, revision: Revision, *, unattended: bool) -> "LookedOver":
+        """The revision, with what is noticed about it.
+
+        Args:
+            unattended: Nobody is asked in its session.
+
+        Raises:
+            InvalidPlan: a finding refuses it.
+        """
+        noticed = self.noticed(revision, unattended=False)
+        for finding in noticed:
             if finding.severity is FindingSeverity.ERROR:
                 defect = InvalidPlan(say(finding.key, "en", **finding.fields))
                 defect.subtask_id = finding.subtask_id
                 raise defect
-        return revision
+        if unattended:
+            noticed = self.noticed(revision, unattended=True)
+        return LookedOver(revision, noticed)
 
-    def findings(
-        self, revision: Revision, locale: str, *, unattended: bool
-    ) -> list[dict[str, Any]]:
-        """What a person should know of a plan, in words.
+    def noticed(self, revision: Revision, *, unattended: bool) -> Sequence[Finding]:
+        """What is noticed about a revision; an error refuses it. It may take seconds.
 
         Args:
             unattended: Nobody is asked in its session.
         """
-        return [
-            {
-                **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
-                "message": say(finding.key, locale, **_said(finding.fields, locale)),
-            }
-            for finding in self._look_over(revision, attended=not unattended)
-        ]
-
-    def _look_over(self, revision: Revision, *, attended: bool) -> Sequence[Finding]:
-        """What is noticed; an error refuses the plan."""
         doings = self.desk.doings
         return findings(
             revision, agents=doings.agents, tools=doings.tools, prefix_problem=_prefix_problem,
             asks=self._asks_anyway, takes_no_more=takes_no_more, check_asks=self._check_asks,
-            attended=attended and self.gate.attended,
+            attended=self.gate.attended and not unattended,
         )  # fmt: skip
 
     def _asks_anyway(self, subtask: Subtask, command: str) -> str | None:
@@ -133,19 +151,24 @@ class Proposals(Struct, frozen=True, kw_only=True):
         changes: PlanChanges | None = None,
         replan: dict[str, Any] | None = None,
         edited_by: str | None = None,
-        made_by: str | None = None,
+        noticed: Sequence[Finding] | None = None,
         instead_of: Approval | None = None,
     ) -> Approval:
         """Ask a person about a revision. What people said of the plan is shown with it.
+
+        So is who wrote it, where no agent has proposed anything of it.
 
         Args:
             changes: What it has otherwise than the one before.
             replan: Why there is another one.
             edited_by: The person who wrote it in the place of another one.
-            made_by: The person who wrote the plan, where no agent proposed it.
+            noticed: What is noticed about it, where somebody has looked it over.
             instead_of: The question that it was written in answer to.
         """
-        findings = self.findings(revision, session.spoken, unattended=session.unattended)
+        if noticed is None:
+            noticed = self.noticed(revision, unattended=session.unattended)
+        findings, maker = in_words(noticed, session.spoken), sole_maker_of(tx, plan)
+        made_by = None if maker is None else name_of(tx, maker)
         comments = standing_comments(comments_of(tx, plan.id), revision.number)
         summary = plan_summary(
             revision, session.spoken, findings=findings, tool_host=session.tool_host,
@@ -175,6 +198,24 @@ class Proposals(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
         log.tell(tx, session.id, _notice(plan, revision, approval))
         return approval
+
+
+class LookedOver(NamedTuple):
+    """A revision that nothing refuses, and what is noticed about it."""
+
+    revision: Revision
+    noticed: Sequence[Finding]
+
+
+def in_words(noticed: Sequence[Finding], locale: str) -> list[dict[str, Any]]:
+    """What a person should know of a plan."""
+    return [
+        {
+            **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
+            "message": say(finding.key, locale, **_said(finding.fields, locale)),
+        }
+        for finding in noticed
+    ]
 
 
 def _prefix_problem(prefix: str) -> str | None:
@@ -284,14 +325,24 @@ class Planning(Struct, frozen=True, kw_only=True):
         subtasks = self.reader.read(as_planned(raw), ())
         return Revision(plan_id=new_id("plan"), number=1, goal=_goal(goal), subtasks=subtasks)
 
-    def propose_own(self, tx: Tx, session: Session, revision: Revision, by: Principal) -> Plan:
+    def own(self, goal: str, raw: Any, *, unattended: bool) -> LookedOver:  # noqa: ANN401
+        """The first revision of a plan that a person wrote, looked over.
+
+        Args:
+            unattended: Nobody is asked in its session.
+
+        Raises:
+            InvalidPlan: it cannot be read, or a finding refuses it.
+        """
+        return self.proposals.looked_over(self.written(goal, raw), unattended=unattended)
+
+    def propose_own(self, tx: Tx, session: Session, own: LookedOver, by: Principal) -> Plan:
         """Store a plan that a person wrote, and put it before whoever decides.
 
         Raises:
-            InvalidPlan: a finding refuses it.
             Conflict: the session has a plan that is not over, or answers a message.
         """
-        self.proposals.in_order(revision)
+        revision = own.revision
         _check_free(tx, session)
         plan = self._new_plan(session, revision, tx.now)
         self._store(tx, plan, revision, by.id, WRITTEN)
@@ -305,7 +356,7 @@ class Planning(Struct, frozen=True, kw_only=True):
             tx, session.id, actor=by.id, action="plan.written", subject=plan.id,
             revision=revision.number, digest=revision.digest, subtasks=len(revision.subtasks),
         )  # fmt: skip
-        self.proposals.put_before_person(tx, session, plan, revision, made_by=by.name)
+        self.proposals.put_before_person(tx, session, plan, revision, noticed=own.noticed)
         return plan
 
     def execute(
@@ -479,6 +530,8 @@ def _goal(given: str) -> str:
     goal = given.strip()
     if not goal:
         raise InvalidPlan("goal: a plan needs a goal")
+    if len(goal) > MAX_GOAL:
+        raise InvalidPlan(f"goal: at most {MAX_GOAL} characters, not {len(goal)}")
     return goal
 
 
@@ -508,9 +561,8 @@ def _own_plan(revision: Revision, locale: str) -> str:
         for s in revision.subtasks
     ]
     shown = cut(visible_json(subtasks), _MOST_TOLD, locale)
-    return say(
-        "model_plan_written", locale, plan_id=revision.plan_id, goal=revision.goal, subtasks=shown
-    )
+    goal = cut(revision.goal, MAX_DESCRIPTION, locale)
+    return say("model_plan_written", locale, plan_id=revision.plan_id, goal=goal, subtasks=shown)
 
 
 def is_held(tx: Tx, plan_id: str) -> bool:

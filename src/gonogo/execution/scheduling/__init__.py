@@ -28,8 +28,10 @@ from gonogo.execution.scheduling.plan_state import (
     REPLAN,
     RESUME,
     ROLLING_BACK,
+    goes_on,
     result_of,
     unsettled,
+    waits_for_answer,
 )
 
 __all__ = [
@@ -55,6 +57,8 @@ __all__ = [
     "Superseded",
     "Work",
     "check_condition",
+    "goes_on",
     "result_of",
     "unsettled",
+    "waits_for_answer",
 ]

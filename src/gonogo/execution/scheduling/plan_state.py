@@ -156,6 +156,11 @@ def goes_on(row: SubtaskStanding) -> bool:
     return row.attempt > 0 and row.not_before is None
 
 
+def waits_for_answer(plan: Plan) -> bool:
+    """Whether a plan rests until a person answers about its budget or its model."""
+    return plan.pause_reason in (BUDGET, MODEL) and plan.paused_until is None
+
+
 class PlanState(Struct):
     """One plan, for the time of one transaction."""
 

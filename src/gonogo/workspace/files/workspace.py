@@ -67,7 +67,13 @@ class Workspace:
     def __init__(
         self, root: Path, *, protected: Sequence[str] = (), opener: Opener | None = None
     ) -> None:
-        self.root = root.resolve(strict=True)
+        """Open a folder.
+
+        Raises:
+            ToolFailed: `file_not_found` where there is none, `io_error`.
+        """
+        with told(str(root)):
+            self.root = root.resolve(strict=True)
         self._spellings = tuple({str(self.root), os.path.abspath(root)})
         self._protected = tuple(safe_open.join(safe_open.split(path, ())) for path in protected)
         self._open = opener or best_opener()
