@@ -2,9 +2,10 @@
 
 Each change is tried by itself, in a copy of the repository, with those tests that run what is
 changed: first those of its own room, the quickest first, until they take so many seconds in all;
-where none of them fails, the next ones, for four times as long, and then what `scripts/check` says
-of a file. A change is noticed when a test fails with it that holds without it. One that runs into
-the time limit, or that the checks refuse, counts as noticed too and is shown apart.
+where none of them fails, with what `scripts/check` says of a file. When all were tried so, those
+that are left are tried with the next tests, for four times as long. A change is noticed when a test
+fails with it that holds without it. One that runs into the time limit, or that the checks refuse,
+counts as noticed too and is shown apart.
 """
 
 import argparse
@@ -18,10 +19,11 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from pathlib import Path
 from queue import Queue
@@ -194,30 +196,37 @@ class Trial:
                 chosen.append(test)
         return chosen
 
-    def outcome(self, change: Change) -> Outcome:
-        """Try one change."""
+    def outcomes(self, changes: Sequence[Change], pool: Executor) -> list[Outcome]:
+        """Try changes: all with their first tests and the checks, then what is left with more."""
+        found = list(pool.map(partial(self._outcome, self._at_first), changes))
+        left = [each.change for each in found if each.status == "survived"]
+        print(f"\n{len(left)} of {len(found)} are tried with more tests.", flush=True)
+        more = dict(zip(left, pool.map(partial(self._outcome, self._at_last), left), strict=True))
+        return [more.get(each.change, each) for each in found]
+
+    def _outcome(self, tried: Callable[[Copy, Change], str], change: Change) -> Outcome:
         copy, began = self.copies.get(), time.monotonic()
         try:
-            status = self._tried_twice(copy, change)
-            if status not in NOTICED:
-                with copy.changed(change, change.made()):
-                    status = "checked" if copy.is_refused(change.path) else status
+            status = tried(copy, change)
         finally:
             self.copies.put(copy)
         found = Outcome(change=change, status=status, seconds=time.monotonic() - began)
         print(f"{status:9} {found.seconds:5.0f} s  {change.path}: {change.owner}", flush=True)
         return found
 
-    def _tried_twice(self, copy: Copy, change: Change) -> str:
-        tests = self.tests_of(change)
-        first = self.within(tests, self.budget)
-        status = self._tried(copy, change, first)
-        tried = set(first)
-        rest = [test for test in tests if test not in tried]
-        if status != "survived" or not rest:
+    def _at_first(self, copy: Copy, change: Change) -> str:
+        status = self._tried(copy, change, self.within(self.tests_of(change), self.budget))
+        if status in NOTICED:
             return status
-        later = self._tried(copy, change, self.within(rest, AGAIN * self.budget))
-        return later if later in NOTICED else status
+        with copy.changed(change, change.made()):
+            return "checked" if copy.is_refused(change.path) else status
+
+    def _at_last(self, copy: Copy, change: Change) -> str:
+        tests = self.tests_of(change)
+        tried = {*self.within(tests, self.budget)}
+        rest = [test for test in tests if test not in tried]
+        later = self._tried(copy, change, self.within(rest, AGAIN * self.budget)) if rest else ""
+        return later if later in NOTICED else "survived"
 
     def _tried(self, copy: Copy, change: Change, tests: list[str]) -> str:
         source = change.made()
@@ -312,7 +321,7 @@ def main() -> int:
         known = reach(Path(folder) / "0", KEPT, args.jobs)
         trial = Trial(reach=known, budget=args.seconds, copies=copies)
         with ThreadPoolExecutor(args.jobs) as pool:
-            outcomes = list(pool.map(trial.outcome, chosen))
+            outcomes = trial.outcomes(chosen, pool)
         enough = tell(every, outcomes)
         os.chdir(ROOT)
     return 0 if enough else 1
