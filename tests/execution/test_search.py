@@ -15,7 +15,13 @@ from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.reviews import MOST_OPEN
 from gonogo.domain.states import ApprovalKind, PlanStatus, SubtaskStatus
 from gonogo.execution.plans.comments import ReviseTalk
-from gonogo.execution.plans.replanning import ReplanTalk, _detail, _public, reflection
+from gonogo.execution.plans.replanning import (
+    ReplanTalk,
+    _detail,
+    _public,
+    _what_happened,
+    reflection,
+)
 from gonogo.execution.scheduling import Superseded
 from gonogo.i18n import cause_and_fix
 from gonogo.store import Tx
@@ -194,3 +200,8 @@ def test_what_came_of_a_subtask_is_told_in_a_line_of_bounded_length(
         "error": None, "reason": None,
     }  # fmt: skip
     assert _detail(SubtaskRow(**{**given, **more}), "en") == said
+
+
+def test_a_planner_is_told_the_reason_of_the_person_who_asks_for_another_plan() -> None:
+    asked = {"cause": "person", "reason": "Try it with c"}
+    assert _what_happened(asked, "en") == "A person asked for another plan: Try it with c"

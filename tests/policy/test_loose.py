@@ -101,6 +101,8 @@ HARMLESS = [
     "rm -r \\X/",
     "foo a \\\n reboot",
     "vagrant halt",
+    # What stands before the option is not what is started by it.
+    "find 1 -exec kill 5 ';'",
     "podman init c",
     "tmux at",
     "uv init",

@@ -298,6 +298,8 @@ def test_lines_land_behind_the_line_from_which_they_are_looked_for():
          "if a:\n\tif b:\n\t\td\n\t\t\te\n"),
         ("if a:\n   if b:\n      c\n", " if b:\n  c\n", " if b:\n  d\n e\n",
          "if a:\n   if b:\n      d\n   e\n"),
+        # One level says how many blanks stand for a tab.
+        ("if a:\n\tb\n", "  b\n", "  c\n    d\n", "if a:\n\tc\n\t\td\n"),
         # Blanks for tabs, and more of them.
         ("if a:\n    b\n", "\tb\n", "\tc\n\t\td\n", "if a:\n    c\n        d\n"),
         # Less is taken away all the same, and an empty line stays one.

@@ -18,6 +18,7 @@ from gonogo.domain.errors import OutcomeUnknown, ToolFailed
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
 from gonogo.tools import Bench, Definition, Remembered, ServerConfig, ServerPool, ServerReport
 from gonogo.tools.mcp.connection import Listed
+from gonogo.tools.mcp.schemas import SchemaChecks
 from gonogo.tools.mcp.servers import _ToolList
 from gonogo.workspace import DEFAULT_PATH, Workspace
 
@@ -301,6 +302,14 @@ def test_a_listing_takes_what_fits_and_says_why_the_rest_does_not():
     other = _ToolList(WEB, listing)
     other.add([Listed("one", "another", PLAIN)])
     assert other.definitions[0].description == "another"
+
+
+def test_all_schemas_of_a_listing_are_read_in_one_time():
+    listing = _ToolList(WEB)
+    listing._checks = SchemaChecks(0)
+    listing.add([Listed("one", "d", PLAIN)])
+    assert listing.definitions == []
+    assert listing.refused["one"].startswith("its schema ")
 
 
 def test_a_listing_has_a_most_of_tools_and_of_characters():
