@@ -32,6 +32,8 @@ def test_six_profiles_are_built_in() -> None:
 
     assert set(profiles) == {"orchestrator", "architect", "coder", "debug", "ask", "universal"}
     assert {profile.source for profile in profiles.values()} == {BUILT_IN}
+    with pytest.raises(AttributeError, match="immutable"):
+        profiles["ask"].tools = ("write_file",)  # type: ignore[misc]
 
 
 def test_each_agent_has_the_tools_of_its_work_and_no_more() -> None:
