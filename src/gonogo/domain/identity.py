@@ -47,10 +47,6 @@ class Principal(Frozen):
             raise Forbidden(f"This needs the role {role.word}; {self.name} is {self.role.word}")
 
 
-OWNER = Principal(id="local", name="local", role=Role.ADMIN)
-"""Who works with the state folder of their own, without a token."""
-
-
 class Login(Struct, frozen=True, kw_only=True):
     """Somebody who is signed in with a browser."""
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from gonogo.domain.audit_chain import SYSTEM, Anchor, AuditFilter, AuditPlace, ChainHead, end_of
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
-from gonogo.domain.identity import OWNER, Principal, Role
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditReport
 from gonogo.domain.views import Audit
 from gonogo.runtime.services import Parts
@@ -19,7 +19,7 @@ from gonogo.store import audit as audit_log
 from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.store.audit import Stretch
-from gonogo.store.people import names
+from gonogo.store.people import OWNER, names
 
 _PAGE = 50
 """Entries that are in memory at once while the log is exported."""

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from gonogo.domain.errors import InvalidMessage, NoRole, NotFound, Unauthorized
-from gonogo.domain.identity import OWNER, Login, Person, Principal, Role, Sight, looks_signed
+from gonogo.domain.identity import Login, Person, Principal, Role, Sight, looks_signed
 from gonogo.domain.text_safety import mixed_letters
 from gonogo.domain.views import TokenView
 from gonogo.runtime.oidc import Bearers
@@ -20,7 +20,7 @@ from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store import people as rows
 from gonogo.store.approvals import forget_votes
-from gonogo.store.people import token_by_secret
+from gonogo.store.people import OWNER, token_by_secret
 
 """Who works at the machine that owns the state folder."""
 _TAKEN = frozenset({"local", "gonogo"})

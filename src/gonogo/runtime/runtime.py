@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from gonogo.domain.errors import Busy, Conflict, OutcomeUnknown, PolicyDenied
-from gonogo.domain.identity import OWNER, Principal, Role
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.undo import shown_path
 from gonogo.domain.views import AgentView, ToolView
@@ -37,6 +37,7 @@ from gonogo.runtime.streams import Streams
 from gonogo.settings import Settings
 from gonogo.store import Clock, Outbox, Tx, utc_now
 from gonogo.store import events as log
+from gonogo.store.people import OWNER
 from gonogo.store.sessions import workspaces
 from gonogo.telemetry import Metrics
 

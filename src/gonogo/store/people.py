@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sqlalchemy import bindparam, delete, func, or_, select, union_all, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from gonogo.domain.identity import OWNER, Login, Sight
+from gonogo.domain.identity import Login, Principal, Role, Sight
 from gonogo.domain.reviews import reviewer_name
 from gonogo.domain.tool_calls import Sighting, ToolHistory
 from gonogo.store import events as log
@@ -27,6 +27,9 @@ from gonogo.store.schema import (
     tokens,
 )
 from gonogo.store.transaction import Tx
+
+OWNER = Principal(id="local", name="local", role=Role.ADMIN)
+"""Who works with the state folder of their own, without a token."""
 
 _NAMES = select(principals.c.id, principals.c.name).where(
     principals.c.id.in_(bindparam("ids", expanding=True))

@@ -71,7 +71,7 @@ class Briefings(Struct, frozen=True, kw_only=True):
     def _look(self, folder: Path | None, paths: Sequence[str]) -> FoundInstructions | None:
         try:
             return self.reader.look(folder, paths)
-        except OSError:
+        except (OSError, ToolFailed):
             # The workspace is away: whoever works in it will say so.
             return None
 
