@@ -57,7 +57,13 @@ def test_ten_thousand_events_are_read_in_pages_and_drawn_as_they_come_into_view(
     field.fill("more")
     field.press("Enter")
     field.press_sequentially("and then")
-    log.get_by_text("Some more" * 20).wait_for()
+    answer = log.get_by_text("Some more" * 20)
+    below = page.get_by_role("button", name="To the end")
+    answer.or_(below).first.wait_for()
+    if below.is_visible():
+        # On a slow machine the answer can come before the log stands at its end again.
+        below.click()
+    answer.wait_for()
     expect(field).to_have_value("and then")
     assert page.evaluate(DRAWN) < MOST_NODES
 
