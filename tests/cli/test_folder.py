@@ -12,7 +12,8 @@ import pytest
 
 from gonogo.cli.background import facts_of_this
 from gonogo.cli.daemon import _opening
-from gonogo.cli.folder import Folder, hold, own_locale, program, read_settings
+from gonogo.cli.folder import Folder, hold, program, read_settings
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Stop
 from gonogo.settings import Settings
 

@@ -27,7 +27,7 @@ from gonogo.cli.commands import (
     tokens,
     tools,
 )
-from gonogo.cli.language import asked_locale, explain_in, named_locale, refusal
+from gonogo.cli.language import asked_locale, explain_in, own_locale, refusal
 from gonogo.cli.support import Exit, explained
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def main() -> None:
     if wanted := asked_locale(words):
         os.environ["GONOGO_LOCALE"] = wanted
     with explained():
-        sys.exit(_carried_out(words, named_locale(os.environ) or "en"))
+        sys.exit(_carried_out(words, own_locale()))
 
 
 def _carried_out(words: list[str], locale: "Locale") -> int:

@@ -27,8 +27,8 @@ from gonogo.cli.background import (
     start,
     stay_while_needed,
 )
-from gonogo.cli.folder import Folder, environment, hold, own_locale, read_settings
-from gonogo.cli.language import named_locale
+from gonogo.cli.folder import Folder, environment, hold, read_settings
+from gonogo.cli.language import named_locale, own_locale
 from gonogo.cli.session.interrupts import Interrupts
 from gonogo.cli.support import Exit, complain
 from gonogo.client import Client, over_socket

@@ -15,8 +15,8 @@ from msgspec import Struct
 
 from gonogo.cli.background import GLANCE, facts_of_this, leaves
 from gonogo.cli.daemon import leave_token, linked
-from gonogo.cli.folder import Folder, environment, hold, own_locale, read_settings
-from gonogo.cli.language import named_locale
+from gonogo.cli.folder import Folder, environment, hold, read_settings
+from gonogo.cli.language import named_locale, own_locale
 from gonogo.cli.support import Exit, Stop, complain
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.text_safety import visible

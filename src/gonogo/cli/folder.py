@@ -32,13 +32,6 @@ def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
     return Settings(**said)
 
 
-def own_locale() -> str:
-    """The language of whoever uses this command, where no session has one of its own."""
-    from gonogo.cli.language import named_locale
-
-    return named_locale(os.environ) or "en"
-
-
 def environment() -> Mapping[str, str]:
     """The variables of this process."""
     return os.environ

@@ -4,6 +4,7 @@ Commands and options are declared in English. Where another language is spoken, 
 is replaced before anything is shown, and so is what Typer says by itself.
 """
 
+import os
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -61,6 +62,11 @@ def named_locale(environ: Mapping[str, str]) -> "Locale | None":
 
     found = known_locale(named)
     return known_locale(chosen) or (None if found == DEFAULT else found)
+
+
+def own_locale() -> "Locale":
+    """The language of whoever uses this command, where no session has one of its own."""
+    return named_locale(os.environ) or "en"
 
 
 def asked_locale(words: Sequence[str]) -> str | None:

@@ -15,8 +15,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from gonogo.cli.commands.analytics import moment
 from gonogo.cli.daemon import connected, linked
-from gonogo.cli.folder import environment, own_locale, read_settings
+from gonogo.cli.folder import environment, read_settings
 from gonogo.cli.foreign_tools import at, known_tools, remembered, seen_by
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop, complain
 from gonogo.cli.terminal.output import facts, line, plain, table
 from gonogo.client import Client

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import typer
 
+from gonogo.cli.language import own_locale
+
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
@@ -115,7 +117,6 @@ def _explained(error: BaseException) -> Exit:
 def _as_given(error: BaseException) -> BaseException:
     """What is wrong with an argument that is not UTF-8, where that is what an error comes of."""
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
-        from gonogo.cli.folder import own_locale
         from gonogo.i18n import say
 
         return Stop(say("cli_no_utf8", own_locale()), Exit.USAGE)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import ApprovalId, Json, Session, approval_ids, example, group
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop, carry_out
 
 app = group("Approvals: the questions that wait for you.")
@@ -161,7 +162,6 @@ async def _unlink(approval_id: str) -> Exit:
 
 async def _list(session: str | None, status: str, mine: bool, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import own_locale
     from gonogo.cli.terminal.output import facts, table
     from gonogo.cli.terminal.render import once_each, standing
 
@@ -187,7 +187,6 @@ async def _watch(session: str | None, mine: bool, json: bool, bell: bool) -> Exi
 
 async def _show(approval_id: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import own_locale
     from gonogo.cli.terminal.output import facts, line
     from gonogo.cli.terminal.render import question_lines, review_lines
 

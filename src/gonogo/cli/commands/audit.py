@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gonogo.cli.arguments import Json, Limit, Session, example, group, session_ids
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
@@ -134,7 +135,6 @@ async def _show(
     from gonogo.cli.audit_files import newest, show_entries
     from gonogo.cli.commands.analytics import moment
     from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import own_locale
     from gonogo.domain.audit_chain import AuditFilter
 
     since, until = (moment(each, datetime.now(UTC)) for each in span)

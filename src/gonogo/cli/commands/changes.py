@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gonogo.cli.arguments import Json, example, plan_ids, session_ids
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, carry_out
 
 if TYPE_CHECKING:
@@ -67,7 +68,6 @@ async def _show(
     json: bool,
 ) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import own_locale
     from gonogo.cli.terminal.output import facts, paper
 
     async with connected() as client:

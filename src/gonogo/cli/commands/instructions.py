@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gonogo.cli.arguments import Directory, Json, example
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, carry_out
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def instructions(
 
 
 async def _instructions(paths: list[str], directory: Path | None, json: bool) -> Exit:
-    from gonogo.cli.folder import own_locale, read_settings
+    from gonogo.cli.folder import read_settings
     from gonogo.cli.terminal.output import facts
     from gonogo.execution.agent import compose
     from gonogo.runtime import open_reader
@@ -64,7 +65,6 @@ def _as_json(
 
 
 def _shown(found: "FoundInstructions", told: "Instructions | None", *, on: bool) -> Exit:
-    from gonogo.cli.folder import own_locale
     from gonogo.cli.terminal.output import line
     from gonogo.domain.text_safety import visible
     from gonogo.i18n import say

@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import Json, example, group
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, carry_out
 
 top = typer.Typer()
@@ -67,7 +68,6 @@ async def _doctor(json: bool) -> Exit:
 
 async def _vacuum(dry_run: bool, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import own_locale
     from gonogo.cli.terminal.output import facts, line
     from gonogo.i18n import say
 

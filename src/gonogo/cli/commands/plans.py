@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gonogo.cli.arguments import Events, Json, Limit, PlanId, Session, example, group
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, carry_out
 
 if TYPE_CHECKING:
@@ -298,7 +299,6 @@ async def _show(plan_id: str, json: bool) -> Exit:
 
 
 async def _paused(client: "Client", plan: "PlanView") -> list[str]:
-    from gonogo.cli.folder import own_locale
     from gonogo.cli.session.interrupts import pause_lines
     from gonogo.i18n import resolve
 
@@ -337,7 +337,6 @@ def _budget(status: "object") -> list[str]:
 
 async def _draw(plan_id: str, timeline: bool, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import own_locale
     from gonogo.cli.terminal.output import facts, line
     from gonogo.i18n import resolve
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import Json, example
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop, carry_out
 
 top = typer.Typer()
@@ -36,7 +37,7 @@ def stop(
 async def _status(json: bool) -> Exit:
     from gonogo.cli.background import runs_in_background, start
     from gonogo.cli.daemon import glance
-    from gonogo.cli.folder import Folder, own_locale, read_settings
+    from gonogo.cli.folder import Folder, read_settings
     from gonogo.cli.terminal.output import facts, line
     from gonogo.domain.states import ApprovalStatus, PlanStatus
     from gonogo.i18n import say
@@ -85,7 +86,7 @@ async def _stop(now: bool) -> Exit:
     import signal
 
     from gonogo.cli.background import PATIENCE, has_left, leaves
-    from gonogo.cli.folder import Folder, environment, own_locale, read_settings
+    from gonogo.cli.folder import Folder, environment, read_settings
     from gonogo.cli.terminal.input import TerminalPerson
     from gonogo.cli.terminal.output import line
     from gonogo.i18n import say

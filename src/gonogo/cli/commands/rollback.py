@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gonogo.cli.arguments import Json, Limit, PlanId, example, group
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
@@ -188,7 +189,6 @@ async def _list(plan_id: str, limit: int, json: bool) -> Exit:
 
 async def _create(of: str | None, note: str | None, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import own_locale
     from gonogo.cli.terminal.output import facts, line, one_line
     from gonogo.i18n import say
 
@@ -203,7 +203,6 @@ async def _create(of: str | None, note: str | None, json: bool) -> Exit:
 
 
 async def _taken(client: "Client", of: str | None, note: str | None) -> "CheckpointView":
-    from gonogo.cli.folder import own_locale
     from gonogo.cli.session.run import newest_session
     from gonogo.domain.errors import NotFound
     from gonogo.i18n import say

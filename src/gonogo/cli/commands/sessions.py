@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import Json, Limit, SessionId, example, group
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop, carry_out
 
 app = group("Sessions: conversations, each in one workspace.")
@@ -70,7 +71,6 @@ async def _show(session_id: str, json: bool) -> Exit:
 
 async def _context(session_id: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import own_locale
     from gonogo.cli.terminal.output import facts, line, one_line, table
     from gonogo.i18n import say
 
@@ -90,7 +90,7 @@ async def _context(session_id: str, json: bool) -> Exit:
 
 async def _delete(session_id: str, yes: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import environment, own_locale
+    from gonogo.cli.folder import environment
     from gonogo.cli.terminal.input import TerminalPerson
     from gonogo.cli.terminal.output import line, one_line
     from gonogo.i18n import say

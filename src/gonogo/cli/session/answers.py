@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import Struct
 
 from gonogo.cli.daemon import connected
-from gonogo.cli.folder import own_locale
+from gonogo.cli.language import own_locale
 from gonogo.cli.plan_file import SentEdits, as_json, plan_editor
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.input import TerminalPerson, Withdrawn

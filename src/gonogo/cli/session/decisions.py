@@ -10,7 +10,8 @@ from typing import Any
 import anyio
 
 from gonogo.cli.daemon import RuntimeLink, connected, linked
-from gonogo.cli.folder import environment, own_locale, read_settings
+from gonogo.cli.folder import environment, read_settings
+from gonogo.cli.language import own_locale
 from gonogo.cli.plan_file import EditedPlan, as_json, plan_editor, text_of
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner

@@ -12,8 +12,8 @@ import typer
 from msgspec.structs import replace
 
 from gonogo.cli.daemon import RuntimeLink, linked
-from gonogo.cli.folder import environment, own_locale, program, read_settings
-from gonogo.cli.language import named_locale
+from gonogo.cli.folder import environment, program, read_settings
+from gonogo.cli.language import named_locale, own_locale
 from gonogo.cli.plan_file import Flaw, as_json, own_plan, text_of
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner

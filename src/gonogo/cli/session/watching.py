@@ -13,7 +13,8 @@ from rich.live import Live
 from rich.text import Text
 
 from gonogo.cli.daemon import glance, linked
-from gonogo.cli.folder import Folder, environment, own_locale, program, read_settings
+from gonogo.cli.folder import Folder, environment, program, read_settings
+from gonogo.cli.language import own_locale
 from gonogo.cli.session.interrupts import Interrupts
 from gonogo.cli.support import Exit, Stop, complain
 from gonogo.cli.terminal.input import TerminalPerson

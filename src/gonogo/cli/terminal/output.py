@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 from pydantic import BaseModel
 
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit
 from gonogo.domain.text_safety import guarded, mark_blanks, on_one_line, visible, visible_json
 from gonogo.i18n import say
@@ -67,7 +68,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Exit:
         for row in [list(head), *cells]:
             typer.echo("\t".join(row))
         return Exit.DONE
-    from gonogo.cli.folder import own_locale
 
     console, locale = paper(), own_locale()
     head = [say(f"head_{title.replace(' ', '_')}", locale) for title in head]

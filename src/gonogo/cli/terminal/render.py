@@ -9,7 +9,7 @@ from typing import Any, Protocol, cast
 from rich.console import Console
 from rich.text import Text
 
-from gonogo.cli.folder import own_locale
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.output import json_line, one_line, spoken
 from gonogo.cli.terminal.plan_graph import plan_lines, scope_line
