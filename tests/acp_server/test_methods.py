@@ -303,6 +303,18 @@ async def says(pad: Pad, text: str) -> Any:
     return await pad.ask("session/prompt", sessionId="s1", prompt=[{"type": "text", "text": text}])
 
 
+def talks_over(behind: Any) -> str:
+    """Have a plan's changes talked over; gives where its questions are listed."""
+    behind.paths["/agent/message/stream"] = httpx.Response(200, text=DONE, headers=STREAM)
+    behind.paths["/plans/p1/comments"] = {
+        "comment_id": "k", "plan_id": "p1", "revision": 1, "author": "a", "content": "Bluer",
+        "created_at": AT,
+    }  # fmt: skip
+    behind.paths["/plans/p1/revise"] = PLAN
+    behind.then["/plans/p1/revise"] = {"type": "plan_progress", "seq": 10, "is_final": True}
+    return "/sessions/s1/pending-approvals"
+
+
 def pending(*questions: Any) -> dict[str, Any]:
     return {"session_id": "s1", "pending_approvals": [*questions], "count": len(questions)}
 
@@ -420,14 +432,7 @@ NOTHING: list[Any] = []
 async def test_what_a_person_chooses_is_sent_as_they_meant_it(
     editor, behind, asked, choice, fields, sent
 ):
-    behind.paths["/agent/message/stream"] = httpx.Response(200, text=DONE, headers=STREAM)
-    behind.paths["/plans/p1/comments"] = {
-        "comment_id": "k", "plan_id": "p1", "revision": 1, "author": "a", "content": "Bluer",
-        "created_at": AT,
-    }  # fmt: skip
-    behind.paths["/plans/p1/revise"] = PLAN
-    behind.then["/plans/p1/revise"] = {"type": "plan_progress", "seq": 10, "is_final": True}
-    place = "/sessions/s1/pending-approvals"
+    place = talks_over(behind)
     able = {"elicitation": {"form": {}}}
     async with editor() as pad:
         await pad.ask("initialize", protocolVersion=1, clientCapabilities=able)
@@ -446,14 +451,7 @@ async def test_what_a_person_chooses_is_sent_as_they_meant_it(
 
 
 async def test_without_forms_the_next_message_says_what_should_change(editor, behind):
-    behind.paths["/agent/message/stream"] = httpx.Response(200, text=DONE, headers=STREAM)
-    behind.paths["/plans/p1/comments"] = {
-        "comment_id": "k", "plan_id": "p1", "revision": 1, "author": "a", "content": "Bluer",
-        "created_at": AT,
-    }  # fmt: skip
-    behind.paths["/plans/p1/revise"] = PLAN
-    behind.then["/plans/p1/revise"] = {"type": "plan_progress", "seq": 10, "is_final": True}
-    place = "/sessions/s1/pending-approvals"
+    place = talks_over(behind)
     async with editor() as pad:
         await pad.ask("session/new", cwd="/project", mcpServers=[])
         await until(lambda: ("GET", place, {}) in behind.asked)

@@ -29,10 +29,11 @@ from gonogo.llm.roles import (
     choices_of,
     load_roles,
 )
-from gonogo.llm.scripted import Line, ScriptedModel, demo_model
+from gonogo.llm.scripted import DEMO, Line, ScriptedModel, demo_model
 
 __all__ = [
     "ATTEMPTS",
+    "DEMO",
     "NO_KEY",
     "REPLAY",
     "ROLES",

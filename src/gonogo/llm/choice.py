@@ -19,7 +19,7 @@ from msgspec import Struct
 from gonogo.domain.errors import ModelNotConfigured
 from gonogo.llm.model import Model, ModelSettings
 from gonogo.llm.roles import ROLES, Roles, choices_of
-from gonogo.llm.scripted import demo_model
+from gonogo.llm.scripted import DEMO, demo_model
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -139,7 +139,7 @@ def available_models(
     asked = _asked_for(roles or {}, chosen)
     for name in filter(None, (chosen, *asked)):
         listed.setdefault(name, True)
-    listed["demo"] = True
+    listed[DEMO] = True
     return [
         {
             "name": name,
@@ -208,7 +208,7 @@ def open_model(settings: ModelSettings, environment: Mapping[str, str]) -> Model
     name = settings.name or detect(environment)
     if name is None:
         raise ModelNotConfigured(f"No model is configured. {_advice()}")
-    if name == "demo":
+    if name == DEMO:
         return demo_model()
     if name.startswith(REPLAY):
         return _replayed(name.removeprefix(REPLAY), settings)

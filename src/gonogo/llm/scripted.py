@@ -17,6 +17,8 @@ from gonogo.domain.tool_calls import ModelRequest, Reply, ToolRequest, Usage
 from gonogo.llm.model import OnText, new_call_id
 from gonogo.llm.provider import clean, read_arguments
 
+DEMO = "demo"
+"""The name of the model that plays the recorded demo."""
 Line = Mapping[str, Any] | Callable[[ModelRequest], Mapping[str, Any]]
 """`{"text", "calls": [{"name", "arguments"}], "cut", "delay"}`, or what makes one of a request.
 
@@ -117,4 +119,4 @@ def demo_model() -> ScriptedModel:
         lines = json.loads(recording.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ModelNotConfigured("This installation has no demo recording") from None
-    return ScriptedModel(lines, "demo", ending="The recorded demo ends here.")
+    return ScriptedModel(lines, DEMO, ending="The recorded demo ends here.")

@@ -22,7 +22,6 @@ from gonogo.store import people as rows
 from gonogo.store.approvals import forget_votes
 from gonogo.store.people import OWNER, token_by_secret
 
-"""Who works at the machine that owns the state folder."""
 _TAKEN = frozenset({"local", "gonogo"})
 """Names of the owner of the machine, and of gonogo itself: nobody else may be shown by them."""
 _NAME = re.compile(r"[\w.@-]{1,64}")

@@ -10,16 +10,7 @@ from gonogo.domain.reviews import DecisionLink
 from gonogo.store.columns import Clean
 from gonogo.store.plans import MAKER
 from gonogo.store.rows import by, change, columns_of, many, one, put, row_of
-from gonogo.store.schema import (
-    approvals,
-    comments,
-    links,
-    plans,
-    sessions,
-    tokens,
-    turns,
-    votes,
-)
+from gonogo.store.schema import approvals, comments, links, plans, sessions, tokens, turns, votes
 from gonogo.store.transaction import Tx
 
 _VOTES = (

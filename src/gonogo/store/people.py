@@ -29,7 +29,7 @@ from gonogo.store.schema import (
 from gonogo.store.transaction import Tx
 
 OWNER = Principal(id="local", name="local", role=Role.ADMIN)
-"""Who works with the state folder of their own, without a token."""
+"""Who works at the machine that owns the state folder, without a token."""
 
 _NAMES = select(principals.c.id, principals.c.name).where(
     principals.c.id.in_(bindparam("ids", expanding=True))

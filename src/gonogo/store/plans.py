@@ -26,14 +26,7 @@ from gonogo.store.rows import (
     row_of,
     rows,
 )
-from gonogo.store.schema import (
-    grants,
-    plan_revisions,
-    plans,
-    sessions,
-    subtasks,
-    watches,
-)
+from gonogo.store.schema import grants, plan_revisions, plans, sessions, subtasks, watches
 from gonogo.store.transaction import Tx, go_on
 
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])

@@ -401,7 +401,9 @@ class Hands(Struct, frozen=True, kw_only=True):
         await self.traces.after(thread, before.trace, "failed" if error else "completed")
         files = [effect.path for effect in gated.effects if effect.after is not None]
         if self.means.diagnostics is not None and error is None and files:
-            return partial(self._look_at, thread, call, gated, before.trace, result, files)
+            bench = partial(self.means.bench, self.gate, thread, gated, asked=False)
+            told = partial(self.means.diagnostics.told, bench, files, self.gate.guards.look)
+            return partial(self._look_at, thread, call, before.trace, result, told)
         left = await self.watches.left(before.watch)
         await self._end(thread, call, before.trace, result, error, left)
         return nothing_to_see
@@ -410,10 +412,9 @@ class Hands(Struct, frozen=True, kw_only=True):
         self,
         thread: Thread,
         call: CallRow,
-        gated: Gated,
         trace: ChangeTrace | None,
         result: Any,  # noqa: ANN401 - JSON
-        files: Sequence[str],
+        diagnosed: Callable[[], Awaitable[dict[str, Any]]],
     ) -> None:
         """End a call with what the operator's command says of the files that it has written.
 
@@ -421,7 +422,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         """
         told: dict[str, Any] = {}
         try:
-            told = await self._diagnosed(thread, gated, files)
+            told = await diagnosed()
         finally:
             with CancelScope(shield=True):
                 await self._end(thread, call, trace, {**result, **told}, None)
@@ -487,14 +488,6 @@ class Hands(Struct, frozen=True, kw_only=True):
         except OSError as error:
             _LOG.exception("tool %s failed", tool.name)
             return None, f"io_error: {error.strerror or error}"
-
-    async def _diagnosed(
-        self, thread: Thread, gated: Gated, files: Sequence[str]
-    ) -> dict[str, Any]:
-        if self.means.diagnostics is None:
-            return {}
-        bench = partial(self.means.bench, self.gate, thread, gated, asked=False)
-        return await self.means.diagnostics.told(bench, files, self.gate.guards.look)
 
     async def _output(self, thread: Thread, call_id: str) -> Any:  # noqa: ANN401 - JSON
         """The result of a call of the same conversation.

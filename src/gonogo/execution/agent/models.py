@@ -11,6 +11,7 @@ from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.domain.views import MOST_CHOICES
 from gonogo.llm import (
     ATTEMPTS,
+    DEMO,
     NO_KEY,
     REPLAY,
     ROLES,
@@ -35,7 +36,6 @@ from gonogo.telemetry import Metrics
 ANY_MODEL = ModelChoice()
 CAREFUL_WINDOW = 32_000
 """Tokens of a model of which nobody knows its window."""
-DEMO = "demo"
 
 
 class CountedModel(Struct, frozen=True):
