@@ -20,7 +20,8 @@ ROOT = Path(__file__).resolve().parent
 CONSOLE = ROOT / "console"
 BUILT = ROOT / "src" / "gonogo" / "server" / "console"
 TEXTS = ROOT / "src" / "gonogo" / "i18n" / "locale"
-_OPENAPI = ROOT / "docs" / "reference" / "openapi.json"
+_READ = [ROOT / "docs" / "reference" / "openapi.json", TEXTS / "ru.po"]
+"""What the console is made of besides its own sources."""
 _STAMP = BUILT / ".made-from"
 _NOT_SOURCES = {"node_modules", "generated", "dist", ".vite"}
 _TIME_LIMIT = 900
@@ -103,7 +104,7 @@ def node() -> Path:
 
 def _digest() -> str:
     sources = hashlib.sha256()
-    for path in [_OPENAPI, *sorted(CONSOLE.rglob("*"))]:
+    for path in [*_READ, *sorted(CONSOLE.rglob("*"))]:
         if path.is_file() and not _NOT_SOURCES & set(path.relative_to(ROOT).parts):
             sources.update(f"{path.relative_to(ROOT)}\0".encode())
             sources.update(hashlib.sha256(path.read_bytes()).digest())

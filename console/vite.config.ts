@@ -1,5 +1,6 @@
 import react from "@vitejs/plugin-react";
 import { defineConfig } from "vitest/config";
+import { po } from "./po.ts";
 import { size } from "./size.ts";
 
 const OUT = new URL("../src/gonogo/server/console", import.meta.url).pathname;
@@ -7,7 +8,7 @@ const OUT = new URL("../src/gonogo/server/console", import.meta.url).pathname;
 const SERVER = process.env.GONOGO_URL ?? "http://127.0.0.1:8001";
 
 export default defineConfig({
-  plugins: [react(), size(OUT)],
+  plugins: [react(), po(), size(OUT)],
   resolve: { alias: { "@": new URL("src", import.meta.url).pathname } },
   base: "/",
   build: {
@@ -18,6 +19,9 @@ export default defineConfig({
     chunkSizeWarningLimit: 1500,
     reportCompressedSize: true,
   },
-  server: { proxy: { "/api": { target: SERVER, changeOrigin: false, ws: true } } },
+  server: {
+    fs: { allow: [".."] },
+    proxy: { "/api": { target: SERVER, changeOrigin: false, ws: true } },
+  },
   test: { environment: "node" },
 });

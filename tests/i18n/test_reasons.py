@@ -3,38 +3,170 @@
 import ast
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from fakes.catalogues import fields, texts
-from gonogo.domain.errors import Reason, because, together
+from gonogo.client import error_of
+from gonogo.domain.errors import (
+    MISTAKES,
+    AlreadyDecided,
+    Busy,
+    Conflict,
+    GonogoError,
+    IllegalTransition,
+    Internal,
+    InvalidPlan,
+    NoRole,
+    NotFound,
+    NotValid,
+    Reason,
+    because,
+    together,
+)
+from gonogo.domain.identity import Role
+from gonogo.domain.states import (
+    ApprovalStatus,
+    CallStatus,
+    PlanStatus,
+    SubtaskStatus,
+    TurnStatus,
+)
 from gonogo.domain.text_safety import mixed_letters
 from gonogo.i18n import told
+from gonogo.i18n.translations import WIRE_WORDS
 from gonogo.policy import VerdictStage, check_command, load_contexts
+from gonogo.server.auth import TooFast
+from gonogo.server.problems import problem_of
 
 SOURCE = Path(__file__).parents[2] / "src" / "gonogo"
 CASES = Path(__file__).parents[1] / "cases"
 TEMPLATE_OF = {"because": 0, "_require": 1}
 """The functions that make reasons, with the place of the template among their arguments."""
+APART = {"BadRules", "BadModels", "BadHooks", "BadProvider", "NotValid", "Superseded"}
+"""Errors that are of a file at the start, or only for the log."""
+
+
+def error_names() -> set[str]:
+    """The errors whose first argument is what a client is told."""
+    found, left = set[str](), [GonogoError]
+    while left:
+        kind = left.pop()
+        left.extend(kind.__subclasses__())
+        if kind.__init__ in {GonogoError.__init__, Internal.__init__, Busy.__init__}:
+            found.add(kind.__name__)
+    return found - APART
+
+
+def calls(path: Path) -> Iterator[tuple[str, ast.expr]]:
+    """What makes a reason, with its template; a constant's name stands for the constant."""
+    tree = ast.parse(path.read_text("utf-8"))
+    constants = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    places = TEMPLATE_OF | (dict.fromkeys(error_names(), 0) if "cli" not in path.parts else {})
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            place = places.get(node.func.id)
+            if place is not None and len(node.args) > place:
+                said = node.args[place]
+                named = constants.get(said.id) if isinstance(said, ast.Name) else None
+                yield f"{path.name}:{node.lineno}", named or said
 
 
 def templates() -> set[str]:
-    """Each reason that stands in the source."""
-    found: set[str] = set()
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                place = TEMPLATE_OF.get(node.func.id)
-                if place is not None and isinstance(node.args[place], ast.Constant):
-                    found.add(node.args[place].value)
-    return found
+    """Each reason that stands in the source; what has braces and no parts is not looked up."""
+    made = [TooFast("", 1), AlreadyDecided("", "", "", ""), IllegalTransition("", "", "")]
+    said = [error.said.template for error in made]
+    plain = [str(error) for error in (Busy(), Internal(), NoRole(""), NotValid(""))]
+    found = {
+        expression.value
+        for path in SOURCE.rglob("*.py")
+        for _, expression in calls(path)
+        if isinstance(expression, ast.Constant) and isinstance(expression.value, str)
+    }
+    return {*found, *said, *plain, *MISTAKES.values()} - without_parts(found)
+
+
+def without_parts(found: set[str]) -> set[str]:
+    """Texts with JSON in them, such as the shape of a message."""
+    return {text for text in found if re.search(r'(?<![{$])[{](["c])[^{}]*[ ,:"]', text)}
+
+
+def test_an_error_names_its_parts_so_that_each_client_can_say_it() -> None:
+    formatted = [
+        place
+        for path in SOURCE.rglob("*.py")
+        for place, expression in calls(path)
+        if isinstance(expression, ast.JoinedStr)
+    ]
+    assert formatted == []
 
 
 def test_each_reason_has_a_russian_one_with_the_same_fields_and_no_other_has() -> None:
     russian = texts("ru", "reason")
 
     assert set(russian) == templates() | set(map(str, VerdictStage))
-    wrong = [en for en, ru in russian.items() if fields(en) != fields(ru)]
+    wrong = [en for en, ru in russian.items() if names(en) != names(ru)]
     assert wrong == []
+
+
+def names(text: str) -> set[str]:
+    """The parts that a text names; Russian has other quotation marks around them."""
+    return {name for name, _ in fields(text)}
+
+
+def test_each_word_of_the_wire_within_a_reason_has_a_russian_one() -> None:
+    kinds = {
+        "plan": PlanStatus, "subtask": SubtaskStatus, "call": CallStatus,
+        "question status": ApprovalStatus, "turn": TurnStatus,
+    }  # fmt: skip
+    for context, words in kinds.items():
+        assert set(texts("ru", context)) == set(map(str, words))
+    assert set(texts("ru", "role")) == {role.word for role in Role}
+    assert set(WIRE_WORDS.values()) == {*kinds, "role"}
+
+
+def test_an_error_is_said_in_russian_after_it_went_over_the_wire() -> None:
+    inner = InvalidPlan("goal: a plan needs a goal")
+    sent = [
+        Conflict(
+            "Plan {plan_id} is {plan_status} and cannot be paused", plan_id="p", plan_status="draft"
+        ),
+        InvalidPlan("Subtask {subtask_id!r}: {problem}", subtask_id="a", problem=inner),
+        NotFound("There is nothing with this id"),
+    ]
+    said = []
+    for error in sent:
+        body = json.loads(bytes(problem_of(error).body))
+        back = error_of(body)
+        assert (type(back), back.code, str(back)) == (type(error), error.code, str(error))
+        said.append(told(back.said, "ru"))
+    assert said == [
+        "План p нельзя приостановить: черновик",
+        "Подзадача «a»: goal: у плана должна быть цель",
+        "Ничего с таким id нет",
+    ]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"template": "No plan found with id={plan_id}", "params": {}},
+        {"template": "{x:>999999999}", "params": {"x": 1}},
+        {"template": "{x.__class__}", "params": {"x": 1}},
+        {"template": 7, "params": []},
+        {"params": {"x": 1}},
+    ],
+)
+def test_what_a_server_says_amiss_is_told_as_it_came(parts) -> None:
+    assert told(error_of({"code": "x", "detail": "as it came", **parts}).said, "ru") == "as it came"
 
 
 def test_what_the_policy_says_of_any_command_is_known_in_russian() -> None:

@@ -256,7 +256,7 @@ async def test_a_defect_ends_the_turn_and_says_what_to_look_for_in_the_log(make,
             [*_, ended] = await world.say("Hi", "ask")
 
         assert (ended["code"], ended["is_final"]) == ("internal", True)
-        assert ended["error"].startswith("Something went wrong inside gonogo. The log has the")
+        assert ended["error"].startswith("Internal error in gonogo (")
         assert "(turn_" in ended["error"]
         assert "ZeroDivision" not in str(ended)
         assert (await world.say("Hi", "ask"))[-1]["content"] == "Fine"

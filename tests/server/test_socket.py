@@ -13,7 +13,7 @@ from websockets.frames import Frame, Opcode
 
 from fakes.sockets import connected
 from fakes.until import until
-from gonogo.domain.errors import Busy, Conflict
+from gonogo.domain.errors import Busy, Conflict, Internal
 from gonogo.domain.views import DecisionAnswer
 from gonogo.server import WaitLimits
 
@@ -443,7 +443,7 @@ async def test_what_was_refused_without_a_word_is_said_to_be(served, runtime, ca
         runtime.refuse = RuntimeError("secret detail")
         await line.send(APPROVE)
         defect = await received(line)
-    assert defect["error"] == "A defect of gonogo; the log has the details"
+    assert defect["error"] == str(Internal())
     assert "A message failed" in [record.getMessage() for record in caplog.records]
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from gonogo.domain.errors import AlreadyDecided, Busy, Conflict, RateLimited, Unauthorized
+from gonogo.domain.errors import AlreadyDecided, Busy, Conflict, Internal, RateLimited, Unauthorized
 from gonogo.server import WaitLimits, create_app
 from gonogo.server.auth import CODE_SECONDS, WINDOW, Bucket, Codes, Failures, Rates, TooFast
 from gonogo.server.problems import error_event, problem_of, written
@@ -154,7 +154,7 @@ async def test_a_defect_is_in_the_log_by_its_path_and_the_sender_is_told_where_t
 
     assert answer.json() == {
         "type": "urn:gonogo:problem:internal", "title": "Internal Server Error", "status": 500,
-        "detail": "A defect of gonogo; the log has the details", "code": "internal",
+        "detail": str(Internal()), "code": "internal",
     }  # fmt: skip
     [record] = [each for each in caplog.records if each.levelno >= logging.ERROR]
     assert record.getMessage() == f"A request failed: {SESSIONS}/s_A/history"

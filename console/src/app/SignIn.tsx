@@ -2,7 +2,8 @@ import { Alert, Button, Container, Stack, Text, TextInput, Title } from "@mantin
 import { useMutation } from "@tanstack/react-query";
 import { useEffect, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { logIn, textOf } from "@/shared/api";
+import { logIn } from "@/shared/api";
+import { useReason } from "@/shared/ui";
 import { entryIn } from "./page";
 
 /** Spends the code of a link. Where there is none, or it is spent, says where to get one. */
@@ -13,6 +14,7 @@ export function SignIn({ code, onEnter }: { code?: string; onEnter: () => void }
     mutationFn: (typed: string) => logIn({ body: entryIn(typed) }),
     onSuccess: onEnter,
   });
+  const why = useReason(error);
   const isTried = useRef(false);
 
   useEffect(() => {
@@ -35,7 +37,7 @@ export function SignIn({ code, onEnter }: { code?: string; onEnter: () => void }
           <Text>{t("signIn.text")}</Text>
           {error !== null && (
             <Alert color="red" role="alert">
-              {t("signIn.failed", { why: textOf(error) })}
+              {t("signIn.failed", { why })}
             </Alert>
           )}
           <TextInput

@@ -26,6 +26,7 @@ from gonogo.domain.errors import (
     Refused,
     TooLarge,
     Unauthorized,
+    parts_of,
 )
 from gonogo.domain.strict_json import MAX_BYTES, loads
 from gonogo.pipes import read_some, write_all
@@ -113,7 +114,7 @@ def told(error: GonogoError) -> RequestError:
     text = str(error) or type(error).__name__
     if isinstance(error, Unreachable):
         text = f"The gonogo server has gone away: {text}"
-    return RequestError(code, text, {"code": error.code})
+    return RequestError(code, text, {"code": error.code, **parts_of(error.said)})
 
 
 def refused(text: str) -> RequestError:

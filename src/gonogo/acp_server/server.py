@@ -168,7 +168,9 @@ class EditorAgent:
         try:
             session = await self._client.open_session(workspace=cwd, locale=self._locale)
         except Forbidden as error:
-            raise Forbidden(f"{error}. {say('editor_other_roots', self._locale)}") from None
+            raise Forbidden(
+                "{error}. {what}", error=error.said, what=say("editor_other_roots", self._locale)
+            ) from None
         dialogue = self._dialogue(session)
         answer = schema.NewSessionResponse(
             session_id=session.session_id, modes=await self._modes(session)

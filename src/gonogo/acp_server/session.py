@@ -201,7 +201,9 @@ class Dialogue:
                 self._broken = next(_leaves(errors))
             except* Exception as errors:
                 _LOG.exception("what happens in %s is not shown any more", self.id)
-                self._broken = Internal(f"It cannot be shown any more: {errors.exceptions[0]!r}")
+                self._broken = Internal(
+                    "It cannot be shown any more: {exceptions!r}", exceptions=errors.exceptions[0]
+                )
         self._tell()
 
     async def _take(self, event: Event) -> None:

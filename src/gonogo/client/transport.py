@@ -25,6 +25,7 @@ from gonogo.domain.errors import (
     InvalidMessage,
     Refused,
     UnsupportedMedia,
+    of_parts,
 )
 from gonogo.domain.events import EVENTS, AnyEvent, Event
 from gonogo.domain.messages import possible
@@ -95,14 +96,16 @@ class Unintelligible(InternalFailure):
 
 def error_of(body: Mapping[str, Any]) -> GonogoError:
     """An error from a problem document, or from an `error` event."""
-    detail = str(body.get("detail", body.get("content", "The server refused")))
+    detail = of_parts(str(body.get("detail", body.get("content", "The server refused"))), body)
     code, status = str(body.get("code", "")), int(body.get("status", 0))
     if code == AlreadyDecided.code:
         return _already_decided(detail, body)
     kind = _SPECIAL.get((code, status)) or _BY_CODE.get(code)
     if kind is None:
         kind = Internal if status >= 500 else Refused
-    return kind(detail)
+    error = kind(detail)
+    error.code = code or kind.code
+    return error
 
 
 def refusal_of(answer: httpx.Response) -> GonogoError:
@@ -291,7 +294,7 @@ class Transport:
         """Every event of a stream once, up to its `done`; a break is not seen from outside."""
         breaks = _Breaks()
         while True:
-            failure: GonogoError = Unreachable(f"{_BREAKS}: the server ended the stream")
+            failure: GonogoError = Unreachable("{what}: the server ended the stream", what=_BREAKS)
             try:
                 async with self._opened(question) as events:
                     async for event in events:
@@ -301,7 +304,7 @@ class Transport:
                             breaks.count = 0
                             yield event
             except httpx.TransportError as error:
-                failure = Unreachable(f"{_BREAKS}: {_why(error)}")
+                failure = Unreachable("{what}: {error}", what=_BREAKS, error=_why(error))
             except Busy as error:
                 failure = error
             patience = self._busy if isinstance(failure, Busy) else self._patience

@@ -383,7 +383,7 @@ def _read_line(text: str) -> dict[str, Any]:
     try:
         value = read_json(text)
     except ValueError as error:
-        raise InvalidMessage(f"it is not valid JSON: {error}") from None
+        raise InvalidMessage("it is not valid JSON: {error}", error=error) from None
     if not isinstance(value, dict):
         raise InvalidMessage("it is no JSON object")
     return cast("dict[str, Any]", value)
@@ -401,7 +401,7 @@ def _link(value: dict[str, Any]) -> ChainLink:
         raise InvalidMessage("it has not the fields of an audit entry")
     for name, found in value.items():
         if name != "details" and type(found) not in _TYPES.get(name, (str,)):
-            raise InvalidMessage(f"its {name} is not of the right type")
+            raise InvalidMessage("its {name} is not of the right type", name=name)
     return ChainLink(**value)
 
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
-from gonogo.domain.errors import InvalidPlan, defects_of
+from gonogo.domain.errors import InvalidPlan, because, defects_of
 from gonogo.domain.failures import Category, Classified, Severity
 from gonogo.domain.plan import Subtask, ancestors
 from gonogo.domain.strict_json import canonical_json
@@ -192,7 +192,7 @@ def read_condition(text: str) -> Condition:
         InvalidPlan: too long, or with a character, variable or function that there is not.
     """
     if len(text) > MAX_CONDITION:
-        raise InvalidPlan(f"condition: longer than {MAX_CONDITION} characters")
+        raise InvalidPlan("condition: longer than {most} characters", most=MAX_CONDITION)
     tokens = tuple(_tokens(text))
     if not tokens:
         raise InvalidPlan("condition: empty")
@@ -230,7 +230,7 @@ def _tokens(text: str) -> Iterator[Token]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise InvalidPlan(f"condition: {text[at : at + 12]!r} is not understood")
+            raise InvalidPlan("condition: {text!r} is not understood", text=text[at : at + 12])
         if found.lastgroup != "blank":
             yield Token(str(found.lastgroup), found[0])
         at = found.end()
@@ -244,7 +244,7 @@ def _sign(tokens: Sequence[Token], at: int) -> str:
 
 def _check_names(tokens: Sequence[Token], bound: frozenset[str]) -> None:
     if ROOT in bound:
-        raise InvalidPlan(f"condition: {ROOT!r} is taken and cannot name an element")
+        raise InvalidPlan("condition: {root!r} is taken and cannot name an element", root=ROOT)
     for at, token in enumerate(tokens):
         if token.text == "." and (at == 0 or _sign(tokens, at - 1) not in ("", ")", "]", "}")):
             raise InvalidPlan("condition: a dot follows a name or a bracket")
@@ -257,13 +257,14 @@ def _check_name(tokens: Sequence[Token], at: int, bound: frozenset[str]) -> None
     name, method = tokens[at].text, _sign(tokens, at - 1) == "."
     if _sign(tokens, at + 1) == "(":
         if name not in (METHODS | MACROS if method else FUNCTIONS):
-            raise InvalidPlan(f"condition: there is no function {name!r}")
+            raise InvalidPlan("condition: there is no function {name!r}", name=name)
         return
     if not method and name != ROOT and name not in bound:
         raise InvalidPlan(
-            f"condition: there is no variable {name!r}; a subtask is {ROOT}.ID,"
-            f' and {ROOT}["ID"] when its id has a hyphen'
-        )
+            'condition: there is no variable {name!r}; a subtask is {root}.ID, and {root}["ID"] '
+            "when its id has a hyphen",
+            name=name, root=ROOT,
+        )  # fmt: skip
 
 
 def _bound(tokens: Sequence[Token]) -> Iterator[str]:
@@ -273,9 +274,11 @@ def _bound(tokens: Sequence[Token]) -> Iterator[str]:
             continue
         inner = tokens[at + 2 : at + 4]
         if len(inner) < 2 or inner[0].kind != "name" or inner[1].text != ",":
-            raise InvalidPlan(f"condition: {token.text} needs a name and an expression")
+            raise InvalidPlan("condition: {text} needs a name and an expression", text=token.text)
         if _sign(tokens, at + 5) == "," and tokens[at + 4].kind == "name":
-            raise InvalidPlan(f"condition: {token.text} takes one name and one expression")
+            raise InvalidPlan(
+                "condition: {text} takes one name and one expression", text=token.text
+            )
         yield inner[0].text
 
 
@@ -383,7 +386,10 @@ def check_references(subtasks: Sequence[Subtask], done: Collection[str] = ()) ->
         with defects_of(subtask.id):
             for reference in references(subtask.inputs):
                 if reference.subtask_id not in above[subtask.id] | set(done):
-                    raise InvalidPlan(f"Subtask {subtask.id!r}: {_stray(reference, above)}")
+                    raise InvalidPlan(
+                        "Subtask {subtask_id!r}: {reference}",
+                        subtask_id=subtask.id, reference=_stray(reference, above),
+                    )  # fmt: skip
 
 
 def resolve(inputs: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -401,8 +407,10 @@ def resolve(inputs: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]])
 
 def _stray(reference: Reference, above: Mapping[str, frozenset[str]]) -> str:
     if reference.subtask_id in above:
-        return f"{reference.text} refers to a subtask that it does not depend on"
-    return f"{reference.text} refers to an unknown subtask"
+        return because(
+            "{reference} refers to a subtask that it does not depend on", reference=reference.text
+        )
+    return because("{reference} refers to an unknown subtask", reference=reference.text)
 
 
 class _Resolver:
@@ -489,7 +497,7 @@ def _texts(value: object, depth: int = MAX_DEPTH) -> Iterator[str]:
 
 def _check_depth(depth: int) -> None:
     if depth < 0:
-        raise InvalidPlan(f"inputs: nested deeper than {MAX_DEPTH}")
+        raise InvalidPlan("inputs: nested deeper than {most}", most=MAX_DEPTH)
 
 
 def _parts(text: str) -> Iterator[str | Reference]:
@@ -508,8 +516,9 @@ def _reference(text: str, found: re.Match[str]) -> Reference:
     if found[1] is None:
         shown = text[found.start() : found.start() + 40]
         raise InvalidPlan(
-            f"inputs: {shown!r} is no reference like ${{subtasks.ID.output}};"
-            " write $${ for a plain ${"
+            "inputs: {shown!r} is no reference like ${{subtasks.ID.output}}; write $${{ for a "
+            "plain ${{",
+            shown=shown,
         )
     steps = [step[1] or step[2] or step[3] for step in _STEP.finditer(found[1])]
     return Reference(text=found[0], subtask_id=steps[0], path=tuple(steps[1:]))

@@ -31,18 +31,110 @@
 `code` and `status` are those of the wire (docs/reference/protocol.md, §3).
 """
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import ValidationError, WrapValidator
 
+# Why something is so: a sentence in English that can still be said in another language.
+
+
+class Reason(str):
+    """A sentence that knows what it was made of (`texts.told` says it in another language)."""
+
+    __slots__ = ("fields", "template")
+
+    template: str
+    fields: Mapping[str, object]
+
+
+def because(template: str, /, **fields: object) -> Reason:
+    """Make a reason.
+
+    Args:
+        template: In English, as `str.format` reads it.
+        fields: What it names; reasons among them are said in the other language, too.
+    """
+    return remade(template.format(**fields), template, fields)
+
+
+def parts_of(said: str) -> dict[str, Any]:
+    """What lets a client say a sentence in its person's language: `template` and `params`.
+
+    Empty where it is a text without parts. A part that is a sentence itself is `{detail}` with its
+    own parts; other values are numbers, truths and text.
+    """
+    if not isinstance(said, Reason):
+        return {}
+    params = {name: _sent(value) for name, value in said.fields.items()}
+    return {"template": said.template, "params": params}
+
+
+def of_parts(detail: str, body: Mapping[str, Any]) -> str:
+    """A sentence as `parts_of` had it sent; as plain text where its parts are not there."""
+    template, params = body.get("template"), body.get("params")
+    if not (isinstance(template, str) and isinstance(params, Mapping)):
+        return detail
+    fields = {name: _received(value) for name, value in cast("_Fields", params).items()}
+    return remade(detail, template, fields)
+
+
+def _sent(value: object) -> object:
+    if isinstance(value, Reason):
+        return {"detail": str(value), **parts_of(value)}
+    return value if isinstance(value, int | float | None) else str(value)
+
+
+def _received(value: object) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    body = cast("_Fields", value)
+    return of_parts(str(body.get("detail", "")), body)
+
+
+_Fields = Mapping[str, Any]
+
+
+def remade(text: str, template: str, fields: Mapping[str, object]) -> Reason:
+    """A reason that was made elsewhere: its text is taken as it came."""
+    made = Reason(text)
+    made.template, made.fields = template, fields
+    return made
+
 
 class GonogoError(Exception):
-    """The root of the tree. `code` is the word on the wire, `status` the HTTP status."""
+    """The root of the tree. `code` is the word on the wire, `status` the HTTP status.
 
-    code: ClassVar[str] = "internal"
+    Args:
+        said: What is wrong, and what to do, in English. With `fields` it is a template, as
+            `because` takes it, so that a client can say it in its person's language.
+    """
+
+    code: str = "internal"
     status: ClassVar[int] = 500
+
+    def __init__(self, said: str = "", /, **fields: object) -> None:
+        parts = {name: _part(value) for name, value in fields.items()}
+        super().__init__(because(said, **parts) if parts else said)
+
+    @property
+    def said(self) -> str:
+        """What it says: a reason, where its parts are known."""
+        text = self.args[0] if self.args else ""
+        return text if isinstance(text, str) else str(text)
+
+    @property
+    def params(self) -> Mapping[str, object]:
+        """The parts of what it says, by name."""
+        return self.said.fields if isinstance(self.said, Reason) else {}
+
+
+def _part(value: object) -> object:
+    if not isinstance(value, GonogoError):
+        return value
+    said = value.said
+    return said if isinstance(said, Reason) else remade(said, said, {})
 
 
 class Refused(GonogoError):
@@ -142,7 +234,10 @@ class AlreadyDecided(Conflict):
     code = "already_decided"
 
     def __init__(self, subject: str, status: str, decided_by: str, decided_at: str) -> None:
-        super().__init__(f"{subject} was already {status} by {decided_by} at {decided_at}")
+        super().__init__(
+            "{subject} was already {approval_status} by {decided_by} at {decided_at}",
+            subject=subject, approval_status=status, decided_by=decided_by, decided_at=decided_at,
+        )  # fmt: skip
         self.decision, self.decided_by, self.decided_at = status, decided_by, decided_at
 
 
@@ -150,7 +245,10 @@ class IllegalTransition(Conflict):
     """A thing was asked for a move that its table lacks."""
 
     def __init__(self, subject: str, state: str, target: str) -> None:
-        super().__init__(f"{subject} is {state} and cannot become {target}")
+        super().__init__(
+            "{subject} is {state} and cannot become {target}",
+            subject=subject, state=state, target=target,
+        )  # fmt: skip
         self.subject, self.state, self.target = subject, state, target
 
 
@@ -255,6 +353,15 @@ class IdentityUnknown(Busy):
 class Internal(InternalFailure):
     """A defect of gonogo; the log has the details."""
 
+    def __init__(
+        self,
+        said: str = "Internal error in gonogo. Details: gonogo.log in the state folder, or the "
+        "output of gonogo serve",
+        /,
+        **fields: object,
+    ) -> None:
+        super().__init__(said, **fields)
+
 
 class ToolFailed(GonogoError):
     """A tool did not do what was asked; the model is told `kind` and the message.
@@ -287,37 +394,50 @@ def defect_of(error: ValidationError, whole: str = "") -> str:
     """
     first = error.errors(include_url=False, include_input=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or whole
-    said = in_words(first["msg"])
-    return f"{field}: {said}" if field else said
+    said = mistake_of(first)
+    return because("{field}: {said}", field=field, said=said) if field else said
+
+
+def mistake_of(found: Mapping[str, Any]) -> str:
+    """What is wrong, of one of a validation's findings; with its parts where they are known."""
+    context: Mapping[str, Any] = found.get("ctx", {})
+    text, template = in_words(found["msg"]), MISTAKES.get(found["type"])
+    if template is not None:
+        return remade(text, template, context)
+    cause = context.get("error")
+    ours = cause.args[0] if isinstance(cause, ValueError) and cause.args else None
+    return ours if isinstance(ours, Reason) else text
+
+
+MISTAKES: Mapping[str, str] = {
+    "bool_type": "Input should be a valid boolean",
+    "dict_type": "Input should be a valid dictionary",
+    "enum": "Input should be {expected}",
+    "extra_forbidden": "Extra inputs are not permitted",
+    "float_type": "Input should be a valid number",
+    "greater_than": "Input should be greater than {gt}",
+    "greater_than_equal": "Input should be greater than or equal to {ge}",
+    "int_parsing": "Input should be a valid integer, unable to parse string as an integer",
+    "int_type": "Input should be a valid integer",
+    "less_than": "Input should be less than {lt}",
+    "less_than_equal": "Input should be less than or equal to {le}",
+    "list_type": "Input should be a valid list",
+    "literal_error": "Input should be {expected}",
+    "missing": "Field required",
+    "model_type": "Input should be an object",
+    "string_pattern_mismatch": "String should match pattern {pattern!r}",
+    "string_too_long": "String should have at most {max_length} characters",
+    "string_too_short": "String should have at least {min_length} characters",
+    "string_type": "Input should be a valid string",
+    "too_long": "There should be at most {max_length} items, not {actual_length}",
+    "too_short": "There should be at least {min_length} items, not {actual_length}",
+}
+"""What pydantic finds wrong, by its word for it, as other languages look it up."""
 
 
 def in_words(message: str) -> str:
     """What a check of ours said, without pydantic's own word before it."""
     return message.removeprefix("Value error, ")
-
-
-# Why something is so: a sentence in English that can still be said in another language.
-
-
-class Reason(str):
-    """A sentence that knows what it was made of (`texts.told` says it in another language)."""
-
-    __slots__ = ("fields", "template")
-
-    template: str
-    fields: dict[str, object]
-
-
-def because(template: str, /, **fields: object) -> Reason:
-    """Make a reason.
-
-    Args:
-        template: In English, as `str.format` reads it.
-        fields: What it names; reasons among them are said in the other language, too.
-    """
-    made = Reason(template.format(**fields))
-    made.template, made.fields = template, fields
-    return made
 
 
 def together(reasons: Iterable[str]) -> str:

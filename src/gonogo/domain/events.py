@@ -76,6 +76,9 @@ class SwitchFacts(Fact):
     from_agent: str
     to_agent: str
     reason: str | None = None
+    cause: str | None = None
+    """Why, in a word, where no model and no person said it: `subtask`, `plan_completed` and so on
+    (`plan_` and a status)."""
     confidence: str | float | None = None
 
 
@@ -580,6 +583,9 @@ class ErrorHappened(Event):
     error: str
     content: str
     code: str
+    template: str | None = None
+    """`error` with the names of its parts in braces, as in a problem document."""
+    params: dict[str, Any] | None = None
     is_final: bool | None = False
 
 

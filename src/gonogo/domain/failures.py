@@ -553,7 +553,7 @@ def _any(phrases: tuple[str, ...]) -> re.Pattern[str]:
 def _phrase(written: str) -> str:
     phrase = " ".join(_plain(written).split())
     if not phrase.strip("^* ") or len(phrase) > MAX_PHRASE or not _GRAMMAR.fullmatch(phrase):
-        raise InvalidMessage(f"{written[:80]!r} is no phrase of words")
+        raise InvalidMessage("{written!r} is no phrase of words", written=written[:80])
     start = r"(?:^\s{0,8}|:\s{0,8})" if phrase.startswith("^") else r"(?<!\w)"
     words = "".join(_piece(piece) for piece in _PIECE.finditer(phrase.removeprefix("^")))
     return start + "(?:" + words + r")(?!\w)"

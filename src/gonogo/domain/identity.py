@@ -44,7 +44,10 @@ class Principal(Frozen):
             Forbidden: it is not.
         """
         if self.role < role:
-            raise Forbidden(f"This needs the role {role.word}; {self.name} is {self.role.word}")
+            raise Forbidden(
+                "This needs the role {role}; {name} is {own_role}",
+                role=role.word, name=self.name, own_role=self.role.word,
+            )  # fmt: skip
 
 
 class Login(Struct, frozen=True, kw_only=True):

@@ -204,7 +204,7 @@ def parse_message(raw: Any) -> ClientMessage:  # noqa: ANN401 - as a stranger wr
         raise InvalidMessage("type: a message needs a type")
     kind = _OLD_TYPES.get(kind, kind)
     if kind not in _MODELS:
-        raise UnknownType(f"Clients cannot send a message of type {kind[:80]!r}")
+        raise UnknownType("Clients cannot send a message of type {kind!r}", kind=kind[:80])
     return validated(_MODELS[kind], _renamed(given, kind))
 
 
@@ -227,7 +227,7 @@ def validated(model: type[T], fields: Any) -> T:  # noqa: ANN401 - as a stranger
 def _refuse_nulls(fields: Mapping[str, Any], values: Collection[str]) -> None:
     for name, value in fields.items():
         if value is None and name not in values:
-            raise InvalidMessage(f"{name}: leave a field out instead of null")
+            raise InvalidMessage("{name}: leave a field out instead of null", name=name)
 
 
 def decision_word(text: str, subject: str, allowed: set[DecisionWord]) -> DecisionWord:
@@ -238,7 +238,7 @@ def decision_word(text: str, subject: str, allowed: set[DecisionWord]) -> Decisi
     """
     word = "edit" if text == "modify" else text
     if word not in set(allowed):
-        raise InvalidMessage(f"Invalid {subject} decision: {text[:80]}")
+        raise InvalidMessage("Invalid {subject} decision: {text}", subject=subject, text=text[:80])
     return DecisionWord(word)
 
 
@@ -249,7 +249,7 @@ def _renamed(raw: Mapping[str, Any], kind: str) -> dict[str, Any]:
         if said is None:
             continue
         if fields.get(new) is not None:
-            raise InvalidMessage(f"{old}: {new} says the same; give one of them")
+            raise InvalidMessage("{old}: {new} says the same; give one of them", old=old, new=new)
         fields[new] = said
     plan_id = fields.get("plan_id")
     if isinstance(plan_id, str) and raw.get("approval_request_id") is not None:

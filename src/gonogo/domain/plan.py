@@ -16,7 +16,7 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator
 
 from gonogo.domain.base import Frozen
 from gonogo.domain.checks import MOST_CHECKS, DoneCheck
-from gonogo.domain.errors import InvalidPlan, defect_of, defects_of
+from gonogo.domain.errors import InvalidPlan, because, defect_of, defects_of
 from gonogo.domain.network import Network
 from gonogo.domain.paths import is_secret
 from gonogo.domain.strict_json import digest
@@ -141,7 +141,9 @@ BUILT_IN: Mapping[str, KindRule] = {rule.name: rule for rule in _RULES}
 def _only(inputs: Mapping[str, Any], known: Iterable[str]) -> None:
     for name in inputs:
         if name not in known:
-            raise InvalidPlan(f"inputs.{name}: a check takes {', '.join(sorted(known))}")
+            raise InvalidPlan(
+                "inputs.{name}: a check takes {known}", name=name, known=", ".join(sorted(known))
+            )
 
 
 def _typed(inputs: Mapping[str, Any], name: str, kind: type) -> None:
@@ -151,7 +153,7 @@ def _typed(inputs: Mapping[str, Any], name: str, kind: type) -> None:
     # A truth value is a number to Python, and an exit code to nobody.
     right = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if not right and not _is_reference(value):
-        raise InvalidPlan(f"inputs.{name}: {kind.__name__} is needed")
+        raise InvalidPlan("inputs.{name}: {kind} is needed", name=name, kind=kind.__name__)
 
 
 def _is_reference(value: object) -> bool:
@@ -345,7 +347,7 @@ def check_graph(subtasks: Sequence[Subtask], elsewhere: Collection[str] = ()) ->
     known = Counter(subtask.id for subtask in subtasks)
     if len(known) != len(subtasks):
         twice = next(subtask_id for subtask_id, times in known.items() if times > 1)
-        raise InvalidPlan(f"Two subtasks have the id {twice!r}")
+        raise InvalidPlan("Two subtasks have the id {twice!r}", twice=twice)
     there = {*known, *elsewhere}
     for subtask in subtasks:
         with defects_of(subtask.id):
@@ -355,15 +357,18 @@ def check_graph(subtasks: Sequence[Subtask], elsewhere: Collection[str] = ()) ->
     except CycleError as error:
         cycle = list(reversed(error.args[1]))
         shown = cycle if len(cycle) <= 12 else [*cycle[:6], "…", *cycle[-5:]]
-        raise InvalidPlan("The subtasks form a cycle: " + " → ".join(shown)) from None
+        raise InvalidPlan("The subtasks form a cycle: {cycle}", cycle=" → ".join(shown)) from None
 
 
 def _check_dependencies(subtask: Subtask, there: Collection[str]) -> None:
     for dependency in subtask.dependencies:
         if dependency == subtask.id:
-            raise InvalidPlan(f"Subtask {subtask.id!r} depends on itself")
+            raise InvalidPlan("Subtask {subtask_id!r} depends on itself", subtask_id=subtask.id)
         if dependency not in there:
-            raise InvalidPlan(f"Subtask {subtask.id!r} depends on unknown {dependency!r}")
+            raise InvalidPlan(
+                "Subtask {subtask_id!r} depends on unknown {dependency!r}",
+                subtask_id=subtask.id, dependency=dependency,
+            )  # fmt: skip
 
 
 def critical_path(subtasks: Sequence[Subtask]) -> tuple[str, ...]:
@@ -406,10 +411,12 @@ def _as_objects(raw: Any) -> list[dict[str, Any]]:  # noqa: ANN401
     if not items:
         raise InvalidPlan("A plan needs at least one subtask")
     if len(items) > MAX_SUBTASKS:
-        raise InvalidPlan(f"A plan has at most {MAX_SUBTASKS} subtasks, not {len(items)}")
+        raise InvalidPlan(
+            "A plan has at most {most} subtasks, not {count}", most=MAX_SUBTASKS, count=len(items)
+        )
     for position, item in enumerate(items, start=1):
         if not isinstance(item, dict):
-            raise InvalidPlan(f"Subtask {position} must be an object")
+            raise InvalidPlan("Subtask {position} must be an object", position=position)
     return items
 
 
@@ -430,7 +437,9 @@ def _ids(items: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def _given_id(given: Any, position: int) -> str:  # noqa: ANN401
     if not isinstance(given, str):
-        raise InvalidPlan(f"Subtask {position}: id: Input should be a valid string")
+        raise InvalidPlan(
+            "Subtask {position}: id: Input should be a valid string", position=position
+        )
     return given
 
 
@@ -446,7 +455,7 @@ def _subtask(
             return Subtask.model_validate(fields)
         except ValidationError as error:
             said = defect_of(error, "subtask")
-            raise InvalidPlan(f"Subtask {position}: {said}") from None
+            raise InvalidPlan("Subtask {position}: {said}", position=position, said=said) from None
 
 
 def _dependencies(
@@ -457,7 +466,7 @@ def _dependencies(
     if raw is None:
         return ()
     if not isinstance(raw, list):
-        raise InvalidPlan(f"Subtask {position}: dependencies must be a list")
+        raise InvalidPlan("Subtask {position}: dependencies must be a list", position=position)
     items = cast("list[Any]", raw)
     return tuple(dict.fromkeys(_dependency(item, ids, position) for item in items))
 
@@ -466,9 +475,14 @@ def _dependency(item: Any, ids: Sequence[str], position: int) -> str:  # noqa: A
     if isinstance(item, str):
         return item
     if isinstance(item, bool) or not isinstance(item, int):
-        raise InvalidPlan(f"Subtask {position}: a dependency must be an id or an index")
+        raise InvalidPlan(
+            "Subtask {position}: a dependency must be an id or an index", position=position
+        )
     if not 0 <= item < len(ids):
-        raise InvalidPlan(f"Subtask {position}: there is no subtask with the index {item}")
+        raise InvalidPlan(
+            "Subtask {position}: there is no subtask with the index {item}",
+            position=position, item=item,
+        )  # fmt: skip
     return ids[item]
 
 
@@ -476,51 +490,67 @@ def _check_kind(subtask: Subtask, position: int, kinds: Mapping[str, KindRule]) 
     kind = kinds.get(subtask.type)
     if kind is None:
         raise InvalidPlan(
-            f"Subtask {position}: type: there is no kind {subtask.type!r}; "
-            f"use one of {', '.join(sorted(kinds))}"
-        )
+            "Subtask {position}: type: there is no kind {type!r}; use one of {kinds}",
+            position=position, type=subtask.type, kinds=", ".join(sorted(kinds)),
+        )  # fmt: skip
     if subtask.agent is not None and subtask.tool is not None:
-        raise InvalidPlan(f"Subtask {subtask.id!r} names both an agent and a tool")
+        raise InvalidPlan(
+            "Subtask {subtask_id!r} names both an agent and a tool", subtask_id=subtask.id
+        )
     worker = worker_of(subtask)
     is_named = worker is not Worker.NOBODY or "type" in subtask.model_fields_set
     if worker not in kind.workers or not is_named:
         if worker is Worker.NOBODY:
-            raise InvalidPlan(f"Subtask {subtask.id!r}: agent: Field required")
-        raise InvalidPlan(f"Subtask {subtask.id!r}: {worker}: not for the type {kind.name!r}")
+            raise InvalidPlan(
+                "Subtask {subtask_id!r}: agent: Field required", subtask_id=subtask.id
+            )
+        raise InvalidPlan(
+            "Subtask {subtask_id!r}: {worker}: not for the type {name!r}",
+            subtask_id=subtask.id, worker=worker, name=kind.name,
+        )  # fmt: skip
     try:
         kind.check(subtask)
     except InvalidPlan as problem:
-        raise InvalidPlan(f"Subtask {subtask.id!r}: {problem}") from None
+        raise InvalidPlan(
+            "Subtask {subtask_id!r}: {problem}", subtask_id=subtask.id, problem=problem
+        ) from None
 
 
 def _check_worker(subtask: Subtask, agents: Collection[str], tools: Collection[str]) -> None:
     if subtask.tool is not None and subtask.tool not in tools:
-        raise InvalidPlan(f"Subtask {subtask.id!r}: there is no tool {subtask.tool!r}")
+        raise InvalidPlan(
+            "Subtask {subtask_id!r}: there is no tool {tool!r}",
+            subtask_id=subtask.id, tool=subtask.tool,
+        )  # fmt: skip
     if subtask.agent in PLANNERS:
         raise InvalidPlan(
-            f"Subtask {subtask.id!r}: the agent {subtask.agent!r} may not carry out subtasks"
-        )
+            "Subtask {subtask_id!r}: the agent {agent!r} may not carry out subtasks",
+            subtask_id=subtask.id, agent=subtask.agent,
+        )  # fmt: skip
     if subtask.agent is not None and subtask.agent not in agents:
         raise InvalidPlan(
-            f"Subtask {subtask.id!r}: there is no agent {subtask.agent!r}; "
-            f"use one of {', '.join(sorted(agents))}"
-        )
+            "Subtask {subtask_id!r}: there is no agent {agent!r}; use one of {agents}",
+            subtask_id=subtask.id, agent=subtask.agent, agents=", ".join(sorted(agents)),
+        )  # fmt: skip
 
 
 def _check_done(subtask: Subtask) -> None:
     """Check that who is checked is an agent that acts: there is somebody to send it back to."""
     for path in filter(None, (check.file for check in subtask.done_when or ())):
         if is_secret(path):
-            said = f"{path!r} may hold secrets, which no check reads"
-            raise InvalidPlan(f"Subtask {subtask.id!r}: done_when: {said}")
+            said = because("{path!r} may hold secrets, which no check reads", path=path)
+            raise InvalidPlan(
+                "Subtask {subtask_id!r}: done_when: {said}", subtask_id=subtask.id, said=said
+            )
     if subtask.type == SubtaskType.ACTION and subtask.agent is not None:
         return
     for name in ("done_when", "must_change"):
         if getattr(subtask, name) is not None:
             raise InvalidPlan(
-                f"Subtask {subtask.id!r}: {name}: only for an action that an agent carries out;"
-                " let a validation depend on it instead"
-            )
+                "Subtask {subtask_id!r}: {name}: only for an action that an agent carries out; "
+                "let a validation depend on it instead",
+                subtask_id=subtask.id, name=name,
+            )  # fmt: skip
 
 
 # Who waits for whom, worked out once for a whole graph.

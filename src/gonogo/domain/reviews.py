@@ -216,7 +216,9 @@ def checked_content(content: str) -> str:
     if not said:
         raise InvalidMessage("content: there is nothing in it")
     if len(said) > LONGEST:
-        raise InvalidMessage(f"content: at most {LONGEST} characters, not {len(said)}")
+        raise InvalidMessage(
+            "content: at most {most} characters, not {count}", most=LONGEST, count=len(said)
+        )
     return said
 
 
@@ -234,15 +236,18 @@ def read_answers(raw: Any, wanted: Sequence[str]) -> dict[str, str]:  # noqa: AN
     for item in _objects(raw):
         key, answer = item.get("comment_id"), item.get("answer")
         if not isinstance(key, str) or key not in wanted:
-            raise InvalidPlan(f"answers: there is no comment {key!r} to answer{_choices(wanted)}")
+            raise InvalidPlan(
+                "answers: there is no comment {key!r} to answer{wanted}",
+                key=key, wanted=_choices(wanted),
+            )  # fmt: skip
         if key in found:
-            raise InvalidPlan(f"answers: comment {key} is answered twice")
+            raise InvalidPlan("answers: comment {key} is answered twice", key=key)
         found[key] = _answer(key, answer)
     left = [key for key in wanted if key not in found]
     if left:
         raise InvalidPlan(
-            f"answers: comments without an answer: {', '.join(left)};"
-            " each needs {comment_id, answer}"
+            "answers: comments without an answer: {left}; each needs {{comment_id, answer}}",
+            left=", ".join(left),
         )
     return found
 
@@ -279,9 +284,11 @@ def _objects(raw: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401
 
 def _answer(key: str, answer: Any) -> str:  # noqa: ANN401
     if not isinstance(answer, str) or not answer.strip():
-        raise InvalidPlan(f"answers: the answer to comment {key} is empty")
+        raise InvalidPlan("answers: the answer to comment {key} is empty", key=key)
     if len(answer) > LONGEST:
-        raise InvalidPlan(f"answers: the answer to comment {key} has over {LONGEST} characters")
+        raise InvalidPlan(
+            "answers: the answer to comment {key} has over {most} characters", key=key, most=LONGEST
+        )
     return answer.strip()
 
 

@@ -36,7 +36,7 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
             text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_finite
         )
     except ValueError as error:
-        raise InvalidMessage(f"Not valid JSON: {error}") from None
+        raise InvalidMessage("Not valid JSON: {error}", error=error) from None
     check_text(value)
     return value
 
@@ -66,7 +66,7 @@ def _as_text(text: str | bytes) -> str:
     if isinstance(text, str) and not text.isascii() and size <= MAX_BYTES:
         size = len(text.encode(errors="surrogatepass"))
     if size > MAX_BYTES:
-        raise TooLarge(f"A message has at most {MAX_BYTES} bytes")
+        raise TooLarge("A message has at most {most} bytes", most=MAX_BYTES)
     if isinstance(text, str):
         return text
     try:
@@ -83,7 +83,7 @@ def _check_depth(text: str) -> None:
         elif token[0] in "]}":
             depth -= 1
         if depth > MAX_DEPTH:
-            raise TooLarge(f"A message is nested at most {MAX_DEPTH} deep")
+            raise TooLarge("A message is nested at most {most} deep", most=MAX_DEPTH)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -96,12 +96,12 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise InvalidMessage(f"The number {digits[:40]} is out of range")
+        raise InvalidMessage("The number {digits} is out of range", digits=digits[:40])
     return number
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise InvalidMessage(f"{name} is not JSON")
+    raise InvalidMessage("{name} is not JSON", name=name)
 
 
 # Canonical JSON and the digests made of it.

@@ -5,9 +5,10 @@ wire (`model_dump(exclude_none=True)`).
 """
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from gonogo.domain.base import View
+from gonogo.domain.errors import GonogoError, of_parts, parts_of
 from gonogo.domain.identity import RoleWord
 from gonogo.domain.plan_views import RevisionView
 from gonogo.domain.report_views import AuditEntry, AuditHead
@@ -392,7 +393,7 @@ class ApprovalFilter(View):
 
 
 class DecisionAnswer(View):
-    """What came of one decision. `ok` false carries `code` and `detail`."""
+    """What came of one decision. `ok` false carries what a problem does, from `code` on."""
 
     id: str
     ok: bool
@@ -403,6 +404,21 @@ class DecisionAnswer(View):
     needed: int | None = None
     code: str | None = None
     detail: str | None = None
+    template: str | None = None
+    params: dict[str, Any] | None = None
+
+    @classmethod
+    def refused(cls, name: str, error: GonogoError) -> Self:
+        """The answer to a decision that was not taken."""
+        said = error.said
+        return cls(id=name, ok=False, code=error.code, detail=str(said), **parts_of(said))
+
+    @property
+    def said(self) -> str:
+        """Why it was not taken, with its parts."""
+        return of_parts(
+            self.detail or "Refused", {"template": self.template, "params": self.params}
+        )
 
 
 class LinkView(View):
@@ -514,4 +530,10 @@ class Problem(View):
     title: str
     status: int
     detail: str
+    """What is wrong, and what to do, in English."""
     code: str
+    """The kind of error; programs act on it."""
+    template: str | None = None
+    """`detail` with the names of its parts in braces: the key of its text in other languages."""
+    params: dict[str, Any] | None = None
+    """The parts by name: numbers, truths, text, or `{detail, template?, params?}`."""

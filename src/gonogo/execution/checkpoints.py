@@ -9,7 +9,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import Conflict, ToolFailed
+from gonogo.domain.errors import Conflict, ToolFailed, because
 from gonogo.domain.events import CheckpointCreated, CheckpointFacts
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import Checkpoint, Plan
@@ -145,8 +145,8 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
                     await inside.enter_async_context(self.traffic.alone(root))
             except TimeoutError:
                 raise Conflict(
-                    "Another call is at work in this folder, perhaps one of another session; wait "
-                    "until it has come to its end, and try again"
+                    "Another call is at work in this folder, perhaps one of another session; wait"
+                    " until it has come to its end, and try again"
                 ) from None
             tree = await self._snapshot(root)
             return await self.store.write(_by_hand, find, tree, by, note)
@@ -157,7 +157,7 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
                 lambda: self.snapshots.take(self.open_workspace(root))
             )
         except ToolFailed as failure:
-            raise Conflict(f"The files cannot be kept: {failure}") from failure
+            raise Conflict("The files cannot be kept: {failure}", failure=failure) from failure
 
 
 def _check_between(tx: Tx, plan: Plan) -> None:
@@ -167,15 +167,19 @@ def _check_between(tx: Tx, plan: Plan) -> None:
         Conflict: naming what to do about it.
     """
     if plan.rollback is not None:
-        raise Conflict(f"A rollback of plan {plan.id} is not finished; do it again first")
+        raise Conflict(
+            "A rollback of plan {plan_id} is not finished; do it again first", plan_id=plan.id
+        )
     rows = standings(tx, plan.id, plan.revision)
     busy = {key: row for key, row in rows.items() if _is_half_done(row)}
     if busy:
         found = ", ".join(sorted(busy))
         raise Conflict(
-            f"Plan {plan.id} has work under way ({found}), whose files are half done; "
-            f"{_way_out(plan, {row.status for row in busy.values()})}, and try again"
-        )
+            "Plan {plan_id} has work under way ({found}), whose files are half done; {way_out}, "
+            "and try again",
+            plan_id=plan.id, found=found,
+            way_out=_way_out(plan, {row.status for row in busy.values()}),
+        )  # fmt: skip
 
 
 def _is_half_done(row: SubtaskStanding) -> bool:
@@ -191,11 +195,13 @@ def _way_out(plan: Plan, stand: Collection[SubtaskStatus]) -> str:
         stand: Where those stand that are.
     """
     if SubtaskStatus.WAITING_APPROVAL in stand or waits_for_answer(plan):
-        return "answer what it asks (gonogo approvals list)"
+        return because("answer what it asks (gonogo approvals list)")
     is_paused, runs = plan.status is PlanStatus.PAUSED, SubtaskStatus.RUNNING in stand
-    first = "pause the plan, " if plan.status is PlanStatus.RUNNING and runs else ""
-    first = "resume the plan, " if is_paused and not runs else first
-    return f"{first}wait until that has come to its end"
+    if plan.status is PlanStatus.RUNNING and runs:
+        return because("pause the plan, wait until that has come to its end")
+    if is_paused and not runs:
+        return because("resume the plan, wait until that has come to its end")
+    return because("wait until that has come to its end")
 
 
 def _by_hand(

@@ -141,7 +141,7 @@ def wanted_rollback(
     """
     plan = plan_of(tx, plan_id)
     if plan is None:
-        raise NotFound(f"No plan found with id={plan_id}")
+        raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
     session, revision = _around(tx, plan)
     if not looks:
         check_quiet(tx, plan)
@@ -172,9 +172,10 @@ def check_kept(tx: Tx, undoing: Undoing) -> None:
     gone = undoing.back_to is not None and undoing.back_to.swept_at is not None
     if gone or any(change.created_at <= swept for change in undoing.changes):
         raise Conflict(
-            f"Plan {undoing.plan.id} cannot be rolled back so far: its snapshots until"
-            f" {swept:%Y-%m-%d} were given up after GONOGO_KEEP_CHECKPOINTS_DAYS"
-        )
+            "Plan {plan_id} cannot be rolled back so far: its snapshots until {swept} were given "
+            "up after GONOGO_KEEP_CHECKPOINTS_DAYS",
+            plan_id=undoing.plan.id, swept=f"{swept:%Y-%m-%d}",
+        )  # fmt: skip
 
 
 def failed_attempt(tx: Tx, plan_id: str, subtask_id: str) -> Undoing | None:
@@ -202,16 +203,28 @@ def check_quiet(tx: Tx, plan: Plan) -> None:
         Conflict: naming what to do about it.
     """
     if plan.status in {PlanStatus.AWAITING_APPROVAL, PlanStatus.APPROVED}:
-        raise Conflict(f"Plan {plan.id} is {plan.status}; decide about it, or cancel it, first")
+        raise Conflict(
+            "Plan {plan_id} is {plan_status}; decide about it, or cancel it, first",
+            plan_id=plan.id, plan_status=plan.status,
+        )  # fmt: skip
     if plan.status is PlanStatus.REPLANNING:
-        raise Conflict(f"Plan {plan.id} is replanning; wait for its new revision, or cancel it")
+        raise Conflict(
+            "Plan {plan_id} is replanning; wait for its new revision, or cancel it", plan_id=plan.id
+        )
     if plan.status not in _QUIET:
-        raise Conflict(f"Plan {plan.id} is {plan.status}; pause it first")
+        raise Conflict(
+            "Plan {plan_id} is {plan_status}; pause it first",
+            plan_id=plan.id, plan_status=plan.status,
+        )  # fmt: skip
     rows = standings(tx, plan.id, plan.revision)
     busy = {key for key, row in rows.items() if row.status in BUSY} | unsettled(tx, plan, rows)
     if plan.status is PlanStatus.PAUSED and busy:
         found = ", ".join(sorted(busy))
-        raise Conflict(f"Plan {plan.id} is paused, but {found} is not at rest yet")
+        raise Conflict(
+            "Plan {plan_id} is paused, but {found} is not at rest yet",
+            plan_id=plan.id,
+            found=found,
+        )
 
 
 def _unfinished(plan: Plan, named: Target) -> Target:
@@ -221,7 +234,10 @@ def _unfinished(plan: Plan, named: Target) -> Target:
     kept = plan.rollback
     first = Target(kept["checkpoint_id"], kept["subtask_id"], kept.get("whole", False))
     if named not in {Target(), first}:
-        raise Conflict(f"The rollback {first} is not finished; was it cut off, do it again first")
+        raise Conflict(
+            "The rollback {first} is not finished; if it was interrupted, do it again first",
+            first=first,
+        )
     return first
 
 
@@ -239,7 +255,9 @@ def _of_subtask(
     tx: Tx, session: Session, plan: Plan, revision: Revision, subtask_id: str
 ) -> Undoing:
     if subtask_id not in revision.by_id:
-        raise NotFound(f"Plan {plan.id} has no subtask {subtask_id}")
+        raise NotFound(
+            "Plan {plan_id} has no subtask {subtask_id}", plan_id=plan.id, subtask_id=subtask_id
+        )
     named = dependants(revision.subtasks, subtask_id) | {subtask_id}
     changes = _by(changes_after(tx, plan.id, 0), named)
     return Undoing(
@@ -262,11 +280,16 @@ def _named_checkpoint(tx: Tx, plan: Plan, checkpoint_id: str | None) -> Checkpoi
     if checkpoint_id is None:
         found = latest_checkpoint(tx, plan.id)
         if found is None:
-            raise Conflict(f"Plan {plan.id} has no checkpoint: nothing of it has run")
+            raise Conflict(
+                "Plan {plan_id} has no checkpoint: nothing of it has run", plan_id=plan.id
+            )
         return found
     found = checkpoint_of(tx, checkpoint_id)
     if found is None or found.plan_id != plan.id:
-        raise NotFound(f"Plan {plan.id} has no checkpoint {checkpoint_id}")
+        raise NotFound(
+            "Plan {plan_id} has no checkpoint {checkpoint_id}",
+            plan_id=plan.id, checkpoint_id=checkpoint_id,
+        )  # fmt: skip
     return found
 
 
@@ -291,7 +314,7 @@ def run_again(tx: Tx, undoing: Undoing, plan: Plan, by: str) -> list[str]:
     current = current_revision(tx, plan)
     rows = {row.subtask_id: row for row in subtask_rows(tx, plan.id, plan.revision)}
     if any(row.status in BUSY for row in rows.values()):
-        raise Conflict(f"Plan {plan.id} went on meanwhile")
+        raise Conflict("Plan {plan_id} went on meanwhile", plan_id=plan.id)
     kept = _kept(tx, undoing, current, rows)
     if {key: row.key for key, row in kept.items()} == {
         key: row.key for key, row in rows.items() if row.status in SUBTASK.terminal
@@ -430,7 +453,7 @@ class Rollbacks(Struct, frozen=True, kw_only=True):
         try:
             return await anyio.to_thread.run_sync(work, *args)
         except ToolFailed as failure:
-            raise Conflict(f"The files cannot be put back: {failure}") from failure
+            raise Conflict("The files cannot be put back: {failure}", failure=failure) from failure
 
     def _judge(self, undoing: Undoing, include_shared: bool) -> Judged:
         found = reckon(undoing.changes)
@@ -496,7 +519,7 @@ def _checkpoint(tx: Tx, undoing: Undoing, tree: Tree) -> Checkpoint:
     plan = lock_plan(tx, undoing.plan.id)
     assert plan is not None  # noqa: S101 - plans are never deleted
     if plan.revision != undoing.plan.revision:
-        raise Conflict(f"Plan {plan.id} has changed meanwhile; look again")
+        raise Conflict("Plan {plan_id} has changed meanwhile; look again", plan_id=plan.id)
     if of is None:
         check_quiet(tx, plan)
         check_kept(tx, undoing)

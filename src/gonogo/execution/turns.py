@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import Busy, Conflict, GonogoError, InvalidPlan, ModelFailed
+from gonogo.domain.errors import Busy, Conflict, GonogoError, InvalidPlan, ModelFailed, parts_of
 from gonogo.domain.events import AssistantMessage, ErrorHappened
 from gonogo.domain.failures import is_away
 from gonogo.domain.identity import Principal
@@ -220,7 +220,7 @@ class Turns(Struct, frozen=True, kw_only=True):
             if not (
                 isinstance(error, ModelFailed) and await self.store.write(self._waits, turn, error)
             ):
-                await self.store.write(self._fail, turn, error.code, str(error))
+                await self.store.write(self._fail, turn, error.code, error.said)
         except Exception:
             _LOG.exception("turn %s failed", turn.id)
             said = say("error_internal", session.spoken, reference=turn.id)
@@ -258,7 +258,10 @@ class Turns(Struct, frozen=True, kw_only=True):
         turn = lock_turn(tx, turn_id)
         if turn is None or turn.status not in _UNDER_WAY:
             status = turn.status if turn else "gone"
-            raise Conflict(f"Turn {turn_id} is {status}, and nobody listens; send a message")
+            raise Conflict(
+                "Turn {turn_id} is {turn_status}, and nobody listens; send a message",
+                turn_id=turn_id, turn_status=status,
+            )  # fmt: skip
         set_turn_steered(tx, turn)
         steer(tx, turn.session_id, MAIN, content, by, turn_id=turn.id, agent=turn.agent)
 
@@ -350,8 +353,9 @@ class Turns(Struct, frozen=True, kw_only=True):
         move(tx, current, TurnStatus.FAILED)
         restore(tx, turn)
         event = ErrorHappened(
-            error=said, content=said, code=code, is_final=True, turn_id=turn.id, agent=turn.agent
-        )
+            error=said, content=said, code=code, **parts_of(said), is_final=True,
+            turn_id=turn.id, agent=turn.agent,
+        )  # fmt: skip
         log.tell(tx, turn.session_id, event)
         session = session_of(tx, turn.session_id)
         if session is not None:

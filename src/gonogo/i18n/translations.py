@@ -8,7 +8,7 @@ import re
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from pathlib import Path
-from typing import Literal
+from typing import Literal, overload
 
 from gonogo.domain.errors import Reason
 
@@ -18,7 +18,7 @@ DEFAULT: Locale = "en"
 
 _FOLDER = Path(__file__).parent / "locale"
 _REASON = "reason"
-"""The context of what the policy says of a call, whose English is its key."""
+"""The context of why something is so or is refused, whose English is its key."""
 _COMMAND_LINE = "command line"
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]")
 
@@ -27,6 +27,9 @@ class _Unknown(NullTranslations):
     """Where a key is looked for last."""
 
     def gettext(self, message: str) -> str:
+        raise KeyError(message)
+
+    def pgettext(self, context: str, message: str) -> str:
         raise KeyError(message)
 
 
@@ -48,16 +51,25 @@ def cause_and_fix(hint: str, locale: str | None = DEFAULT) -> tuple[str, str]:
 
 
 def told(reason: str, locale: str | None) -> str:
-    """A reason in that language; what a person wrote, and what is not known, stands as it is."""
+    """A reason in that language; what a person wrote, and what is not known, stands as it is.
+
+    A template that is not known is not formatted: it may come from a server of another version.
+    """
     if not isinstance(reason, Reason):
-        return reason if "{" in reason else _said(reason, locale)
-    fields = {name: _field(value, locale) for name, value in reason.fields.items()}
-    return _said(reason.template, locale).format(**fields)
+        return reason if "{" in reason else _word(_REASON, reason, locale)
+    template = _word(_REASON, reason.template, locale, unknown=None)
+    if template is None:
+        return str(reason)
+    fields = {name: _field(name, value, locale) for name, value in reason.fields.items()}
+    try:
+        return template.format(**fields)
+    except (LookupError, ValueError):
+        return str(reason)
 
 
 def phrase(text: str, locale: str | None) -> str:
     """What the command line says of itself in that language; its English is its key."""
-    return _catalogue(resolve(locale, DEFAULT)).pgettext(_COMMAND_LINE, text)
+    return _word(_COMMAND_LINE, text, locale)
 
 
 def duration(seconds: float, locale: str) -> str:
@@ -89,12 +101,33 @@ def known_locale(locale: str | None) -> Locale | None:
     return next((known for known in LOCALES if known == tag), None)
 
 
-def _said(reason: str, locale: str | None) -> str:
-    return _catalogue(resolve(locale, DEFAULT)).pgettext(_REASON, reason)
-
-
-def _field(value: object, locale: str | None) -> object:
+def _field(name: str, value: object, locale: str | None) -> object:
+    if isinstance(value, str) and name in WIRE_WORDS:
+        return _word(WIRE_WORDS[name], value, locale)
     return told(value, locale) if isinstance(value, Reason) else value
+
+
+WIRE_WORDS = {
+    "plan_status": "plan",
+    "subtask_status": "subtask",
+    "call_status": "call",
+    "approval_status": "question status",
+    "turn_status": "turn",
+    "role": "role",
+    "own_role": "role",
+}
+"""The parts of a reason that are words of the wire, with the contexts that have these words."""
+
+
+@overload
+def _word(context: str, word: str, locale: str | None) -> str: ...
+@overload
+def _word(context: str, word: str, locale: str | None, *, unknown: None) -> str | None: ...
+def _word(context: str, word: str, locale: str | None, *, unknown: str | None = "") -> str | None:
+    try:
+        return _catalogue(resolve(locale, DEFAULT)).pgettext(context, word)
+    except KeyError:
+        return word if unknown == "" else unknown
 
 
 @cache

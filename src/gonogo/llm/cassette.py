@@ -260,7 +260,9 @@ def read_cassette(path: Path) -> list[HttpExchange]:
     try:
         lines = _lines(path)
     except OSError as error:
-        raise ModelNotConfigured(f"replay:{path}: {error.strerror}") from None
+        raise ModelNotConfigured(
+            "replay:{path}: {strerror}", path=path, strerror=error.strerror
+        ) from None
     found: list[HttpExchange] = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -269,9 +271,11 @@ def read_cassette(path: Path) -> list[HttpExchange]:
             if found and number == len(lines):
                 logger.warning("%s: the last line is incomplete and was left out", path)
                 break
-            raise ModelNotConfigured(f"replay:{path}: line {number} is no exchange") from None
+            raise ModelNotConfigured(
+                "replay:{path}: line {number} is no exchange", path=path, number=number
+            ) from None
     if not found:
-        raise ModelNotConfigured(f"replay:{path}: nothing is recorded in it")
+        raise ModelNotConfigured("replay:{path}: nothing is recorded in it", path=path)
     return found
 
 

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct
 
-from gonogo.domain.errors import ModelNotConfigured
+from gonogo.domain.errors import ModelNotConfigured, because
 from gonogo.llm.model import Model, ModelSettings
 from gonogo.llm.roles import ROLES, Roles, choices_of
 from gonogo.llm.scripted import DEMO, demo_model
@@ -207,7 +207,7 @@ def open_model(settings: ModelSettings, environment: Mapping[str, str]) -> Model
         environment = {**environment, "OPENAI_BASE_URL": settings.base_url}
     name = settings.name or detect(environment)
     if name is None:
-        raise ModelNotConfigured(f"No model is configured. {_advice()}")
+        raise ModelNotConfigured("No model is configured. {what}", what=_advice())
     if name == DEMO:
         return demo_model()
     if name.startswith(REPLAY):
@@ -276,7 +276,10 @@ def _replayed(told: str, settings: ModelSettings) -> Model:
     first = next((each for each in exchanges if name in ("", each.model)), None)
     if first is None:
         known = ", ".join(sorted({each.model for each in exchanges}))
-        raise ModelNotConfigured(f"{REPLAY}{file} has no {name!r}, but {known}")
+        raise ModelNotConfigured(
+            "{replay}{file} has no {name!r}, but {known}",
+            replay=REPLAY, file=file, name=name, known=known,
+        )  # fmt: skip
     player = Player(Path(file), exchanges, Redaction(settings.secrets))
     environment = {"OPENAI_BASE_URL": first.base_url} if first.base_url else {}
     wanted = _Wanted.of(first.model, replace(settings, api_key=NO_KEY), environment)
@@ -286,10 +289,11 @@ def _replayed(told: str, settings: ModelSettings) -> Model:
 
 def _advice() -> str:
     choices = "; ".join(f"{one.name}: {' or '.join(one.variables)}" for one in _PROVIDERS)
-    return (
+    return because(
         "Name one as provider:name with --model or GONOGO_MODEL, and set its variable "
-        f"({choices}); or set OPENAI_BASE_URL to an OpenAI-compatible server; "
-        "or try --model demo, which needs no key"
+        "({choices}); or set OPENAI_BASE_URL to an OpenAI-compatible server; "
+        "or try --model demo, which needs no key",
+        choices=choices,
     )
 
 
@@ -308,7 +312,7 @@ def _split(name: str, environment: Mapping[str, str]) -> tuple[str, str]:
     # Local servers have models such as `llama3:8b`.
     if environment.get("OPENAI_BASE_URL"):
         return "openai", name
-    raise ModelNotConfigured(f"There is no model {name!r}. {_advice()}")
+    raise ModelNotConfigured("There is no model {name!r}. {what}", name=name, what=_advice())
 
 
 def _missing(provider: str, error: ImportError) -> str:
@@ -351,13 +355,19 @@ def _provided(
     known = _BY_NAME.get("openai" if provider in _OPENAI else provider)
     if known and not key:
         variables = " or ".join(known.variables)
-        raise ModelNotConfigured(f"{provider}:{model} needs {variables}. {_advice()}")
+        raise ModelNotConfigured(
+            "{provider}:{model} needs {variables}. {what}",
+            provider=provider, model=model, variables=variables, what=_advice(),
+        )  # fmt: skip
     try:
         return infer_model(f"{provider}:{model}", lambda name: _their_provider(name, key, client))
     except ImportError as error:
         raise ModelNotConfigured(_missing(provider, error)) from None
     except UserError as error:
-        raise ModelNotConfigured(f"{provider}:{model}: {error} {_advice()}") from None
+        raise ModelNotConfigured(
+            "{provider}:{model}: {error} {what}",
+            provider=provider, model=model, error=error, what=_advice(),
+        ) from None  # fmt: skip
 
 
 def _their_provider(name: str, key: str | None, client: "AsyncClient | None") -> Any:  # noqa: ANN401 - any provider
@@ -368,7 +378,9 @@ def _their_provider(name: str, key: str | None, client: "AsyncClient | None") ->
     given: dict[str, Any] = {"api_key": key} if key and "api_key" in takes else {}
     if client is not None:
         if "http_client" not in takes:
-            raise ModelNotConfigured(f"{name} cannot be recorded: it has a way of its own")
+            raise ModelNotConfigured(
+                "{name} cannot be recorded: it has a way of its own", name=name
+            )
         given["http_client"] = client
     return provider(**given) if given else infer_provider(name)
 

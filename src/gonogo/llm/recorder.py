@@ -52,7 +52,9 @@ class Recorder(Struct, frozen=True, kw_only=True):
         try:
             os.close(self._open())
         except OSError as error:
-            raise ModelNotConfigured(f"GONOGO_RECORD: {self.path}: {error.strerror}") from None
+            raise ModelNotConfigured(
+                "GONOGO_RECORD: {path}: {strerror}", path=self.path, strerror=error.strerror
+            ) from None
 
     def exchange(
         self, request: httpx2.Request, response: httpx2.Response | None, chunks: Sequence[bytes],

@@ -24,8 +24,15 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gonogo import __version__
-from gonogo.client import Client
-from gonogo.domain.errors import GonogoError, InvalidMessage, NotFound, defect_of
+from gonogo.client import Client, error_of
+from gonogo.domain.errors import (
+    GonogoError,
+    InvalidMessage,
+    NotFound,
+    because,
+    defect_of,
+    parts_of,
+)
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.states import ApprovalStatus
 from gonogo.domain.views import ApprovalView
@@ -103,7 +110,7 @@ async def propose_plan(client: Client, given: ProposePlan) -> Answer:
         async with aclosing(client.send(session, message)) as events:
             async for event in events:
                 if event["type"] == "error":
-                    raise InvalidMessage(str(event.get("content") or event))
+                    raise error_of(event)
                 if event["type"] == "assistant_message" and "token" not in event:
                     said.append(event["content"])
     answer = await _newest(client, session)
@@ -355,14 +362,14 @@ async def _called(
     del context
     offer = _BY_NAME.get(params.name)
     if offer is None:
-        return _error("unknown_tool", f"There is no tool {params.name!r}")
+        return _error("unknown_tool", because("There is no tool {name!r}", name=params.name))
     try:
         given = offer.arguments.model_validate(params.arguments or {})
         return _answer(await offer.run(client, given))
     except ValidationError as error:
         return _error("invalid_arguments", defect_of(error, "arguments"))
     except GonogoError as error:
-        return _error(error.code, str(error))
+        return _error(error.code, error.said)
 
 
 def _answer(told: Answer) -> CallToolResult:
@@ -373,4 +380,6 @@ def _answer(told: Answer) -> CallToolResult:
 
 
 def _error(code: str, said: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(type="text", text=f"{code}: {said}")], is_error=True)
+    text = TextContent(type="text", text=f"{code}: {said}")
+    problem = {"code": code, "detail": said, **parts_of(said)}
+    return CallToolResult(content=[text], structured_content=problem, is_error=True)

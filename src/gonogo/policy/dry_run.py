@@ -61,7 +61,9 @@ def load_contexts(
         document = json.loads(path.read_text("utf-8"))
         return read_contexts(document, outside)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InvalidMessage(f"{path}: not a file of policy contexts: {error}") from error
+        raise InvalidMessage(
+            "{path}: not a file of policy contexts: {error}", path=path, error=error
+        ) from error
 
 
 def read_contexts(

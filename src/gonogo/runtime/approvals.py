@@ -58,7 +58,7 @@ def readable_approval(tx: Tx, principal: Principal, approval_id: str) -> Approva
     """
     approval = approval_of(tx, approval_id)
     if approval is None or not may_see(tx, principal, approval):
-        raise NotFound(f"No approval found with id={approval_id}")
+        raise NotFound("No approval found with id={approval_id}", approval_id=approval_id)
     return approval
 
 
@@ -89,7 +89,9 @@ def list_views(
     """
     place = approval_of(tx, before) if before is not None else None
     if before is not None and (place is None or not may_see(tx, principal, place)):
-        raise InvalidCursor(f"before={before} is no approval; use the `before` of a page")
+        raise InvalidCursor(
+            "before={before} is no approval; use the `before` of a page", before=before
+        )
     views: list[ApprovalView] = []
     for view in _newest(tx, principal, wanted, place):
         if len(views) == limit:
@@ -299,16 +301,20 @@ class Approvals(Struct, frozen=True):
         """Find the rule that allows just what was asked for the rest of the session or plan."""
         said = "for_plan" if ruling.for_plan else "for_session"
         if ruling.word is not DecisionWord.APPROVE or approval.kind is not ApprovalKind.TOOL:
-            raise InvalidMessage(f"{said}: only a tool call that is approved may run again")
+            raise InvalidMessage(
+                "{said}: only a tool call that is approved may run again", said=said
+            )
         if ruling.for_plan and approval.plan_id is None:
-            raise InvalidMessage(f"{said}: {approval.subject} belongs to no plan")
+            raise InvalidMessage(
+                "{said}: {subject} belongs to no plan", said=said, subject=approval.subject
+            )
         session, call = await self._parts.store.read(_session_and_call, approval)
         await self._parts.store.read(visible, ruling.by, session.id)
         found = await self._parts.gate.narrowest(
             _thread_of(session, call), call.tool, call.arguments
         )
         if isinstance(found, str):
-            raise InvalidMessage(f"{said}: {found}")
+            raise InvalidMessage("{said}: {found}", said=said, found=found)
         return replace(ruling, rule=found)
 
 
@@ -340,7 +346,9 @@ def _on_plan(principal: Principal, decision: PlanDecision, session_id: str | Non
 def _check_changes(ruling: Ruling, field: str) -> None:
     # Who sends changes with another word may believe that what they wrote is what will run.
     if ruling.changes is not None and ruling.word is not DecisionWord.EDIT:
-        raise InvalidMessage(f"{field}: only the decision edit has changes, not {ruling.word}")
+        raise InvalidMessage(
+            "{field}: only the decision edit has changes, not {word}", field=field, word=ruling.word
+        )
 
 
 def _plan_approval(tx: Tx, principal: Principal, plan_id: str, session_id: str | None) -> Approval:
@@ -349,7 +357,7 @@ def _plan_approval(tx: Tx, principal: Principal, plan_id: str, session_id: str |
     if not by_review:
         seen_plan(tx, principal, plan_id, session_id)
     if approval is None:
-        raise NotFound(f"No plan found with id={plan_id}")
+        raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
     return approval
 
 
@@ -361,7 +369,7 @@ def _call_approval(
     else:
         approval, named = approval_of_call(tx, decision.call_id or ""), decision.call_id
     if approval is None or not _reachable(tx, principal, approval, session_id):
-        raise NotFound(f"No approval found with id={named}")
+        raise NotFound("No approval found with id={named}", named=named)
     return approval
 
 

@@ -156,9 +156,10 @@ class AuditLog(Struct, frozen=True):
         limit = self._parts.store.clock() - timedelta(days=days)
         if before > limit:
             raise InvalidMessage(
-                f"before: entries are kept for {days:g} days (GONOGO_KEEP_AUDIT_DAYS), "
-                f"so this must not be after {limit:%Y-%m-%dT%H:%M:%SZ}"
-            )
+                "before: entries are kept for {days:g} days (GONOGO_KEEP_AUDIT_DAYS), so this "
+                "must not be after {limit}",
+                days=days, limit=f"{limit:%Y-%m-%dT%H:%M:%SZ}",
+            )  # fmt: skip
 
     async def _lines(self, find: _Next) -> AsyncGenerator[str]:
         digest, chains, entries, after = hashlib.sha256(), 0, 0, ""

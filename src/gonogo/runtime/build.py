@@ -170,15 +170,17 @@ def _loaded(point: EntryPoint, read: Callable[[str, object], _T]) -> _T:
     try:
         return read(point.name, point.load())
     except InvalidMessage as problem:
-        raise InvalidMessage(f"{name}: {problem}") from problem
+        raise InvalidMessage("{name}: {problem}", name=name, problem=problem) from problem
     except Exception as error:
         said = f"cannot load {point.value}: {type(error).__name__}: {error}"
-        raise InvalidMessage(f"{name}: {said}") from error
+        raise InvalidMessage("{name}: {said}", name=name, said=said) from error
 
 
 def _kind(name: str, found: object) -> Kind:
     if not isinstance(found, Kind) or found.name != name:
-        raise InvalidMessage(f"a Kind with the name {name!r} is needed, not {found!r:.200}")
+        raise InvalidMessage(
+            "a Kind with the name {name!r} is needed, not {found!r:.200}", name=name, found=found
+        )
     return found
 
 
@@ -186,21 +188,21 @@ def _rules(name: str, found: object) -> Sequence[FailureRule]:
     rules = cast("Sequence[object]", found) if isinstance(found, (list, tuple)) else [found]
     for rule in rules:
         if not isinstance(rule, FailureRule):
-            raise InvalidMessage(f"a FailureRule is needed, not {rule!r:.200}")
+            raise InvalidMessage("a FailureRule is needed, not {rule!r:.200}", rule=rule)
         Patterns((rule,))
     return cast("Sequence[FailureRule]", rules)
 
 
 def _strategy(name: str, found: object) -> tuple[str, Strategy]:
     if not callable(found):
-        raise InvalidMessage(f"a function is needed, not {found!r:.200}")
+        raise InvalidMessage("a function is needed, not {found!r:.200}", found=found)
     return name, cast("Strategy", found)
 
 
 def _no_twice(what: str, names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise InvalidMessage(f"There is a {what} {name!r} already")
+            raise InvalidMessage("There is a {what} {name!r} already", what=what, name=name)
 
 
 def open_parts(

@@ -107,7 +107,7 @@ class FileChanges(Struct, frozen=True):
 
         def find(tx: Tx) -> tuple[Selection, list[FileChange]]:
             if seen(tx, principal, session_id) is None:
-                raise NotFound(f"No session found with id={session_id}")
+                raise NotFound("No session found with id={session_id}", session_id=session_id)
             wanted = Selection(session_id=session_id, path=path, limit=limit, offset=offset)
             return wanted, changes_of_session(tx, session_id)
 
@@ -118,7 +118,9 @@ class FileChanges(Struct, frozen=True):
         try:
             return await anyio.to_thread.run_sync(partial(_view, snapshots, wanted, changes))
         except ToolFailed as failure:
-            raise Conflict(f"The files cannot be compared: {failure}; try again") from failure
+            raise Conflict(
+                "The files cannot be compared: {failure}; try again", failure=failure
+            ) from failure
 
 
 def _of_subtask(
@@ -127,7 +129,9 @@ def _of_subtask(
     found = [change for change in changes if change.subtask_id == subtask_id]
     known = (row.subtask_id for row in subtask_rows(tx, plan.id, plan.revision))
     if not found and subtask_id not in known:
-        raise NotFound(f"Plan {plan.id} has no subtask {subtask_id!r}")
+        raise NotFound(
+            "Plan {plan_id} has no subtask {subtask_id!r}", plan_id=plan.id, subtask_id=subtask_id
+        )
     return found
 
 
@@ -140,7 +144,7 @@ def _view(snapshots: Snapshots, wanted: Selection, changes: Sequence[FileChange]
     if wanted.path is not None:
         net = [found for found in net if shown_path(found.path) == wanted.path]
         if not net:
-            raise NotFound(f"Nothing was changed in the file {wanted.path!r}")
+            raise NotFound("Nothing was changed in the file {path!r}", path=wanted.path)
     counts = _counted(snapshots, [*net, *(found for run in each.values() for found in run)])
     page = net[wanted.offset : wanted.offset + wanted.limit]
     added, removed = _sum(net, counts)

@@ -13,7 +13,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Refused
+from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, Refused, because
 from gonogo.domain.identity import Memory, Principal, Role
 from gonogo.domain.records import Approval
 from gonogo.domain.reviews import (
@@ -98,7 +98,10 @@ def may_decide(tx: Tx, principal: Principal, approval: Approval) -> bool:
 def hindrance(tx: Tx, principal: Principal, approval: Approval) -> str | None:
     """Why somebody could not answer a question, if they could not."""
     if principal.role < Role.OPERATOR:
-        return f"{principal.name} is {principal.role.word}, and decisions need the role operator"
+        return because(
+            "{name} is {own_role}, and decisions need the role {role}",
+            role=Role.OPERATOR.word, name=principal.name, own_role=principal.role.word,
+        )  # fmt: skip
     problem = objection(principal, approval)
     if problem is not None:
         return problem
@@ -106,10 +109,11 @@ def hindrance(tx: Tx, principal: Principal, approval: Approval) -> str | None:
     if owner == principal.id or principal.role >= Role.ADMIN or is_reviewer(principal, approval):
         return None
     whose = names(tx, [owner]).get(owner, reviewer_name(owner) or "nobody")
-    return (
-        f"{principal.name} does not see this question. {whose}, whose session it is, and admins "
-        "do; a rule of review lets others in that it names as `reviewers`"
-    )
+    return because(
+        "{name} does not see this question. {owner}, whose session it is, and admins do; a rule "
+        "of review lets others in that it names as `reviewers`",
+        name=principal.name, owner=whose,
+    )  # fmt: skip
 
 
 def new_link(
@@ -290,10 +294,13 @@ class Links(Struct, frozen=True):
         if holder is None:
             raise NotFound(_nobody(name or principal.name, self._memory))
         if approval.decided_at is not None:
-            raise Conflict(f"{approval.subject} was already {approval.status}")
+            raise Conflict(
+                "{subject} was already {approval_status}",
+                subject=approval.subject, approval_status=approval.status,
+            )  # fmt: skip
         problem = hindrance(tx, holder, approval)
         if problem is not None:
-            raise Forbidden(f"No link for {holder.name}: {problem}")
+            raise Forbidden("No link for {name}: {problem}", name=holder.name, problem=problem)
         lifetime = timedelta(seconds=self._parts.settings.link_expiry)
         return new_link(tx, approval, holder, principal.id, lifetime)
 
@@ -329,10 +336,17 @@ class Links(Struct, frozen=True):
 
 
 def _nobody(name: str, memory: Memory | None) -> str:
-    said = f"Nobody called {name} has a token"
-    if memory is not None:
-        said += ", and nobody of that id was here lately with a role of the identity provider"
-    return f"{said}; make one with gonogo token create, or see gonogo token list"
+    if memory is None:
+        return because(
+            "Nobody called {name} has a token; make one with gonogo token create, or see gonogo "
+            "token list",
+            name=name,
+        )
+    return because(
+        "Nobody called {name} has a token, and nobody of that id was here lately with a role of "
+        "the identity provider; make one with gonogo token create, or see gonogo token list",
+        name=name,
+    )
 
 
 # Whom the operator has told of questions, put together.

@@ -77,7 +77,9 @@ class Maintenance(Struct, frozen=True):
         try:
             return await anyio.to_thread.run_sync(ask, *about)
         except ToolFailed as failure:
-            raise Conflict(f"The snapshots cannot be looked at now: {failure}") from failure
+            raise Conflict(
+                "The snapshots cannot be looked at now: {failure}", failure=failure
+            ) from failure
 
 
 # Driving: what goes on by itself, for as long as this process is the one that drives the database.

@@ -135,7 +135,7 @@ class Messages(Struct, frozen=True):
     ) -> tuple[Session, bool]:
         found = session_of(tx, session_id) if session_id else None
         if found is None and session_id and was_erased(tx, session_id):
-            raise NotFound(f"No session found with id={session_id}")
+            raise NotFound("No session found with id={session_id}", session_id=session_id)
         if found is None:
             new = self._sessions.create(tx, principal, SessionOpening(session_id=session_id))
             return new, True
@@ -144,7 +144,10 @@ class Messages(Struct, frozen=True):
     def _check_agent(self, agent: str | None) -> None:
         if agent is not None and agent not in self._parts.profiles:
             known = ", ".join(sorted(self._parts.profiles))
-            raise InvalidMessage(f"agent_type: there is no agent {agent!r}; use one of {known}")
+            raise InvalidMessage(
+                "agent_type: there is no agent {agent!r}; use one of {known}",
+                agent=agent, known=known,
+            )  # fmt: skip
 
     # Decisions --------------------------------------------------------------------------------
 
@@ -166,9 +169,7 @@ class Messages(Struct, frozen=True):
                     )
                 )
             except GonogoError as error:
-                answers.append(
-                    DecisionAnswer(id=call_id, ok=False, code=error.code, detail=str(error))
-                )
+                answers.append(DecisionAnswer.refused(call_id, error))
         if not receipts:
             return Receipt(session_id=session_id or "", after=0, answers=tuple(answers))
         settled = max(receipt.after for receipt in receipts)
@@ -282,7 +283,7 @@ def _named_turn(tx: Tx, session: Session, turn_id: str | None) -> Turn | None:
         return next(going, None)
     turn = turn_of(tx, turn_id)
     if turn is None or turn.session_id != session.id:
-        raise NotFound(f"No turn found with id={turn_id}")
+        raise NotFound("No turn found with id={turn_id}", turn_id=turn_id)
     return turn
 
 
@@ -297,14 +298,22 @@ def _kept(tx: Tx, once: Once) -> Receipt | None:
 
 def _check_expects_result(session: Session, call: CallRow) -> None:
     if call.status is _C.STARTED and call.tool_class is ToolClass.CONTROL:
-        raise Conflict(f"Call {call.id} speaks to the runtime, which answers it itself")
+        raise Conflict(
+            "Call {call_id} speaks to the runtime, which answers it itself", call_id=call.id
+        )
     if call.status is _C.STARTED and session.tool_host == "client":
         return
     if call.status is _C.STARTED:
         raise Conflict("The server carries out this session's tools; no result is expected")
     if call.status in {_C.PROPOSED, _C.AWAITING_APPROVAL, _C.ALLOWED}:
-        raise Conflict(f"Call {call.id} is not approved: {call.status}")
-    raise Conflict(f"Call {call.id} has its result already: {call.status}")
+        raise Conflict(
+            "Call {call_id} is not approved: {call_status}",
+            call_id=call.id, call_status=call.status,
+        )  # fmt: skip
+    raise Conflict(
+        "Call {call_id} has its result already: {call_status}",
+        call_id=call.id, call_status=call.status,
+    )  # fmt: skip
 
 
 def _call_in(
@@ -313,5 +322,5 @@ def _call_in(
     session = visible(tx, principal, session_id or "")
     call = call_of(tx, call_id)
     if call is None or call.session_id != session.id:
-        raise NotFound(f"No call found with id={call_id}")
+        raise NotFound("No call found with id={call_id}", call_id=call_id)
     return session, call

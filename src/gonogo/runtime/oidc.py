@@ -319,7 +319,7 @@ async def look_for_keys(settings: Settings) -> str:
     try:
         found = await bearers.issuer.fetch()
     except BadProvider as error:
-        raise Refused(f"{bearers.expected.issuer}: {error}") from error
+        raise Refused("{issuer}: {error}", issuer=bearers.expected.issuer, error=error) from error
     return f"{bearers.expected.issuer}: {len(found)} keys for signatures"
 
 

@@ -74,9 +74,9 @@ class People(Struct, frozen=True):
         if not _NAME.fullmatch(name):
             raise InvalidMessage("A token's name has 1 to 64 letters, digits, or any of _ . @ -")
         if name.casefold() in _TAKEN:
-            raise InvalidMessage(f"{name!r} would be taken for somebody else")
+            raise InvalidMessage("{name!r} would be taken for somebody else", name=name)
         if said := mixed_letters(name):
-            raise InvalidMessage(f"A token's name is of one script: {said}")
+            raise InvalidMessage("A token's name is of one script: {said}", said=said)
         secret = f"gng_{secrets.token_urlsafe(32)}"
         row = {
             "id": new_id("token"),
@@ -213,7 +213,7 @@ def _add_token(tx: Tx, row: dict[str, Any], by: str) -> dict[str, Any]:
 
 def _revoke_token(tx: Tx, token_id: str, by: str) -> None:
     if not rows.revoke_token(tx, token_id):
-        raise NotFound(f"There is no token {token_id}")
+        raise NotFound("There is no token {token_id}", token_id=token_id)
     # Whoever was shut out has approved nothing that is still open.
     forgotten = forget_votes(tx, token_id)
     log.note(

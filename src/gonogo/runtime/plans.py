@@ -224,7 +224,7 @@ class Plans(Struct, frozen=True):
         for view in await self.revisions(principal, plan_id):
             if view.revision == number:
                 return view
-        raise NotFound(f"Plan {plan_id} has no revision {number}")
+        raise NotFound("Plan {plan_id} has no revision {number}", plan_id=plan_id, number=number)
 
     async def diff(self, principal: Principal, plan_id: str, from_: int, to: int) -> PlanDiff:
         """What changed between two revisions.
@@ -236,7 +236,9 @@ class Plans(Struct, frozen=True):
         by_number = {revision.number: revision for revision, _ in found}
         for number in (from_, to):
             if number not in by_number:
-                raise NotFound(f"Plan {plan_id} has no revision {number}")
+                raise NotFound(
+                    "Plan {plan_id} has no revision {number}", plan_id=plan_id, number=number
+                )
         return plan_diff(by_number[from_], by_number[to])
 
     async def start(self, principal: Principal, plan_id: str) -> PlanView:
@@ -503,9 +505,9 @@ def _revoke(tx: Tx, principal: Principal, grant_id: str) -> None:
     grant = grant_of(tx, grant_id)
     session = seen(tx, principal, grant.session_id) if grant else None
     if grant is None or session is None:
-        raise NotFound(f"No grant found with id={grant_id}")
+        raise NotFound("No grant found with id={grant_id}", grant_id=grant_id)
     if not revoke_grant(tx, grant_id, principal.name):
-        raise Conflict(f"Grant {grant_id} has ended already")
+        raise Conflict("Grant {grant_id} has ended already", grant_id=grant_id)
     log.note(
         tx, session.id, actor=principal.id, action="grant.revoked", subject=grant_id,
         plan_id=grant.plan_id, subtask_id=grant.subtask_id,

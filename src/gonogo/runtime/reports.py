@@ -251,7 +251,7 @@ class Policies(Struct, frozen=True):
         principal.require(Role.ADMIN)
         gate = self._parts.gate
         if agent not in gate.profiles:
-            raise NotFound(f"There is no agent {agent!r}")
+            raise NotFound("There is no agent {agent!r}", agent=agent)
         thread = bare_thread(self._parts.settings.workspace, agent)
         gated = await gate.judge(thread, tool, arguments)
         shown = explained(gated, gate.rules)

@@ -185,7 +185,7 @@ class Checkpoints(Struct, frozen=True):
             after = _snapshot(second) if second else snapshots.take(Workspace(root))
             return diff_view(snapshots, first.id, second.id if second else None, before, after)
         except ToolFailed as failure:
-            raise Conflict(f"The files cannot be compared: {failure}") from failure
+            raise Conflict("The files cannot be compared: {failure}", failure=failure) from failure
 
 
 def seen_checkpoint(tx: Tx, principal: Principal, checkpoint_id: str) -> Checkpoint:
@@ -196,7 +196,7 @@ def seen_checkpoint(tx: Tx, principal: Principal, checkpoint_id: str) -> Checkpo
     """
     found = checkpoint_of(tx, checkpoint_id)
     if found is None or seen(tx, principal, found.session_id) is None:
-        raise NotFound(f"No checkpoint found with id={checkpoint_id}")
+        raise NotFound("No checkpoint found with id={checkpoint_id}", checkpoint_id=checkpoint_id)
     return found
 
 
@@ -205,7 +205,10 @@ def _plan_in(tx: Tx, principal: Principal, session_id: str) -> Plan:
     active = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
     found = [active] if active else list_plans(tx, [session.id], None)[:1]
     if not found:
-        raise Conflict(f"Session {session.id} has no plan; a checkpoint is one of a plan")
+        raise Conflict(
+            "Session {session_id} has no plan; a checkpoint is one of a plan",
+            session_id=session.id,
+        )
     return found[0]
 
 
@@ -223,9 +226,15 @@ def _two(
 
 def _snapshot(found: Checkpoint) -> Tree:
     if found.tree is None:
-        raise Conflict(f"Checkpoint {found.id} has no snapshot: its subtask changed nothing")
+        raise Conflict(
+            "Checkpoint {checkpoint_id} has no snapshot: its subtask changed nothing",
+            checkpoint_id=found.id,
+        )
     if found.swept_at is not None:
-        raise Conflict(f"The snapshot of checkpoint {found.id} was given up")
+        raise Conflict(
+            "The snapshot of checkpoint {checkpoint_id} was given up",
+            checkpoint_id=found.id,
+        )
     return Tree(found.tree)
 
 

@@ -265,7 +265,7 @@ class Sessions(Struct, frozen=True):
         """
         session, agent = await self._parts.store.read(_answering, principal, session_id)
         if agent not in self._parts.gate.profiles:
-            raise NotFound(f"There is no agent {agent!r} any more")
+            raise NotFound("There is no agent {agent!r} any more", agent=agent)
         thread = Thread(**fields_from(session), name=MAIN, script=MAIN, agent=agent, owner=NOBODYS)
         loop = self._parts.turns.loop
         found = await loop.contexts.read(thread)
@@ -314,7 +314,7 @@ class Sessions(Struct, frozen=True):
             raise InvalidMessage("session_id: 1 to 128 letters, digits, or any of _ . : -")
         known = session_of(tx, wanted) is not None or was_erased(tx, wanted)
         if known or wanted == log.SYSTEM:
-            raise Conflict(f"The session id {wanted} is taken")
+            raise Conflict("The session id {wanted} is taken", wanted=wanted)
         if opening.tool_host not in _TOOL_HOSTS:
             raise InvalidMessage("tool_host: server or client")
         session = Session(
@@ -339,15 +339,19 @@ class Sessions(Struct, frozen=True):
         try:
             path = Path(opening.workspace or settings.workspace).expanduser().resolve()
         except (OSError, RuntimeError) as error:
-            raise InvalidMessage(f"workspace: {error}") from None
+            raise InvalidMessage("workspace: {error}", error=error) from None
         roots = [root.resolve() for root in settings.allowed_roots]
         is_inside = any(path.is_relative_to(root) for root in roots)
         if not is_inside and not (opening.anywhere and self._is_own(path)):
             shown = ", ".join(str(root) for root in roots) or "none"
-            raise Forbidden(f"The workspace {path} is outside the allowed roots: {shown}")
+            raise Forbidden(
+                "The workspace {path} is outside the allowed roots: {shown}",
+                path=path,
+                shown=shown,
+            )
         # os.path, unlike Path, takes a name that is too long for one that is not there.
         if not os.path.isdir(path):
-            raise InvalidMessage(f"workspace: {path} is not a folder")
+            raise InvalidMessage("workspace: {path} is not a folder", path=path)
         if not is_inside:
             self._parts.gate.programs.know(path)
         return path
@@ -439,7 +443,7 @@ class Sessions(Struct, frozen=True):
             if rule_id in {row.id, f"session:{row.position}"}:
                 remove_session_rule(tx, row, principal)
                 return
-        raise NotFound(f"No rule found with id={rule_id}")
+        raise NotFound("No rule found with id={rule_id}", rule_id=rule_id)
 
 
 def visible(tx: Tx, principal: Principal, session_id: str) -> Session:
@@ -450,7 +454,7 @@ def visible(tx: Tx, principal: Principal, session_id: str) -> Session:
     """
     session = seen(tx, principal, session_id)
     if session is None:
-        raise NotFound(f"No session found with id={session_id}")
+        raise NotFound("No session found with id={session_id}", session_id=session_id)
     return session
 
 
@@ -474,7 +478,7 @@ def seen_plan(tx: Tx, principal: Principal, plan_id: str, session_id: str | None
     plan = plan_of(tx, plan_id)
     session = seen(tx, principal, plan.session_id) if plan else None
     if plan is None or session is None or session_id not in (None, session.id):
-        raise NotFound(f"No plan found with id={plan_id}")
+        raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
     return plan
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gonogo.domain.errors import Busy, InvalidCursor, NotFound
+from gonogo.domain.errors import Busy, InvalidCursor, NotFound, parts_of
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import Session
 from gonogo.domain.views import DecisionAnswer
@@ -43,7 +43,10 @@ class Streams(Struct, frozen=True):
             # Whoever deletes it from now on tells the follower.
             session: Session = await self._parts.store.read(visible, principal, session_id)
             if not 0 <= after <= session.last_seq:
-                raise InvalidCursor(f"The session's log ends at {session.last_seq}, before {after}")
+                raise InvalidCursor(
+                    "The session's log ends at {last_seq}, before {after}",
+                    last_seq=session.last_seq, after=after,
+                )  # fmt: skip
             yield bodies
 
     @asynccontextmanager
@@ -75,7 +78,7 @@ class Streams(Struct, frozen=True):
                 cursor = max(cursor, body.get("seq", 0))
                 yield body
             if follower.is_last:
-                raise NotFound(f"The session {session_id} was deleted")
+                raise NotFound("The session {session_id} was deleted", session_id=session_id)
 
     async def _pushed(
         self, follower: Follower, session_id: str, cursor: int
@@ -129,9 +132,9 @@ async def _answer(receipt: Receipt, bodies: AsyncGenerator[Body]) -> AsyncGenera
 
 
 def _error(answer: DecisionAnswer) -> Body:
-    detail = answer.detail or ""
+    said = answer.said
     return {
-        "type": "error", "error": detail, "content": detail, "code": answer.code,
+        "type": "error", "error": said, "content": said, "code": answer.code, **parts_of(said),
         "call_id": answer.id, "is_final": False,
     }  # fmt: skip
 

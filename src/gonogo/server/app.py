@@ -169,7 +169,9 @@ async def serve(
         Conflict: the port is taken.
     """
     if not auth and host not in LOOPBACK:
-        raise Forbidden(f"Without authentication the host must be a loopback address, not {host}")
+        raise Forbidden(
+            "Without authentication the host must be a loopback address, not {host}", host=host
+        )
     limits = limits or WaitLimits()
     app = create_app(runtime, auth=auth, host=host, hosts=hosts, origins=origins, limits=limits)
     with ExitStack() as stack:
@@ -305,7 +307,10 @@ async def _tcp(host: str, port: int, gone: float) -> socket.socket:
     try:
         listener = socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
-        raise Conflict(f"Cannot listen on {host}:{port}: {error.strerror or error}") from error
+        raise Conflict(
+            "Cannot listen on {host}:{port}: {strerror}",
+            host=host, port=port, strerror=error.strerror or error,
+        ) from error  # fmt: skip
     # The event loop sees to this only where the socket names its protocol. Without it each answer
     # waits 40 ms for the acknowledgement of its own head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

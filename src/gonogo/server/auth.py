@@ -119,7 +119,7 @@ class TooFast(RateLimited):
     """A principal asked for more than its share; waiting helps."""
 
     def __init__(self, what: str, seconds: int) -> None:
-        super().__init__(f"Too many {what}; try again in {seconds} s")
+        super().__init__("Too many {what}; try again in {seconds} s", what=what, seconds=seconds)
         self.seconds = seconds
 
 

@@ -23,10 +23,10 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from gonogo.domain.errors import Forbidden
+from gonogo.domain.errors import Forbidden, Internal, because
 from gonogo.domain.network import LOOPBACK
 from gonogo.server.connections import Connections, Room
-from gonogo.server.problems import problem, problem_of
+from gonogo.server.problems import problem_of
 
 LINKS = "/d/"
 """Where links that decide are. Their address is the credential, so a cookie is never looked at."""
@@ -83,14 +83,14 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not is_local_socket(scope) and not self._names.has(host):
-            return f"{host[:200]!r} is not a name of this server"
+            return because("{host!r} is not a name of this server", host=host[:200])
         own = f"{_SCHEMES[scope['scheme']]}://{host.lower()}"
         for origin in headers.getlist("origin"):
             if origin == "null" and scope.get("path", "").startswith(LINKS):
                 # A page that sends no referrer has its form come from nowhere; see `_links`.
                 continue
             if origin.lower() != own and origin.lower() not in self._names.origins:
-                return f"The origin {origin[:200]!r} is not this server's"
+                return because("The origin {origin!r} is not this server's", origin=origin[:200])
         return None
 
 
@@ -120,7 +120,7 @@ class Shelter:
         except Exception:
             _LOG.exception("A request failed: %s", scope.get("path"))
             if not started:
-                answer = problem(500, "internal", "A defect of gonogo; the log has the details")
+                answer = problem_of(Internal())
                 await answer(scope, receive, sender)
 
 

@@ -1,7 +1,8 @@
 """Errors as `application/problem+json`: one shape for every status, and no traceback.
 
-`code` is the word of docs/reference/protocol.md §3; whatever else the sender can act on (who
-decided, where the thing stands now) is a further member.
+`code` is the word of docs/reference/protocol.md §3; `template` and `params` let a client say the
+error in its person's language; whatever else the sender can act on (who decided, where the thing
+stands now) is a further member.
 """
 
 import json
@@ -20,7 +21,8 @@ from gonogo.domain.errors import (
     InvalidMessage,
     InvalidPlan,
     Refused,
-    in_words,
+    mistake_of,
+    parts_of,
 )
 from gonogo.server.auth import TooFast
 
@@ -68,7 +70,8 @@ def written(status: int, text: str) -> Response:
 
 def problem_of(error: GonogoError, **members: Any) -> Response:  # noqa: ANN401
     """One of gonogo's errors as the answer to a request."""
-    answer = problem(error.status, error.code, str(error), **_facts(error), **members)
+    facts = {**parts_of(error.said), **_facts(error)}
+    answer = problem(error.status, error.code, str(error), **facts, **members)
     if isinstance(error, TooFast):
         answer.headers["Retry-After"] = str(error.seconds)
     if isinstance(error, Busy):
@@ -78,12 +81,13 @@ def problem_of(error: GonogoError, **members: Any) -> Response:  # noqa: ANN401
 
 def error_event(error: GonogoError) -> dict[str, Any]:
     """One of gonogo's errors as the event that ends the answer to a message."""
-    return said(error.code, str(error), is_final=True)
+    return said(error.code, error.said, is_final=True)
 
 
 def said(code: str, text: str, *, is_final: bool) -> dict[str, Any]:
     """An `error` event."""
-    return {"type": "error", "error": text, "content": text, "code": code, "is_final": is_final}
+    head = {"type": "error", "error": text, "content": text, "code": code}
+    return {**head, **parts_of(text), "is_final": is_final}
 
 
 def add_handlers(app: FastAPI) -> None:
@@ -125,4 +129,5 @@ def _bad_parameter(_: Request, error: Exception) -> Response:
         raise TypeError(error)
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"][1:])
-    return problem_of(InvalidMessage(f"{where}: {in_words(first['msg'])}"))
+    said = mistake_of(first)
+    return problem_of(InvalidMessage("{field}: {said}", field=where, said=said))

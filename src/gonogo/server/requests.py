@@ -55,7 +55,7 @@ async def read_json(request: Request) -> Any:  # noqa: ANN401 - any JSON value
     """
     media = request.headers.get("content-type")
     if media is not None and not _is_json(media):
-        raise UnsupportedMedia(f"The body must be application/json, not {media[:80]}")
+        raise UnsupportedMedia("The body must be application/json, not {media}", media=media[:80])
     raw = await read_bytes(request, MAX_BYTES, "message")
     if not raw:
         return {}
@@ -89,9 +89,11 @@ async def read_bytes(request: Request, most: int, what: str) -> bytes:
         with anyio.fail_after(seconds):
             body = await _read(request, most)
     except TimeoutError:
-        raise SlowBody(f"The body did not arrive within {seconds:g} seconds") from None
+        raise SlowBody(
+            "The body did not arrive within {seconds:g} seconds", seconds=seconds
+        ) from None
     if body is None:
-        raise TooLarge(f"A {what} has at most {most} bytes")
+        raise TooLarge("A {what} has at most {most} bytes", what=what, most=most)
     return body
 
 

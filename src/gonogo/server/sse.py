@@ -130,7 +130,7 @@ async def _pump(events: AsyncIterator[EventBody], line: _EventSender) -> bool:
         return is_final
     except Exception:
         _LOG.exception("A stream failed")
-        await line.send(frame(error_event(Internal("A defect of gonogo; the log has the details"))))
+        await line.send(frame(error_event(Internal())))
         return True
     return is_final
 

@@ -317,7 +317,7 @@ class _Conversation(Struct, frozen=True, kw_only=True):
             answers = [error_event(error)]
         except Exception:
             _LOG.exception("A message failed")
-            answers = [error_event(Internal("A defect of gonogo; the log has the details"))]
+            answers = [error_event(Internal())]
         for event in answers:
             await self.line.send({**event, "session_id": self.session_id})
 
@@ -336,8 +336,7 @@ class _Conversation(Struct, frozen=True, kw_only=True):
 
 def _refused(answer: DecisionAnswer) -> dict[str, Any]:
     """What was refused of a message that decides several things."""
-    code, detail = answer.code or "conflict", answer.detail or "Refused"
-    return {**said(code, detail, is_final=False), "call_id": answer.id}
+    return {**said(answer.code or "conflict", answer.said, is_final=False), "call_id": answer.id}
 
 
 async def _begin(
@@ -375,7 +374,7 @@ async def _first_frame(socket: WebSocket, seconds: float) -> Credential:
         with anyio.fail_after(seconds):
             message = await socket.receive()
     except TimeoutError:
-        raise Unauthorized(f"No token within {seconds:g} seconds") from None
+        raise Unauthorized("No token within {seconds:g} seconds", seconds=seconds) from None
     if message["type"] == "websocket.disconnect":
         raise _Gone
     match strict_json.loads(message.get("text") or "null"):

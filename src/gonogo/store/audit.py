@@ -338,7 +338,9 @@ def prune(tx: Tx, heads: Iterable[ChainHead], before: datetime, by: str) -> list
         if stretch is None or not stretch.first <= head.seq <= stretch.last:
             continue
         if log.hash_at(tx, head.chain, head.seq) != head.hash:
-            raise Conflict(f"{head.chain} #{head.seq} is not the entry that was exported")
+            raise Conflict(
+                "{chain} #{seq} is not the entry that was exported", chain=head.chain, seq=head.seq
+            )
         tx.execute(_REMOVE, {"of": head.chain, "last": head.seq})
         set_floor(tx, head)
         log.note(

@@ -160,9 +160,10 @@ class FileLock:
                 holder = os.pread(handle, 20, 0).decode(errors="replace").strip()
                 os.close(handle)
                 raise Conflict(
-                    f"Process {holder or 'unknown'} already drives {self._path.stem}; stop it, or "
-                    "set GONOGO_DB to another database"
-                )
+                    "Process {holder} already drives {stem}; stop it, or set GONOGO_DB to another"
+                    " database",
+                    holder=holder or "unknown", stem=self._path.stem,
+                )  # fmt: skip
             sleep(_GLANCE)
         self._handle = handle
         # Only for those who are refused; the disk may be full.

@@ -190,7 +190,7 @@ def _flush_chain(tx: Tx, chain: str, pending: Pending) -> None:
     counts = {"told": len(pending.bodies), "notes": len(pending.notes)}
     head = tx.execute(_ADVANCE, {"of": chain, "at": tx.now, **counts}).one_or_none()
     if head is None:
-        raise NotFound(f"No session found with id={chain}")
+        raise NotFound("No session found with id={chain}", chain=chain)
     digest = _write_notes(tx, chain, pending.notes, head)
     tx.outbox.extents[chain] = Extent(head.audit_seq, digest, head.last_seq)
     rows: list[dict[str, Any]] = [

@@ -56,13 +56,13 @@ class KnownHeads:
         if lost and not accept:
             more = f" (and {len(lost) - _NAMED} more)" if len(lost) > _NAMED else ""
             raise Conflict(
-                f"The database {self.database} is older than what gonogo last knew of it: "
-                f"{'; '.join(lost[:_NAMED])}{more}. Its -wal file was lost, or an older copy was "
-                "put in its place, and it does not know what was done since then. Put the newer "
-                "one back, together with its -wal file. To go on with this one, look at what "
-                "changed in your files, then accept it: start once with --accept-restored "
-                "(gonogo serve or gonogo db migrate)"
-            )
+                "The database {database} is older than what gonogo last knew of it: {lost}{more}."
+                " Its -wal file was lost, or an older copy was put in its place, and it does not "
+                "know what was done since then. Put the newer one back, together with its -wal "
+                "file. To go on with this one, look at what changed in your files, then accept "
+                "it: start once with --accept-restored (gonogo serve or gonogo db migrate)",
+                database=self.database, lost="; ".join(lost[:_NAMED]), more=more,
+            )  # fmt: skip
         if lost:
             self._extents = {}
         return lost

@@ -88,12 +88,14 @@ def _check(version: str | None) -> None:
         return
     if version < BASE:
         raise Conflict(
-            f"The database has the schema {version}, older than {BASE}: "
-            "this gonogo cannot read it; begin with another database"
-        )
+            "The database has the schema {version}, older than {base}: this gonogo cannot read "
+            "it; begin with another database",
+            version=version, base=BASE,
+        )  # fmt: skip
     raise Conflict(
-        f"The database has the schema {version}, newer than {HEAD}: upgrade gonogo to use it"
-    )
+        "The database has the schema {version}, newer than {head}: upgrade gonogo to use it",
+        version=version, head=HEAD,
+    )  # fmt: skip
 
 
 def _says_that_there_is_no_table(error: DBAPIError) -> bool:

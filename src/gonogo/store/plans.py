@@ -242,7 +242,10 @@ def check_approved(plan: Plan) -> None:
         Conflict: it is at another one.
     """
     if plan.revision != plan.approved_revision:
-        raise Conflict(f"Revision {plan.revision} of plan {plan.id} was never approved")
+        raise Conflict(
+            "Revision {revision} of plan {plan_id} was never approved",
+            revision=plan.revision, plan_id=plan.id,
+        )  # fmt: skip
 
 
 def list_plans(tx: Tx, session_ids: Sequence[str] | None, status: str | None) -> list[Plan]:

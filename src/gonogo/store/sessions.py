@@ -217,7 +217,7 @@ def take_turn(tx: Tx, turn: Turn, status: TurnStatus, agent: str | None = None) 
     taken = replace(turn, status=status, epoch=turn.epoch + 1, agent=agent or turn.agent)
     to = {"status": status, "epoch": taken.epoch, "agent": taken.agent}
     if not change(tx, turns, where, to):
-        raise Conflict(f"Turn {turn.id} was taken by somebody else")
+        raise Conflict("Turn {turn_id} was taken by somebody else", turn_id=turn.id)
     return taken
 
 

@@ -100,9 +100,10 @@ class SqliteBackend:
         free = shutil.disk_usage(self._path.parent).free
         if free < _COPIES * (room.bytes - room.free):
             raise Conflict(
-                f"To make the database anew takes {_COPIES} times the room that it needs, and only "
-                f"{free >> 20} MiB are free in {self._path.parent}"
-            )
+                "To make the database anew takes {times} times the room that it needs, and only "
+                "{free} MiB are free in {parent}",
+                times=_COPIES, free=free >> 20, parent=self._path.parent,
+            )  # fmt: skip
         await self._order(_vacuum, bare=True)
 
     async def room(self) -> Footprint:

@@ -170,7 +170,7 @@ class Tool(Struct, frozen=True, kw_only=True):
             return self.arguments.model_validate(dict(arguments))
         except ValidationError as error:
             said = defect_of(error, "arguments")
-            raise InvalidArguments(f"{self.name}: {said}") from error
+            raise InvalidArguments("{name}: {said}", name=self.name, said=said) from error
 
 
 @cache

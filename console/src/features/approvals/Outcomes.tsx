@@ -1,6 +1,7 @@
 import { Alert, List, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { DecisionAnswer } from "@/shared/api";
+import { useProblems } from "@/shared/i18n/problems";
 import { StatusBadge, visible } from "@/shared/ui";
 
 /** What came of answers that were sent, each by its question. */
@@ -21,6 +22,7 @@ export function Outcomes({ answers }: { answers: readonly DecisionAnswer[] }) {
 
 function Outcome({ answer, isNamed }: { answer: DecisionAnswer; isNamed: boolean }) {
   const { t } = useTranslation();
+  const { textOf } = useProblems();
   const { id, ok, outcome, votes = 0, needed = 1, status = "", detail = "" } = answer;
   return (
     <>
@@ -29,7 +31,7 @@ function Outcome({ answer, isNamed }: { answer: DecisionAnswer; isNamed: boolean
           {id}:{" "}
         </Text>
       )}
-      {!ok && visible(detail)}
+      {!ok && visible(textOf({ ...answer, detail }))}
       {ok && outcome === "voted" && t("approvals.outcome.voted", { votes, needed })}
       {ok && outcome === "asked_again" && t("approvals.outcome.asked_again")}
       {ok && outcome === "decided" && (

@@ -16,7 +16,7 @@ export const Entry = memo(function Entry({ entry }: { entry: AuditEntry }) {
         <Text component="time" size="xs" c="dimmed" dateTime={entry.ts}>
           {exact(entry.ts, i18n.language)}
         </Text>
-        <Text size="sm">{visible(entry.actor_name ?? entry.actor)}</Text>
+        <Text size="sm">{visible(entry.actor_name ?? entry.actor.replace(/^agent:/, ""))}</Text>
         <Text size="sm" fw={600}>
           {visible(wordOf(t, "action", entry.action))}
         </Text>

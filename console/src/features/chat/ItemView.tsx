@@ -3,6 +3,9 @@ import { memo } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import type { Call, Item } from "@/shared/events";
+import { en } from "@/shared/i18n/en";
+import { useProblems } from "@/shared/i18n/problems";
+import { useWord } from "@/shared/i18n/words";
 import { Code, Json, Markdown, onOneLine, StatusBadge } from "@/shared/ui";
 import classes from "./Chat.module.css";
 
@@ -35,7 +38,7 @@ export const ItemView = memo(function ItemView({
       return (
         <div className={classes.quiet}>
           {t("chat.switched", { from: item.from, to: item.to })}
-          {item.reason && `: ${item.reason}`}
+          <Why item={item} />
         </div>
       );
     case "plan":
@@ -64,23 +67,68 @@ export const ItemView = memo(function ItemView({
           {item.seconds !== undefined && (
             <span>{t("common.seconds", { seconds: round(item.seconds) })}</span>
           )}
-          <span>{item.error?.message ?? item.reason ?? item.text}</span>
+          <span>{item.error?.message ?? item.reason ?? item.text?.replace(COUNTED, "")}</span>
         </Group>
       );
     case "note":
-      return item.text === "" ? null : (
-        <div className={classes.quiet}>
-          <Markdown text={item.text} />
-        </div>
-      );
+      return <Note item={item} />;
     case "error":
-      return (
-        <Alert color="red" title={item.code}>
-          {item.text}
-        </Alert>
-      );
+      return <ErrorView item={item} />;
   }
 });
+
+/** The count with which the protocol has each subtask's start begin. */
+const COUNTED = /^Subtask \d+\/\d+: /;
+
+/** What happened to a plan: in the page's language where its facts say it, else as it was told. */
+function Note({ item: { type, text, facts } }: { item: Of<"note"> }) {
+  const { t } = useTranslation();
+  const wordOf = useWord();
+  const { subtask_count: count, status, total, completed, failed, skipped } = facts;
+  const told =
+    type === "plan_approved" && typeof count === "number"
+      ? t("chat.approved", { count })
+      : type === "plan_completed"
+        ? t("chat.ended", {
+            total: Number(total),
+            completed: Number(completed),
+            failed: Number(failed),
+            skipped: Number(skipped),
+            status: wordOf("status.plan", String(status)),
+          })
+        : text;
+  return told === "" ? null : (
+    <div className={classes.quiet}>
+      <Markdown text={told} />
+    </div>
+  );
+}
+
+/** Why another agent continues: the runtime says it by a word, agents and people in their own. */
+function Why({ item: { cause = "", reason, subtaskId } }: { item: Of<"switch"> }) {
+  const { t } = useTranslation();
+  const known = Object.keys(en.chat.because).find((word) => word === cause) as
+    | keyof typeof en.chat.because
+    | undefined;
+  const why = known ? t(`chat.because.${known}`, { id: subtaskId ?? "" }) : reason;
+  return why ? <>: {why}</> : null;
+}
+
+/** What did not work, and what to do. */
+function ErrorView({ item: { said, text } }: { item: Of<"error"> }) {
+  const { t } = useTranslation();
+  const { textOf, nextStep } = useProblems();
+  return (
+    <Alert color="red" title={t("chat.error")}>
+      {textOf({ ...said, detail: text })}
+      <Text size="sm" c="dimmed">
+        {nextStep(said.code)}
+      </Text>
+    </Alert>
+  );
+}
+
+type Of<Kind extends Item["kind"]> = Extract<Item, { kind: Kind }>;
 
 const CALL_COLORS: Partial<Record<Call["status"], string>> = {
   running: "blue",

@@ -26,8 +26,12 @@ export function Models() {
           <Table.Tbody>
             {models.map((model) => (
               <Table.Tr key={String(model.name)}>
-                <Table.Td className={classes.words}>{visible(String(model.name))}</Table.Td>
-                <Table.Td visibleFrom="sm">{visible(String(model.provider))}</Table.Td>
+                <Table.Td className={classes.words} translate="no">
+                  {visible(String(model.name))}
+                </Table.Td>
+                <Table.Td visibleFrom="sm" translate="no">
+                  {visible(String(model.provider))}
+                </Table.Td>
                 <Table.Td>
                   <Group gap="xs">
                     <Text size="sm" c={model.configured === true ? undefined : "dimmed"}>

@@ -24,7 +24,7 @@ export function Policy() {
           </Title>
           <Rules rules={reviews} none={t("settings.rule.noReviews")} />
           <Text size="xs" c="dimmed" className={classes.words}>
-            {t("settings.rule.version")}: {version}
+            {t("settings.rule.version")}: <span translate="no">{version}</span>
           </Text>
         </Stack>
       )}

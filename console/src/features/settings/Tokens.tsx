@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { listTokensOptions, listTokensQueryKey, revokeToken, type TokenView } from "@/shared/api";
+import { wordOf } from "@/shared/i18n/words";
 import { Confirm, visible, When } from "@/shared/ui";
 import { NewToken } from "./NewToken";
 import { Permitted } from "./Permitted";
@@ -75,7 +76,7 @@ function TokenTable({
         {tokens.map((token) => (
           <Table.Tr key={token.token_id}>
             <Table.Td className={classes.words}>{visible(token.name)}</Table.Td>
-            <Table.Td>{token.role}</Table.Td>
+            <Table.Td>{wordOf(t, "role", token.role)}</Table.Td>
             <Table.Td visibleFrom="sm">
               <When moment={token.created_at} size="sm" />
             </Table.Td>

@@ -25,7 +25,7 @@ export function Tools() {
                 </Text>
                 <ToolClass name={tool_class} />
               </Group>
-              <Text size="sm" my={4} className={classes.words}>
+              <Text size="sm" my={4} className={classes.words} lang="en" translate="no">
                 {visible(description)}
               </Text>
               <details className={classes.folded}>

@@ -11,12 +11,14 @@ export type * from "./generated/types.gen";
 export class Refused extends Error {
   readonly status: number;
   readonly code: string;
+  readonly said: Pick<Problem, "code" | "detail" | "template" | "params">;
 
-  constructor(status: number, code: string, detail: string) {
-    super(detail);
+  constructor(status: number, said: Refused["said"]) {
+    super(said.detail);
     this.name = "Refused";
     this.status = status;
-    this.code = code;
+    this.code = said.code;
+    this.said = said;
   }
 }
 
@@ -32,16 +34,11 @@ export async function refusalOf(response: Response): Promise<Refused> {
 
 function refusal(body: unknown, status: number): Refused {
   return isProblem(body)
-    ? new Refused(status, body.code, body.detail)
-    : new Refused(status, "unreachable", "");
+    ? new Refused(status, body)
+    : new Refused(status, { code: "unreachable", detail: "" });
 }
 
 client.setConfig({ baseUrl: "", throwOnError: true });
 client.interceptors.error.use((error, response) =>
   error instanceof Refused ? error : refusal(error, response?.status ?? 0),
 );
-
-/** The text of whatever was thrown, for people. */
-export function textOf(error: unknown): string {
-  return error instanceof Error && error.message !== "" ? error.message : String(error);
-}

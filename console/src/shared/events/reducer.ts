@@ -6,7 +6,7 @@
  * the closing message takes the place of.
  */
 
-import type { Event, FailureFacts, PlanFacts } from "@/shared/api";
+import type { ErrorHappened, Event, FailureFacts, PlanFacts } from "@/shared/api";
 
 export type CallStatus =
   | "running"
@@ -50,7 +50,7 @@ export type Item = Common &
         error?: string;
         durationMs?: number;
       }
-    | { kind: "switch"; from: string; to: string; reason?: string }
+    | { kind: "switch"; from: string; to: string; reason?: string; cause?: string }
     | { kind: "plan"; plan: PlanFacts; text: string }
     | {
         kind: "subtask";
@@ -63,7 +63,7 @@ export type Item = Common &
         text?: string;
       }
     | { kind: "note"; type: string; text: string; facts: Record<string, unknown> }
-    | { kind: "error"; text: string; code: string }
+    | { kind: "error"; text: string; said: ErrorHappened }
   );
 
 export type Call = Extract<Item, { kind: "call" }>;
@@ -186,8 +186,15 @@ class Draft {
         this.call(event);
         break;
       case "agent_switched": {
-        const { from_agent, to_agent, reason } = event.metadata;
-        this.put({ kind: "switch", ...common(event), from: from_agent, to: to_agent, reason });
+        const { from_agent, to_agent, reason, cause } = event.metadata;
+        this.put({
+          kind: "switch",
+          ...common(event),
+          from: from_agent,
+          to: to_agent,
+          reason,
+          cause,
+        });
         break;
       }
       case "plan_notification":
@@ -216,7 +223,7 @@ class Draft {
         break;
       }
       case "error":
-        this.put({ kind: "error", ...common(event), text: event.content, code: event.code });
+        this.put({ kind: "error", ...common(event), text: event.content, said: event });
         break;
       case "session_info":
       case "done":

@@ -1,6 +1,6 @@
 /** A client message of the protocol, sent; what it causes comes over the session's own stream. */
 
-import { Refused, refusalOf, type UserMessage } from "@/shared/api";
+import { type ErrorHappened, Refused, refusalOf, type UserMessage } from "@/shared/api";
 
 export type Message = Omit<UserMessage, "role"> | { type: "cancel"; turn_id?: string };
 
@@ -36,6 +36,6 @@ function errorIn(chunk: string): Refused | undefined {
   if (data === undefined) {
     return undefined;
   }
-  const event = JSON.parse(data) as { seq?: number; code: string; content: string };
-  return event.seq === undefined ? new Refused(200, event.code, event.content) : undefined;
+  const { seq, content, ...said } = JSON.parse(data) as ErrorHappened;
+  return seq === undefined ? new Refused(200, { ...said, detail: content }) : undefined;
 }

@@ -5,6 +5,7 @@ import { en as analytics } from "./rooms/analytics";
 import { en as audit } from "./rooms/audit";
 import { en as changes } from "./rooms/changes";
 import { en as checkpoints } from "./rooms/checkpoints";
+import { en as problems } from "./rooms/problems";
 import { en as range } from "./rooms/range";
 import { en as settings } from "./rooms/settings";
 import { en as words } from "./rooms/words";
@@ -15,6 +16,7 @@ export const en = {
   audit,
   changes,
   checkpoints,
+  problems,
   range,
   settings,
   words,
@@ -106,6 +108,19 @@ export const en = {
     error: "Error",
     took: "took {{seconds, number}} s",
     switched: "{{from}} hands over to {{to}}",
+    approved_one: "Plan approved: {{count}} subtask",
+    approved_other: "Plan approved: {{count}} subtasks",
+    ended:
+      "Plan ended: {{status}}. Subtasks: {{total}}; completed: {{completed}}, failed: {{failed}}, skipped: {{skipped}}",
+    because: {
+      subtask: "subtask {{id}}",
+      plan_completed: "the plan is completed",
+      plan_partial: "the plan is partially completed",
+      plan_failed: "the plan failed",
+      plan_cancelled: "the plan is cancelled",
+      plan_rejected: "the plan was rejected",
+      plan_expired: "the plan expired",
+    },
     plan_one: "Plan, revision {{revision}}: {{count}} subtask",
     plan_other: "Plan, revision {{revision}}: {{count}} subtasks",
     openPlan: "Open the plan",

@@ -3,6 +3,7 @@
 import i18next from "i18next";
 import { initReactI18next } from "react-i18next";
 import { en } from "./en";
+import { loadProblems } from "./problems";
 import { PSEUDO, pseudo } from "./pseudo";
 import { ru } from "./ru";
 import { typeset } from "./typography";
@@ -42,12 +43,13 @@ void i18n.use(initReactI18next).init({
   initAsync: false,
 });
 document.documentElement.lang = i18n.language;
+void loadProblems(i18n.language);
 
 /** Speak another language from now on. */
 export function speak(language: LanguageCode): void {
   localStorage.setItem(KEPT, language);
   document.documentElement.lang = language;
-  void i18n.changeLanguage(language);
+  void loadProblems(language).then(() => i18n.changeLanguage(language));
 }
 
 declare module "i18next" {

@@ -5,6 +5,7 @@ import { ru as analytics } from "./rooms/analytics";
 import { ru as audit } from "./rooms/audit";
 import { ru as changes } from "./rooms/changes";
 import { ru as checkpoints } from "./rooms/checkpoints";
+import { ru as problems } from "./rooms/problems";
 import { ru as range } from "./rooms/range";
 import { ru as settings } from "./rooms/settings";
 import { ru as words } from "./rooms/words";
@@ -14,6 +15,7 @@ export const ru: Language = {
   audit,
   changes,
   checkpoints,
+  problems,
   range,
   settings,
   words,
@@ -107,6 +109,21 @@ export const ru: Language = {
     error: "Ошибка",
     took: "за {{seconds, number}} с",
     switched: "{{from}} передаёт работу агенту {{to}}",
+    approved_one: "План одобрен: {{count}} подзадача",
+    approved_few: "План одобрен: {{count}} подзадачи",
+    approved_many: "План одобрен: {{count}} подзадач",
+    approved_other: "План одобрен: {{count}} подзадачи",
+    ended:
+      "План завершён: {{status}}. Подзадач: {{total}}; выполнено: {{completed}}, с ошибкой: {{failed}}, пропущено: {{skipped}}",
+    because: {
+      subtask: "подзадача {{id}}",
+      plan_completed: "план выполнен",
+      plan_partial: "план выполнен частично",
+      plan_failed: "план завершился ошибкой",
+      plan_cancelled: "план отменён",
+      plan_rejected: "план отклонён",
+      plan_expired: "срок плана истёк",
+    },
     plan_one: "План, ревизия {{revision}}: {{count}} подзадача",
     plan_few: "План, ревизия {{revision}}: {{count}} подзадачи",
     plan_many: "План, ревизия {{revision}}: {{count}} подзадач",

@@ -9,6 +9,8 @@ export type Table =
   | "status.subtask"
   | "status.question"
   | "status.call"
+  | "status.turn"
+  | "role"
   | "type"
   | "severity"
   | "category"

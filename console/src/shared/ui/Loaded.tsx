@@ -3,7 +3,9 @@ import type { UseQueryResult } from "@tanstack/react-query";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Refused } from "@/shared/api";
+import { useProblems } from "@/shared/i18n/problems";
 import { Loading } from "./Loading";
+import { visible } from "./visible";
 
 /** What a query brought, or what to do when it did not. */
 export function Loaded<T>({
@@ -22,14 +24,24 @@ export function Loaded<T>({
   return <Loading />;
 }
 
-/** What went wrong, in the server's words. */
+/** What went wrong, and what to do; a way to try again where that can help. */
 export function Failure({ error, again }: { error: unknown; again?: () => void }) {
   const { t } = useTranslation();
+  const { nextStep } = useProblems();
+  const isFinal = error instanceof Refused && [403, 404, 410].includes(error.status);
+  const next = error instanceof Refused ? nextStep(error.code) : undefined;
   return (
     <Alert color="red" role="alert">
       <Group justify="space-between">
-        <Text size="sm">{useReason(error)}</Text>
-        {again && (
+        <div>
+          <Text size="sm">{useReason(error)}</Text>
+          {next !== undefined && (
+            <Text size="sm" c="dimmed">
+              {next}
+            </Text>
+          )}
+        </div>
+        {again && !isFinal && (
           <Button size="xs" variant="default" onClick={again}>
             {t("common.retry")}
           </Button>
@@ -42,8 +54,9 @@ export function Failure({ error, again }: { error: unknown; again?: () => void }
 /** Why something failed, for people. */
 export function useReason(error: unknown): string {
   const { t } = useTranslation();
+  const { textOf } = useProblems();
   if (error instanceof Refused && error.message !== "") {
-    return error.message;
+    return visible(textOf(error.said));
   }
   return error instanceof Refused || error instanceof TypeError
     ? t("common.unreachable")

@@ -461,7 +461,9 @@ class Interventions(Struct, frozen=True):
         elif call.status is _C.UNKNOWN:
             self._clear(tx, call, ruling)
         else:
-            raise Conflict(f"Call {call.id} is {call.status} already")
+            raise Conflict(
+                "Call {call_id} is {call_status} already", call_id=call.id, call_status=call.status
+            )
         self.resume(tx, call)
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
@@ -507,7 +509,10 @@ def _result(ruling: Ruling) -> Any:  # noqa: ANN401 - what the person says came 
 def _waiting(tx: Tx, approval: Approval) -> CallRow:
     call = _call(tx, approval)
     if call.status is not _C.AWAITING_APPROVAL or call.digest != approval.digest:
-        raise Conflict(f"Call {call.id} is {call.status} and has changed since the question")
+        raise Conflict(
+            "Call {call_id} is {call_status} and has changed since the question",
+            call_id=call.id, call_status=call.status,
+        )  # fmt: skip
     return call
 
 

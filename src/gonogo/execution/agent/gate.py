@@ -251,11 +251,11 @@ def make_session_rule(
         RateLimited: the session has too many rules.
     """
     if len(active_rules(tx, session_id)) >= _MOST_RULES:
-        raise RateLimited(f"A session has at most {_MOST_RULES} rules")
+        raise RateLimited("A session has at most {most} rules", most=_MOST_RULES)
     position = next_rule(tx, session_id)
     checked = session_rule(position, text, by.name)
     if isinstance(checked, str):
-        raise InvalidMessage(f"rule: {checked}")
+        raise InvalidMessage("rule: {checked}", checked=checked)
     written = text.model_dump(mode="json", exclude_defaults=True)
     made = SessionRule(
         id=new_id("rule"), session_id=session_id, position=position, rule=written,

@@ -236,9 +236,9 @@ def _key(settings: Settings, choice: ModelChoice, environment: Mapping[str, str]
         key = environment.get(choice.key_env)
         if not key:
             raise ModelNotConfigured(
-                f"{choice.name or 'the model'} needs the variable {choice.key_env}, "
-                "which its key_env names, and it is not set"
-            )
+                "{name} needs the variable {key_env}, which its key_env names, and it is not set",
+                name=choice.name or "the model", key_env=choice.key_env,
+            )  # fmt: skip
         return key
     if choice.base_url is not None:
         # The usual keys are for others than this server.

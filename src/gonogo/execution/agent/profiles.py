@@ -161,7 +161,7 @@ class _Fields:
 
 
 def _refuse(path: Path, line: int, problem: str) -> NoReturn:
-    raise InvalidMessage(f"{path}:{line}: {problem}")
+    raise InvalidMessage("{path}:{line}: {problem}", path=path, line=line, problem=problem)
 
 
 # Profiles of those who are no agents: the runtime itself, a model alone, and explorers.

@@ -46,7 +46,10 @@ def steer(
     """
     words = checked_content(content)
     if count_unheard(conversation(tx, session_id, thread)) >= MOST_UNHEARD:
-        raise RateLimited(f"At most {MOST_UNHEARD} messages wait to be heard; wait until some are")
+        raise RateLimited(
+            "At most {most} messages wait to be heard; wait until some are",
+            most=MOST_UNHEARD,
+        )
     said = Steering(content=words)
     append_message(tx, session_id, thread, said, turn_id=place.get("turn_id"), agent=agent)
     told = say("steered", spoken_in(tx, session_id), author=by.name, agent=agent, content=words)

@@ -265,7 +265,7 @@ def _asked(tx: Tx, approval: Approval) -> tuple[CallRow, Watch]:
     call = call_of(tx, approval.call_id or "")
     watch = watch_of(tx, approval.call_id or "")
     if call is None or watch is None or watch.found is None:
-        raise Conflict(f"{approval.subject}: there is nothing left to decide")
+        raise Conflict("{subject}: there is nothing left to decide", subject=approval.subject)
     return call, watch
 
 

@@ -167,7 +167,9 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
             RateLimited: the session has too many open questions, and this one is no intervention.
         """
         if question.kind != ApprovalKind.INTERVENTION and not self.room(tx, question.session_id):
-            raise RateLimited(f"A session has at most {self.max_pending} open questions")
+            raise RateLimited(
+                "A session has at most {max_pending} open questions", max_pending=self.max_pending
+            )
         approval = self._approval(tx, question)
         add_approval(tx, approval)
         before(approval)
@@ -195,9 +197,16 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
             return _repeated(tx, approval, ruling)
         if approval.expires_at is not None and approval.expires_at <= tx.now:
             self.expire(tx, approval)
-            return Refusal(Expired(f"{approval.subject}: the question expired before this answer"))
+            return Refusal(
+                Expired(
+                    "{subject}: the question expired before this answer", subject=approval.subject
+                )
+            )
         if ruling.digest is not None and ruling.digest != approval.digest:
-            raise Conflict(f"The question is about {approval.digest}, not {ruling.digest}")
+            raise Conflict(
+                "The question is about {digest}, not {digest2}",
+                digest=approval.digest, digest2=ruling.digest,
+            )  # fmt: skip
         kind = self.kinds[approval.kind]
         check_right(tx, approval, ruling, asks_again=isinstance(kind, Revisable))
         if ruling.word is DecisionWord.REJECT:
@@ -327,7 +336,9 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
             decision=ruling.as_json() if ruling else None,
         )  # fmt: skip
         if not closed:
-            raise Conflict(f"{approval.subject} was decided by somebody else at this moment")
+            raise Conflict(
+                "{subject} was decided by somebody else at this moment", subject=approval.subject
+            )
         if approval.expires_at is not None:
             drop_timer(tx, EXPIRE, approval.id)
             drop_timer(tx, WARN, approval.id)
@@ -379,12 +390,16 @@ def _group(tx: Tx, question: Question) -> str | None:
 def _repeated(tx: Tx, approval: Approval, ruling: Ruling) -> Approval | Refusal:
     """The answer to a decision about a question that is closed."""
     if approval.status is ApprovalStatus.EXPIRED:
-        return Refusal(Expired(f"{approval.subject}: the question has expired"))
+        return Refusal(Expired("{subject}: the question has expired", subject=approval.subject))
     said = approval.decision or {}
     if approval.decided_by == ruling.by.id and ruling.repeats(said):
         return approval
     if approval.status in {ApprovalStatus.CANCELLED, ApprovalStatus.SUPERSEDED}:
-        return Refusal(Conflict(f"{approval.subject}: the question was {approval.status}"))
+        closed = Conflict(
+            "{subject}: the question was {approval_status}",
+            subject=approval.subject, approval_status=approval.status,
+        )  # fmt: skip
+        return Refusal(closed)
     if approval.status is not ApprovalStatus.REJECTED and has_voted(tx, approval, ruling):
         return approval
     who, when = said.get("decided_name", approval.decided_by), approval.decided_at

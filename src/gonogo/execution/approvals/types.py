@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import Forbidden, Refused
+from gonogo.domain.errors import Forbidden, Refused, because
 from gonogo.domain.events import ApprovalChanged, ApprovalFacts
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import Subtask
@@ -186,12 +186,18 @@ def objection_of(review: Review, principal: Principal, requested_by: str | None)
     if not review.admits(principal):
         named = ", ".join(reviewer_name(who) for who in (*(review.reviewers or ()), *review.also))
         problem = review.problem(requested_by)
-        return f"Only {named} may approve this" if named else f"Nobody may approve this: {problem}"
+        if named:
+            return because("Only {names} may approve this", names=named)
+        return because("Nobody may approve this: {problem}", problem=problem)
     if not review.has_role(principal):
-        word = Role(principal.role).word
-        return f"This needs the role {review.role}; {principal.name} is {word}"
+        return because(
+            "This needs the role {role}; {name} is {own_role}",
+            role=review.role, name=principal.name, own_role=Role(principal.role).word,
+        )  # fmt: skip
     if review.bars(principal, requested_by):
-        return f"{principal.name} asked for this, and somebody else has to approve it"
+        return because(
+            "{name} asked for this, and somebody else has to approve it", name=principal.name
+        )
     return None
 
 

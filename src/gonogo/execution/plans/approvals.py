@@ -58,7 +58,7 @@ class PlanKind(Struct, frozen=True):
         revision = self._take_over(tx, plan, current, ruling)
         self.planning.ending.drop_searches(tx, plan)
         if not revise_plan(tx, plan, revision, plan.floor):
-            raise Conflict(f"Plan {plan.id} changed at this moment")
+            raise Conflict("Plan {plan_id} changed at this moment", plan_id=plan.id)
         revised = replace(plan, revision=revision.number, digest=revision.digest)
         return self.planning.proposals.put_before_person(
             tx, session, revised, revision, changes=plan_changes(current, revision),
@@ -113,13 +113,15 @@ def _check_named(tx: Tx, plan: Plan, ruling: Ruling) -> None:
     """Check that the decision is about the revision that the person saw."""
     if ruling.revision is not None and ruling.revision != plan.revision:
         raise Conflict(
-            f"The plan is at revision {plan.revision} ({plan.digest}), not {ruling.revision}"
-        )
+            "The plan is at revision {revision} ({digest}), not {revision2}",
+            revision=plan.revision, digest=plan.digest, revision2=ruling.revision,
+        )  # fmt: skip
     unnamed = ruling.revision is None and ruling.digest is None
     if unnamed and count_revisions(tx, plan.id) > 1:
         raise Conflict(
-            f"The plan has several revisions; name revision {plan.revision} or {plan.digest}"
-        )
+            "The plan has several revisions; name revision {revision} or {digest}",
+            revision=plan.revision, digest=plan.digest,
+        )  # fmt: skip
 
 
 # Subtasks that ask before they start: the kind `subtask` of the desk.
@@ -189,7 +191,7 @@ class InterventionKind(Struct, frozen=True, kw_only=True):
         if about in self.others:
             return self.others[about]
         if approval.call_id is None:
-            raise Conflict(f"Nobody can carry out an answer about {about!r}")
+            raise Conflict("Nobody can carry out an answer about {about!r}", about=about)
         return self.of_calls
 
 
@@ -247,7 +249,7 @@ def _check_used(tx: Tx, plan_id: str, limits: Limits) -> None:
     low = [what for what, limit in limits.items() if limit <= used.get(what, 0)]
     if low:
         said = "; ".join(f"{what}: {used[what]:g} used, {limits[what]:g} given" for what in low)
-        raise InvalidMessage(f"A limit must be above what was used already: {said}")
+        raise InvalidMessage("A limit must be above what was used already: {said}", said=said)
 
 
 def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
@@ -257,11 +259,15 @@ def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
     found = cast("Mapping[str, Any]", given)
     for name, value in found.items():
         if name not in WORDS:
-            raise InvalidMessage(f"There is no limit {name!r}; use {', '.join(sorted(WORDS))}")
+            raise InvalidMessage(
+                "There is no limit {name!r}; use {known}", name=name, known=", ".join(sorted(WORDS))
+            )
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InvalidMessage(f"{name} must be a number")
+            raise InvalidMessage("{name} must be a number", name=name)
         if not 0 < value <= _MOST:
-            raise InvalidMessage(f"{name} must be above zero and at most {_MOST:g}")
+            raise InvalidMessage(
+                "{name} must be above zero and at most {most:g}", name=name, most=_MOST
+            )
     return found
 
 
@@ -292,8 +298,8 @@ class AbsenceKind(Struct, frozen=True, kw_only=True):
                 self.pauses.ask_other(tx, plan_id, model, ruling.by.id)
             case _:
                 raise InvalidMessage(
-                    "Whether to wait on is approved or rejected, not edited: there is no other"
-                    " model that could be asked"
+                    "Whether to wait on is approved or rejected, not edited: there is no other "
+                    "model that could be asked"
                 )
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
@@ -307,7 +313,8 @@ def _chosen_model(changes: Any, models: Sequence[str]) -> str:  # noqa: ANN401 -
     model: Any = cast("dict[str, Any]", given).get("model") if isinstance(given, dict) else None
     if model not in models:
         raise InvalidMessage(
-            'Another model is chosen with modified_arguments {"result": {"model": NAME}}; NAME is '
-            f"one of {', '.join(models)}"
+            'Another model is chosen with modified_arguments {{"result": {{"model": NAME}}}}; '
+            "NAME is one of {models}",
+            models=", ".join(models),
         )
     return model

@@ -153,7 +153,9 @@ class Answering(Struct, frozen=True, kw_only=True):
         self._check_named(tx, plan, subtask_id, revision)
         count = count_open_comments(tx, plan_id) + 1
         if count > MOST_OPEN:
-            raise RateLimited(f"A plan has at most {MOST_OPEN} comments without an answer")
+            raise RateLimited(
+                "A plan has at most {most} comments without an answer", most=MOST_OPEN
+            )
         comment = Comment(
             id=new_id("comment"), session_id=plan.session_id, plan_id=plan_id,
             revision=plan.revision, subtask_id=subtask_id, author_id=by.id, author=by.name,
@@ -172,13 +174,16 @@ class Answering(Struct, frozen=True, kw_only=True):
         """
         plan, _ = _waiting(tx, plan_id)
         if plan.revising is not None:
-            raise Conflict(f"Plan {plan_id} is with its planner already")
+            raise Conflict("Plan {plan_id} is with its planner already", plan_id=plan_id)
         wanted = [comment.id for comment in comments_of(tx, plan_id) if comment.answer is None]
         if not wanted:
-            raise Conflict(f"Plan {plan_id} has no comment without an answer; comment on it first")
+            raise Conflict(
+                "Plan {plan_id} has no comment without an answer; comment on it first",
+                plan_id=plan_id,
+            )
         about = {"id": new_id("revise"), "by": by.id, "comments": wanted, "began": None}
         if not set_plan(tx, plan, revising=about):
-            raise Conflict(f"Plan {plan_id} changed at this moment")
+            raise Conflict("Plan {plan_id} changed at this moment", plan_id=plan_id)
         facts = PlanChangedFacts(plan_id=plan.id, by=by.id, open_comments=len(wanted))
         said = say("plan_sent_back", spoken_in(tx, plan.session_id), count=len(wanted))
         event = PlanChanged(
@@ -196,10 +201,13 @@ class Answering(Struct, frozen=True, kw_only=True):
     ) -> None:
         if revision is not None and revision != plan.revision:
             raise Conflict(
-                f"The plan is at revision {plan.revision} ({plan.digest}), not {revision}"
-            )
+                "The plan is at revision {revision} ({digest}), not {revision2}",
+                revision=plan.revision, digest=plan.digest, revision2=revision,
+            )  # fmt: skip
         if subtask_id is not None and subtask_id not in current_revision(tx, plan).by_id:
-            raise NotFound(f"Plan {plan.id} has no subtask {subtask_id}")
+            raise NotFound(
+                "Plan {plan_id} has no subtask {subtask_id}", plan_id=plan.id, subtask_id=subtask_id
+            )
 
     # The search -------------------------------------------------------------------------------
 
@@ -278,10 +286,15 @@ def _waiting(tx: Tx, plan_id: str) -> tuple[Plan, Approval]:
     plan = plan_of(tx, plan_id)
     if plan is None or asked is None or plan.status is not PlanStatus.AWAITING_APPROVAL:
         status = plan.status if plan else "gone"
-        raise Conflict(f"Plan {plan_id} is {status}; only one that awaits approval is commented on")
+        raise Conflict(
+            "Plan {plan_id} is {plan_status}; only one that awaits approval is commented on",
+            plan_id=plan_id, plan_status=status,
+        )  # fmt: skip
     over = asked.expires_at is not None and asked.expires_at <= tx.now
     if over or asked.status is not ApprovalStatus.PENDING:
-        raise Conflict(f"The question about plan {plan_id} is closed; look at it again")
+        raise Conflict(
+            "The question about plan {plan_id} is closed; look at it again", plan_id=plan_id
+        )
     return plan, asked
 
 

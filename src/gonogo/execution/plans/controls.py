@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gonogo.domain.errors import Conflict, ModelFailed, NotFound
+from gonogo.domain.errors import Conflict, ModelFailed, NotFound, because
 from gonogo.domain.failures import Absence, Category, Failure
 from gonogo.domain.identity import Principal
 from gonogo.domain.plan import BUILT_IN, Subtask, own_tool, worker_name
@@ -108,8 +108,9 @@ class Pauses(Struct, frozen=True):
         board = self._asked_about(tx, plan_id, MODEL)
         if model not in self.rounds.questions.models_for(tx, board.plan):
             raise Conflict(
-                f"{model} cannot be asked any more: the configuration has changed since the"
-                " question. Choose another one, approve to wait on, or reject to end the plan"
+                "{model} cannot be asked any more: the configuration has changed since the "
+                "question. Choose another one, approve to wait on, or reject to end the plan",
+                model=model,
             )
         session_id = board.plan.session_id
         set_session(tx, session_id, model=model)
@@ -135,7 +136,10 @@ class Pauses(Struct, frozen=True):
     def _asked_about(self, tx: Tx, plan_id: str, about: str) -> PlanState:
         board = PlanState.open(tx, plan_id)
         if board.plan.pause_reason != about or board.plan.paused_until is not None:
-            raise Conflict(f"Plan {plan_id} is {board.plan.status}, and not for its {about}")
+            raise Conflict(
+                "Plan {plan_id} is {plan_status}, and not for its {about}",
+                plan_id=plan_id, plan_status=board.plan.status, about=about,
+            )  # fmt: skip
         return board
 
     def pause_for_quota(self, board: PlanState, until: datetime) -> None:
@@ -275,7 +279,10 @@ class PlanControls(Struct, frozen=True):
         board = PlanState.open(tx, plan_id)
         status = board.plan.status
         if status is not PlanStatus.APPROVED:
-            raise Conflict(f"Plan {plan_id} is {status}; only an approved plan can be started")
+            raise Conflict(
+                "Plan {plan_id} is {plan_status}; only an approved plan can be started",
+                plan_id=plan_id, plan_status=status,
+            )  # fmt: skip
         _tell.changed(board, "plan_resumed", by, reason="started")
         self.rounds.begin(tx, board.plan)
 
@@ -289,7 +296,10 @@ class PlanControls(Struct, frozen=True):
             self.rounds.drop_resume(board)
             board.set_plan(**NO_PAUSE)
         elif status is not PlanStatus.RUNNING:
-            raise Conflict(f"Plan {plan_id} is {status} and cannot be paused")
+            raise Conflict(
+                "Plan {plan_id} is {plan_status} and cannot be paused",
+                plan_id=plan_id, plan_status=status,
+            )  # fmt: skip
         else:
             board.move_plan(PlanStatus.PAUSED)
         _tell.changed(board, "plan_paused", by)
@@ -300,7 +310,10 @@ class PlanControls(Struct, frozen=True):
         board = PlanState.open(tx, plan_id)
         _check_asked(board)
         if board.plan.status is not PlanStatus.PAUSED:
-            raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be resumed")
+            raise Conflict(
+                "Plan {plan_id} is {plan_status} and cannot be resumed",
+                plan_id=plan_id, plan_status=board.plan.status,
+            )  # fmt: skip
         _check_rollback(board)
         self.rounds.end_pause(board, by)
 
@@ -311,7 +324,10 @@ class PlanControls(Struct, frozen=True):
         """
         board = PlanState.open(tx, plan_id)
         if board.plan.status not in _REPLANNED:
-            raise Conflict(f"Plan {plan_id} is {board.plan.status} and cannot be replanned")
+            raise Conflict(
+                "Plan {plan_id} is {plan_status} and cannot be replanned",
+                plan_id=plan_id, plan_status=board.plan.status,
+            )  # fmt: skip
         _check_rollback(board)
         _check_asked(board)
         if board.plan.status is not PlanStatus.RUNNING:
@@ -374,7 +390,7 @@ class PlanControls(Struct, frozen=True):
         """Leave one subtask out; its dependants are skipped too."""
         board = PlanState.open(tx, plan_id)
         if board.open_row(subtask_id).status is SubtaskStatus.RUNNING:
-            raise Conflict(f"Subtask {subtask_id} runs; cancel it instead")
+            raise Conflict("Subtask {subtask_id} runs; cancel it instead", subtask_id=subtask_id)
         reason = f"skipped by {by}"
         self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), reason)
         self.rounds.skip(board, subtask_id, reason)
@@ -394,10 +410,12 @@ class PlanControls(Struct, frozen=True):
         board = PlanState.open(tx, plan_id)
         subtask = board.shape.subtasks.get(subtask_id)
         if subtask is None:
-            raise NotFound(f"Plan {plan_id} has no subtask {subtask_id}")
+            raise NotFound(
+                "Plan {plan_id} has no subtask {subtask_id}", plan_id=plan_id, subtask_id=subtask_id
+            )
         row = board.rows[subtask_id]
         if deaf := _deaf(board.plan, subtask, row):
-            raise Conflict(f"Subtask {subtask_id} {deaf}")
+            raise Conflict(deaf)
         known = board.plan.steered or []
         if subtask_id not in known:
             board.set_plan(steered=[*known, subtask_id])
@@ -411,7 +429,10 @@ class PlanControls(Struct, frozen=True):
         board = PlanState.open(tx, plan_id)
         status = board.open_row(subtask_id).status
         if status is not SubtaskStatus.WAITING_APPROVAL:
-            raise Conflict(f"Subtask {subtask_id} is {status}; nobody waits to let it start")
+            raise Conflict(
+                "Subtask {subtask_id} is {subtask_status}; nobody waits to let it start",
+                subtask_id=subtask_id, subtask_status=status,
+            )  # fmt: skip
         self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), failure.message)
         _tell.error(board, subtask_id, failure)
         self.rounds.write_failed(board, subtask_id, failure)
@@ -425,25 +446,38 @@ def _because(what: str, reason: str | None) -> str:
 def _deaf(plan: Plan, subtask: Subtask, row: SubtaskStanding) -> str | None:
     """Why nobody hears what is said to a subtask, and what to do; None: its agent does."""
     if row.status in SUBTASK.terminal or plan.status in ENDED:
-        return f"is {row.status}, and nobody listens; retry it, or have the plan replanned"
+        return because(
+            "Subtask {subtask_id} is {subtask_status}, and nobody listens; retry it, or have the "
+            "plan replanned",
+            subtask_id=subtask.id, subtask_status=row.status,
+        )  # fmt: skip
     if row.attempt == 0:
-        return "has not begun; say it once it has"
+        return because(
+            "Subtask {subtask_id} has not begun; say it once it has", subtask_id=subtask.id
+        )
     if own_tool(subtask) is not None or subtask.type not in BUILT_IN:
-        return f"is carried out by {worker_name(subtask)}, which listens to nobody"
+        return because(
+            "Subtask {subtask_id} is carried out by {worker}, which listens to nobody",
+            subtask_id=subtask.id, worker=worker_name(subtask),
+        )  # fmt: skip
     return None
 
 
 def _check_rollback(board: PlanState) -> None:
     if board.plan.rollback is not None:
         raise Conflict(
-            f"A rollback of plan {board.plan.id} is not finished; was it cut off, roll back again"
+            "A rollback of plan {plan_id} is not finished; was it cut off, roll back again",
+            plan_id=board.plan.id,
         )
 
 
 def _check_asked(board: PlanState) -> None:
     plan = board.plan
     if waits_for_answer(plan):
-        raise Conflict(f"Plan {plan.id} waits for the answer about its {plan.pause_reason}")
+        raise Conflict(
+            "Plan {plan_id} waits for the answer about its {pause_reason}",
+            plan_id=plan.id, pause_reason=plan.pause_reason,
+        )  # fmt: skip
 
 
 # Retry: a person has a failed subtask done again, after its plan has ended or while it goes on.
@@ -470,11 +504,14 @@ class Retry(Struct, frozen=True):
         """
         plan = lock_plan(tx, plan_id)
         if plan is None:
-            raise NotFound(f"No plan found with id={plan_id}")
+            raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
         if plan.status not in GOING | _ENDED:
-            raise Conflict(f"Plan {plan_id} is {plan.status}; nothing of it is tried again now")
+            raise Conflict(
+                "Plan {plan_id} is {plan_status}; nothing of it is tried again now",
+                plan_id=plan_id, plan_status=plan.status,
+            )  # fmt: skip
         if plan.rollback is not None:
-            raise Conflict(f"A rollback of plan {plan_id} is not finished")
+            raise Conflict("A rollback of plan {plan_id} is not finished", plan_id=plan_id)
         current, rows = stand(tx, plan)
         again = tried_again(current, rows, subtask_id) | undone(tx, plan, rows.values())
         if plan.status in GOING:
@@ -490,7 +527,9 @@ class Retry(Struct, frozen=True):
     def _keep(self, tx: Tx, plan: Plan, subtask_id: str, by: str) -> None:
         asked = plan.again or []
         if any(each["subtask_id"] == subtask_id for each in asked):
-            raise Conflict(f"Subtask {subtask_id} is to be tried again already")
+            raise Conflict(
+                "Subtask {subtask_id} is to be tried again already", subtask_id=subtask_id
+            )
         set_plan(tx, plan, again=[*asked, {"subtask_id": subtask_id, "by": by}])
         log.note(
             tx, plan.session_id, actor=by, action="plan.retry_asked", subject=plan.id,

@@ -10,7 +10,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.events import AgentSwitched, PlanEnded, PlanEndedFacts, SwitchFacts
 from gonogo.domain.plan import Revision, worker_name
 from gonogo.domain.plan_views import plan_changes
@@ -148,6 +148,15 @@ class Measure(NamedTuple):
     """Files, and calls that were refused."""
 
 
+_CLOSED = {
+    PlanStatus.COMPLETED: because("the plan is completed"),
+    PlanStatus.PARTIAL: because("the plan is partial"),
+    PlanStatus.FAILED: because("the plan is failed"),
+    PlanStatus.CANCELLED: because("the plan is cancelled"),
+    PlanStatus.REJECTED: because("the plan was rejected"),
+    PlanStatus.EXPIRED: because("the plan expired"),
+}
+"""Why nothing of a plan is allowed any more, by how it ended."""
 _MEASURES = (Measure(2_000, 40), Measure(600, 20), Measure(200, 8), Measure(80, 3))
 
 
@@ -402,7 +411,7 @@ class PlanEnding(Struct, frozen=True):
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         ended = replace(plan, status=status, finished_at=tx.now)
-        self.close(tx, session, ended, f"the plan is {status}")
+        self.close(tx, session, ended, status)
         facts = account_of(tx, ended)
         content = account(facts, session.spoken)
         if status is not PlanStatus.CANCELLED:
@@ -416,19 +425,22 @@ class PlanEnding(Struct, frozen=True):
         self._answer_executors(tx, session, ended)
         next_turn(tx, replace(session, active_plan_id=None))
 
-    def close(self, tx: Tx, session: Session, plan: Plan, because: str) -> None:
+    def close(self, tx: Tx, session: Session, plan: Plan, status: PlanStatus) -> None:
         """Let go of a plan that is over: nothing of it is asked or allowed any more."""
+        why = str(_CLOSED[status])
         self.drop_searches(tx, plan)
         for approval in pending_of_plan(tx, plan.id):
             self.desk.withdraw(tx, approval)
-        ended = end_grants(tx, plan.id, because)
+        ended = end_grants(tx, plan.id, why)
         set_session(tx, session.id, active_plan_id=None, agent=ORCHESTRATOR)
-        switch = SwitchFacts(from_agent=ARCHITECT, to_agent=ORCHESTRATOR, reason=because)
+        switch = SwitchFacts(
+            from_agent=ARCHITECT, to_agent=ORCHESTRATOR, reason=why, cause=f"plan_{status}"
+        )
         event = AgentSwitched(metadata=switch, plan_id=plan.id, agent=ORCHESTRATOR)
         log.tell(tx, session.id, event)
         log.note(
             tx, session.id, actor="gonogo", action="plan.closed", subject=plan.id,
-            reason=because, grants_ended=ended,
+            reason=why, grants_ended=ended,
         )  # fmt: skip
 
     def drop_searches(self, tx: Tx, plan: Plan) -> None:

@@ -372,7 +372,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         """
         plan = plan_of(tx, plan_id) if plan_id else None
         if plan is None or plan.session_id != session.id:
-            raise NotFound(f"No plan found with id={plan_id}")
+            raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
         if plan.status in {PlanStatus.DRAFT, PlanStatus.AWAITING_APPROVAL}:
             raise Conflict(say("model_plan_undecided", session.spoken, plan_id=plan.id))
         if plan.status in ENDED:
@@ -413,7 +413,7 @@ class Planning(Struct, frozen=True, kw_only=True):
             feedback=ruling.feedback,
         )  # fmt: skip
         if not moved:
-            raise Conflict(f"Plan {plan.id} changed at this moment")
+            raise Conflict("Plan {plan_id} changed at this moment", plan_id=plan.id)
         self.ending.drop_searches(tx, plan)
         mint_grants(tx, approved, revision, completed(tx, approved))
         held = ruling.word is DecisionWord.HOLD or not ruling.start
@@ -458,7 +458,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         told = say("model_plan_rejected", session.spoken, feedback=said)
         append_message(tx, session.id, MAIN, UserText(content=told))
         if not begun:
-            self.ending.close(tx, session, plan, "the plan was rejected")
+            self.ending.close(tx, session, plan, PlanStatus.REJECTED)
         facts = PlanRejectedFacts(plan_id=plan.id, feedback=ruling.feedback)
         event = PlanRejected(
             content=rejected_plan(ruling.feedback, session.spoken), metadata=facts,
@@ -478,7 +478,7 @@ class Planning(Struct, frozen=True, kw_only=True):
             self.engine.controls.end_unfinished(tx, plan.id, say("replan_expired", session.spoken))
             return
         move_plan(tx, plan, PlanStatus.EXPIRED, finished_at=tx.now)
-        self.ending.close(tx, session, plan, "the plan expired")
+        self.ending.close(tx, session, plan, PlanStatus.EXPIRED)
         content = say("plan_expired", session.spoken)
         append_message(tx, session.id, MAIN, UserText(content=content))
         event = AssistantMessage(
@@ -531,7 +531,9 @@ def _goal(given: str) -> str:
     if not goal:
         raise InvalidPlan("goal: a plan needs a goal")
     if len(goal) > MAX_GOAL:
-        raise InvalidPlan(f"goal: at most {MAX_GOAL} characters, not {len(goal)}")
+        raise InvalidPlan(
+            "goal: at most {most} characters, not {count}", most=MAX_GOAL, count=len(goal)
+        )
     return goal
 
 
@@ -543,14 +545,16 @@ def _check_free(tx: Tx, session: Session) -> None:
     """
     if session.active_plan_id is not None:
         raise Conflict(
-            f"Plan {session.active_plan_id} of this session is not over yet; decide it, wait for "
-            "its end or cancel it, or open another session"
+            "Plan {active_plan_id} of this session is not over yet; decide it, wait for its end "
+            "or cancel it, or open another session",
+            active_plan_id=session.active_plan_id,
         )
     for turn in open_turns(tx, session.id):
         if turn.status is not TurnStatus.QUEUED:
             raise Conflict(
-                f"The session answers a message (turn {turn.id}); wait for the answer, give what "
-                "it asks for, or cancel it"
+                "The session answers a message (turn {turn_id}); wait for the answer, give what "
+                "it asks for, or cancel it",
+                turn_id=turn.id,
             )
 
 

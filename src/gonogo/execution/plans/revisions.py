@@ -56,7 +56,7 @@ def take_up(tx: Tx, plan: Plan, kept: Mapping[str, SubtaskRow], by: str, reason:
     add_revision(tx, revision, by, reason, kept=kept)
     floor = told_progress(tx, plan)
     if not revise_plan(tx, plan, revision, floor, approved_revision=number):
-        raise Conflict(f"Plan {plan.id} changed at this moment")
+        raise Conflict("Plan {plan_id} changed at this moment", plan_id=plan.id)
     end_grants(tx, plan.id, reason)
     revised = replace(
         plan, revision=number, approved_revision=number, digest=revision.digest, finished_at=None
@@ -158,9 +158,15 @@ def tried_again(revision: Revision, rows: Rows, subtask_id: str) -> frozenset[st
     """The subtask, and those dependants that did not complete."""
     row = rows.get(subtask_id)
     if row is None:
-        raise NotFound(f"Plan {revision.plan_id} has no subtask {subtask_id}")
+        raise NotFound(
+            "Plan {plan_id} has no subtask {subtask_id}",
+            plan_id=revision.plan_id, subtask_id=subtask_id,
+        )  # fmt: skip
     if row.status not in _AGAIN:
-        raise Conflict(f"Subtask {subtask_id} is {row.status}; there is nothing to try again")
+        raise Conflict(
+            "Subtask {subtask_id} is {subtask_status}; there is nothing to try again",
+            subtask_id=subtask_id, subtask_status=row.status,
+        )  # fmt: skip
     waiting = dependants(revision.subtasks, subtask_id)
     return frozenset({subtask_id}) | {key for key in waiting if rows[key].status in _AGAIN}
 
@@ -208,7 +214,9 @@ class PlanReader(Struct, frozen=True, kw_only=True):
         try:
             self.tools[subtask.tool].parse(subtask.inputs or {}, checks)
         except InvalidArguments as problem:
-            raise InvalidPlan(f"Subtask {subtask.id!r}: inputs: {problem}") from None
+            raise InvalidPlan(
+                "Subtask {subtask_id!r}: inputs: {problem}", subtask_id=subtask.id, problem=problem
+            ) from None
 
 
 def _check_condition(subtask: Subtask) -> None:
@@ -217,4 +225,6 @@ def _check_condition(subtask: Subtask) -> None:
     try:
         check_condition(subtask.condition)
     except InvalidPlan as problem:
-        raise InvalidPlan(f"Subtask {subtask.id!r}: {problem}") from None
+        raise InvalidPlan(
+            "Subtask {subtask_id!r}: {problem}", subtask_id=subtask.id, problem=problem
+        ) from None

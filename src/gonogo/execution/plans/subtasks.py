@@ -178,7 +178,9 @@ def decided(step: Step, arguments: Mapping[str, Any], by: str) -> Completed:
     options = list(given or arguments["options"])
     choice = arguments["choice"]
     if choice not in options:
-        raise InvalidArguments(f"choice: {choice!r} is none of {options}")
+        raise InvalidArguments(
+            "choice: {choice!r} is none of {options}", choice=choice, options=options
+        )
     return step.done(choice, options=options, reasoning=arguments["reasoning"], agent=by)
 
 

@@ -91,7 +91,7 @@ def _program(text: str) -> "tuple[Condition, Program]":
     try:
         return condition, cel.compile(text)
     except Exception as error:
-        raise InvalidPlan(f"condition: {_said(error)}") from error
+        raise InvalidPlan("condition: {error}", error=_said(error)) from error
 
 
 def _said(error: Exception) -> str:

@@ -194,7 +194,9 @@ def started(board: PlanState, subtask_id: str, attempt: int) -> None:
     agent = subtask.agent
     place: dict[str, Any] = {"plan_id": board.plan.id, "subtask_id": subtask_id, "agent": agent}
     if agent is not None:
-        switch = SwitchFacts(from_agent=PRESENTER, to_agent=agent, reason=f"subtask {subtask_id}")
+        switch = SwitchFacts(
+            from_agent=PRESENTER, to_agent=agent, reason=f"subtask {subtask_id}", cause="subtask"
+        )
         _tell(board, AgentSwitched(metadata=switch, **place))
     facts = SubtaskStartedFacts(
         subtask_id=subtask_id, subtask_type=subtask.type, agent=agent, tool=subtask.tool,

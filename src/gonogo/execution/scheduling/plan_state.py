@@ -120,7 +120,9 @@ def chosen(name: str, strategies: Mapping[str, Strategy]) -> Strategy:
     """
     if name not in strategies:
         known = ", ".join(sorted(strategies))
-        raise InvalidMessage(f"There is no strategy {name!r}; use one of {known}")
+        raise InvalidMessage(
+            "There is no strategy {name!r}; use one of {known}", name=name, known=known
+        )
     strategy = strategies[name]
 
     def ordered(ready: Sequence[Subtask], outlook: Outlook) -> Iterable[str]:
@@ -189,7 +191,7 @@ class PlanState(Struct):
         """
         plan = lock_plan(tx, plan_id)
         if plan is None:
-            raise NotFound(f"No plan found with id={plan_id}")
+            raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
         rows = standings(tx, plan_id, plan.revision)
         return cls(tx, plan, shape_of(tx, plan), rows)
 
@@ -224,11 +226,20 @@ class PlanState(Struct):
         """
         row = self.rows.get(subtask_id)
         if row is None:
-            raise NotFound(f"Plan {self.plan.id} has no subtask {subtask_id}")
+            raise NotFound(
+                "Plan {plan_id} has no subtask {subtask_id}",
+                plan_id=self.plan.id, subtask_id=subtask_id,
+            )  # fmt: skip
         if row.status in SUBTASK.terminal:
-            raise Conflict(f"Subtask {subtask_id} is {row.status} already")
+            raise Conflict(
+                "Subtask {subtask_id} is {subtask_status} already",
+                subtask_id=subtask_id, subtask_status=row.status,
+            )  # fmt: skip
         if self.plan.status in ENDED:
-            raise Conflict(f"Plan {self.plan.id} is {self.plan.status}")
+            raise Conflict(
+                "Plan {plan_id} is {plan_status}",
+                plan_id=self.plan.id, plan_status=self.plan.status,
+            )  # fmt: skip
         return row
 
     def whole_row(self, subtask_id: str) -> SubtaskRow:
@@ -311,7 +322,9 @@ class PlanState(Struct):
         """
         moves, self._moves = self._moves, []
         if not move_subtasks(self.tx, moves):
-            raise Conflict(f"A subtask of plan {self.plan.id} changed at this moment")
+            raise Conflict(
+                "A subtask of plan {plan_id} changed at this moment", plan_id=self.plan.id
+            )
 
     def move_plan(self, status: PlanStatus, **to: Any) -> None:  # noqa: ANN401
         """Change the plan's status.
@@ -320,7 +333,7 @@ class PlanState(Struct):
             Conflict: the plan is not as it was seen.
         """
         if not move_plan(self.tx, self.plan, status, **to):
-            raise Conflict(f"Plan {self.plan.id} changed at this moment")
+            raise Conflict("Plan {plan_id} changed at this moment", plan_id=self.plan.id)
         self.plan = replace(self.plan, status=status, **to)
 
     def set_plan(self, **to: Any) -> None:  # noqa: ANN401
@@ -330,7 +343,7 @@ class PlanState(Struct):
             Conflict: the plan is not as it was seen.
         """
         if not set_plan(self.tx, self.plan, **to):
-            raise Conflict(f"Plan {self.plan.id} changed at this moment")
+            raise Conflict("Plan {plan_id} changed at this moment", plan_id=self.plan.id)
         self.plan = replace(self.plan, **to)
 
     def may_rest(self) -> bool:

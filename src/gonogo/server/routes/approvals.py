@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel, Field
 
-from gonogo.domain.errors import GonogoError, InvalidMessage, NotFound, Refused
+from gonogo.domain.errors import InvalidMessage, NotFound, Refused
 from gonogo.domain.identity import Role
 from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.states import ApprovalKind, ApprovalStatus
@@ -123,7 +123,7 @@ async def _each_of_group(caller: Caller, body: Answers) -> list[NamedAnswer]:
     wanted = ApprovalFilter(status=ApprovalStatus.PENDING, group=body.group)
     found = (await caller.runtime.approvals.page(caller.principal, wanted)).approvals
     if not found:
-        raise NotFound(f"No open approval found with group={body.group}")
+        raise NotFound("No open approval found with group={group}", group=body.group)
     given = body.model_dump(exclude_unset=True, exclude={"group"})
     return [
         NamedAnswer(approval_id=view.approval_id, digest=view.digest, **given) for view in found
@@ -172,14 +172,10 @@ async def _answered(
     caller: Caller, approval_id: str, outcome: "Receipt | Refused"
 ) -> DecisionAnswer:
     if isinstance(outcome, Refused):
-        return _refused(approval_id, outcome)
+        return DecisionAnswer.refused(approval_id, outcome)
     view = await _after(caller, approval_id, outcome)
     needed = view.review.needed if view.review else 1
     return DecisionAnswer(
         id=approval_id, ok=True, status=view.status, outcome=outcome.outcome,
         votes=len(view.votes or ()) if needed > 1 else None, needed=needed if needed > 1 else None,
     )  # fmt: skip
-
-
-def _refused(approval_id: str, error: GonogoError) -> DecisionAnswer:
-    return DecisionAnswer(id=approval_id, ok=False, code=error.code, detail=str(error))

@@ -163,7 +163,7 @@ async def decide(request: Request, token: str) -> Response:
         raise InvalidMessage("decision: approve or reject") from None
     feedback = fields.get("feedback", "").strip()
     if len(feedback) > _LONGEST:
-        raise InvalidMessage(f"feedback: at most {_LONGEST} characters")
+        raise InvalidMessage("feedback: at most {most} characters", most=_LONGEST)
     return await _answer(request, token, word, feedback or None)
 
 

@@ -198,7 +198,9 @@ def read_cursor(text: str, session: SessionView) -> int:
         InvalidCursor: it is not a seq, or nothing has that seq yet.
     """
     if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise InvalidCursor(f"{text[:80]!r} is not a seq")
+        raise InvalidCursor("{text!r} is not a seq", text=text[:80])
     if int(text) > session.last_seq:
-        raise InvalidCursor(f"{text} lies ahead of the last event, {session.last_seq}")
+        raise InvalidCursor(
+            "{text} lies ahead of the last event, {last_seq}", text=text, last_seq=session.last_seq
+        )
     return int(text)

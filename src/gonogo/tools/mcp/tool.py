@@ -96,14 +96,16 @@ class ForeignTool(Tool, frozen=True, kw_only=True):
         try:
             size = len(json.dumps(values, allow_nan=False))
         except (ValueError, RecursionError) as error:
-            raise InvalidArguments(f"{self.name}: arguments: {error}") from error
+            raise InvalidArguments(
+                "{name}: arguments: {error}", name=self.name, error=error
+            ) from error
         problem = (
             f"they are longer than {MOST_ARGUMENTS} characters"
             if size > MOST_ARGUMENTS
             else (within or SchemaChecks()).misfit(self.definition.parameters, values)
         )
         if problem is not None:
-            raise InvalidArguments(f"{self.name}: {problem}")
+            raise InvalidArguments("{name}: {problem}", name=self.name, problem=problem)
         return ForeignArguments(values=values)
 
 

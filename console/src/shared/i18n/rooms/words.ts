@@ -54,7 +54,16 @@ export const en = {
       cancelled: "cancelled",
       unknown: "unknown: interrupted",
     },
+    turn: {
+      queued: "queued",
+      running: "running",
+      parked: "waiting for an answer",
+      done: "completed",
+      failed: "failed",
+      cancelled: "stopped",
+    },
   },
+  role: { viewer: "viewer", operator: "operator", admin: "admin" },
   type: { action: "action", decision: "decision", validation: "validation" },
   severity: { critical: "critical", high: "high", medium: "medium", low: "low" },
   category: {
@@ -237,7 +246,16 @@ export const ru: Texts<typeof en> = {
       cancelled: "отменён",
       unknown: "неизвестно: прерван",
     },
+    turn: {
+      queued: "в очереди",
+      running: "выполняется",
+      parked: "ждёт ответа",
+      done: "выполнен",
+      failed: "ошибка",
+      cancelled: "остановлен",
+    },
   },
+  role: { viewer: "наблюдатель", operator: "оператор", admin: "администратор" },
   type: { action: "действие", decision: "решение", validation: "проверка" },
   severity: {
     critical: "критическая",
