@@ -12,11 +12,12 @@ export function Review({ approval }: { approval: ApprovalView }) {
   }
   const who = review.reviewers ?? review.seen_by ?? [];
   const rules = [
-    who.length > 0 && t("approvals.mayApprove", { who: who.join(", ") }),
+    who.length > 0 && t("approvals.mayApprove", { who: who.map(visible).join(", ") }),
     review.role === "admin" && t("approvals.adminsOnly"),
     review.not_requester && t("approvals.notRequester"),
-    review.asked_too && t("approvals.askedToo", { who: review.asked_too.join(", ") }),
-    review.escalates_to && t("approvals.escalatesTo", { who: review.escalates_to.join(", ") }),
+    review.asked_too && t("approvals.askedToo", { who: review.asked_too.map(visible).join(", ") }),
+    review.escalates_to &&
+      t("approvals.escalatesTo", { who: review.escalates_to.map(visible).join(", ") }),
   ].filter((rule) => typeof rule === "string");
   return (
     <Alert
@@ -31,7 +32,7 @@ export function Review({ approval }: { approval: ApprovalView }) {
         )}
         <List size="sm">
           {rules.map((rule) => (
-            <List.Item key={rule}>{visible(rule)}</List.Item>
+            <List.Item key={rule}>{rule}</List.Item>
           ))}
           {votes.map(({ name, created_at }) => (
             <List.Item key={name}>

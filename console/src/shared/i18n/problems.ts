@@ -6,6 +6,7 @@
 import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 import { en } from "./rooms/problems";
+import { plain } from "./typography";
 import { type Table, wordOf } from "./words";
 
 /** What is known of a refusal: a problem document, an error event, an answer, or a part of one. */
@@ -46,7 +47,7 @@ export function problemText(said: Said, language: string, t: TFunction): string 
   }
   const own = sentence(said, CATALOGUES[language] ?? {}, t);
   const { code = "", detail } = said;
-  return own ?? (isKnown(code) ? t(`problems.text.${code}`, { detail }) : detail);
+  return own ?? (isKnown(code) ? plain(t(`problems.text.${code}`, { detail })) : detail);
 }
 
 /** What to do about it, as far as its code tells. */

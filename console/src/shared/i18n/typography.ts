@@ -16,6 +16,11 @@ const RULES: readonly [RegExp, string][] = [
   ],
 ];
 
+/** A text without them, for where what strangers wrote is shown with its odd characters marked. */
+export function plain(text: string): string {
+  return text.replaceAll(GLUE, " ");
+}
+
 /** A tree of texts, each with its no-break spaces. */
 export function typeset<T>(texts: T): T {
   if (typeof texts === "string") {

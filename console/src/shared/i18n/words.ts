@@ -2,6 +2,7 @@
 
 import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
+import { plain } from "./typography";
 
 /** What words can be of; a table each in `rooms/words.ts`. */
 export type Table =
@@ -27,7 +28,7 @@ export type Table =
 export function wordOf(t: TFunction, table: Table, word: string, unknown = word): string {
   const key = `words.${table}.${word}` as "words.type.action";
   // Nothing by default: the word is a stranger's, and would be read for fields.
-  return t(key, { defaultValue: "" }) || unknown;
+  return plain(t(key, { defaultValue: "" })) || unknown;
 }
 
 /** Reads words in the page's language. */

@@ -1,5 +1,6 @@
 import { useTranslation } from "react-i18next";
 import type { DoneCheck, Scope } from "@/shared/api";
+import { plain } from "@/shared/i18n/typography";
 import { checkLine } from "./checks";
 
 /** Who carries a subtask out, what its scope is and how it is checked, as far as that is known. */
@@ -17,18 +18,30 @@ export function useScopeParts(
   const { t } = useTranslation();
   const names = form === "long" ? "plan.scope" : "plan.scope.short";
   const named = (values: readonly string[] | undefined, unsaid: string) =>
-    values === undefined ? [unsaid] : values.length > 0 ? values : [t("plan.scope.none")];
+    values === undefined ? [unsaid] : values.length > 0 ? values : [plain(t("plan.scope.none"))];
   return ({ agent, tool, scope, done_when = [] }) => {
     const worker = agent ?? tool;
     const { paths, commands = [], tools, network = false } = scope ?? {};
-    const hosts = Array.isArray(network) ? network : network ? [t("plan.scope.anyHost")] : [];
+    const hosts = Array.isArray(network)
+      ? network
+      : network
+        ? [plain(t("plan.scope.anyHost"))]
+        : [];
     const parts: [string, readonly string[]][] = [
-      [t(`${names}.paths`), worker === undefined ? [] : named(paths, t("plan.scope.anyPath"))],
+      [
+        t(`${names}.paths`),
+        worker === undefined ? [] : named(paths, plain(t("plan.scope.anyPath"))),
+      ],
       [t(`${names}.commands`), commands],
-      [t(`${names}.tools`), agent === undefined ? [] : named(tools, t("plan.scope.anyTool"))],
+      [
+        t(`${names}.tools`),
+        agent === undefined ? [] : named(tools, plain(t("plan.scope.anyTool"))),
+      ],
       [t(`${names}.network`), hosts],
       [t(`${names}.checks`), done_when.map(checkLine)],
     ];
-    return parts.filter(([, values]) => values.length > 0);
+    return parts
+      .filter(([, values]) => values.length > 0)
+      .map(([name, values]) => [plain(name), values]);
   };
 }
