@@ -17,8 +17,8 @@ def test_each_chart_has_its_numbers_as_a_table(server, ground, look, width):
     page.goto(f"{server.url}/#/analytics")
 
     agents = page.get_by_role("region", name="Subtasks by agent or tool")
-    agents.get_by_text("The same in numbers").click()
-    expect(agents.get_by_role("row", name="coder")).to_contain_text("100 %")
+    agents.get_by_text("Show as a table").click()
+    expect(agents.get_by_role("row", name="coder")).to_contain_text("100%")
     expect(page.get_by_role("region", name="Why subtasks failed")).to_contain_text(
         "No subtask failed"
     )

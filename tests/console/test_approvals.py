@@ -119,7 +119,7 @@ def test_identical_calls_are_one_line_and_what_is_not_seen_is_shown(server, grou
     page.get_by_role("button", name="Reject selected").click()
     page.get_by_role("dialog").get_by_text("old.txt").first.wait_for()
     page.get_by_role("dialog").get_by_role("button", name="Reject (1)").click()
-    page.get_by_text("Nothing waits for you.").wait_for()
+    page.get_by_text("No questions wait for your answer.").wait_for()
     decided = api(server, "GET", "/approvals")["approvals"]
     assert [one["status"] for one in decided] == ["rejected"] * 3
     assert [one.get("feedback") for one in decided] == [None, "not like this", "not like this"]
@@ -134,7 +134,7 @@ def test_who_was_faster_is_named_and_what_was_typed_is_kept(server, ground, look
     decision = {"decision": "reject", "digest": asked["digest"], "feedback": "kept"}
     api(server, "POST", f"/approvals/{asked['approval_id']}/decision", json=decision)
 
-    question(page).get_by_text("kept").wait_for()
+    question(page).get_by_text("kept", exact=True).wait_for()
     question(page).get_by_text("by ").first.wait_for()
     expect(field).to_have_value("I would rather not")
     expect(question(page).get_by_role("button", name="Approve")).to_have_count(0)
@@ -145,7 +145,7 @@ def test_the_desk_is_good_on_a_phone_in_russian(server, ground, look):
     page.evaluate("localStorage.setItem('gonogo-language', 'ru')")
     page.set_viewport_size({"width": 400, "height": 800})
     page.reload()
-    page.get_by_role("heading", name="Подтверждения").wait_for()
+    page.get_by_role("heading", name="Одобрения").wait_for()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert violations(page) == []
     page.get_by_role("listitem").get_by_role("link").click()

@@ -25,20 +25,20 @@ def test_a_rollback_is_seen_before_it_is_done_and_can_itself_be_undone(server, g
 
     page.get_by_role("button", name="Roll back to here: before the subtask left").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("Nothing is changed yet").wait_for()
-    expect(dialog.get_by_role("row", name="left.txt")).to_contain_text("removed")
-    expect(dialog.get_by_role("row", name="right.txt")).to_contain_text("stays as it is")
+    dialog.get_by_text("Nothing has changed yet").wait_for()
+    expect(dialog.get_by_role("row", name="left.txt")).to_contain_text("deleted")
+    expect(dialog.get_by_role("row", name="right.txt")).to_contain_text("kept as it is")
     assert left.exists()
 
     dialog.get_by_role("button", name="Roll back 1 file").click()
-    dialog.get_by_text("Files put back: 1, left as they are: 1").wait_for()
+    dialog.get_by_text("Files restored: 1, kept as they are: 1").wait_for()
     assert not left.exists()
     assert right.read_text() == "mine\n"
 
     dialog.get_by_role("button", name="Undo this rollback").click()
     dialog.get_by_role("row", name="left.txt").wait_for()
     dialog.get_by_role("button", name="Roll back 1 file").click()
-    dialog.get_by_text("Files put back: 1").wait_for()
+    dialog.get_by_text("Files restored: 1").wait_for()
     assert left.read_text() == "left\n"
 
 
@@ -50,7 +50,7 @@ def test_a_whole_plan_is_undone(server, ground, look):
     page.get_by_role("button", name="Undo the whole plan").click()
     dialog = page.get_by_role("dialog", name="Undo the whole plan")
     dialog.get_by_role("button", name="Roll back 2 file").click()
-    dialog.get_by_text("Files put back: 2, left as they are: 0").wait_for()
+    dialog.get_by_text("Files restored: 2, kept as they are: 0").wait_for()
     assert not (ground.workspace / "left.txt").exists()
     assert not (ground.workspace / "right.txt").exists()
 
@@ -64,9 +64,9 @@ def test_a_checkpoint_tells_whether_it_is_whole_and_how_its_files_differ(
     page = opened(server, look, "seen", width=width)
     assert violations(page) == []
 
-    page.get_by_role("button", name="Look at it: before the subtask left").click()
+    page.get_by_role("button", name="View: before the subtask left").click()
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("verified: as it was written").wait_for()
+    dialog.get_by_text("verified: unchanged").wait_for()
     expect(dialog.get_by_role("region", name="left.txt")).to_contain_text("+left")
     expect(dialog.get_by_role("region", name="right.txt")).to_contain_text("+right")
 
@@ -90,7 +90,7 @@ def test_what_a_session_a_plan_and_a_subtask_changed_is_one_difference(server, g
     left, right = (page.get_by_role("region", name=f"{name}.txt") for name in ("left", "right"))
     expect(left).to_contain_text("+left")
     expect(right).to_contain_text("+right")
-    expect(page.get_by_text("Files: 2")).to_be_visible()
+    expect(page.get_by_text("2 files")).to_be_visible()
     assert violations(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 

@@ -56,7 +56,7 @@ def test_ten_thousand_events_are_read_in_pages_and_drawn_as_they_come_into_view(
     # Only who stands at the end is taken along.
     expect(to_end).to_be_hidden()
 
-    field = page.get_by_placeholder("What is to be done?")
+    field = page.get_by_placeholder("What should be done?")
     field.fill("more")
     field.press("Enter")
     field.press_sequentially("and then")

@@ -28,7 +28,7 @@ def start(page, title: str) -> None:
 
 
 def say(page, text: str) -> None:
-    page.get_by_placeholder("What is to be done?").fill(text)
+    page.get_by_placeholder("What should be done?").fill(text)
     page.get_by_role("button", name="Send").click()
 
 
@@ -64,7 +64,7 @@ def test_a_link_opens_the_console_once(server, look):
 
     other = look(server.link)
     other.get_by_role("heading", name="Open gonogo").wait_for()
-    other.get_by_text("works once").first.wait_for()
+    other.get_by_text("It works once").first.wait_for()
 
 
 def test_a_link_opens_the_console_in_a_tab_that_is_there_already(server, look):
@@ -78,7 +78,7 @@ def test_a_link_opens_the_console_in_a_tab_that_is_there_already(server, look):
     page.goto(f"{server.url}/#/audit")
     page.get_by_role("heading", name="Audit log").wait_for()
     page.goto(server.link)
-    page.get_by_text("works once").first.wait_for()
+    page.get_by_text("It works once").first.wait_for()
     assert "code=" not in page.url
     page.reload()
     page.get_by_role("heading", name="Sessions").wait_for()
@@ -149,7 +149,7 @@ def test_a_conversation_is_seen_as_it_comes_and_again_after_a_reload(server, gro
     assert log.locator("em").inner_text() == "look"
     assert log.locator("img, b, i").count() == 0, "what a model writes stays text"
     call = log.locator("details", has_text="read_file")
-    assert "done" in call.inner_text().lower()
+    assert "completed" in call.inner_text().lower()
     call.locator("summary").click()
     call.get_by_text("old.txt").first.wait_for()
 
@@ -168,7 +168,7 @@ def test_a_connection_that_breaks_is_taken_up_again_without_gap_or_repeat(server
         log = page.get_by_role("log")
         page.get_by_text("Live", exact=True).wait_for()
         line.cut()
-        page.get_by_text("trying again").wait_for()
+        page.get_by_text("reconnecting").wait_for()
         tell(server, page.url.rpartition("/")[2], "look")
         line.mend()
         log.get_by_text("coder hands over to orchestrator").wait_for()
@@ -187,7 +187,7 @@ def test_who_comes_back_into_the_network_waits_for_no_next_try(server, look):
         page.clock.install()
         page.clock.pause_at(page.evaluate("Date.now() + 1000"))
         line.cut()
-        page.get_by_text("trying again").wait_for()
+        page.get_by_text("reconnecting").wait_for()
         line.mend()
         page.evaluate("dispatchEvent(new Event('online'))")
         page.get_by_text("Live", exact=True).wait_for()

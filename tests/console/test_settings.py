@@ -61,10 +61,10 @@ def test_a_token_is_shown_once_and_lets_in_until_it_is_revoked(server, look):
 def test_a_rule_of_a_session_is_written_as_in_a_file_and_removed_again(server, look):
     page = look(server.link)
     start(page, "Careful")
-    page.get_by_role("button", name="More about this session").click()
+    page.get_by_role("button", name="More actions for this session").click()
     page.get_by_role("menuitem", name="Rules and grants").click()
     field = page.get_by_label("Rule", exact=True)
-    for wrong, said in (("tool: x", "Line 1 is no rule"), ('decision = "allow"', "names a tool")):
+    for wrong, said in (("tool: x", "Line 1 is not a rule"), ('decision = "allow"', "names a tool")):
         field.fill(wrong)
         page.get_by_role("button", name="Add a rule").click()
         page.get_by_text(said).wait_for()
@@ -83,12 +83,12 @@ def test_what_there_is_and_what_holds_is_shown_to_those_who_may_see_it(server, l
     page = look(server.link)
     go(page, "Tools", "Models", "Grants", "Policy")
     page.get_by_text("tests run in the sandbox", exact=True).wait_for()
-    page.get_by_text("As it is written").first.click()
+    page.get_by_text("Source", exact=True).first.click()
     page.get_by_text('match = ["pytest -q"]').wait_for()
     page.get_by_text("git push", exact=True).wait_for()
-    page.get_by_text("examples that hold: 1", exact=False).wait_for()
+    page.get_by_text("1 example passes", exact=False).wait_for()
     page.get_by_label("Try a command").fill("pytest -q && rm -rf /")
-    page.get_by_role("button", name="What would be said?").click()
+    page.get_by_role("button", name="Check", exact=True).click()
     page.get_by_role("status").get_by_text("deny", exact=True).wait_for()
 
     made = httpx.post(
@@ -100,19 +100,19 @@ def test_what_there_is_and_what_holds_is_shown_to_those_who_may_see_it(server, l
     other = look("about:blank")
     other.context.set_extra_http_headers({"Authorization": f"Bearer {made.json()['token']}"})
     other.goto(f"{server.url}/#/settings/policy")
-    other.get_by_text("Your role does not reach here").wait_for()
+    other.get_by_text("Your role has no access to this").wait_for()
     other.get_by_role("tab", name="Agents").click()
     other.get_by_role("heading", name="architect").wait_for()
     other.get_by_text("vic, viewer").wait_for()
     other.get_by_role("link", name="Sessions").click()
-    other.get_by_text("No session yet").wait_for()
+    other.get_by_text("No sessions yet").wait_for()
     expect(other.get_by_role("button", name="New session")).to_have_count(0)
 
 
 def test_a_session_is_renamed_found_and_deleted(server, look):
     page = look(server.link)
     start(page, "First")
-    page.get_by_role("button", name="More about this session").click()
+    page.get_by_role("button", name="More actions for this session").click()
     page.get_by_role("menuitem", name="Title and language").click()
     page.get_by_role("dialog").get_by_label("Title", exact=True).fill("Вход")
     page.get_by_role("button", name="Save").click()
@@ -120,13 +120,13 @@ def test_a_session_is_renamed_found_and_deleted(server, look):
 
     page.get_by_role("link", name="Sessions").click()
     page.get_by_role("searchbox").fill("nothing like it")
-    page.get_by_text("No session has that").wait_for()
+    page.get_by_text("No session matches").wait_for()
     page.get_by_role("searchbox").fill("вХОД")
     page.get_by_role("link", name="Вход").click()
-    page.get_by_role("button", name="More about this session").click()
+    page.get_by_role("button", name="More actions for this session").click()
     page.get_by_role("menuitem", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    page.get_by_text("No session yet").wait_for()
+    page.get_by_text("No sessions yet").wait_for()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

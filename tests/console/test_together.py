@@ -77,7 +77,7 @@ def test_a_page_goes_on_when_the_server_was_killed_in_the_middle_of_an_answer(gr
     say(page, "work")
     log.get_by_text("Half").wait_for()
     server.kill()
-    page.get_by_text("trying again").wait_for()
+    page.get_by_text("reconnecting").wait_for()
     ground.environment["GONOGO_PORT"] = server.url.rpartition(":")[2]
     server = ground.server().wait()
 
@@ -102,14 +102,14 @@ def test_a_question_is_told_while_the_page_is_in_the_background(server, ground, 
     page.add_init_script(NOTICES)
     page.reload()
     page.get_by_role("link", name="Approvals").click()
-    page.get_by_role("button", name="Tell me of new ones").click()
-    page.get_by_role("button", name="Tell me no more").wait_for()
+    page.get_by_role("button", name="Notify me about new questions").click()
+    page.get_by_role("button", name="Turn off notifications").wait_for()
     page.evaluate("window.isAway = true")
     Person(server).post("/sessions", session_id="asks")
     tell(server, "asks", "work")
 
     expect(page).to_have_title("(1) gonogo")
-    assert page.evaluate("window.told") == ["gonogo asks: write_file"]
+    assert page.evaluate("window.told") == ["gonogo needs an answer: write_file"]
     [asked] = Person(server).get("/approvals?status=pending")["approvals"]
     decision = {"decision": "reject", "digest": asked["digest"]}
     Person(server).post(f"/approvals/{asked['approval_id']}/decision", **decision)

@@ -80,7 +80,7 @@ def edit_and_approve(page: Any) -> None:
     page.get_by_role("button", name="Edit", exact=True).click()
     edit = page.get_by_role("region", name="Edit the plan")
     edit.get_by_role("button", name="lost").first.click()
-    edit.get_by_label("What is to be done").fill("Ask the fixer")
+    edit.get_by_label("What should be done").fill("Ask the fixer")
     edit.get_by_role("button", name="Approve as edited").click()
 
 
@@ -89,7 +89,7 @@ def see_both_run(page: Any, ground: Any) -> None:
     for name in ("left", "right"):
         expect(page.locator(f"[data-id={name}]")).to_contain_text("running")
     (ground.workspace / "go").write_text("")
-    expect(page.locator("[data-id=note]")).to_contain_text("waits for approval")
+    expect(page.locator("[data-id=note]")).to_contain_text("waiting for approval")
 
 
 def answer_with_other_arguments(page: Any) -> None:
@@ -106,7 +106,7 @@ def answer_with_other_arguments(page: Any) -> None:
 def approve_what_is_planned_anew(page: Any) -> None:
     page.get_by_text("New: mend").wait_for()
     page.get_by_text("Removed: lost").wait_for()
-    page.get_by_role("button", name="I have looked at it").click()
+    page.get_by_role("button", name="I have seen the changes").click()
     page.get_by_role("button", name="Approve and start").click()
     expect(page.locator("[data-id=mend]")).to_contain_text("completed")
 
@@ -115,10 +115,10 @@ def take_back(page: Any, file: Any) -> None:
     page.get_by_role("tab", name="Checkpoints").click()
     page.get_by_role("button", name="Roll back to here: before the subtask mend").click()
     dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_role("row", name=file.name)).to_contain_text("removed")
+    expect(dialog.get_by_role("row", name=file.name)).to_contain_text("deleted")
     assert file.exists()
     dialog.get_by_role("button", name="Roll back 1 file").click()
-    dialog.get_by_text("Files put back: 1").wait_for()
+    dialog.get_by_text("Files restored: 1").wait_for()
     assert not file.exists()
 
 
@@ -144,7 +144,7 @@ def test_on_a_telephone_in_russian(server, ground, look):
     page.get_by_role("link", name="Открыть план").click()
     page.get_by_role("button", name="Одобрить и начать").click()
     note = page.get_by_role("list", name="Подзадачи").get_by_role("button")
-    expect(note).to_contain_text("ждёт подтверждения")
+    expect(note).to_contain_text("ждёт одобрения")
     page.get_by_role("tab", name="Разговор").click()
     page.get_by_role("link", name="Решить").click()
     asked = page.get_by_role("region", name="Открытый вопрос")

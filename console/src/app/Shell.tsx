@@ -89,12 +89,7 @@ function Waiting() {
   const { t } = useTranslation();
   const count = useWaitingCount();
   return count === 0 ? null : (
-    <Badge
-      size="sm"
-      circle={count < 10}
-      autoContrast
-      aria-label={t("app.waiting", { number: count })}
-    >
+    <Badge size="sm" circle={count < 10} autoContrast aria-label={t("app.waiting", { count })}>
       {count}
     </Badge>
   );

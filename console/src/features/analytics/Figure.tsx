@@ -1,6 +1,7 @@
 import { Card, Stack, Table, Text, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
+import { useFigures } from "@/shared/ui";
 
 export type Cell = string | number;
 
@@ -19,6 +20,7 @@ export function Figure({
   children: ReactNode;
 }) {
   const { t } = useTranslation();
+  const { number } = useFigures();
   return (
     <Card withBorder padding="sm" component="section" aria-label={title}>
       <Stack gap="xs">
@@ -45,7 +47,9 @@ export function Figure({
                     {rows.map((row) => (
                       <Table.Tr key={row.join(" ")}>
                         {row.map((cell, place) => (
-                          <Table.Td key={head[place]}>{cell}</Table.Td>
+                          <Table.Td key={head[place]}>
+                            {typeof cell === "number" ? number(cell) : cell}
+                          </Table.Td>
                         ))}
                       </Table.Tr>
                     ))}

@@ -10,9 +10,10 @@ import type {
   SubtaskOutcomes,
 } from "@/shared/api";
 import { en } from "@/shared/i18n/en";
-import { colorOf } from "@/shared/ui";
+import { useWord } from "@/shared/i18n/words";
+import { colorOf, useFigures } from "@/shared/ui";
 import { Figure } from "./Figure";
-import { byCause, percent, type Took, took } from "./rows";
+import { byCause, type Took, took } from "./rows";
 
 const ROW = 34;
 const AXES = 70;
@@ -30,6 +31,7 @@ function Bars({
   series: { name: string; label?: string; color: string }[];
   stacked?: boolean;
 }) {
+  const { number } = useFigures();
   const rows = stacked ? data.length : data.length * series.length * 0.7;
   return (
     <BarChart
@@ -40,6 +42,7 @@ function Bars({
       type={stacked ? "stacked" : "default"}
       orientation="vertical"
       withLegend={series.length > 1}
+      valueFormatter={number}
       yAxisProps={{ width: 110 }}
       barChartProps={{ accessibilityLayer: false }}
       barProps={{ isAnimationActive: false }}
@@ -51,6 +54,7 @@ function Bars({
 /** How subtasks ended, by what did them or by what they were. */
 export function Outcomes({ title, outcomes }: { title: string; outcomes: SubtaskOutcomes[] }) {
   const { t } = useTranslation();
+  const { percent } = useFigures();
   const data = outcomes.map(({ name, ...counts }) => ({
     name,
     ...Object.fromEntries(ENDS.map((end) => [end, counts[end] ?? 0])),
@@ -130,6 +134,12 @@ export function Durations({ found }: { found: Analytics }) {
 /** Why subtasks failed. */
 export function Failures({ failures }: { failures: FailureCause[] }) {
   const { t } = useTranslation();
+  const wordOf = useWord();
+  const named = failures.map((one) => ({
+    ...one,
+    category: wordOf("category", one.category),
+    type: wordOf("type", one.type),
+  }));
   return (
     <Figure
       title={t("analytics.failures")}
@@ -140,10 +150,10 @@ export function Failures({ failures }: { failures: FailureCause[] }) {
         t("analytics.type"),
         t("analytics.number"),
       ]}
-      rows={failures.map(({ category, worker, type, count }) => [category, worker, type, count])}
+      rows={named.map(({ category, worker, type, count }) => [category, worker, type, count])}
     >
       <Bars
-        data={byCause(failures).map((one) => ({ ...one }))}
+        data={byCause(named).map((one) => ({ ...one }))}
         by="cause"
         series={[{ name: "number", label: t("analytics.number"), color: "red.6" }]}
       />
@@ -152,11 +162,11 @@ export function Failures({ failures }: { failures: FailureCause[] }) {
 }
 
 type Kind = keyof typeof en.analytics.kinds;
-type Status = keyof typeof en.status;
 
 /** How long people took to answer, by what they were asked. */
 export function Approvals({ approvals }: { approvals: ApprovalOutcomes[] }) {
   const { t } = useTranslation();
+  const wordOf = useWord();
   const named = approvals.map((one) => ({
     ...one,
     kind: one.kind in en.analytics.kinds ? t(`analytics.kinds.${one.kind as Kind}`) : one.kind,
@@ -169,8 +179,7 @@ export function Approvals({ approvals }: { approvals: ApprovalOutcomes[] }) {
         <Text key={kind} size="sm" mt={4}>
           {kind}: {t("analytics.asked")} {asked}, {t("analytics.pending")} {pending}
           {Object.entries(answers).map(
-            ([status, count]) =>
-              `, ${status in en.status ? t(`status.${status as Status}`) : status} ${count}`,
+            ([status, count]) => `, ${wordOf("status.question", status)} ${count}`,
           )}
         </Text>
       ))}
@@ -183,8 +192,9 @@ type By = keyof typeof en.analytics.by;
 /** Uses of tools, by how they ended; and by what they were let run. */
 export function Calls({ calls: { ended = {}, started = {} } }: { calls: CallOutcomes }) {
   const { t } = useTranslation();
+  const wordOf = useWord();
   const data = Object.entries(ended).map(([status, number]) => ({
-    outcome: status in en.status ? t(`status.${status as Status}`) : status,
+    outcome: wordOf("status.call", status),
     number,
     color: `${colorOf(status)}.6`,
   }));
@@ -208,7 +218,7 @@ export function Calls({ calls: { ended = {}, started = {} } }: { calls: CallOutc
       </Figure>
       {by.length > 0 && (
         <Text size="sm" mt={4}>
-          {t("analytics.started")} – {by.join(", ")}
+          {t("analytics.started")}: {by.join(", ")}
         </Text>
       )}
     </div>
@@ -218,6 +228,7 @@ export function Calls({ calls: { ended = {}, started = {} } }: { calls: CallOutc
 /** What models were asked, and what that took and cost. */
 export function Models({ models }: { models: ModelUse[] }) {
   const { t } = useTranslation();
+  const { dollars } = useFigures();
   return (
     <Figure
       title={t("analytics.models")}
@@ -240,7 +251,7 @@ export function Models({ models }: { models: ModelUse[] }) {
         one.cached_tokens ?? 0,
         one.output_tokens,
         one.reasoning_tokens ?? 0,
-        one.cost_dollars.toFixed(4),
+        dollars(one.cost_dollars),
       ])}
     >
       <Bars

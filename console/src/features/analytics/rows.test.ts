@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { byCause, percent, took } from "./rows";
+import { byCause, took } from "./rows";
 
 it("counts the causes over all workers, the most frequent first", () => {
   const of = (category: string, worker: string, count: number) => ({
@@ -22,10 +22,4 @@ it("leaves out what took no time", () => {
       ["subtasks", undefined],
     ]),
   ).toEqual([{ name: "plans", ...durations }]);
-});
-
-it("says nothing of a rate that there is not", () => {
-  expect(percent(undefined)).toBe("–");
-  expect(percent(0)).toBe("0 %");
-  expect(percent(0.666)).toBe("67 %");
 });

@@ -2,11 +2,6 @@
 
 import type { FailureCause, Percentiles } from "@/shared/api";
 
-/** A part of a whole in per cent; a dash of nothing. */
-export function percent(rate: number | undefined): string {
-  return rate === undefined ? "–" : `${Math.round(100 * rate)} %`;
-}
-
 export interface Took {
   name: string;
   p50: number;

@@ -81,7 +81,7 @@ export function Answer({
       )}
       {isOpen && same.length > 1 && draft.edit === undefined && !draft.longer && (
         <Checkbox
-          label={t("approvals.all", { number: same.length })}
+          label={t("approvals.all", { count: same.length })}
           checked={!draft.isAlone}
           onChange={(event) => onDraft({ isAlone: !event.currentTarget.checked })}
         />

@@ -3,6 +3,7 @@ import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import type { ApprovalView } from "@/shared/api";
+import { wordOf } from "@/shared/i18n/words";
 import { visible, When } from "@/shared/ui";
 import classes from "./Approvals.module.css";
 
@@ -13,7 +14,9 @@ export function Facts({ approval, title }: { approval: ApprovalView; title?: str
   return (
     <dl className={classes.facts}>
       <Fact name={t("approvals.rule")}>
-        {typeof details.rule === "string" && <code>{visible(details.rule)}</code>}
+        {typeof details.rule === "string" && (
+          <code>{visible(wordOf(t, "rule", details.rule))}</code>
+        )}
       </Fact>
       <Fact name={t("approvals.agent")}>
         {typeof details.agent === "string" && visible(details.agent)}

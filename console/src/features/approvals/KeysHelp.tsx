@@ -1,4 +1,4 @@
-import { Kbd, Modal, Table } from "@mantine/core";
+import { Kbd, Modal, Table, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { KEYS } from "./keys";
 
@@ -19,6 +19,9 @@ export function KeysHelp({ opened, onClose }: { opened: boolean; onClose: () => 
           ))}
         </Table.Tbody>
       </Table>
+      <Text size="sm" c="dimmed" mt="sm">
+        {t("approvals.keysPlace")}
+      </Text>
     </Modal>
   );
 }

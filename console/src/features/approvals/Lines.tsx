@@ -84,14 +84,14 @@ function LineView({
             </Text>
             {all.length > 1 && (
               <Badge variant="light" color="violet">
-                {t("approvals.identical", { number: all.length })}
+                {t("approvals.identical", { count: all.length })}
               </Badge>
             )}
           </Group>
           {first.status === "pending" ? (
             first.expires_at !== undefined && <Countdown until={first.expires_at} />
           ) : (
-            <StatusBadge status={first.status} />
+            <StatusBadge of="question" status={first.status} />
           )}
         </Group>
         <div className={classes.aim}>{onOneLine(aimOf(first))}</div>

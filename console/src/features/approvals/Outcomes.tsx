@@ -34,7 +34,7 @@ function Outcome({ answer, isNamed }: { answer: DecisionAnswer; isNamed: boolean
       {ok && outcome === "asked_again" && t("approvals.outcome.asked_again")}
       {ok && outcome === "decided" && (
         <>
-          {t("approvals.outcome.decided")} <StatusBadge status={status} />
+          {t("approvals.outcome.decided")} <StatusBadge of="question" status={status} />
         </>
       )}
     </>

@@ -95,7 +95,7 @@ function Heading({ approval }: { approval: ApprovalView }) {
       </div>
       <Group gap="xs">
         {status === "pending" && expires_at !== undefined && <Countdown until={expires_at} />}
-        <StatusBadge status={status} />
+        <StatusBadge of="question" status={status} />
       </Group>
     </Group>
   );
@@ -109,7 +109,7 @@ function Decided({ approval }: { approval: ApprovalView }) {
     <Alert color="gray" role="status">
       <Stack gap={4}>
         <Group gap="xs">
-          <StatusBadge status={approval.status} />
+          <StatusBadge of="question" status={approval.status} />
           {decided_by !== undefined && (
             <Text size="sm">{t("approvals.by", { who: visible(decided_by) })}</Text>
           )}

@@ -66,7 +66,7 @@ export function Selected({
             <div key={key}>
               <Text size="sm" fw={600}>
                 {visible(first.tool_name ?? first.subject)}
-                {all.length > 1 && ` · ${t("approvals.identical", { number: all.length })}`}
+                {all.length > 1 && ` · ${t("approvals.identical", { count: all.length })}`}
               </Text>
               <AskedFor approval={first} />
             </div>

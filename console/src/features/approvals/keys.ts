@@ -12,7 +12,8 @@ export function useKeys(onHelp: () => void): void {
     function listen(event: KeyboardEvent): void {
       const isPlain = !event.ctrlKey && !event.metaKey && !event.altKey && !event.repeat;
       if (isPlain && !isTaken(event.target)) {
-        const act = event.key === "?" ? help.current : ACTS[event.key];
+        const key = keyOf(event);
+        const act = key === "?" ? help.current : ACTS[key];
         if (act !== undefined) {
           event.preventDefault();
           act();
@@ -22,6 +23,25 @@ export function useKeys(onHelp: () => void): void {
     window.addEventListener("keydown", listen);
     return () => window.removeEventListener("keydown", listen);
   }, []);
+}
+
+/** What of a key press says which key it is. */
+type Press = Pick<KeyboardEvent, "key" | "code" | "shiftKey">;
+
+/**
+ * The key that a press means: the letter that a Latin layout types there.
+ *
+ * Under a Latin layout it is what was typed, so that the table above is true of AZERTY and Dvorak
+ * too. Under another, such as the Russian one, it is the letter at the key's place.
+ */
+export function keyOf({ key, code, shiftKey }: Press): string {
+  if (/^[\x20-\x7e]$/.test(key) && !(shiftKey && code === "Slash")) {
+    return key;
+  }
+  if (shiftKey) {
+    return code === "Slash" ? "?" : key;
+  }
+  return /^Key[A-Z]$/.test(code) ? code.slice(3).toLowerCase() : key;
 }
 
 const ACTS: Record<string, (() => void) | undefined> = {

@@ -75,8 +75,8 @@ function shown(approval: ApprovalView, role = "operator", edit?: string): string
 it("offers to allow a plan the words of a command, and shows them", () => {
   const call = { kind: "tool", plan_id: "p", tool_name: "execute_command" };
   const words = { words_for_plan: "touch x" };
-  expect(shown(asked({ ...call, details: words }))).toContain("for this plan too touch x");
-  expect(shown(asked({ ...call, details: {} }))).not.toContain("for this plan too");
+  expect(shown(asked({ ...call, details: words }))).toContain("until the plan ends touch x");
+  expect(shown(asked({ ...call, details: {} }))).not.toContain("until the plan ends");
 });
 
 it("shows a plan's subtasks with who does them and what they may touch, and what was noticed", () => {
@@ -92,7 +92,7 @@ it("shows a plan's subtasks with who does them and what they may touch, and what
     "left.txt",
     "pytest -q",
     "Nothing checks",
-    "The planner was told of: AGENTS.md, docs/\\u{202e}CLAUDE.md",
+    "The planner was told about: AGENTS.md, docs/\\u{202e}CLAUDE.md",
     "timeout",
     means.plan,
   ]) {
@@ -107,9 +107,9 @@ it("shows how a command was understood, which part asks, by which rule", () => {
   ];
   const details = { preview: "ls && git push", rule: "user:3", parts };
   const text = shown(asked({ kind: "tool", tool_name: "execute_command", call_id: "c", details }));
-  expect(text).toContain("As it was understood ls &amp;&amp; git push \\u{202e}");
-  expect(text.match(/asks first/g)).toHaveLength(1);
-  for (const part of ["user:3", means.tool, word.tool, "Allow it for this session"]) {
+  expect(text).toContain("How gonogo parsed the command ls &amp;&amp; git push \\u{202e}");
+  expect(text.match(/needs approval/g)).toHaveLength(1);
+  for (const part of ["user:3", means.tool, word.tool, "Allow until the session ends"]) {
     expect(text).toContain(part);
   }
 });
@@ -165,13 +165,13 @@ it("says who decides, how many have, and who may not", () => {
   };
   const votes = [{ name: "bob", decision: "approve", created_at: "2026-01-01T00:00:00Z" }];
   const text = shown(asked({ kind: "tool", call_id: "c", review, votes }));
-  for (const part of ["1 of 2", "ann, bob", "Only admins", "does not approve it", "bob approves"]) {
+  for (const part of ["1 of 2", "ann, bob", "Only admins", "may not approve it", "bob approved"]) {
     expect(text).toContain(part);
   }
 });
 
 it("offers nothing to those who only look", () => {
   const text = shown(asked({ kind: "tool", call_id: "c" }), "viewer");
-  expect(text).toContain("only looks");
+  expect(text).toContain("read-only");
   expect(text).not.toContain("Reject");
 });

@@ -1,9 +1,11 @@
-import { Alert, Autocomplete, Button, Group, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Alert, Button, Group, Select, Stack, Text, TextInput, Title } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type Audit, readAudit } from "@/shared/api";
+import { en } from "@/shared/i18n/rooms/words";
+import { wordOf } from "@/shared/i18n/words";
 import { useMe } from "@/shared/me";
 import { Loaded, type Range, RangeSelect, SessionSelect, type Span } from "@/shared/ui";
 import { Entry } from "./Entry";
@@ -14,7 +16,17 @@ const PAGE = 100;
 const EVERY = 5_000;
 const SYSTEM = "system";
 const SPANS: readonly Span[] = ["all", "day", "week", "month", "own"];
-const ACTIONS = ["tool.", "plan.", "session.", "grant.", "link.", "token.", "audit."];
+const ACTIONS = [
+  "tool",
+  "plan",
+  "subtask",
+  "session",
+  "grant",
+  "rule",
+  "link",
+  "token",
+  "audit",
+] as const;
 
 interface Wanted {
   actor: string;
@@ -64,11 +76,23 @@ function Filters({
         value={wanted.actor}
         onChange={(event) => onChange({ ...wanted, actor: event.currentTarget.value })}
       />
-      <Autocomplete
+      <Select
         label={t("audit.action")}
-        data={ACTIONS}
-        value={wanted.action}
-        onChange={(action) => onChange({ ...wanted, action })}
+        placeholder={t("audit.anyAction")}
+        data={ACTIONS.map((of) => ({
+          group: t(`audit.actionsOf.${of}`),
+          items: [
+            { value: `${of}.`, label: t("audit.allOf", { what: t(`audit.actionsOf.${of}`) }) },
+            ...Object.keys(en.action[of]).map((name) => ({
+              value: `${of}.${name}`,
+              label: wordOf(t, "action", `${of}.${name}`),
+            })),
+          ],
+        }))}
+        value={wanted.action || null}
+        onChange={(action) => onChange({ ...wanted, action: action ?? "" })}
+        clearable
+        searchable
       />
       <SessionSelect
         sessionId={wanted.sessionId}

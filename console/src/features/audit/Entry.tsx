@@ -3,6 +3,7 @@ import { memo } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import type { AuditEntry } from "@/shared/api";
+import { wordOf } from "@/shared/i18n/words";
 import { exact, Json, visible } from "@/shared/ui";
 import classes from "./Entry.module.css";
 
@@ -16,8 +17,8 @@ export const Entry = memo(function Entry({ entry }: { entry: AuditEntry }) {
           {exact(entry.ts, i18n.language)}
         </Text>
         <Text size="sm">{visible(entry.actor_name ?? entry.actor)}</Text>
-        <Text size="sm" fw={600} ff="monospace">
-          {visible(entry.action)}
+        <Text size="sm" fw={600}>
+          {visible(wordOf(t, "action", entry.action))}
         </Text>
         <Text size="sm" ff="monospace" className={classes.about}>
           {visible(entry.about ?? entry.subject)}
@@ -29,7 +30,8 @@ export const Entry = memo(function Entry({ entry }: { entry: AuditEntry }) {
       <div className={classes.body}>
         <Group gap="xs">
           <Text size="xs">
-            {t("audit.chain")} {visible(entry.chain)} #{entry.seq} · {visible(entry.actor)}
+            {t("audit.chain")} {visible(entry.chain)} #{entry.seq} · {visible(entry.actor)} ·{" "}
+            {visible(entry.action)}
           </Text>
           {entry.chain !== "system" && (
             <Anchor component={Link} to={`/sessions/${entry.chain}`} size="xs">

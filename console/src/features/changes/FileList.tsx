@@ -19,7 +19,7 @@ export function FileList({ changes, whole }: { changes: Changes; whole: Whole })
     <Stack gap="md">
       <Stack gap={2}>
         <Group gap="xs">
-          <Text fw={600}>{t("changes.files", { number: total })}</Text>
+          <Text fw={600}>{t("changes.files", { count: total })}</Text>
           <Lines added={changes.lines_added} removed={changes.lines_removed} />
         </Group>
         {by.length > 1 &&
@@ -27,7 +27,7 @@ export function FileList({ changes, whole }: { changes: Changes; whole: Whole })
             <Group key={`${plan_id} ${subtask_id}`} gap="xs">
               <Text size="sm">{subtask_id ?? t("changes.outside")}</Text>
               <Text size="sm" c="dimmed">
-                {t("changes.files", { number: files })}
+                {t("changes.files", { count: files })}
               </Text>
               <Lines added={lines_added} removed={lines_removed} />
             </Group>
@@ -37,7 +37,7 @@ export function FileList({ changes, whole }: { changes: Changes; whole: Whole })
         <OneFile key={file.path} file={file} whole={whole} />
       ))}
       {total > files.length && (
-        <Alert color="yellow">{t("changes.more", { number: total - files.length })}</Alert>
+        <Alert color="yellow">{t("changes.more", { count: total - files.length })}</Alert>
       )}
     </Stack>
   );

@@ -44,7 +44,7 @@ export const ItemView = memo(function ItemView({
           color="green"
           title={t("chat.plan", {
             revision: item.plan.revision,
-            number: item.plan.subtask_count,
+            count: item.plan.subtask_count,
           })}
         >
           {item.plan.goal && <Text size="sm">{item.plan.goal}</Text>}
@@ -56,13 +56,13 @@ export const ItemView = memo(function ItemView({
     case "subtask":
       return (
         <Group gap="xs" className={classes.quiet}>
-          <StatusBadge status={item.status} />
+          <StatusBadge of="subtask" status={item.status} />
           <span>{item.subtaskId}</span>
           {item.attempt !== undefined && item.attempt > 1 && (
             <span>{t("chat.attempt", { number: item.attempt })}</span>
           )}
           {item.seconds !== undefined && (
-            <span>{t("common.seconds", { number: round(item.seconds) })}</span>
+            <span>{t("common.seconds", { seconds: round(item.seconds) })}</span>
           )}
           <span>{item.error?.message ?? item.reason ?? item.text}</span>
         </Group>

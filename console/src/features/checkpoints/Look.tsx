@@ -45,7 +45,7 @@ export function Look({
                 {subtasks.map(({ id, status }) => (
                   <Group key={id} gap={4}>
                     <Text size="sm">{id}</Text>
-                    <StatusBadge status={status} />
+                    <StatusBadge of="subtask" status={status} />
                   </Group>
                 ))}
               </Group>

@@ -34,7 +34,7 @@ export function PlanCheckpoints({ plan }: { plan: PlanView }) {
   return (
     <Stack>
       <Group gap="xs">
-        <StatusBadge status={plan.status} />
+        <StatusBadge of="plan" status={plan.status} />
         <Text size="sm" style={{ overflowWrap: "anywhere" }}>
           {plan.goal} · {t("checkpoints.revision", { revision: plan.revision })}
         </Text>

@@ -77,7 +77,7 @@ export function Rollback({
                       onClick={() => rollback.mutate()}
                     >
                       {would.restored > 0
-                        ? t("checkpoints.doFiles", { number: would.restored })
+                        ? t("checkpoints.doFiles", { count: would.restored })
                         : t("checkpoints.doIt")}
                     </Button>
                   )}

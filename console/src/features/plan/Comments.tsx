@@ -97,7 +97,7 @@ function SendBack({ plan, open }: { plan: PlanView; open: number }) {
   return open === 0 ? null : (
     <Stack gap={4}>
       <Text size="sm" c="dimmed">
-        {t("plan.comments.sendBackHint", { number: open })}
+        {t("plan.comments.sendBackHint", { count: open })}
       </Text>
       <Refusal error={error} />
       <Button

@@ -1,6 +1,7 @@
 import { Autocomplete, JsonInput, MultiSelect, NumberInput, Select } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { RetryPolicy, Subtask } from "@/shared/api";
+import { wordOf } from "@/shared/i18n/words";
 import { Code, visible } from "@/shared/ui";
 import classes from "./DraftList.module.css";
 
@@ -47,6 +48,7 @@ export function CourseFields({
         <Autocomplete
           label={t("plan.field.type")}
           data={TYPES}
+          renderOption={({ option: { value } }) => wordOf(t, "type", value)}
           value={type}
           onChange={(type) => onChange({ type: type.trim() })}
         />
@@ -140,7 +142,10 @@ function RetryFields({
           <MultiSelect
             label={t("plan.field.retryOn")}
             placeholder={on.length === 0 ? t("plan.field.transient") : undefined}
-            data={[...new Set([...CATEGORIES, ...on])]}
+            data={[...new Set([...CATEGORIES, ...on])].map((value) => ({
+              value,
+              label: wordOf(t, "category", value),
+            }))}
             value={[...on]}
             onChange={(on) => change({ on })}
             clearable

@@ -74,7 +74,7 @@ export function DraftList({
                 </UnstyledButton>
                 {own.length > 0 && (
                   <Text size="xs" c="var(--mantine-color-error)" style={{ whiteSpace: "nowrap" }}>
-                    {t("plan.edit.flaws", { number: own.length })}
+                    {t("plan.edit.flaws", { count: own.length })}
                   </Text>
                 )}
                 <Tool

@@ -96,7 +96,7 @@ function Writing({
         <Text fw={600}>{t("plan.edit.title")}</Text>
         {!isAwaited && (
           <Alert variant="default" role="alert">
-            {t("plan.edit.over", { status: t(`status.${plan.status}`) })}
+            {t("plan.edit.over", { status: t(`words.status.plan.${plan.status}`) })}
           </Alert>
         )}
         {isAwaited && isStale && (
@@ -138,7 +138,7 @@ function Writing({
           </Button>
           {flaws.length > 0 && (
             <Text size="sm" role="status">
-              {t("plan.edit.flaws", { number: flaws.length })}
+              {t("plan.edit.flaws", { count: flaws.length })}
             </Text>
           )}
         </Group>

@@ -17,7 +17,7 @@ export function Failures({
   const { t } = useTranslation();
   const failed = graph.nodes.filter(({ status }) => status === "failed");
   return failed.length === 0 ? null : (
-    <Alert color="red" title={t("plan.failures", { number: failed.length })}>
+    <Alert color="red" title={t("plan.failures", { count: failed.length })}>
       <Stack gap="sm">
         {failed.map((node) => (
           <Group key={node.id} justify="space-between" align="flex-start" wrap="nowrap">

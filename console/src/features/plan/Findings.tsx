@@ -23,7 +23,7 @@ export function Findings({ plan, onOpen }: { plan: PlanView; onOpen: (id: string
         key={severity}
         variant="default"
         style={{ borderInlineStart: `4px solid var(--mantine-color-${COLORS[severity]}-6)` }}
-        title={t(`plan.findings.${severity}`, { number: these.length })}
+        title={t(`plan.findings.${severity}`, { count: these.length })}
         p="xs"
       >
         <Lines findings={these.slice(0, FIRST)} onOpen={onOpen} />

@@ -140,7 +140,7 @@ function SubtaskBox({ data: { planId, node, isCritical, awaited } }: NodeProps<S
         <Text ff="monospace" size="sm" fw={600} truncate title={node.id}>
           {node.id}
         </Text>
-        <StatusBadge status={node.status} />
+        <StatusBadge of="subtask" status={node.status} />
       </Group>
       <Text size="sm" lineClamp={2} lh={1.25}>
         {visible(node.description)}

@@ -1,7 +1,7 @@
 import { Group, Progress, Stack, Text, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { PlanStatusView, PlanView, UsageView } from "@/shared/api";
-import { colorOf, exact, StatusBadge, useNow, visible, When } from "@/shared/ui";
+import { colorOf, exact, StatusBadge, useFigures, useNow, visible, When } from "@/shared/ui";
 import { span } from "./times";
 
 /** What a plan is for, how far it is, and what it took. */
@@ -13,7 +13,7 @@ export function PlanHead({ plan, status }: { plan: PlanView; status?: PlanStatus
         <Title order={2} size="h4" style={{ overflowWrap: "anywhere" }}>
           {visible(plan.goal)}
         </Title>
-        <StatusBadge status={plan.status} />
+        <StatusBadge of="plan" status={plan.status} />
         {plan.revising && <Text size="sm">{t("plan.revising")}</Text>}
       </Group>
       <Group gap="md">
@@ -76,6 +76,7 @@ function Pause({ plan: { pause_reason, paused_until } }: { plan: PlanView }) {
   const reasons: Record<string, string> = {
     quota: t("plan.pause.quota"),
     budget: t("plan.pause.budget"),
+    model: t("plan.pause.model"),
     rollback: t("plan.pause.rollback"),
   };
   return (
@@ -100,7 +101,7 @@ function Done({ status }: { status: PlanStatusView }) {
             key={word}
             value={(100 * (counts[place] ?? 0)) / Math.max(total, 1)}
             color={colorOf(word)}
-            aria-label={`${t("plan.progress")}: ${t(`status.${word}`)}`}
+            aria-label={`${t("plan.progress")}: ${t(`words.status.subtask.${word}`)}`}
           />
         ))}
       </Progress.Root>
@@ -120,16 +121,10 @@ const SPENT = ["tokens", "cost", "seconds", "requests", "subtasks"] as const;
 
 /** What was spent, each beside its limit where there is one. */
 function Usage({ usage, limits }: { usage: UsageView; limits: Record<string, number> }) {
-  const { t, i18n } = useTranslation();
+  const { t } = useTranslation();
+  const { number, dollars } = useFigures();
   const shown = (name: (typeof SPENT)[number], value: number) =>
-    name === "seconds"
-      ? span(value, t)
-      : new Intl.NumberFormat(
-          i18n.language,
-          name === "cost"
-            ? { style: "currency", currency: "USD", maximumFractionDigits: 4 }
-            : undefined,
-        ).format(value);
+    name === "seconds" ? span(value, t) : name === "cost" ? dollars(value) : number(value);
   return (
     <Group gap="md">
       {SPENT.filter((name) => usage[name] > 0 || limits[name] !== undefined).map((name) => {

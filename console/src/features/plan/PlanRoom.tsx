@@ -47,7 +47,7 @@ function Choice({
       label={t("plan.choose", { number: plans.length })}
       data={plans.map(({ plan_id, goal, status, created_at }) => ({
         value: plan_id,
-        label: `${goal} · ${t(`status.${status}`)} · ${exact(created_at, i18n.language)}`,
+        label: `${goal} · ${t(`words.status.plan.${status}`)} · ${exact(created_at, i18n.language)}`,
       }))}
       value={value}
       onChange={onChange}

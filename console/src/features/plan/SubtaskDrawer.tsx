@@ -38,7 +38,7 @@ export function SubtaskDrawer({
       {node && (
         <Stack key={node.id} gap="md">
           <Group gap="sm">
-            <StatusBadge status={node.status} />
+            <StatusBadge of="subtask" status={node.status} />
             {again.includes(node.id) && <Text size="sm">{t("plan.again")}</Text>}
           </Group>
           <Text style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>

@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import { type GraphNode, listCheckpointsOptions, type PlanView } from "@/shared/api";
+import { wordOf } from "@/shared/i18n/words";
 import { Code, exact, Json, useScopeParts } from "@/shared/ui";
 import classes from "./SubtaskFacts.module.css";
 import { span, useElapsed } from "./times";
@@ -18,7 +19,7 @@ export function SubtaskFacts({ plan, node }: { plan: PlanView; node: GraphNode }
     <dl className={classes.facts}>
       <Fact name={t("plan.fact.agent")}>{node.agent}</Fact>
       <Fact name={t("plan.fact.tool")}>{node.tool}</Fact>
-      <Fact name={t("plan.fact.type")}>{node.type}</Fact>
+      <Fact name={t("plan.fact.type")}>{wordOf(t, "type", node.type)}</Fact>
       <Fact name={t("plan.fact.estimated")}>{node.estimated_time}</Fact>
       <Fact name={t("plan.fact.started")}>{moment(node.started_at)}</Fact>
       <Fact name={t("plan.fact.finished")}>{moment(node.finished_at)}</Fact>
@@ -46,8 +47,12 @@ export function SubtaskFacts({ plan, node }: { plan: PlanView; node: GraphNode }
       <Fact name={t("plan.fact.retry")} wide>
         {retry_policy && <Json value={retry_policy} />}
       </Fact>
-      <Fact name={t("plan.fact.onReject")}>{node.on_reject}</Fact>
-      <Fact name={t("plan.fact.afterSkipped")}>{node.after_skipped}</Fact>
+      <Fact name={t("plan.fact.onReject")}>
+        {node.on_reject && t(`plan.onReject.${node.on_reject as "skip" | "fail"}`)}
+      </Fact>
+      <Fact name={t("plan.fact.afterSkipped")}>
+        {node.after_skipped && t(`plan.afterSkipped.${node.after_skipped as "skip" | "run"}`)}
+      </Fact>
       <Fact name={t("plan.fact.mustChange")}>
         {node.must_change !== undefined && t(`plan.fact.${node.must_change ? "yes" : "no"}`)}
       </Fact>
@@ -69,10 +74,14 @@ function Fact({ name, wide, children }: { name: string; wide?: boolean; children
 function Failing({ error }: { error: Record<string, unknown> }) {
   const { t } = useTranslation();
   const { message, category, severity } = error;
+  const words = [
+    typeof category === "string" && wordOf(t, "category", category),
+    typeof severity === "string" && wordOf(t, "severity", severity),
+  ];
   return (
     <Fact name={t("plan.fact.error")} wide>
       <Stack gap={4}>
-        <Text size="sm">{[category, severity].filter(Boolean).join(" · ")}</Text>
+        <Text size="sm">{words.filter(Boolean).join(" · ")}</Text>
         <Code text={typeof message === "string" ? message : JSON.stringify(error, null, 2)} />
       </Stack>
     </Fact>

@@ -45,7 +45,7 @@ function Row({
         {node.id}
       </Text>
       <span>
-        <StatusBadge status={node.status} />
+        <StatusBadge of="subtask" status={node.status} />
       </span>
       <Text component="span" size="sm" lineClamp={2} className={classes.text}>
         {visible(node.description)}

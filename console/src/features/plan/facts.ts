@@ -1,6 +1,7 @@
 import { useTranslation } from "react-i18next";
 import type { GraphNode } from "@/shared/api";
 import { useWindow } from "@/shared/events";
+import { wordOf } from "@/shared/i18n/words";
 import { span, useElapsed } from "./times";
 import { workerOf } from "./worker";
 
@@ -16,7 +17,7 @@ export function useFacts(node: GraphNode, planId: string): (string | undefined)[
   const filled = useWindow(planId, node.id);
   return [
     workerOf(node),
-    node.type === "action" ? undefined : node.type,
+    node.type === "action" ? undefined : wordOf(t, "type", node.type),
     took === undefined ? `~${node.estimated_time}` : span(took, t),
     node.attempt > 1 ? t("plan.attempt", { number: node.attempt }) : undefined,
     filled !== undefined && OPEN.includes(node.status)

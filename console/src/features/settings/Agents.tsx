@@ -2,6 +2,7 @@ import { Badge, Card, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { type AgentView, listAgentsOptions } from "@/shared/api";
+import { wordOf } from "@/shared/i18n/words";
 import { visible } from "@/shared/ui";
 import { Permitted } from "./Permitted";
 import classes from "./Settings.module.css";
@@ -26,6 +27,7 @@ export function Agents() {
 function Agent({ agent }: { agent: AgentView }) {
   const { t } = useTranslation();
   const { name, description, source, tools, may_write } = agent;
+  const isBuiltIn = source === "builtin";
   return (
     <Card withBorder padding="sm">
       <Group justify="space-between">
@@ -33,11 +35,11 @@ function Agent({ agent }: { agent: AgentView }) {
           {visible(name)}
         </Text>
         <Badge variant="light" color="gray" tt="none">
-          {t("settings.agent.source", { source })}
+          {isBuiltIn ? t("settings.agent.builtIn") : t("settings.agent.source", { source })}
         </Badge>
       </Group>
       <Text size="sm" mb="xs" className={classes.words}>
-        {visible(description)}
+        {isBuiltIn ? wordOf(t, "agent", name, description) : visible(description)}
       </Text>
       <Text size="xs" c="dimmed">
         {t("settings.agent.tools")}

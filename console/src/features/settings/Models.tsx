@@ -1,7 +1,9 @@
 import { Badge, Group, Table, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
+import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 import { listModelsOptions } from "@/shared/api";
+import { wordOf } from "@/shared/i18n/words";
 import { visible } from "@/shared/ui";
 import { Permitted } from "./Permitted";
 import classes from "./Settings.module.css";
@@ -35,7 +37,7 @@ export function Models() {
                     </Text>
                     {Array.isArray(model.roles) && (
                       <Text size="sm" className={classes.words}>
-                        {visible(model.roles.join(", "))}
+                        {visible(model.roles.map((role) => roleText(t, String(role))).join(", "))}
                       </Text>
                     )}
                     {model.default === true && (
@@ -53,3 +55,12 @@ export function Models() {
     </Permitted>
   );
 }
+
+/** What a model is asked for; `fallback:` marks one that is asked when others do not answer. */
+function roleText(t: TFunction, role: string): string {
+  const name = role.replace(FALLBACK, "");
+  const text = wordOf(t, "modelRole", name);
+  return name === role ? text : t("settings.model.fallback", { role: text });
+}
+
+const FALLBACK = /^fallback:/;

@@ -43,7 +43,7 @@ export function RuleCard({
       )}
       <Text size="xs" c="dimmed" className={classes.words}>
         {name} · {told}
-        {tried > 0 && ` · ${t("settings.rule.tried", { number: tried })}`}
+        {tried > 0 && ` · ${t("settings.rule.tried", { count: tried })}`}
       </Text>
       <details className={classes.folded}>
         <summary>{t("settings.rule.examples")}</summary>

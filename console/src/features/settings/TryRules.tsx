@@ -1,8 +1,11 @@
 import { Button, Card, Group, Stack, Text, TextInput } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
+import type { TFunction } from "i18next";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { checkCall, type JudgedStep, type Judgement } from "@/shared/api";
+import { en } from "@/shared/i18n/rooms/settings";
+import { wordOf } from "@/shared/i18n/words";
 import { Code, Failure, visible } from "@/shared/ui";
 import { DecisionBadge } from "./RuleCard";
 import classes from "./Settings.module.css";
@@ -59,20 +62,25 @@ function Verdict({ found: { decision, reason, rule, where, steps } }: { found: J
         </Text>
       </Group>
       <Text size="xs" c="dimmed" ff="monospace" className={classes.words}>
-        {visible([rule, ...where].join(" · "))}
+        {visible([wordOf(t, "rule", rule), ...where].join(" · "))}
       </Text>
       <details className={classes.folded}>
         <summary>{t("settings.rule.steps")}</summary>
-        <Code text={steps.map(stepLines).join("\n")} />
+        <Code text={steps.map((step) => stepLines(step, t)).join("\n")} />
       </details>
     </Stack>
   );
 }
 
-function stepLines({ step, part, decided, considered }: JudgedStep): string {
-  const head = `${step}${part === undefined ? "" : ` (${part})`}: ${decided ?? "-"}`;
+type Stage = keyof typeof en.rule.stage;
+type Decision = keyof typeof en.rule.decision;
+
+function stepLines({ step, part, decided, considered }: JudgedStep, t: TFunction): string {
+  const stage = step in en.rule.stage ? t(`settings.rule.stage.${step as Stage}`) : step;
+  const verdict = decided ? t(`settings.rule.decision.${decided as Decision}`) : "—";
+  const head = `${stage}${part === undefined ? "" : ` (${part})`}: ${verdict}`;
   const looks = considered.map(({ rule, where, matched, why }) =>
-    ["   ", rule, where, matched ? "✓" : why].filter(Boolean).join(" "),
+    ["   ", wordOf(t, "rule", rule), where, matched ? "✓" : why].filter(Boolean).join(" "),
   );
   return [head, ...looks].join("\n");
 }

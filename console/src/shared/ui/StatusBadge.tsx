@@ -1,6 +1,5 @@
 import { Badge } from "@mantine/core";
-import { useTranslation } from "react-i18next";
-import { en } from "@/shared/i18n/en";
+import { useWord } from "@/shared/i18n/words";
 
 const COLORS: Record<string, string> = {
   running: "blue",
@@ -18,20 +17,24 @@ const COLORS: Record<string, string> = {
   paused: "yellow",
 };
 
-type Known = keyof typeof en.status;
-
 /** The colour of a state, the same wherever it is shown. */
 export function colorOf(status: string): string {
   return COLORS[status] ?? "gray";
 }
 
 /** A state in words; its colour only underlines them. */
-export function StatusBadge({ status }: { status: string }) {
-  const { t } = useTranslation();
-  const text = status in en.status ? t(`status.${status as Known}`) : status;
+export function StatusBadge({
+  of,
+  status,
+}: {
+  /** What is in the state. */
+  of: "plan" | "subtask" | "question";
+  status: string;
+}) {
+  const wordOf = useWord();
   return (
     <Badge color={colorOf(status)} variant="light" autoContrast>
-      {text}
+      {wordOf(`status.${of}`, status)}
     </Badge>
   );
 }

@@ -8,6 +8,7 @@ export * from "./Lines";
 export * from "./Loaded";
 export * from "./Loading";
 export * from "./Markdown";
+export * from "./numbers";
 export * from "./range";
 export * from "./Scope";
 export * from "./StatusBadge";

@@ -17,9 +17,9 @@ export function relative(moment: string, now: number, language: string): string 
   );
 }
 
-/** A moment in full, in the reader's own time. */
+/** A moment in full, in the reader's own time, with the name of its zone. */
 export function exact(moment: string, language: string): string {
-  return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(
+  return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "long" }).format(
     new Date(moment),
   );
 }

@@ -1,22 +1,22 @@
 import type { Texts } from "../texts";
 
-/** Over which time and which sessions one looks. */
+/** Which period and which sessions are shown. */
 export const en = {
-  time: "Time",
+  time: "Period",
   day: "The last 24 hours",
   week: "The last 7 days",
   month: "The last 30 days",
   year: "The last 365 days",
-  own: "From … until …",
-  all: "All of it",
+  own: "From … to …",
+  all: "All time",
   since: "From",
-  until: "Until",
+  until: "To",
   session: "Session",
   everySession: "All sessions",
 } as const;
 
 export const ru: Texts<typeof en> = {
-  time: "Время",
+  time: "Период",
   day: "Последние 24 часа",
   week: "Последние 7 дней",
   month: "Последние 30 дней",
