@@ -8,6 +8,7 @@ export type Table =
   | "status.plan"
   | "status.subtask"
   | "status.question"
+  | "status.session"
   | "status.call"
   | "type"
   | "severity"
