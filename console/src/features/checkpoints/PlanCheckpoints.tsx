@@ -6,6 +6,7 @@ import { type CheckpointView, listCheckpointsOptions, type PlanView } from "@/sh
 import { Loaded, StatusBadge, visible, When } from "@/shared/ui";
 import { Look } from "./Look";
 import { Rollback, type Target } from "./Rollback";
+import { TakeCheckpoint } from "./TakeCheckpoint";
 
 const MOST = 500;
 
@@ -36,6 +37,7 @@ export function PlanCheckpoints({ plan }: { plan: PlanView }) {
           {plan.goal} · {t("checkpoints.revision", { revision: plan.revision })}
         </Text>
       </Group>
+      <TakeCheckpoint planId={plan.plan_id} />
       <Loaded query={list}>
         {({ checkpoints }) =>
           checkpoints.length === 0 ? (

@@ -48,6 +48,14 @@ export const planEn = {
     rollback: "A rollback has not finished.",
     until: "The plan resumes by itself: {{moment}}.",
   },
+  file: {
+    upload: "Upload a plan file",
+    title: "A plan from a file",
+    propose: "Submit for approval",
+    noPlan:
+      "This file is not a plan. A plan file is YAML or JSON with a goal and a list of subtasks.",
+    badLine: "Line {{line}} cannot be read: {{reason}}",
+  },
   usage: {
     tokens: "Tokens",
     cost: "Cost",
