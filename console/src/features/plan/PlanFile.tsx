@@ -1,5 +1,6 @@
 import { Alert, Button, FileButton, Group, List, Modal, Stack, Text } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useRef } from "react";
 import { useTranslation } from "react-i18next";
 import { checkNewPlan, createPlan } from "@/shared/api";
 import { refreshPlans } from "@/shared/events";
@@ -14,6 +15,7 @@ export function PlanFile({ sessionId }: { sessionId: string }) {
   const { t } = useTranslation();
   const queries = useQueryClient();
   const mayPlan = useMay("operator");
+  const forget = useRef<() => void>(null);
   const looked = useMutation({
     mutationFn: async (file: File) => {
       if (file.size > MOST) {
@@ -42,8 +44,15 @@ export function PlanFile({ sessionId }: { sessionId: string }) {
   return (
     <>
       <FileButton
+        resetRef={forget}
         accept=".yaml,.yml,.json"
-        onChange={(file) => file !== null && looked.mutate(file)}
+        onChange={(file) => {
+          if (file !== null) {
+            looked.mutate(file);
+            // A file that was mended is read again, under the same name.
+            forget.current?.();
+          }
+        }}
         inputProps={{ "aria-label": t("plan.file.upload") }}
       >
         {(props) => (
