@@ -160,6 +160,7 @@ export function Failures({ failures }: { failures: FailureCause[] }) {
       <Bars
         data={byCause(named).map((one) => ({ ...one }))}
         by="cause"
+        isWhole
         series={[{ name: "number", label: t("analytics.number"), color: "red.6" }]}
       />
     </Figure>

@@ -119,6 +119,11 @@ function Done({ status }: { status: PlanStatusView }) {
 const OVER = ["completed", "failed", "skipped", "cancelled"] as const;
 const SPENT = ["tokens", "cost", "seconds", "requests", "subtasks"] as const;
 
+/** Whether something is told by itself: tokens and money are told together. */
+function isTold(usage: UsageView, name: (typeof SPENT)[number]): boolean {
+  return usage[name] > 0 && name !== "tokens" && name !== "cost" && name !== "requests";
+}
+
 /** What was spent, each beside its limit where there is one. */
 function Usage({ usage, limits }: { usage: UsageView; limits: Record<string, number> }) {
   const { t } = useTranslation();
@@ -127,8 +132,8 @@ function Usage({ usage, limits }: { usage: UsageView; limits: Record<string, num
     name === "seconds" ? span(value, t) : name === "cost" ? dollars(value) : number(value);
   return (
     <Group gap="md" align="flex-start">
-      <Spent usage={usage} />
-      {SPENT.filter((name) => usage[name] > 0 || limits[name] !== undefined).map((name) => {
+      {usage.requests > 0 && <Spent usage={usage} />}
+      {SPENT.filter((name) => limits[name] !== undefined || isTold(usage, name)).map((name) => {
         const limit = limits[name];
         const isNear = limit !== undefined && usage[name] >= 0.8 * limit;
         return (
@@ -136,9 +141,6 @@ function Usage({ usage, limits }: { usage: UsageView; limits: Record<string, num
             <Text size="xs" c={isNear ? undefined : "dimmed"} fw={isNear ? 600 : undefined}>
               {t(`plan.usage.${name}`)}: {shown(name, usage[name])}
               {limit !== undefined && ` ${t("plan.usage.of", { limit: shown(name, limit) })}`}
-              {name === "tokens" &&
-                !!usage.cached_tokens &&
-                ` (${t("plan.usage.cached", { cached: shown(name, usage.cached_tokens) })})`}
             </Text>
             {limit !== undefined && (
               <Progress

@@ -64,7 +64,6 @@ export const planEn = {
     subtasks: "Subtask runs",
     of: "of {{limit}}",
     budget: "Budget used: {{what}}",
-    cached: "{{cached}} from the cache",
   },
   madeBy: "Written by {{name}}",
   instructions: {

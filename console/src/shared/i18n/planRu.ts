@@ -66,7 +66,6 @@ export const planRu: Language["plan"] = {
     subtasks: "Запуски подзадач",
     of: "из {{limit}}",
     budget: "Израсходовано из бюджета: {{what}}",
-    cached: "{{cached}} из кэша",
   },
   madeBy: "Автор плана: {{name}}",
   instructions: {
