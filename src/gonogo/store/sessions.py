@@ -27,8 +27,6 @@ _RECENT = (
     .limit(bindparam("limit"))
 )
 _RECENT_OF = _RECENT.where(sessions.c.principal_id == bindparam("of"))
-_IDS = select(sessions.c.id).where(sessions.c.deleted == 0)
-_IDS_OF = _IDS.where(sessions.c.principal_id == bindparam("of"))
 _NEXT_POSITION = select(func.coalesce(func.max(turns.c.position), 0) + 1).where(
     turns.c.session_id == bindparam("of")
 )
@@ -101,14 +99,6 @@ def recent_workspaces(tx: Tx, principal_id: str | None, limit: int) -> list[str]
     of = {} if principal_id is None else {"of": principal_id}
     found = rows(tx, _RECENT if principal_id is None else _RECENT_OF, {**of, "limit": limit})
     return [row.workspace for row in found]
-
-
-def session_ids(tx: Tx, principal_id: str | None) -> set[str]:
-    """The ids of a principal's sessions; of everybody's for None."""
-    statement = _IDS if principal_id is None else _IDS_OF
-    return set(
-        tx.execute(statement, {} if principal_id is None else {"of": principal_id}).scalars()
-    )
 
 
 def set_session(tx: Tx, session_id: str, **to: Any) -> None:  # noqa: ANN401
