@@ -4,7 +4,6 @@ import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-qu
 import { lazy, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { createHashRouter, RouterProvider, replace } from "react-router";
-import { SessionPage } from "@/features/sessions/SessionPage";
 import { SessionsPage } from "@/features/sessions/SessionsPage";
 import { Refused } from "@/shared/api";
 import { Shell } from "./Shell";
@@ -76,7 +75,12 @@ function newRouter() {
       children: [
         { index: true, loader: () => replace("/sessions") },
         { path: "sessions", element: <SessionsPage /> },
-        { path: "sessions/:sessionId/:tab?", element: <SessionPage /> },
+        {
+          path: "sessions/:sessionId/:tab?",
+          lazy: async () => ({
+            Component: (await import("@/features/sessions/SessionPage")).SessionPage,
+          }),
+        },
         {
           path: "approvals/:approvalId?",
           lazy: async () => ({

@@ -1,9 +1,10 @@
 import { Button, Drawer, Group, Text } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
 import { useTranslation } from "react-i18next";
+import type { ApprovalView } from "@/shared/api";
 import { useMay } from "@/shared/me";
 import { OpenQuestion, useOpenQuestions } from "@/shared/slots";
-import { StateMark, visible } from "@/shared/ui";
+import { onOneLine, StateMark, visible } from "@/shared/ui";
 import classes from "./Sessions.module.css";
 
 /** What waits for a decision, in view wherever one looks; one answer leads to the next question. */
@@ -25,7 +26,7 @@ export function DecisionBar({ sessionId }: { sessionId: string }) {
             {t("sessions.waits", { count: asked.length })}
           </Text>
           <Text size="sm" truncate>
-            {visible(first.subject)}
+            {visible(first.subject)} {onOneLine(aimOf(first))}
           </Text>
         </Group>
         <Button size="xs" onClick={open}>
@@ -50,4 +51,10 @@ export function DecisionBar({ sessionId }: { sessionId: string }) {
       </Drawer>
     </>
   );
+}
+
+/** What a call is about, in a few words. */
+function aimOf({ arguments: given = {} }: ApprovalView): string {
+  const found = [given.command, given.path].find((word) => typeof word === "string");
+  return typeof found === "string" ? found : "";
 }
