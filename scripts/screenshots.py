@@ -35,7 +35,7 @@ def _step(name: str, description: str, *after: str, **more: object) -> dict[str,
 
 STEPS = [
     _step("sums", "Add the amounts of one category instead of keeping the last",
-          estimated_time="4 min",
+          estimated_time="4 min", must_change=False,
           scope={"paths": ["tally/report.py"], "commands": ["python3 -m unittest"]}),
     _step("flag", "Print the totals as JSON when --json is given", "sums", estimated_time="6 min",
           scope={"paths": ["tally/cli.py"]}),

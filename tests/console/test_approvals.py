@@ -28,7 +28,7 @@ def desk(server, ground, look, work: dict[str, Any], hide: dict[str, Any] | None
     page = look(server.link)
     start(page, "Work")
     say(page, "work")
-    page.get_by_role("link", name="Decide").first.wait_for()
+    page.get_by_role("button", name="Decide").first.wait_for()
     page.evaluate("location.hash = '#/approvals'")
     page.get_by_role("list", name="Approvals").wait_for()
     return page

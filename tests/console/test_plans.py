@@ -326,7 +326,7 @@ def test_on_a_telephone_it_is_a_list_commented_and_rejected_in_russian(server, p
 
     page.get_by_role("button", name="Отклонить", exact=True).click()
     page.get_by_label("Что с ним не так").fill("Иначе")
-    page.get_by_role("button", name="Отклонить план").click()
+    page.get_by_role("button", name="Отклонить и остановить").click()
     page.get_by_text("Пояснение: Иначе").wait_for()
     plan = ask(server, "GET", "/plans?session_id=halves")["plans"][0]
     assert (plan["status"], plan["feedback"]) == ("rejected", "Иначе"), json.dumps(plan)

@@ -47,17 +47,17 @@ def test_two_people_see_the_same_and_the_slower_one_keeps_what_was_written(serve
     bob.goto(ann.url)
     say(ann, "work")
     for page in (ann, bob):
-        page.get_by_role("log").get_by_role("link", name="Decide").click()
-        page.get_by_role("region", name="The open question").get_by_text("+bold").wait_for()
-    question = bob.get_by_role("region", name="The open question")
+        asked = page.get_by_role("log").get_by_role("region", name="Tool call")
+        asked.get_by_text("+bold").wait_for()
+    question = bob.get_by_role("log").get_by_role("region", name="Tool call")
     question.get_by_role("button", name="Edit").click()
     question.get_by_label("content", exact=False).fill("gold\n")
     ann.get_by_role("button", name="Approve", exact=True).click()
 
     question.get_by_text("by ann").first.wait_for()
     expect(question.get_by_label("content", exact=False)).to_have_value("gold\n")
+    question.get_by_role("button", name="Discard the edit").click()
     for page in (ann, bob):
-        page.go_back()
         page.get_by_role("log").get_by_text("Well.").wait_for()
     assert transcript(ann) == transcript(bob)
     assert (ground.workspace / "a.txt").read_text() == "bold\n"

@@ -1,12 +1,18 @@
 """Sessions: opened with what was said, shown to whom they belong, and read from any place on."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
+import pytest
+
 from fakes.rows import NOW, call, session
 from fakes.world import calls, plan, run, says, step, world_of, write
+from gonogo.domain.errors import NotFound
 from gonogo.domain.identity import Principal, Role
-from gonogo.domain.states import CallStatus
+from gonogo.domain.records import SessionPlace
+from gonogo.domain.states import CallStatus, SessionState
 from gonogo.execution.agent import NOBODYS, RUNTIME, runtime_profile
 from gonogo.runtime.approvals import _thread_of
 from gonogo.runtime.sessions import _place_of, _results
@@ -83,6 +89,77 @@ async def test_sessions_are_found_by_a_word_and_shown_page_by_page(tmp_path: Pat
         assert ids(await page(ann, 2, 0, "write")) == (["a2", "a1"], 3)
         assert ids(await page(ann, 2, 2, "write")) == (["a0"], 3)
         assert (await page(world.runtime.owner, 9, 0, "write")).total == 4
+
+
+async def test_the_list_goes_on_after_its_page_and_says_how_sessions_stand(tmp_path: Path) -> None:
+    async with world_of(tmp_path, LINES) as world:
+        plan_id = await world.propose()
+        page, ann = world.runtime.sessions.page, world.ann
+        for number in range(3):
+            await world.runtime.sessions.open(ann, session_id=f"a{number}")
+        first = await page(ann, 2)
+        assert [each.session_id for each in first.sessions] == ["a2", "a1"]
+        rest = await page(ann, 2, after=SessionPlace.read(first.next or ""))
+        waits = await page(ann, 2, state=SessionState.WAITING)
+        await world.decide_plan(plan_id, "reject")
+        over = await page(ann, 2, state=SessionState.DONE)
+
+        assert [each.session_id for each in rest.sessions] == ["a0", world.session]
+        assert (rest.next, rest.total, waits.total, over.total) == (None, 4, 1, 1)
+        [new, waiting] = [each.summary for each in rest.sessions if each.summary]
+        assert (new.state, new.waiting, new.total) == (SessionState.NEW, 0, 0)
+        assert (waiting.state, waiting.waiting, waiting.done, waiting.total) == (
+            SessionState.WAITING, 1, 0, 1,
+        )  # fmt: skip
+
+
+async def test_folders_are_those_used_last_and_those_that_are_allowed(tmp_path: Path) -> None:
+    async with world_of(tmp_path, LINES) as world:
+        for number, name in enumerate(("one", "two", "one")):
+            (world.folder / name).mkdir(exist_ok=True)
+            await world.later(number)
+            await world.runtime.sessions.open(world.ann, workspace=f"{world.folder}/{name}")
+        await world.runtime.sessions.open(world.bob, workspace=str(world.folder))
+        found = await world.runtime.sessions.workspaces(world.ann)
+
+    assert found.recent == [f"{world.folder}/one", f"{world.folder}/two"]
+    assert (found.default, found.roots) == (str(world.folder), [str(world.folder)])
+
+
+async def test_what_a_session_took_counts_its_plans_too(tmp_path: Path) -> None:
+    async with world_of(tmp_path, LINES) as world:
+        await world.begin()
+        await world.idle()
+        used = await world.runtime.sessions.usage(world.ann, world.session)
+        with pytest.raises(NotFound):
+            await world.runtime.sessions.usage(world.bob, world.session)
+
+    assert used.usage.requests == sum(len(world.model.asked(each)) for each in ("main", "one"))
+
+
+async def test_news_say_which_sessions_change_to_those_who_may_know(tmp_path: Path) -> None:
+    async with world_of(tmp_path, LINES) as world:
+        streams = world.runtime.streams
+        async with streams.news(world.ann) as hers, streams.news(world.bob) as his:
+            for one in (hers, his):
+                assert await anext(one) == {"type": "news"}
+
+            async def until(one: Any, is_it: Callable[[Any], bool]) -> list[Any]:
+                seen: list[Any] = []
+                with anyio.fail_after(60):
+                    while not seen or not is_it(seen[-1]):
+                        seen.append(await anext(one))
+                return seen
+
+            await world.propose()
+            await until(hers, lambda news: "approval_requested" in news.get("events", ()))
+            foreign = await until(his, lambda news: "approval_requested" in news.get("events", ()))
+            assert all("session_id" not in news for news in foreign)
+            assert foreign[-1] == {"type": "news", "events": ["approval_requested"]}
+
+            await world.runtime.sessions.edit(world.ann, world.session, title="Another")
+            changed = (await until(hers, lambda news: news.get("events") == []))[-1]
+            assert changed == {"type": "news", "session_id": world.session, "events": []}
 
 
 async def test_the_log_is_read_back_from_any_place(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ class StandIn:
         return self._view(session_id)
 
     async def _page(
-        self, principal: Principal, limit: int, offset: int, text: str | None = None
+        self, principal: Principal, limit: int, offset: int, text: str | None = None, **_: Any
     ) -> SessionList:
         mine = [s for s, owner in self.sessions_of.items() if owner == principal.id]
         shown = [self._view(s) for s in mine[offset : offset + limit]]

@@ -10,7 +10,8 @@ from gonogo.domain.audit_chain import AuditFilter, ChainHead
 from gonogo.domain.errors import Conflict, InvalidCursor
 from gonogo.domain.identity import Role
 from gonogo.domain.messages import HitlDecision, PlanDecision, Steer
-from gonogo.domain.states import ApprovalKind, ApprovalStatus, PlanStatus
+from gonogo.domain.records import SessionPlace
+from gonogo.domain.states import ApprovalKind, ApprovalStatus, PlanStatus, SessionState
 from gonogo.domain.views import ApprovalFilter, ApprovalView, Audit, TokenView
 from gonogo.server.routes.audit import Wanted
 from server.stand_in import NOW, StandIn, Verbs
@@ -18,6 +19,8 @@ from server.stand_in import NOW, StandIn, Verbs
 API = "/api/v1"
 DAY = datetime(2026, 1, 2, tzinfo=UTC)
 PAGED = {"limit": 50, "offset": 0}
+ANY = {"state": None, "after": None}
+PLACE = SessionPlace(DAY, "s1")
 FILES = {"path": None, "limit": 100, "offset": 0}
 RULE = {"decision": "deny", "tool": "write_file"}
 HEAD = {"chain": "c", "seq": 1, "hash": "0" * 64}
@@ -64,8 +67,13 @@ CASES: list[tuple[str, str, Any, int, list[Any]]] = [
     ("POST", "/sessions", {"title": "T", "locale": "ru"}, 201,
      [asks("sessions.open", anywhere=False, title="T", locale="ru")]),
     ("POST", "/sessions", None, 201, [asks("sessions.open", anywhere=False)]),
-    ("GET", "/sessions", None, 200, [asks("sessions.page", 50, 0, None)]),
-    ("GET", "/sessions?limit=500&offset=4&q=x", None, 200, [asks("sessions.page", 500, 4, "x")]),
+    ("GET", "/sessions", None, 200, [asks("sessions.page", 50, 0, None, **ANY)]),
+    ("GET", "/sessions?limit=500&offset=4&q=x", None, 200,
+     [asks("sessions.page", 500, 4, "x", **ANY)]),
+    ("GET", f"/sessions?state=failed&after={PLACE.text().replace('+', '%2B')}", None, 200,
+     [asks("sessions.page", 50, 0, None, state=SessionState.FAILED, after=PLACE)]),
+    ("GET", "/sessions/s1/usage", None, 200, [asks("sessions.usage", "s1")]),
+    ("GET", "/workspaces", None, 200, [asks("sessions.workspaces")]),
     ("GET", "/sessions/s1", None, 200, [asks("sessions.get", "s1")]),
     ("PATCH", "/sessions/s1", {"title": "T"}, 200, [asks("sessions.edit", "s1", title="T")]),
     ("PATCH", "/sessions/s1", {"locale": None}, 200, [asks("sessions.edit", "s1", locale=None)]),
@@ -225,6 +233,16 @@ async def test_who_only_looks_asks_for_nothing_else(
         answer = await client.post(f"{API}{path}", json=body)
 
     assert (answer.status_code, calls) == (403, [])
+
+
+@pytest.mark.parametrize(("query", "code"), [("state=odd", 422), ("after=s1", 400)])
+async def test_a_list_of_sessions_refuses_what_is_no_state_and_no_place_of_it(
+    ask: Any, calls: list[Any], query: str, code: int
+) -> None:
+    async with ask() as client:
+        answer = await client.get(f"{API}/sessions?{query}")
+
+    assert (answer.status_code, calls) == (code, [])
 
 
 async def test_a_servers_tool_is_accepted_by_admins_alone(ask: Any, calls: list[Any]) -> None:

@@ -31,16 +31,6 @@ async def test_sessions_are_known_by_whose_they_are_and_where(store):
     assert await store.read(sessions.spoken_in, "s9") is None
 
 
-async def test_of_sessions_of_one_moment_the_page_begins_with_the_first_id(store):
-    await store.write(three)
-    page, count = await store.read(sessions.list_sessions, None, 2, 0)
-    rest, _ = await store.read(sessions.list_sessions, None, 2, 2)
-    found, hers = await store.read(sessions.find_sessions, "ann", "s", 1, 1)
-
-    assert ([each.id for each in (*page, *rest)], count) == (["s1", "s2", "s3"], 3)
-    assert ([each.id for each in found], hers) == (["s3"], 2)
-
-
 async def test_a_turn_is_queued_behind_the_others_of_its_session(store):
     def made(tx):
         begin(tx, "s1", "s2")

@@ -97,45 +97,6 @@ async def test_a_session_with_something_under_way_is_not_one_in_which_nothing_ha
     assert found == {f"{type(status).__name__}.{status}" for status in over}
 
 
-async def test_sessions_are_listed_newest_first_for_one_or_for_all(store):
-    def made(tx):
-        for number in range(5):
-            who = "ann" if number % 2 else "bob"
-            at = NOW + number * SECOND
-            sessions.add_session(tx, session(f"s{number}", principal_id=who, created_at=at))
-        sessions.add_session(tx, session("gone", deleted=True))
-
-    await store.write(made)
-    everybody, total = await store.read(sessions.list_sessions, None, 2, 1)
-    anns, hers = await store.read(sessions.list_sessions, "ann", 10, 0)
-
-    assert ([each.id for each in everybody], total) == (["s3", "s2"], 5)
-    assert ([each.id for each in anns], hers) == (["s3", "s1"], 2)
-
-
-async def test_sessions_are_found_by_title_folder_and_id_whatever_the_case(store):
-    def made(tx):
-        for number, title in enumerate(("Вход через Google", "50% done", None, "login_page")):
-            who = "ann" if number % 2 else "bob"
-            at = NOW + number * SECOND
-            made = session(f"s{number}", principal_id=who, title=title, created_at=at)
-            sessions.add_session(tx, replace(made, workspace=f"/src/Shop{number}"))
-        sessions.add_session(tx, session("gone", title="login", deleted=True))
-
-    async def found(text, who=None, limit=10, offset=0):
-        page, total = await store.read(sessions.find_sessions, who, text, limit, offset)
-        return [each.id for each in page], total
-
-    await store.write(made)
-
-    assert await found("вХОД") == (["s0"], 1)
-    assert await found("%") == (["s1"], 1)
-    assert await found("N_p") == (["s3"], 1)
-    assert await found("shop", limit=2, offset=1) == (["s2", "s1"], 4)
-    assert await found("SHOP", "ann") == (["s3", "s1"], 2)
-    assert await found("s2", "ann") == ([], 0)
-
-
 async def test_turns_stand_in_line_and_leave_it_when_they_are_over(store):
     await store.write(begin, "s1", "s2")
     first = await store.write(sessions.add_turn, "t1", "s1", "Hi", "ask")

@@ -64,7 +64,10 @@ def test_no_request_that_can_be_made_breaks_the_server(deployment, mode) -> None
     schema = schemathesis.openapi.from_dict(document)
     schema.config.update(base_url=deployment.url)
     known = ids_of(scene)
-    operations = [found.ok() for found in schema.get_all_operations()]
+    # News have no end, and nothing that could be asked wrongly.
+    operations = [
+        each for found in schema.get_all_operations() if (each := found.ok()).path != "/api/v1/news"
+    ]
     events = jsonschema.Draft202012Validator(deployment.get("/schema/events.json"))
 
     statuses: Counter[int] = Counter()

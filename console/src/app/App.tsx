@@ -4,7 +4,6 @@ import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-qu
 import { lazy, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { createHashRouter, RouterProvider, replace } from "react-router";
-import { SessionPage } from "@/features/sessions/SessionPage";
 import { SessionsPage } from "@/features/sessions/SessionsPage";
 import { Refused } from "@/shared/api";
 import { Shell } from "./Shell";
@@ -13,23 +12,24 @@ import { SignIn } from "./SignIn";
 const SettingsPage = lazy(() => import("@/features/settings/SettingsPage"));
 
 const THEME = createTheme({
-  primaryColor: "green",
+  // One accent for what can be pressed and what is at work; green is what is done.
+  primaryColor: "indigo",
   primaryShade: { light: 8, dark: 7 },
   cursorType: "pointer",
   respectReducedMotion: true,
 });
 
 /** Mantine's quiet colours are too quiet to be read by everybody (WCAG 2, 1.4.3). */
-const READABLE: CSSVariablesResolver = ({ colors: { gray, green, red } }) => ({
+const READABLE: CSSVariablesResolver = ({ colors: { gray, green, indigo, red } }) => ({
   variables: {},
   light: {
     "--mantine-color-dimmed": gray?.[7] ?? "",
     "--mantine-color-placeholder": gray?.[7] ?? "",
     "--mantine-color-green-light-color": "#0b4a1c",
     "--mantine-color-green-outline": green?.[9] ?? "",
-    "--mantine-color-anchor": "#1d7232",
+    "--mantine-color-anchor": indigo?.[8] ?? "",
     "--mantine-color-green-filled": "#237a38",
-    "--mantine-color-green-filled-hover": "#1d6830",
+    "--mantine-color-indigo-light-color": "#2c3f9e",
     "--mantine-color-error": red?.[9] ?? "",
     "--mantine-color-yellow-light-color": "#6b4300",
     "--mantine-color-orange-light-color": "#7a3300",
@@ -41,7 +41,8 @@ const READABLE: CSSVariablesResolver = ({ colors: { gray, green, red } }) => ({
     "--mantine-color-dimmed": gray?.[5] ?? "",
     "--mantine-color-placeholder": gray?.[5] ?? "",
     "--mantine-color-green-filled": "#237a38",
-    "--mantine-color-green-filled-hover": "#1d6830",
+    "--mantine-color-indigo-light-color": indigo?.[2] ?? "",
+    "--mantine-color-anchor": indigo?.[3] ?? "",
   },
 });
 
@@ -50,7 +51,14 @@ function useTheme() {
   const { t } = useTranslation();
   return useMemo(() => {
     const defaultProps = { closeButtonProps: { "aria-label": t("common.close") } };
-    return { ...THEME, components: { Modal: { defaultProps }, Drawer: { defaultProps } } };
+    return {
+      ...THEME,
+      components: {
+        Modal: { defaultProps },
+        Drawer: { defaultProps },
+        Badge: { defaultProps: { tt: "none", fw: 600 } },
+      },
+    };
   }, [t]);
 }
 
@@ -67,7 +75,12 @@ function newRouter() {
       children: [
         { index: true, loader: () => replace("/sessions") },
         { path: "sessions", element: <SessionsPage /> },
-        { path: "sessions/:sessionId/:tab?", element: <SessionPage /> },
+        {
+          path: "sessions/:sessionId/:tab?",
+          lazy: async () => ({
+            Component: (await import("@/features/sessions/SessionPage")).SessionPage,
+          }),
+        },
         {
           path: "approvals/:approvalId?",
           lazy: async () => ({

@@ -17,6 +17,7 @@ import { useTranslation } from "react-i18next";
 import { Link, Outlet, useLocation } from "react-router";
 import { useWaitingCount } from "@/features/approvals/notify";
 import { logOut } from "@/shared/api";
+import { useNews } from "@/shared/events";
 import { LANGUAGE_CHOICES, type LanguageCode, speak } from "@/shared/i18n";
 import { useMe } from "@/shared/me";
 import { Loading, visible } from "@/shared/ui";
@@ -35,6 +36,7 @@ export function Shell() {
   const { t } = useTranslation();
   const { pathname } = useLocation();
   const [isOpen, { toggle, close }] = useDisclosure(false);
+  useNews();
 
   return (
     <AppShell

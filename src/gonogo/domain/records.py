@@ -4,11 +4,12 @@ Records are read in one transaction and may be stale in the next; whoever change
 the status (and epoch) that the record shows with the row's, in the same statement.
 """
 
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime
+from typing import Any, Self
 
 from msgspec import Struct
 
+from gonogo.domain.errors import InvalidCursor
 from gonogo.domain.states import (
     ApprovalKind,
     ApprovalStatus,
@@ -19,6 +20,7 @@ from gonogo.domain.states import (
 )
 from gonogo.domain.tool_calls import ToolClass
 
+_NOT_A_PLACE = "after: use the `next` of a page of sessions"
 MAIN = "main"
 """The thread of a session's own conversation; a subtask's thread is its key."""
 
@@ -46,6 +48,34 @@ class Session(Struct, frozen=True, kw_only=True):
     """Nobody can answer: what would ask is denied."""
     instructions: list[dict[str, Any]] | None = None
     """The instruction files that its planners were told of last: paths and digests."""
+
+
+class SessionPlace(Struct, frozen=True):
+    """A place in the list, which is the same however many sessions came or went meanwhile."""
+
+    created_at: datetime
+    id: str
+
+    def text(self) -> str:
+        """The place as clients keep it."""
+        return f"{self.created_at.isoformat()}~{self.id}"
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """The place that a text names.
+
+        Raises:
+            InvalidCursor: it names none.
+        """
+        at, _, of = text.partition("~")
+        try:
+            moment = datetime.fromisoformat(at)
+            place = cls(moment.astimezone(UTC), of)
+        except (ValueError, OverflowError):
+            raise InvalidCursor(_NOT_A_PLACE) from None
+        if moment.tzinfo is None or not of:
+            raise InvalidCursor(_NOT_A_PLACE)
+        return place
 
 
 class Turn(Struct, frozen=True, kw_only=True):

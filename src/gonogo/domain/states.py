@@ -41,6 +41,21 @@ class Machine(Generic[S]):
         return target
 
 
+class SessionState(StrEnum):
+    """How a session stands, in the word by which a person picks one of many."""
+
+    WAITING = "waiting"
+    """A question of it is open."""
+    RUNNING = "running"
+    PAUSED = "paused"
+    """A plan of it is held or paused: it goes on when somebody says so."""
+    FAILED = "failed"
+    """The last of what was asked for did not come about."""
+    DONE = "done"
+    NEW = "new"
+    """Nothing was asked for yet."""
+
+
 # The life of a plan.
 #
 #     draft ──► awaiting_approval ──► approved ──► running ──► completed | failed | partial

@@ -10,12 +10,26 @@ from typing import Any, Literal, Self
 from gonogo.domain.base import View
 from gonogo.domain.errors import GonogoError, of_parts, parts_of
 from gonogo.domain.identity import RoleWord
-from gonogo.domain.plan_views import RevisionView
+from gonogo.domain.plan_views import ModelUsageView, RevisionView
 from gonogo.domain.report_views import AuditEntry, AuditHead
-from gonogo.domain.states import ApprovalKind, ApprovalStatus
+from gonogo.domain.states import ApprovalKind, ApprovalStatus, SessionState
 
 MOST_CHOICES = 9
 """What one question offers at most: each has a key of its own, 1 to 9."""
+
+
+class SessionSummary(View):
+    """How a session stands, for those who choose one of many."""
+
+    state: SessionState
+    waiting: int
+    """Its open questions."""
+    done: int
+    """Of the subtasks of its latest plan, those that completed."""
+    total: int
+    """The subtasks of its latest plan; 0: it has none."""
+    cost: float
+    """US dollars for all its model requests, as far as prices are known."""
 
 
 class SessionView(View):
@@ -37,6 +51,26 @@ class SessionView(View):
     unattended: bool = False
     created_at: datetime
     updated_at: datetime
+    summary: SessionSummary | None = None
+    """Only in a list of sessions."""
+
+
+class SessionUsage(View):
+    """What the model requests of a session took, those of its plans included."""
+
+    session_id: str
+    usage: ModelUsageView
+
+
+class Workspaces(View):
+    """Folders in which a session can be opened."""
+
+    default: str | None = None
+    """What a session gets that names none; absent: it has to name one."""
+    recent: list[str]
+    """Those of the caller's sessions, the latest first."""
+    roots: list[str]
+    """Folders under which every folder can be named."""
 
 
 class SteeredTurn(View):
@@ -67,10 +101,12 @@ class Vacuumed(View):
 
 
 class SessionList(View):
-    """A page of sessions; `total` counts all of them."""
+    """A page of sessions, newest first; `total` counts all that fit, on whatever page."""
 
     sessions: list[SessionView]
     total: int
+    next: str | None = None
+    """The `after` of the page that follows; absent: nothing does."""
 
 
 class MessageView(View):

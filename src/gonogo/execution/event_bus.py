@@ -6,11 +6,13 @@ the database later, and what is live only (text as it is written) is lost to tha
 
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import anyio
 
+from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.events import Broadcast
 
 _LOG = logging.getLogger(__name__)
@@ -44,11 +46,32 @@ class Follower:
         self._grew = anyio.Event()
 
 
+class Onlooker:
+    """One reader of the news: which sessions changed since they looked, and what was told there."""
+
+    def __init__(self) -> None:
+        self._changed: dict[str, set[str]] = {}
+        self._grew = anyio.Event()
+
+    def push(self, changed: Mapping[str, Collection[str]]) -> None:
+        """Add what changed, and wake the reader."""
+        for chain, types in changed.items():
+            self._changed.setdefault(chain, set()).update(types)
+        self._grew.set()
+
+    async def take(self) -> dict[str, set[str]]:
+        """What changed since the last time, by session; waited for where nothing did."""
+        await self._grew.wait()
+        self._grew, changed, self._changed = anyio.Event(), self._changed, {}
+        return changed
+
+
 class Hub:
-    """Who follows which session in this process."""
+    """Who follows which session in this process, and who looks at all of them."""
 
     def __init__(self) -> None:
         self._followers: dict[str, set[Follower]] = defaultdict(set)
+        self._onlookers: set[Onlooker] = set()
         self._watchers: list[Callable[[Body], None]] = []
 
     def follow(self, session_id: str) -> Follower:
@@ -63,6 +86,21 @@ class Hub:
         followers.discard(follower)
         if not followers:
             del self._followers[session_id]
+
+    @contextmanager
+    def look_on(self) -> Generator[Onlooker]:
+        """Be told for a while which sessions change."""
+        onlooker = Onlooker()
+        self._onlookers.add(onlooker)
+        try:
+            yield onlooker
+        finally:
+            self._onlookers.discard(onlooker)
+
+    def tell_news(self, changed: Mapping[str, Collection[str]]) -> None:
+        """Tell onlookers which sessions changed, and the types of the events that tell of it."""
+        for onlooker in self._onlookers:
+            onlooker.push(changed)
 
     def watch(self, watcher: Callable[[Body], None]) -> None:
         """Have every durable event of every session told to a function, in this process."""
@@ -94,6 +132,7 @@ class Hub:
 
     def refresh(self) -> None:
         """Have every reader look into the log: another process may have written there."""
+        self.tell_news({SYSTEM: ()})
         for followers in self._followers.values():
             for follower in followers:
                 follower.is_behind = True
@@ -101,6 +140,7 @@ class Hub:
 
     def wake_all(self) -> None:
         """Have every reader look again: the process is about to end."""
+        self.tell_news({})
         for followers in self._followers.values():
             for follower in followers:
                 follower.wake()

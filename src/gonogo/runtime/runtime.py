@@ -253,6 +253,11 @@ class Runtime:
     def _deliver(self, box: Outbox) -> None:
         for body in box.events:
             self.parts.hub.tell_event(body)
+        changed: dict[str, set[str]] = {chain: set() for chain in (*box.extents, *box.touched)}
+        for body in box.events:
+            changed.setdefault(body["session_id"], set()).add(body["type"])
+        if changed:
+            self.parts.hub.tell_news(changed)
         self.parts.dispatcher.take(box)
 
     async def _close(self) -> None:

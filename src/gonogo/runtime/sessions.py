@@ -18,8 +18,9 @@ from gonogo.domain.errors import (
 )
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
-from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionRule
-from gonogo.domain.states import ENDED
+from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionPlace, SessionRule
+from gonogo.domain.replanning import Used
+from gonogo.domain.states import ENDED, SessionState
 from gonogo.domain.tool_calls import MESSAGE, Reply, Steering, ToolRequest, UserText
 from gonogo.domain.views import (
     ContextPart,
@@ -29,7 +30,9 @@ from gonogo.domain.views import (
     PendingApprovals,
     SessionList,
     SessionRuleView,
+    SessionUsage,
     SessionView,
+    Workspaces,
 )
 from gonogo.execution.agent import (
     EXPLORER,
@@ -45,22 +48,23 @@ from gonogo.i18n import resolve
 from gonogo.llm import REPLAY
 from gonogo.policy import RuleText
 from gonogo.runtime.services import Parts
-from gonogo.runtime.views import session_view, view_of
+from gonogo.runtime.views import listed_session, model_usage_view, session_view, view_of
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import pending_approvals, thread_calls
 from gonogo.store.erasing import was_erased
 from gonogo.store.plans import plan_of
+from gonogo.store.reports import used_by_session
+from gonogo.store.session_list import SessionFilter, list_sessions, standings
 from gonogo.store.sessions import (
     MessageRow,
     active_rules,
     add_session,
     end_rules,
-    find_sessions,
     history,
     history_in,
-    list_sessions,
     open_turns,
+    recent_workspaces,
     session_of,
     set_session,
 )
@@ -123,6 +127,8 @@ def _text(result: Any) -> str:  # noqa: ANN401 - JSON
 
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
+_RECENT = 20
+"""Folders that are remembered for whoever begins something."""
 _TOOL_HOSTS = frozenset({"server", "client"})
 
 
@@ -191,19 +197,42 @@ class Sessions(Struct, frozen=True):
         return session_view(await self._parts.store.read(visible, principal, session_id))
 
     async def page(
-        self, principal: Principal, limit: int, offset: int, text: str | None = None
+        self,
+        principal: Principal,
+        limit: int,
+        offset: int = 0,
+        text: str | None = None,
+        *,
+        state: SessionState | None = None,
+        after: SessionPlace | None = None,
     ) -> SessionList:
         """A page of the sessions that the principal may see, newest first.
 
         Args:
             text: What a session's title, folder or id has in it; by default all are listed.
+            state: How they stand.
+            after: The place in the list that the page follows.
         """
-        read, of = self._parts.store.read, whose(principal)
-        if text:
-            found, total = await read(find_sessions, of, text, limit, offset)
-        else:
-            found, total = await read(list_sessions, of, limit, offset)
-        return SessionList(sessions=[session_view(session) for session in found], total=total)
+        wanted = SessionFilter(owner=whose(principal), text=text, state=state, after=after)
+        return await self._parts.store.read(_page, wanted, limit, offset)
+
+    async def usage(self, principal: Principal, session_id: str) -> SessionUsage:
+        """What the model requests of a session took, those of its plans included.
+
+        Raises:
+            NotFound: there is none of that id that the principal may see.
+        """
+        used = await self._parts.store.read(_used, principal, session_id)
+        return SessionUsage(session_id=session_id, usage=model_usage_view(used))
+
+    async def workspaces(self, principal: Principal) -> Workspaces:
+        """The folders in which the principal can open a session."""
+        settings = self._parts.settings
+        recent = await self._parts.store.read(recent_workspaces, whose(principal), _RECENT)
+        return Workspaces(
+            default=str(settings.workspace) if settings.has_workspace else None,
+            recent=recent, roots=[str(root) for root in settings.allowed_roots],
+        )  # fmt: skip
 
     async def edit(
         self,
@@ -484,6 +513,22 @@ def seen_plan(tx: Tx, principal: Principal, plan_id: str, session_id: str | None
 def whose(principal: Principal) -> str | None:
     """Whose sessions the principal sees; None is everybody's."""
     return None if principal.role >= Role.ADMIN else principal.id
+
+
+def _page(tx: Tx, wanted: SessionFilter, limit: int, offset: int) -> SessionList:
+    # One more than is wanted says whether there is another page.
+    found, total = list_sessions(tx, wanted, limit + 1, offset)
+    shown, more = found[:limit], found[limit:]
+    stand = standings(tx, [session.id for session in shown])
+    last = SessionPlace(shown[-1].created_at, shown[-1].id) if more else None
+    return SessionList(
+        sessions=[listed_session(session, stand[session.id]) for session in shown],
+        total=total, next=last.text() if last else None,
+    )  # fmt: skip
+
+
+def _used(tx: Tx, principal: Principal, session_id: str) -> Used:
+    return used_by_session(tx, visible(tx, principal, session_id).id)
 
 
 def _pending(tx: Tx, principal: Principal, session_id: str) -> list[Any]:

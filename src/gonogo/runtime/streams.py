@@ -1,23 +1,28 @@
 """Streams: what happened in a session, from any place in its log on, without gap or duplicate."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
+import anyio
 from msgspec import Struct
 
+from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.errors import Busy, InvalidCursor, NotFound, parts_of
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import Session
 from gonogo.domain.views import DecisionAnswer
-from gonogo.execution.event_bus import Follower
+from gonogo.execution.event_bus import Follower, Onlooker
 from gonogo.runtime.receipts import Receipt
 from gonogo.runtime.services import Parts
-from gonogo.runtime.sessions import visible
-from gonogo.store import patiently
+from gonogo.runtime.sessions import seen, visible
+from gonogo.store import Tx, patiently
 from gonogo.store.events import events_after
 
 Body = dict[str, Any]
+_NEWS: Body = {"type": "news"}
+_MOMENT = 0.2
+"""Seconds in which whatever changes in a session is one piece of news."""
 _PLAN_ENDS = frozenset({"plan_completed", "plan_cancelled"})
 
 
@@ -57,6 +62,29 @@ class Streams(Struct, frozen=True):
             aclosing(_answer(receipt, bodies)) as answer,
         ):
             yield answer
+
+    @asynccontextmanager
+    async def news(self, principal: Principal) -> AsyncGenerator[AsyncGenerator[Body]]:
+        """Which sessions change from now on, as far as the principal may know.
+
+        A body is `{type: news, session_id, events}`, with the types of the events that tell of the
+        change. Without a `session_id` it is about the list of sessions, or about questions of
+        sessions that are somebody else's. Changes of a moment are one.
+        """
+        with self._parts.hub.look_on() as onlooker:
+            async with aclosing(self._news(onlooker, principal)) as bodies:
+                yield bodies
+
+    async def _news(self, onlooker: Onlooker, principal: Principal) -> AsyncGenerator[Body]:
+        # Whoever was away finds out what they missed by looking once.
+        yield _NEWS
+        while not self._parts.closing.is_set():
+            changed = await onlooker.take()
+            with patiently():
+                bodies = await self._parts.store.read(_news_of, principal, changed)
+            for body in bodies:
+                yield body
+            await anyio.sleep(_MOMENT)
 
     @asynccontextmanager
     async def _bodies(self, session_id: str, after: int) -> AsyncGenerator[AsyncGenerator[Body]]:
@@ -117,6 +145,19 @@ class Streams(Struct, frozen=True):
                 yield body
             if not page:
                 return
+
+
+def _news_of(tx: Tx, principal: Principal, changed: Mapping[str, Collection[str]]) -> list[Body]:
+    bodies: list[Body] = []
+    for chain, types in changed.items():
+        if chain == SYSTEM:
+            bodies.append(_NEWS)
+        elif seen(tx, principal, chain) is not None:
+            bodies.append({**_NEWS, "session_id": chain, "events": sorted(types)})
+        elif asked := sorted(each for each in types if each.startswith("approval_")):
+            # Rules of review may show the principal a question of it; which, they ask themselves.
+            bodies.append({**_NEWS, "events": asked})
+    return bodies
 
 
 async def _answer(receipt: Receipt, bodies: AsyncGenerator[Body]) -> AsyncGenerator[Body]:

@@ -22,10 +22,18 @@ from gonogo.domain.reviews import Review, reviewer_name
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SUBTASK, ApprovalKind, ApprovalStatus, PlanStatus, SubtaskStatus
 from gonogo.domain.tool_calls import TOKENS
-from gonogo.domain.views import ApprovalView, GrantView, ReviewView, SessionView, VoteView
+from gonogo.domain.views import (
+    ApprovalView,
+    GrantView,
+    ReviewView,
+    SessionSummary,
+    SessionView,
+    VoteView,
+)
 from gonogo.execution.approvals import review_of
 from gonogo.store import Tx
 from gonogo.store.approvals import count_open_comments, owner_of, votes_of
+from gonogo.store.session_list import SessionStanding
 
 
 def session_view(session: Session) -> SessionView:
@@ -44,6 +52,16 @@ def session_view(session: Session) -> SessionView:
         created_at=session.created_at,
         updated_at=session.updated_at,
     )
+
+
+def listed_session(session: Session, standing: SessionStanding) -> SessionView:
+    """A session in a list of them."""
+    cost = standing.cost_micros / 1_000_000
+    summary = SessionSummary(
+        state=standing.state, waiting=standing.waiting, done=standing.done, total=standing.total,
+        cost=cost,
+    )  # fmt: skip
+    return session_view(session).model_copy(update={"summary": summary})
 
 
 def approval_view(
@@ -228,6 +246,11 @@ def usage_view(plan: Plan, runs: int, used: Used, now: datetime) -> UsageView:
     )
 
 
+def model_usage_view(used: Used) -> ModelUsageView:
+    """What requests to models took."""
+    return ModelUsageView(**_model_usage(used))
+
+
 def _model_usage(used: Used) -> dict[str, Any]:
     return {
         "requests": used.requests, **{name: getattr(used, name) for name in TOKENS},
@@ -252,7 +275,7 @@ def status_view(
         each: What its subtasks took of `usage`.
         refused: How many of its calls were not allowed.
     """
-    took = {key: ModelUsageView(**_model_usage(used)) for key, used in each.items()}
+    took = {key: model_usage_view(used) for key, used in each.items()}
     done = sum(row.status in SUBTASK.terminal for row in rows)
     running = any(row.status is SubtaskStatus.RUNNING for row in rows)
     return PlanStatusView(

@@ -18,29 +18,15 @@ from gonogo.store.schema import messages, session_rules, sessions, turns
 from gonogo.store.texts import whole_rows
 from gonogo.store.transaction import Tx
 
-_OF_PRINCIPAL = (
-    select(*columns_of(sessions, Session))
-    .where(sessions.c.principal_id.in_(bindparam("of", expanding=True)), sessions.c.deleted == 0)
-    .order_by(sessions.c.created_at.desc(), sessions.c.id)
-    .limit(bindparam("limit"))
-    .offset(bindparam("offset"))
-)
-_ALL = (
-    select(*columns_of(sessions, Session))
-    .where(sessions.c.deleted == 0)
-    .order_by(sessions.c.created_at.desc(), sessions.c.id)
-    .limit(bindparam("limit"))
-    .offset(bindparam("offset"))
-)
 _WORKSPACES = select(sessions.c.workspace).where(sessions.c.deleted == 0).distinct()
-_COUNT_ALL = select(func.count()).select_from(sessions).where(sessions.c.deleted == 0)
-_COUNT_OF = _COUNT_ALL.where(sessions.c.principal_id == bindparam("of"))
-_TOLD = (
-    select(sessions.c.id, sessions.c.title, sessions.c.workspace)
+_RECENT = (
+    select(sessions.c.workspace)
     .where(sessions.c.deleted == 0)
-    .order_by(sessions.c.created_at.desc(), sessions.c.id)
+    .group_by(sessions.c.workspace)
+    .order_by(func.max(sessions.c.created_at).desc(), sessions.c.workspace)
+    .limit(bindparam("limit"))
 )
-_TOLD_OF = _TOLD.where(sessions.c.principal_id == bindparam("of"))
+_RECENT_OF = _RECENT.where(sessions.c.principal_id == bindparam("of"))
 _NEXT_POSITION = select(func.coalesce(func.max(turns.c.position), 0) + 1).where(
     turns.c.session_id == bindparam("of")
 )
@@ -103,39 +89,21 @@ def spoken_in(tx: Tx, session_id: str) -> str | None:
     return session.spoken if session else None
 
 
-def list_sessions(
-    tx: Tx, principal_id: str | None, limit: int, offset: int
-) -> tuple[list[Session], int]:
-    """A page of sessions, newest first, and how many there are; of everybody for None."""
-    page = {"limit": limit, "offset": offset}
-    if principal_id is None:
-        return many(tx, _ALL, page, Session), tx.execute(_COUNT_ALL).scalar_one()
-    found = many(tx, _OF_PRINCIPAL, {**page, "of": [principal_id]}, Session)
-    return found, tx.execute(_COUNT_OF, {"of": principal_id}).scalar_one()
-
-
-def find_sessions(
-    tx: Tx, principal_id: str | None, text: str, limit: int, offset: int
-) -> tuple[list[Session], int]:
-    """A page of those sessions whose title, folder or id has a text in it, and their number.
-
-    Upper and lower case are one, in every alphabet: the databases know that of few.
-    """
-    wanted = text.casefold()
-    of = {} if principal_id is None else {"of": principal_id}
-    told = rows(tx, _TOLD if principal_id is None else _TOLD_OF, of)
-    ids = [row.id for row in told if any(wanted in (word or "").casefold() for word in row)]
-    found = (session_of(tx, each) for each in ids[offset : offset + limit])
-    return [each for each in found if each is not None], len(ids)
-
-
 def workspaces(tx: Tx) -> list[Path]:
     """The folder of each session that is not deleted, once."""
     return [Path(row.workspace) for row in rows(tx, _WORKSPACES, {})]
 
 
+def recent_workspaces(tx: Tx, principal_id: str | None, limit: int) -> list[str]:
+    """The folders of a principal's sessions, or of everybody's for None: the latest used first."""
+    of = {} if principal_id is None else {"of": principal_id}
+    found = rows(tx, _RECENT if principal_id is None else _RECENT_OF, {**of, "limit": limit})
+    return [row.workspace for row in found]
+
+
 def set_session(tx: Tx, session_id: str, **to: Any) -> None:  # noqa: ANN401
-    """Set columns of a session's row."""
+    """Set columns of a session's row; those who look at it are told."""
+    tx.outbox.touched.append(session_id)
     change(tx, sessions, {"id": session_id}, to)
 
 
@@ -160,6 +128,7 @@ def add_turn(
         principal_id=by,
     )  # fmt: skip
     put(tx, turns, row_of(turn))
+    tx.outbox.touched.append(session_id)
     return turn
 
 

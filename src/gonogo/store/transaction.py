@@ -51,6 +51,8 @@ class Outbox(Struct):
     timers: list[Timer] = field(default_factory=list[Timer])
     pending: dict[str, Any] = field(default_factory=dict[str, Any])
     """By chain, what the event log and the audit will be told at the transaction's end."""
+    touched: list[str] = field(default_factory=list[str])
+    """Sessions of which something changed that no event and no audit entry tells."""
     texts: dict[str, str] = field(default_factory=dict[str, str])
     """By digest, the long texts that are first kept by this transaction."""
     extents: dict[str, Extent] = field(default_factory=dict[str, Extent])
@@ -59,7 +61,7 @@ class Outbox(Struct):
     def lists(self) -> list[list[Any]]:
         """All that only grows while the transaction runs."""
         told = [each for p in self.pending.values() for each in (p.bodies, p.notes)]
-        return [self.events, self.jobs, self.stops, self.timers, *told]
+        return [self.events, self.jobs, self.stops, self.timers, self.touched, *told]
 
 
 class Recent:

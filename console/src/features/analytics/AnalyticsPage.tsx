@@ -16,7 +16,6 @@ import {
 } from "@/shared/ui";
 import { Approvals, Calls, Durations, Failures, Models, Outcomes } from "./figures";
 
-const EVERY = 15_000;
 const SPANS: readonly Span[] = ["day", "week", "month", "year", "own"];
 
 /** What came of the work: how much succeeds, how long it takes, why it fails, how people answer. */
@@ -29,7 +28,6 @@ export function AnalyticsPage() {
     ...analyticsOptions({
       query: { session_id: sessionId ?? undefined, since: range.since, until: range.until },
     }),
-    refetchInterval: EVERY,
     placeholderData: keepPreviousData,
   });
 

@@ -25,11 +25,14 @@ function Bars({
   by,
   series,
   stacked = false,
+  isWhole = false,
 }: {
   data: Record<string, string | number>[];
   by: string;
   series: { name: string; label?: string; color: string }[];
   stacked?: boolean;
+  /** Whether only whole numbers make sense on its axis. */
+  isWhole?: boolean;
 }) {
   const { number } = useFigures();
   const rows = stacked ? data.length : data.length * series.length * 0.7;
@@ -44,6 +47,7 @@ function Bars({
       withLegend={series.length > 1}
       valueFormatter={number}
       yAxisProps={{ width: 110 }}
+      xAxisProps={{ allowDecimals: !isWhole }}
       barChartProps={{ accessibilityLayer: false }}
       barProps={{ isAnimationActive: false }}
       gridAxis="x"
@@ -85,6 +89,7 @@ export function Outcomes({ title, outcomes }: { title: string; outcomes: Subtask
           color: `${END_COLORS[end]}.6`,
         }))}
         stacked
+        isWhole
       />
     </Figure>
   );
@@ -155,6 +160,7 @@ export function Failures({ failures }: { failures: FailureCause[] }) {
       <Bars
         data={byCause(named).map((one) => ({ ...one }))}
         by="cause"
+        isWhole
         series={[{ name: "number", label: t("analytics.number"), color: "red.6" }]}
       />
     </Figure>
@@ -213,7 +219,8 @@ export function Calls({ calls: { ended = {}, started = {} } }: { calls: CallOutc
         <Bars
           data={data}
           by="outcome"
-          series={[{ name: "number", label: t("analytics.number"), color: "green.6" }]}
+          series={[{ name: "number", label: t("analytics.number"), color: "indigo.6" }]}
+          isWhole
         />
       </Figure>
       {by.length > 0 && (
@@ -258,9 +265,10 @@ export function Models({ models }: { models: ModelUse[] }) {
         data={models.map((one) => ({ ...one }))}
         by="model"
         series={[
-          { name: "input_tokens", label: t("analytics.input"), color: "blue.6" },
+          { name: "input_tokens", label: t("analytics.input"), color: "indigo.6" },
           { name: "output_tokens", label: t("analytics.output"), color: "violet.6" },
         ]}
+        isWhole
       />
     </Figure>
   );

@@ -1,7 +1,9 @@
 import { Button, Checkbox, Group, Select, Stack, Text, Textarea } from "@mantine/core";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { ApprovalView } from "@/shared/api";
 import { OnlyLooks, useMay } from "@/shared/me";
+import { RejectPlan } from "@/shared/RejectPlan";
 import { Code, Failure, visible } from "@/shared/ui";
 import type { Draft } from "./drafts";
 import { EditArguments } from "./EditArguments";
@@ -15,13 +17,16 @@ export function Answer({
   same,
   draft,
   onDraft,
+  onDone,
 }: {
   approval: ApprovalView;
   same: readonly ApprovalView[];
   draft: Draft;
   onDraft: (changes: Partial<Draft>) => void;
+  onDone?: (answered: readonly string[]) => void;
 }) {
   const { t } = useTranslation();
+  const [isRejecting, setRejecting] = useState(false);
   const { mutate, isPending, error, data } = useDecisions();
   const matter = matterOf(approval);
   const edit = editOf(approval);
@@ -44,6 +49,7 @@ export function Answer({
         onSuccess: (answers) => {
           if (answers.every(({ ok }) => ok)) {
             onDraft({ feedback: "", edit: undefined, longer: undefined });
+            onDone?.(answers.map(({ id }) => id));
           }
         },
       },
@@ -59,7 +65,18 @@ export function Answer({
       {isOpen && <Meaning matter={matter} approval={approval} />}
       {(isOpen || isTyped) && (
         <>
-          {!isOpen && <Text size="sm">{t("approvals.tooLate")}</Text>}
+          {!isOpen && (
+            <Group gap="xs">
+              <Text size="sm">{t("approvals.tooLate")}</Text>
+              <Button
+                size="compact-sm"
+                variant="default"
+                onClick={() => onDraft({ feedback: "", edit: undefined })}
+              >
+                {t("approvals.dropEdit")}
+              </Button>
+            </Group>
+          )}
           <Suggestions approval={approval} onTake={(feedback) => onDraft({ feedback })} />
           {draft.edit !== undefined && (
             <Edited
@@ -89,7 +106,19 @@ export function Answer({
       {isOpen && matter === "tool" && draft.edit === undefined && (
         <Longer approval={approval} draft={draft} onDraft={onDraft} />
       )}
-      {isOpen && (
+      {isOpen && isRejecting && (
+        <RejectPlan
+          planId={approval.plan_id ?? ""}
+          feedback={draft.feedback}
+          isPending={isPending}
+          onStop={() => answer("reject")}
+          onDone={() => {
+            setRejecting(false);
+            onDraft({ feedback: "" });
+          }}
+        />
+      )}
+      {isOpen && !isRejecting && (
         <Group gap="xs">
           {draft.edit === undefined ? (
             <>
@@ -123,7 +152,7 @@ export function Answer({
           <Button
             color="red"
             variant="outline"
-            onClick={() => answer("reject")}
+            onClick={() => (matter === "plan" ? setRejecting(true) : answer("reject"))}
             loading={isPending}
           >
             {t("approvals.reject")}

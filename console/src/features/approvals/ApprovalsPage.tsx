@@ -1,8 +1,10 @@
 import { Button, Group, SegmentedControl, Select, Stack, Text, Title } from "@mantine/core";
 import { useDisclosure } from "@mantine/hooks";
+import { notifications } from "@mantine/notifications";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { useParams } from "react-router";
+import { useNavigate, useParams } from "react-router";
+import type { ApprovalView } from "@/shared/api";
 import { Loaded } from "@/shared/ui";
 import classes from "./Approvals.module.css";
 import { useDrafts } from "./drafts";
@@ -30,6 +32,7 @@ export function ApprovalsPage() {
   const titles = useTitles();
   const query = useList(filters);
   const waiting = query.data?.filter(({ status }) => status === "pending") ?? [];
+  const goOn = useNext(query.data ?? [], approvalId);
   useKeys(help.open);
 
   function select(ids: readonly string[], isSelected: boolean): void {
@@ -87,12 +90,30 @@ export function ApprovalsPage() {
             waiting={waiting}
             draft={draftFor(approvalId)}
             onDraft={(changes) => change(approvalId, changes)}
+            onDone={goOn}
           />
         )}
       </div>
       <KeysHelp opened={isHelp} onClose={help.close} />
     </Stack>
   );
+}
+
+/** Goes to the question that waits after those that were answered; stays where none does. */
+function useNext(shown: readonly ApprovalView[], openId: string | undefined) {
+  const { t } = useTranslation();
+  const navigate = useNavigate();
+  return (answered: readonly string[]) => {
+    const left = shown.filter(
+      ({ status, approval_id }) => status === "pending" && !answered.includes(approval_id),
+    );
+    const place = shown.findIndex(({ approval_id }) => approval_id === openId);
+    const next = left.find((one) => shown.indexOf(one) > place) ?? left[0];
+    if (next !== undefined) {
+      notifications.show({ message: t("approvals.goesOn", { count: left.length }) });
+      void navigate(`/approvals/${next.approval_id}`);
+    }
+  };
 }
 
 /** Which questions are wanted. */

@@ -16,7 +16,38 @@ import { Review } from "./Review";
 import { ScopeLeft } from "./ScopeAsked";
 import { useKindName } from "./useKindName";
 
-const EVERY = 3_000;
+interface BodyProps {
+  approval: ApprovalView;
+  /** The questions that wait: identical ones are answered together. */
+  waiting: readonly ApprovalView[];
+  draft: Draft;
+  onDraft: (changes: Partial<Draft>) => void;
+  /** Told once an answer is taken, with the questions that it answered. */
+  onDone?: (answered: readonly string[]) => void;
+}
+
+/** What would happen, who may decide it, and the answer. */
+export function QuestionBody({ approval, waiting, draft, onDraft, onDone }: BodyProps) {
+  return (
+    <>
+      {approval.reason !== "" && (
+        <Text size="sm" style={{ whiteSpace: "pre-wrap" }}>
+          {visible(approval.reason)}
+        </Text>
+      )}
+      <AskedFor approval={approval} />
+      {approval.kind === "tool" && <ScopeLeft approval={approval} />}
+      <Review approval={approval} />
+      <Answer
+        approval={approval}
+        same={sameAs(approval, waiting)}
+        draft={draft}
+        onDraft={onDraft}
+        onDone={onDone}
+      />
+    </>
+  );
+}
 
 /** One question, whole. Somebody else's answer is seen as it comes. */
 export function Question({
@@ -24,18 +55,13 @@ export function Question({
   waiting,
   draft,
   onDraft,
+  onDone,
 }: {
   approvalId: string;
-  waiting: readonly ApprovalView[];
-  draft: Draft;
-  onDraft: (changes: Partial<Draft>) => void;
-}) {
+} & Omit<BodyProps, "approval">) {
   const { t } = useTranslation();
   const frame = useRef<HTMLElement>(null);
-  const query = useQuery({
-    ...getApprovalOptions({ path: { approval_id: approvalId } }),
-    refetchInterval: ({ state }) => (state.data?.status === "pending" ? EVERY : false),
-  });
+  const query = useQuery(getApprovalOptions({ path: { approval_id: approvalId } }));
 
   // Whoever opens a question goes on from it, by keyboard and by ear.
   useEffect(() => frame.current?.focus({ preventScroll: true }), []);
@@ -57,19 +83,12 @@ export function Question({
             <>
               <Heading approval={approval} />
               {approval.status !== "pending" && <Decided approval={approval} />}
-              {approval.reason !== "" && (
-                <Text size="sm" style={{ whiteSpace: "pre-wrap" }}>
-                  {visible(approval.reason)}
-                </Text>
-              )}
-              <AskedFor approval={approval} />
-              {approval.kind === "tool" && <ScopeLeft approval={approval} />}
-              <Review approval={approval} />
-              <Answer
+              <QuestionBody
                 approval={approval}
-                same={sameAs(approval, waiting)}
+                waiting={waiting}
                 draft={draft}
                 onDraft={onDraft}
+                onDone={onDone}
               />
               <Titled approval={approval} />
             </>
@@ -102,7 +121,7 @@ function Heading({ approval }: { approval: ApprovalView }) {
 }
 
 /** Who decided, when, and with which words. */
-function Decided({ approval }: { approval: ApprovalView }) {
+export function Decided({ approval }: { approval: ApprovalView }) {
   const { t } = useTranslation();
   const { decided_by, decided_at, approved_by, feedback } = approval;
   return (

@@ -11,7 +11,8 @@ export type Draft = {
   isAlone: boolean;
 };
 
-const NOTHING: Draft = { feedback: "", isAlone: false };
+/** What a person has begun who has not. */
+export const NOTHING: Draft = { feedback: "", isAlone: false };
 
 /** Begun answers by question: to look at another one loses nothing. */
 export function useDrafts(): {

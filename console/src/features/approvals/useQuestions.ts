@@ -7,20 +7,15 @@ import {
   listSessionsOptions,
 } from "@/shared/api";
 
-const EVERY = 3_000;
 const MOST_SESSIONS = 200;
 
 /** Which questions a list shows. */
 export type Shown = "mine" | "waiting" | "decided";
 export type Filters = { shown: Shown; kind: string | null; session: string | null };
 
-/** The questions that wait for the one who looks, asked for also while the page is hidden. */
+/** The questions that wait for the one who looks. */
 export function useWaiting(): readonly ApprovalView[] | undefined {
-  const { data } = useQuery({
-    ...listApprovalsOptions({ query: { status: "pending", mine: true } }),
-    refetchInterval: EVERY,
-    refetchIntervalInBackground: true,
-  });
+  const { data } = useQuery(listApprovalsOptions({ query: { status: "pending", mine: true } }));
   return data?.approvals;
 }
 
@@ -34,7 +29,6 @@ export function useList({ shown, kind, session }: Filters) {
   };
   return useQuery({
     ...listApprovalsOptions({ query }),
-    refetchInterval: isDecided ? false : EVERY,
     placeholderData: (before) => before,
     select: ({ approvals }) => {
       const fit = approvals.filter((one) => kind === null || one.kind === kind);

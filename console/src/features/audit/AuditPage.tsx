@@ -13,7 +13,6 @@ import { Upkeep } from "./Upkeep";
 
 const PAGE = 100;
 /** Milliseconds. Whoever has paged back is not moved by what comes in. */
-const EVERY = 5_000;
 const SYSTEM = "system";
 const SPANS: readonly Span[] = ["all", "day", "week", "month", "own"];
 const ACTIONS = [
@@ -130,7 +129,6 @@ function Log({ wanted }: { wanted: Wanted }) {
       return (await readAudit(asked)).data;
     },
     initialPageParam: {} as Place,
-    refetchInterval: ({ state }) => (state.data?.pages.length === 1 ? EVERY : false),
     placeholderData: (before) => before,
     getNextPageParam: (page) => placeAfter(page, sessionId !== null),
   });

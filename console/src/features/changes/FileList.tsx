@@ -1,4 +1,4 @@
-import { Alert, Button, Group, Stack, Text } from "@mantine/core";
+import { Alert, Button, CopyButton, Group, Stack, Text } from "@mantine/core";
 import { type UseQueryOptions, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -56,8 +56,10 @@ function OneFile({ file, whole }: { file: ChangedFile; whole: Whole }) {
         <Text size="xs" c="dimmed">
           {file.subtasks.join(", ")}
         </Text>
+        <CopyText what={t("changes.copyPath")} text={file.path} />
+        {shown.diff && <CopyText what={t("changes.copyDiff")} text={shown.diff} />}
       </FileHead>
-      {shown.diff && <Diff text={shown.diff} />}
+      {shown.diff && <Diff text={shown.diff} path={file.path} />}
       {shown.withheld !== undefined && !canGrow && (
         <Text size="sm" c="dimmed">
           {t(`changes.withheld.${shown.withheld}`)}
@@ -69,5 +71,18 @@ function OneFile({ file, whole }: { file: ChangedFile; whole: Whole }) {
         </Button>
       )}
     </section>
+  );
+}
+
+function CopyText({ what, text }: { what: string; text: string }) {
+  const { t } = useTranslation();
+  return (
+    <CopyButton value={text}>
+      {({ copied, copy }) => (
+        <Button size="compact-xs" variant="subtle" onClick={copy}>
+          {copied ? t("common.copied") : what}
+        </Button>
+      )}
+    </CopyButton>
   );
 }

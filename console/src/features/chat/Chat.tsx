@@ -8,6 +8,8 @@ import { OnlyLooks, useMay } from "@/shared/me";
 import classes from "./Chat.module.css";
 import { Composer } from "./Composer";
 import { ItemView } from "./ItemView";
+import { LaneHead } from "./LaneHead";
+import { rowsOf } from "./lanes";
 import { withMessages } from "./withMessages";
 
 const GUESS = 90;
@@ -20,10 +22,17 @@ export function Chat({ sessionId, following }: { sessionId: string; following: F
   const mayWrite = useMay("operator");
   const { conversation, loadEarlier, isLoadingEarlier } = following;
   const history = useQuery(whatPeopleSaid(sessionId));
+  const [sent, setSent] = useState<string>();
+  const [folded, setFolded] = useState<Readonly<Record<string, boolean>>>({});
   const items = useMemo(() => {
     const since = isWhole(conversation) ? undefined : conversation.events[0]?.ts;
-    return withMessages(conversation.items, history.data?.messages ?? [], since);
-  }, [conversation, history.data]);
+    const told = withMessages(conversation.items, history.data?.messages ?? [], since);
+    const isSent = sent !== undefined;
+    return rowsOf(
+      isSent ? [...told, { kind: "user", key: "sent", text: sent, pending: true }] : told,
+      folded,
+    );
+  }, [conversation, history.data, sent, folded]);
   const frame = useRef<HTMLDivElement>(null);
   const [isAtEnd, setAtEnd] = useState(true);
   const [isAtTop, setAtTop] = useState(true);
@@ -41,7 +50,7 @@ export function Chat({ sessionId, following }: { sessionId: string; following: F
     if (isAtEnd && items.length > 0) {
       rows.scrollToIndex(items.length - 1, { align: "end" });
     }
-  }, [items]);
+  }, [items, rows.getTotalSize()]);
 
   function watch(): void {
     const box = frame.current;
@@ -83,16 +92,24 @@ export function Chat({ sessionId, following }: { sessionId: string; following: F
         >
           <Box style={{ height: rows.getTotalSize(), position: "relative" }}>
             {rows.getVirtualItems().map(({ key, index, start }) => {
-              const item = items[index];
+              const row = items[index];
               return (
                 <div
                   key={key}
                   ref={rows.measureElement}
                   data-index={index}
+                  data-lane={(row?.kind === "item" && row.lane?.subtaskId) || undefined}
                   className={classes.row}
                   style={{ transform: `translateY(${start}px)` }}
                 >
-                  {item && <ItemView item={item} sessionId={sessionId} />}
+                  {row?.kind === "item" && <ItemView item={row.item} sessionId={sessionId} />}
+                  {row?.kind === "lane" && (
+                    <LaneHead
+                      lane={row.lane}
+                      isOpen={row.isOpen}
+                      onFold={() => setFolded({ ...folded, [row.lane.key]: row.isOpen })}
+                    />
+                  )}
                 </div>
               );
             })}
@@ -108,7 +125,11 @@ export function Chat({ sessionId, following }: { sessionId: string; following: F
           {t("chat.toEnd")}
         </Button>
       )}
-      {mayWrite ? <Composer sessionId={sessionId} isBusy={conversation.isBusy} /> : <OnlyLooks />}
+      {mayWrite ? (
+        <Composer sessionId={sessionId} isBusy={conversation.isBusy} onSending={setSent} />
+      ) : (
+        <OnlyLooks />
+      )}
     </Stack>
   );
 }

@@ -6,8 +6,17 @@ import { listAgentsOptions } from "@/shared/api";
 import { send, whatPeopleSaid } from "@/shared/events";
 import { Failure } from "@/shared/ui";
 
-/** Where one says what is to be done. What was typed stays until it is taken. */
-export function Composer({ sessionId, isBusy }: { sessionId: string; isBusy: boolean }) {
+/** Where one says what is to be done. What is refused is in its field again. */
+export function Composer({
+  sessionId,
+  isBusy,
+  onSending,
+}: {
+  sessionId: string;
+  isBusy: boolean;
+  /** Told what is on its way, and when nothing is any more. */
+  onSending: (text: string | undefined) => void;
+}) {
   const { t } = useTranslation();
   const queries = useQueryClient();
   const [text, setText] = useState("");
@@ -16,11 +25,15 @@ export function Composer({ sessionId, isBusy }: { sessionId: string; isBusy: boo
   const message = useMutation({
     mutationFn: (content: string) =>
       send(sessionId, { type: "user_message", content, agent_type: agent ?? undefined }),
-    onSuccess: (_taken, sent) => {
-      // Whoever typed on while it was sent has begun the next message.
-      setText((now) => (now.startsWith(sent) ? now.slice(sent.length).trimStart() : now));
-      void queries.invalidateQueries({ queryKey: whatPeopleSaid(sessionId).queryKey });
+    onMutate: (sent) => {
+      setText("");
+      onSending(sent);
     },
+    // What is on its way is drawn until the history has it.
+    onSuccess: () => queries.invalidateQueries({ queryKey: whatPeopleSaid(sessionId).queryKey }),
+    // Whoever typed on while it was sent has begun the next message.
+    onError: (_why, sent) => setText((now) => (now === "" ? sent : `${sent}\n${now}`)),
+    onSettled: () => onSending(undefined),
   });
   const stop = useMutation({ mutationFn: () => send(sessionId, { type: "cancel" }) });
 

@@ -1,4 +1,4 @@
-import { Alert, Anchor, Badge, Group, Text } from "@mantine/core";
+import { Alert, Anchor, Badge, Card, Group, Stack, Text, VisuallyHidden } from "@mantine/core";
 import { memo } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
@@ -6,8 +6,12 @@ import type { Call, Item } from "@/shared/events";
 import { en } from "@/shared/i18n/en";
 import { useProblems } from "@/shared/i18n/problems";
 import { useWord } from "@/shared/i18n/words";
-import { Code, Json, Markdown, onOneLine, StatusBadge } from "@/shared/ui";
+import { OpenQuestion, useOpenQuestions } from "@/shared/slots";
+import { Code, colorOf, Json, Markdown, onOneLine, StateMark, StatusBadge } from "@/shared/ui";
 import classes from "./Chat.module.css";
+
+/** Milliseconds that a call has to take to have them told. */
+const SHOWN_MS = 100;
 
 /** One thing that was said or done. */
 export const ItemView = memo(function ItemView({
@@ -20,7 +24,11 @@ export const ItemView = memo(function ItemView({
   const { t } = useTranslation();
   switch (item.kind) {
     case "user":
-      return <div className={classes.user}>{item.text}</div>;
+      return (
+        <div className={classes.user} data-sent={item.pending || undefined}>
+          {item.text}
+        </div>
+      );
     case "assistant":
       return (
         <div className={classes.assistant} aria-busy={item.isGrowing}>
@@ -33,7 +41,7 @@ export const ItemView = memo(function ItemView({
         </div>
       );
     case "call":
-      return <CallView call={item} />;
+      return <CallView call={item} sessionId={sessionId} />;
     case "switch":
       return (
         <div className={classes.quiet}>
@@ -42,20 +50,7 @@ export const ItemView = memo(function ItemView({
         </div>
       );
     case "plan":
-      return (
-        <Alert
-          color="green"
-          title={t("chat.plan", {
-            revision: item.plan.revision,
-            count: item.plan.subtask_count,
-          })}
-        >
-          {item.plan.goal && <Text size="sm">{item.plan.goal}</Text>}
-          <Anchor component={Link} to={`/sessions/${sessionId}/plan`} size="sm">
-            {t("chat.openPlan")}
-          </Anchor>
-        </Alert>
-      );
+      return <PlanCard item={item} sessionId={sessionId} />;
     case "subtask":
       return (
         <Group gap="xs" className={classes.quiet}>
@@ -130,18 +125,55 @@ function ErrorView({ item: { said, text } }: { item: Of<"error"> }) {
 
 type Of<Kind extends Item["kind"]> = Extract<Item, { kind: Kind }>;
 
-const CALL_COLORS: Partial<Record<Call["status"], string>> = {
-  running: "blue",
-  asked: "yellow",
-  approved: "blue",
-  completed: "green",
-  failed: "red",
-  denied: "red",
-  rejected: "red",
-};
+/** A plan where it was proposed; while it waits for a decision, with the buttons for it. */
+function PlanCard({
+  item: { plan, planId },
+  sessionId,
+}: {
+  item: Extract<Item, { kind: "plan" }>;
+  sessionId: string;
+}) {
+  const { t } = useTranslation();
+  const asked = useOpenQuestions(sessionId).find(
+    (one) => one.kind === "plan" && one.plan_id === planId && one.revision === plan.revision,
+  );
+  return (
+    <Stack gap="xs" className={classes.assistant}>
+      <Card withBorder padding="xs">
+        <Text size="sm" fw={600}>
+          {t("chat.plan", { revision: plan.revision, count: plan.subtask_count })}
+        </Text>
+        {plan.goal && <Text size="sm">{plan.goal}</Text>}
+        {asked === undefined && (
+          <Anchor component={Link} to={`/sessions/${sessionId}/plan`} size="sm">
+            {t("chat.openPlan")}
+          </Anchor>
+        )}
+      </Card>
+      <OpenQuestion approval={asked} />
+    </Stack>
+  );
+}
+
+/** A call, and while it waits for an answer the buttons for it. */
+function CallView({ call, sessionId }: { call: Call; sessionId: string }) {
+  const open = useOpenQuestions(sessionId);
+  const asked =
+    call.status === "asked"
+      ? open.find(({ approval_id }) => approval_id === call.approvalId)
+      : undefined;
+  return (
+    <div className={classes.assistant}>
+      <CallLine call={call} />
+      <div className={classes.asked}>
+        <OpenQuestion approval={asked} />
+      </div>
+    </div>
+  );
+}
 
 /** A call of a tool, folded: what it was given, and what came of it. */
-function CallView({ call }: { call: Call }) {
+function CallLine({ call }: { call: Call }) {
   const { t } = useTranslation();
   return (
     <details className={classes.call}>
@@ -152,15 +184,8 @@ function CallView({ call }: { call: Call }) {
         <Text size="sm" c="dimmed" truncate maw="24rem">
           {onOneLine(aim(call.arguments))}
         </Text>
-        <Badge variant="light" color={CALL_COLORS[call.status] ?? "gray"}>
-          {t(`chat.call.${call.status}`)}
-        </Badge>
-        {call.status === "asked" && call.approvalId && (
-          <Anchor component={Link} to={`/approvals/${call.approvalId}`} size="sm">
-            {t("chat.decide")}
-          </Anchor>
-        )}
-        {call.durationMs !== undefined && (
+        <CallStanding status={call.status} />
+        {call.durationMs !== undefined && call.durationMs >= SHOWN_MS && (
           <Text size="xs" c="dimmed">
             {t("chat.took", { seconds: round(call.durationMs / 1_000) })}
           </Text>
@@ -188,6 +213,22 @@ function CallView({ call }: { call: Call }) {
         )}
       </div>
     </details>
+  );
+}
+
+/** Where a call stands. That it completed is the rule: a mark says it, in a word only to a reader. */
+function CallStanding({ status }: { status: Call["status"] }) {
+  const { t } = useTranslation();
+  const word = t(`chat.call.${status}`);
+  return status === "completed" ? (
+    <>
+      <StateMark status={status} size={14} />
+      <VisuallyHidden>{word}</VisuallyHidden>
+    </>
+  ) : (
+    <Badge variant="light" color={colorOf(status)} leftSection={<StateMark status={status} />}>
+      {word}
+    </Badge>
   );
 }
 

@@ -6,7 +6,6 @@ import { listPlansOptions } from "@/shared/api";
 import { Loaded } from "@/shared/ui";
 import { PlanCheckpoints } from "./PlanCheckpoints";
 
-const EVERY = 5_000;
 const PLANS = 100;
 
 /** The places that the plans of a session can be taken back to. */
@@ -15,7 +14,6 @@ export function Checkpoints({ sessionId }: { sessionId: string }) {
   const [chosen, setChosen] = useState<string | null>(null);
   const plans = useQuery({
     ...listPlansOptions({ query: { session_id: sessionId, limit: PLANS } }),
-    refetchInterval: EVERY,
   });
 
   return (

@@ -6,8 +6,8 @@ import { type CheckpointView, listCheckpointsOptions, type PlanView } from "@/sh
 import { Loaded, StatusBadge, visible, When } from "@/shared/ui";
 import { Look } from "./Look";
 import { Rollback, type Target } from "./Rollback";
+import { TakeCheckpoint } from "./TakeCheckpoint";
 
-const EVERY = 5_000;
 const MOST = 500;
 
 /** A plan's checkpoints, what there is to see of each, and the way back to it. */
@@ -20,14 +20,12 @@ export function PlanCheckpoints({ plan }: { plan: PlanView }) {
   // The server gives the oldest first: the newest are at the end of all there are.
   const total = useQuery({
     ...listCheckpointsOptions({ query: { ...path, limit: 1 } }),
-    refetchInterval: EVERY,
   });
   const end = Math.max(0, (total.data?.total ?? 0) - page * MOST);
   const offset = Math.max(0, end - MOST);
   const list = useQuery({
     ...listCheckpointsOptions({ query: { ...path, limit: Math.max(1, end - offset), offset } }),
     enabled: total.data !== undefined,
-    refetchInterval: EVERY,
     placeholderData: keepPreviousData,
   });
 
@@ -39,6 +37,7 @@ export function PlanCheckpoints({ plan }: { plan: PlanView }) {
           {plan.goal} · {t("checkpoints.revision", { revision: plan.revision })}
         </Text>
       </Group>
+      <TakeCheckpoint planId={plan.plan_id} />
       <Loaded query={list}>
         {({ checkpoints }) =>
           checkpoints.length === 0 ? (

@@ -3,6 +3,7 @@ import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { decidePlan, type PlanAnswer, type PlanView } from "@/shared/api";
 import { OnlyLooks, useMay } from "@/shared/me";
+import { RejectPlan } from "@/shared/RejectPlan";
 import { Changes } from "./Changes";
 import { Editor } from "./Editor";
 import { Grants } from "./Grants";
@@ -67,31 +68,23 @@ function Decision({ plan }: { plan: PlanView }) {
         {isAuto && <Grants plan={plan} />}
         <Refusal error={error} />
         {mode === "reject" ? (
-          <form
-            onSubmit={(event) => {
-              event.preventDefault();
-              mutate({ decision: "reject", feedback: feedback.trim() || undefined });
-            }}
-          >
-            <Stack gap="xs">
-              <Textarea
-                label={t("plan.decide.feedback")}
-                value={feedback}
-                onChange={(event) => setFeedback(event.currentTarget.value)}
-                autosize
-                minRows={2}
-                autoFocus
-              />
-              <Group gap="xs">
-                <Button type="submit" color="red" loading={isPending}>
-                  {t("plan.decide.rejectNow")}
-                </Button>
-                <Button variant="default" onClick={() => setMode("decide")}>
-                  {t("common.cancel")}
-                </Button>
-              </Group>
-            </Stack>
-          </form>
+          <Stack gap="xs">
+            <Textarea
+              label={t("plan.decide.feedback")}
+              value={feedback}
+              onChange={(event) => setFeedback(event.currentTarget.value)}
+              autosize
+              minRows={2}
+              autoFocus
+            />
+            <RejectPlan
+              planId={plan.plan_id}
+              feedback={feedback}
+              isPending={isPending}
+              onStop={() => mutate({ decision: "reject", feedback: feedback.trim() || undefined })}
+              onDone={() => setMode("decide")}
+            />
+          </Stack>
         ) : (
           <Group gap="xs">
             {([true, false] as const).map((start) => (

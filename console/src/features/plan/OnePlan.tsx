@@ -8,7 +8,9 @@ import {
   getPendingOptions,
   getPlanOptions,
   getStatusOptions,
+  type ModelUsageView,
   type PlanGraph,
+  type PlanStatusView,
   type PlanView,
 } from "@/shared/api";
 import { Loaded, Loading } from "@/shared/ui";
@@ -24,12 +26,9 @@ import { SubtaskDrawer } from "./SubtaskDrawer";
 import { SubtaskList } from "./SubtaskList";
 import { LARGE } from "./size";
 
-/** Its events bring news at once; this is for what no event tells. */
-const LIVE = { refetchInterval: 5_000 };
-
 /** One plan: what it is for, how far it is, what waits for a person, and its subtasks. */
 export function OnePlan({ planId }: { planId: string }) {
-  const plan = useQuery({ ...getPlanOptions({ path: { plan_id: planId } }), ...LIVE });
+  const plan = useQuery(getPlanOptions({ path: { plan_id: planId } }));
   return <Loaded query={plan}>{(plan) => <Whole plan={plan} />}</Loaded>;
 }
 
@@ -37,8 +36,8 @@ export function OnePlan({ planId }: { planId: string }) {
 function Whole({ plan }: { plan: PlanView }) {
   const { plan_id, session_id, revision } = plan;
   const path = { plan_id };
-  const status = useQuery({ ...getStatusOptions({ path }), ...LIVE });
-  const graph = useQuery({ ...getGraphOptions({ path }), ...LIVE });
+  const status = useQuery(getStatusOptions({ path }));
+  const graph = useQuery(getGraphOptions({ path }));
   const asked = useQuery(getPendingOptions({ path: { session_id } }));
   const diff = useDiff(plan_id, earlierOf(plan), revision);
   const [open, setOpen] = useState<string>();
@@ -65,6 +64,7 @@ function Whole({ plan }: { plan: PlanView }) {
               plan={plan}
               graph={graph}
               again={status.data?.again ?? []}
+              spent={spentIn(status.data)}
               opened={open}
               onOpen={setOpen}
             />
@@ -74,6 +74,13 @@ function Whole({ plan }: { plan: PlanView }) {
       <Deciding plan={plan} />
       <Comments plan={plan} />
     </Stack>
+  );
+}
+
+/** What each subtask took, of those that asked a model. */
+function spentIn(status: PlanStatusView | undefined): ReadonlyMap<string, ModelUsageView> {
+  return new Map(
+    (status?.subtasks ?? []).flatMap(({ id, usage }) => (usage === undefined ? [] : [[id, usage]])),
   );
 }
 

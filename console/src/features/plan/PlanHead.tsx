@@ -1,7 +1,7 @@
 import { Group, Progress, Stack, Text, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { PlanStatusView, PlanView, UsageView } from "@/shared/api";
-import { colorOf, exact, StatusBadge, useFigures, useNow, visible, When } from "@/shared/ui";
+import { colorOf, exact, Spent, StatusBadge, useFigures, useNow, visible, When } from "@/shared/ui";
 import { span } from "./times";
 
 /** What a plan is for, how far it is, and what it took. */
@@ -119,6 +119,11 @@ function Done({ status }: { status: PlanStatusView }) {
 const OVER = ["completed", "failed", "skipped", "cancelled"] as const;
 const SPENT = ["tokens", "cost", "seconds", "requests", "subtasks"] as const;
 
+/** Whether something is told by itself: tokens and money are told together. */
+function isTold(usage: UsageView, name: (typeof SPENT)[number]): boolean {
+  return usage[name] > 0 && name !== "tokens" && name !== "cost" && name !== "requests";
+}
+
 /** What was spent, each beside its limit where there is one. */
 function Usage({ usage, limits }: { usage: UsageView; limits: Record<string, number> }) {
   const { t } = useTranslation();
@@ -126,23 +131,27 @@ function Usage({ usage, limits }: { usage: UsageView; limits: Record<string, num
   const shown = (name: (typeof SPENT)[number], value: number) =>
     name === "seconds" ? span(value, t) : name === "cost" ? dollars(value) : number(value);
   return (
-    <Group gap="md">
-      {SPENT.filter((name) => usage[name] > 0 || limits[name] !== undefined).map((name) => {
+    <Group gap="md" align="flex-start">
+      {usage.requests > 0 && <Spent usage={usage} />}
+      {SPENT.filter((name) => limits[name] !== undefined || isTold(usage, name)).map((name) => {
         const limit = limits[name];
         const isNear = limit !== undefined && usage[name] >= 0.8 * limit;
         return (
-          <Text
-            key={name}
-            size="xs"
-            c={isNear ? undefined : "dimmed"}
-            fw={isNear ? 600 : undefined}
-          >
-            {t(`plan.usage.${name}`)}: {shown(name, usage[name])}
-            {limit !== undefined && ` ${t("plan.usage.of", { limit: shown(name, limit) })}`}
-            {name === "tokens" &&
-              !!usage.cached_tokens &&
-              ` (${t("plan.usage.cached", { cached: shown(name, usage.cached_tokens) })})`}
-          </Text>
+          <div key={name}>
+            <Text size="xs" c={isNear ? undefined : "dimmed"} fw={isNear ? 600 : undefined}>
+              {t(`plan.usage.${name}`)}: {shown(name, usage[name])}
+              {limit !== undefined && ` ${t("plan.usage.of", { limit: shown(name, limit) })}`}
+            </Text>
+            {limit !== undefined && (
+              <Progress
+                size={4}
+                mt={2}
+                value={Math.min(100, (100 * usage[name]) / limit)}
+                color={isNear ? "red" : undefined}
+                aria-label={t("plan.usage.budget", { what: t(`plan.usage.${name}`) })}
+              />
+            )}
+          </div>
         );
       })}
     </Group>

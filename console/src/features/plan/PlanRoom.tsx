@@ -1,10 +1,21 @@
-import { Select, Stack, Text } from "@mantine/core";
+import { Group, Select, Stack, Text } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { listPlansOptions, type PlanView } from "@/shared/api";
+import { listPlansOptions, type PlanStatus, type PlanView } from "@/shared/api";
 import { exact, Loaded } from "@/shared/ui";
 import { OnePlan } from "./OnePlan";
+import { PlanFile } from "./PlanFile";
+
+/** Where a plan stands that keeps no other from being proposed. */
+const OVER: ReadonlySet<PlanStatus> = new Set([
+  "completed",
+  "failed",
+  "partial",
+  "cancelled",
+  "rejected",
+  "expired",
+]);
 
 /** The plans of a session: the latest, or another that is chosen. */
 export default function PlanRoom({ sessionId }: { sessionId: string }) {
@@ -20,9 +31,17 @@ export default function PlanRoom({ sessionId }: { sessionId: string }) {
       {({ plans }) => {
         const planId = chosen ?? plans[0]?.plan_id;
         return planId === undefined ? (
-          <Text>{t("plan.none")}</Text>
+          <Stack align="flex-start">
+            <Text>{t("plan.none")}</Text>
+            <PlanFile sessionId={sessionId} />
+          </Stack>
         ) : (
           <Stack gap="md">
+            {plans.every(({ status }) => OVER.has(status)) && (
+              <Group>
+                <PlanFile sessionId={sessionId} />
+              </Group>
+            )}
             {plans.length > 1 && <Choice plans={plans} value={planId} onChange={choose} />}
             <OnePlan key={planId} planId={planId} />
           </Stack>

@@ -1,7 +1,8 @@
 import { Anchor, Drawer, Group, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
-import type { GraphNode, PlanGraph, PlanView } from "@/shared/api";
-import { StatusBadge, visible } from "@/shared/ui";
+import type { GraphNode, ModelUsageView, PlanGraph, PlanView } from "@/shared/api";
+import { OpenQuestion, SubtaskTranscript, useOpenQuestions } from "@/shared/slots";
+import { Spent, StatusBadge, visible } from "@/shared/ui";
 import { Comments } from "./Comments";
 import { SubtaskActs } from "./SubtaskActs";
 import { SubtaskFacts } from "./SubtaskFacts";
@@ -12,23 +13,28 @@ export function SubtaskDrawer({
   plan,
   graph,
   again,
+  spent,
   opened,
   onOpen,
 }: {
   plan: PlanView;
   graph: PlanGraph;
   again: readonly string[];
+  /** What each subtask took. */
+  spent: ReadonlyMap<string, ModelUsageView>;
   opened: string | undefined;
   onOpen: (id: string | undefined) => void;
 }) {
   const { t } = useTranslation();
+  const asked = useOpenQuestions(plan.session_id);
+  const usage = spent.get(opened ?? "");
   const node = graph.nodes.find(({ id }) => id === opened);
   return (
     <Drawer
       opened={node !== undefined}
       onClose={() => onOpen(undefined)}
       position="right"
-      size="lg"
+      size="xl"
       title={
         <Text ff="monospace" fw={600}>
           {node?.id}
@@ -39,15 +45,24 @@ export function SubtaskDrawer({
         <Stack key={node.id} gap="md">
           <Group gap="sm">
             <StatusBadge of="subtask" status={node.status} />
+            {usage && <Spent usage={usage} />}
             {again.includes(node.id) && <Text size="sm">{t("plan.again")}</Text>}
           </Group>
           <Text style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>
             {visible(node.description)}
           </Text>
+          {asked
+            .filter(({ plan_id, subtask_id }) => plan_id === plan.plan_id && subtask_id === node.id)
+            .map((approval) => (
+              <OpenQuestion key={approval.approval_id} approval={approval} />
+            ))}
           <SubtaskActs plan={plan} node={node} />
           <Words plan={plan} node={node} />
           <Neighbours node={node} graph={graph} onOpen={onOpen} />
           <SubtaskFacts plan={plan} node={node} />
+          {node.started_at !== undefined && (
+            <SubtaskTranscript planId={plan.plan_id} subtaskId={node.id} />
+          )}
           <Comments plan={plan} subtaskId={node.id} />
         </Stack>
       )}

@@ -1,9 +1,9 @@
 import { Badge, Group, Stack, Tabs, Text, Title } from "@mantine/core";
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { lazy, Suspense, useCallback, useRef } from "react";
+import { lazy, Suspense, useCallback, useMemo, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import { useNavigate, useParams } from "react-router";
-import { type Event, getSessionOptions, getSessionQueryKey } from "@/shared/api";
+import { type Event, getSessionOptions, getSessionQueryKey, getUsageOptions } from "@/shared/api";
 import {
   KnownWindows,
   type Link,
@@ -12,11 +12,17 @@ import {
   useSession,
   whatPeopleSaid,
 } from "@/shared/events";
+import { FillSlots } from "@/shared/slots";
 import { usePlaceTitle } from "@/shared/title";
-import { Loaded, Loading, visible } from "@/shared/ui";
+import { CopyId, Loaded, Loading, Spent, visible } from "@/shared/ui";
 import { Chat } from "../chat/Chat";
+import { Followed, Transcript } from "../chat/Transcript";
+import { DecisionBar } from "./DecisionBar";
 import { SessionMenu } from "./SessionMenu";
+import classes from "./Sessions.module.css";
 
+const QuestionCard = lazy(() => import("../approvals/QuestionCard"));
+const SLOTS = { Question: QuestionCard, Transcript };
 const PlanRoom = lazy(() => import("../plan/PlanRoom"));
 const SessionChanges = lazy(async () => ({
   default: (await import("../changes/SessionChanges")).SessionChanges,
@@ -25,7 +31,7 @@ const Checkpoints = lazy(async () => ({
   default: (await import("../checkpoints/Checkpoints")).Checkpoints,
 }));
 
-const LINK_COLORS: Record<Link, string> = { connecting: "gray", live: "green", broken: "red" };
+const LINK_COLORS: Record<Link, string> = { connecting: "gray", live: "indigo", broken: "red" };
 
 /** One session: its conversation, and what it has made. */
 export function SessionPage() {
@@ -59,65 +65,81 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
   const following = useSession(sessionId, onEvents);
   usePlaceTitle(session.data && visible(session.data.title || t("sessions.untitled")));
   const { link, conversation } = following;
+  const followed = useMemo(() => ({ sessionId, following }), [sessionId, following]);
   const filled = conversation.windows[placeOf()];
 
   return (
     <Loaded query={session}>
       {(found) => (
-        <Stack gap="xs">
-          <Group justify="space-between">
-            <Title order={1} size="h3">
-              {visible(found.title || t("sessions.untitled"))}
-            </Title>
-            <Group gap="xs">
-              {filled !== undefined && (
-                <Text size="sm" c="dimmed" title={t("window.hint")}>
-                  {t("window.used", { percent: filled })}
+        <FillSlots value={SLOTS}>
+          <Followed value={followed}>
+            <Stack gap="xs" className={classes.room}>
+              <Group justify="space-between">
+                <Title order={1} size="h3">
+                  {visible(found.title || t("sessions.untitled"))}
+                </Title>
+                <Group gap="xs">
+                  {filled !== undefined && (
+                    <Text size="sm" c="dimmed" title={t("window.hint")}>
+                      {t("window.used", { percent: filled })}
+                    </Text>
+                  )}
+                  <Badge variant="dot" color={LINK_COLORS[link]} role="status">
+                    {t(`link.${link}`)}
+                  </Badge>
+                  <SessionMenu session={found} />
+                </Group>
+              </Group>
+              <Group gap="xs">
+                <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>
+                  {found.workspace}
                 </Text>
-              )}
-              <Badge variant="dot" color={LINK_COLORS[link]} role="status">
-                {t(`link.${link}`)}
-              </Badge>
-              <SessionMenu session={found} />
-            </Group>
-          </Group>
-          <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>
-            {found.workspace}
-          </Text>
-          <Tabs
-            value={tab}
-            onChange={(next) => navigate(`/sessions/${sessionId}/${next}`, { replace: true })}
-            keepMounted={false}
-          >
-            <Tabs.List>
-              <Tabs.Tab value="chat">{t("sessions.chat")}</Tabs.Tab>
-              <Tabs.Tab value="plan">{t("sessions.plan")}</Tabs.Tab>
-              <Tabs.Tab value="changes">{t("sessions.changes")}</Tabs.Tab>
-              <Tabs.Tab value="checkpoints">{t("sessions.checkpoints")}</Tabs.Tab>
-            </Tabs.List>
-            <Tabs.Panel value="chat" pt="xs">
-              <Chat sessionId={sessionId} following={following} />
-            </Tabs.Panel>
-            <Tabs.Panel value="plan" pt="sm">
-              <Suspense fallback={<Loading />}>
-                <KnownWindows value={conversation.windows}>
-                  <PlanRoom sessionId={sessionId} />
-                </KnownWindows>
-              </Suspense>
-            </Tabs.Panel>
-            <Tabs.Panel value="changes" pt="xs">
-              <Suspense fallback={<Loading />}>
-                <SessionChanges sessionId={sessionId} />
-              </Suspense>
-            </Tabs.Panel>
-            <Tabs.Panel value="checkpoints" pt="xs">
-              <Suspense fallback={<Loading />}>
-                <Checkpoints sessionId={sessionId} />
-              </Suspense>
-            </Tabs.Panel>
-          </Tabs>
-        </Stack>
+                <CopyId id={sessionId} />
+                <SessionSpent sessionId={sessionId} />
+              </Group>
+              <Tabs
+                value={tab}
+                onChange={(next) => navigate(`/sessions/${sessionId}/${next}`, { replace: true })}
+                keepMounted={false}
+              >
+                <Tabs.List className={classes.tabs}>
+                  <Tabs.Tab value="chat">{t("sessions.chat")}</Tabs.Tab>
+                  <Tabs.Tab value="plan">{t("sessions.plan")}</Tabs.Tab>
+                  <Tabs.Tab value="changes">{t("sessions.changes")}</Tabs.Tab>
+                  <Tabs.Tab value="checkpoints">{t("sessions.checkpoints")}</Tabs.Tab>
+                </Tabs.List>
+                <DecisionBar sessionId={sessionId} />
+                <Tabs.Panel value="chat" pt="xs">
+                  <Chat sessionId={sessionId} following={following} />
+                </Tabs.Panel>
+                <Tabs.Panel value="plan" pt="sm">
+                  <Suspense fallback={<Loading />}>
+                    <KnownWindows value={conversation.windows}>
+                      <PlanRoom sessionId={sessionId} />
+                    </KnownWindows>
+                  </Suspense>
+                </Tabs.Panel>
+                <Tabs.Panel value="changes" pt="xs">
+                  <Suspense fallback={<Loading />}>
+                    <SessionChanges sessionId={sessionId} />
+                  </Suspense>
+                </Tabs.Panel>
+                <Tabs.Panel value="checkpoints" pt="xs">
+                  <Suspense fallback={<Loading />}>
+                    <Checkpoints sessionId={sessionId} />
+                  </Suspense>
+                </Tabs.Panel>
+              </Tabs>
+            </Stack>
+          </Followed>
+        </FillSlots>
       )}
     </Loaded>
   );
+}
+
+/** What the session took so far, its plans included. */
+function SessionSpent({ sessionId }: { sessionId: string }) {
+  const { data } = useQuery(getUsageOptions({ path: { session_id: sessionId } }));
+  return data === undefined || data.usage.requests === 0 ? null : <Spent usage={data.usage} />;
 }

@@ -1,80 +1,95 @@
-import { Anchor, Button, Card, Group, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Button, Chip, Group, Stack, Text, TextInput, Title } from "@mantine/core";
 import { useDebouncedValue, useDisclosure } from "@mantine/hooks";
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
-import { Link } from "react-router";
-import { listSessionsOptions, type SessionView } from "@/shared/api";
+import { listSessionsInfiniteOptions, type SessionState } from "@/shared/api";
 import { useMay } from "@/shared/me";
-import { Loaded, When } from "@/shared/ui";
+import { Loaded } from "@/shared/ui";
 import { NewSession } from "./NewSession";
+import { Prompt } from "./Prompt";
+import { SessionRow } from "./SessionRow";
+import classes from "./Sessions.module.css";
 
 const PAGE = 50;
-const EVERY = 5_000;
 const PAUSE = 250;
+const STATES = ["waiting", "running", "paused", "failed", "done"] as const satisfies SessionState[];
+const ALL = "all";
 
-/** All sessions that one may see, the latest first. */
+/** Home: what is to be done next, and all sessions that one may see, the latest first. */
 export function SessionsPage() {
   const { t } = useTranslation();
   const [search, setSearch] = useState("");
   const [wanted] = useDebouncedValue(search.trim(), PAUSE);
-  const [count, setCount] = useState(PAGE);
+  const [state, setState] = useState<string>(ALL);
   const mayWrite = useMay("operator");
   const [isNew, { open, close }] = useDisclosure(false);
-  const query = useQuery({
-    ...listSessionsOptions({ query: { limit: count, q: wanted || undefined } }),
-    refetchInterval: EVERY,
+  const of = state === ALL ? undefined : (state as SessionState);
+  const query = useInfiniteQuery({
+    ...listSessionsInfiniteOptions({ query: { limit: PAGE, q: wanted || undefined, state: of } }),
+    initialPageParam: {},
+    getNextPageParam: ({ next }) => (next === undefined ? undefined : { query: { after: next } }),
     placeholderData: (before) => before,
   });
+  const isNarrow = wanted !== "" || of !== undefined;
 
   return (
-    <Stack>
+    <Stack gap="md" className={classes.page}>
+      {mayWrite && <Prompt />}
       <Group justify="space-between">
-        <Title order={1} size="h2">
+        <Title order={1} size="h3">
           {t("sessions.title")}
         </Title>
-        {mayWrite && <Button onClick={open}>{t("sessions.new")}</Button>}
-      </Group>
-      <TextInput
-        type="search"
-        aria-label={t("sessions.search")}
-        placeholder={t("sessions.search")}
-        value={search}
-        onChange={(event) => setSearch(event.currentTarget.value)}
-      />
-      <Loaded query={query}>
-        {({ sessions, total }) => (
-          <>
-            {total === 0 && <Text>{t(wanted === "" ? "sessions.none" : "sessions.noMatch")}</Text>}
-            {sessions.map((session) => (
-              <SessionCard key={session.session_id} session={session} />
-            ))}
-            {total > sessions.length && (
-              <Button variant="default" onClick={() => setCount(count + PAGE)}>
-                {t("common.more")}
-              </Button>
-            )}
-          </>
+        {mayWrite && (
+          <Button variant="default" size="xs" onClick={open}>
+            {t("sessions.new")}
+          </Button>
         )}
+      </Group>
+      <Group gap="xs">
+        <TextInput
+          type="search"
+          size="xs"
+          className={classes.search}
+          aria-label={t("sessions.search")}
+          placeholder={t("sessions.search")}
+          value={search}
+          onChange={(event) => setSearch(event.currentTarget.value)}
+        />
+        <Chip.Group value={state} onChange={(next) => setState(next as string)}>
+          <Group gap={4} role="radiogroup" aria-label={t("sessions.which")}>
+            {[ALL, ...STATES].map((each) => (
+              <Chip key={each} size="xs" value={each} variant="outline">
+                {t(`sessions.state.${each as typeof ALL | (typeof STATES)[number]}`)}
+              </Chip>
+            ))}
+          </Group>
+        </Chip.Group>
+      </Group>
+      <Loaded query={query}>
+        {({ pages }) => {
+          const sessions = pages.flatMap((page) => page.sessions);
+          return sessions.length === 0 ? (
+            <Text>{t(isNarrow ? "sessions.noMatch" : "sessions.none")}</Text>
+          ) : (
+            <ul className={classes.list} aria-label={t("sessions.title")}>
+              {sessions.map((session) => (
+                <SessionRow key={session.session_id} session={session} />
+              ))}
+            </ul>
+          );
+        }}
       </Loaded>
+      {query.hasNextPage && (
+        <Button
+          variant="default"
+          loading={query.isFetchingNextPage}
+          onClick={() => void query.fetchNextPage()}
+        >
+          {t("common.more")}
+        </Button>
+      )}
       <NewSession opened={isNew} onClose={close} />
     </Stack>
-  );
-}
-
-function SessionCard({ session }: { session: SessionView }) {
-  const { t } = useTranslation();
-  return (
-    <Card withBorder padding="sm">
-      <Group justify="space-between" wrap="nowrap" align="flex-start">
-        <Anchor component={Link} to={`/sessions/${session.session_id}`} fw={600}>
-          {session.title || t("sessions.untitled")}
-        </Anchor>
-        <When moment={session.updated_at} size="sm" c="dimmed" />
-      </Group>
-      <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>
-        {session.workspace} · {session.agent} · {session.session_id}
-      </Text>
-    </Card>
   );
 }

@@ -9,8 +9,7 @@ import { Permitted } from "./Permitted";
 import { SessionPick, usePicked } from "./SessionPick";
 import classes from "./Settings.module.css";
 
-const EVERY = 5_000;
-const COLORS = { active: "green", ended: "gray", revoked: "orange" } as const;
+const COLORS = { active: "indigo", ended: "gray", revoked: "orange" } as const;
 
 /** What approved plans may do without a further question. */
 export function Grants() {
@@ -20,7 +19,7 @@ export function Grants() {
   const [revoked, setRevoked] = useState<GrantView>();
   const queries = useQueryClient();
   const filter = { query: { session_id: sessionId } };
-  const query = useQuery({ ...listGrantsOptions(filter), refetchInterval: EVERY });
+  const query = useQuery(listGrantsOptions(filter));
   const revocation = useMutation({
     mutationFn: (grant_id: string) => revokeGrant({ path: { grant_id } }),
     onSuccess: async () => {

@@ -65,7 +65,7 @@ export function NewToken({ onMade }: { onMade: () => void }) {
 function Secret({ name, token, onHide }: { name: string; token: string; onHide: () => void }) {
   const { t } = useTranslation();
   return (
-    <Alert color="green" title={name} role="status">
+    <Alert color="indigo" title={name} role="status">
       <Stack gap="xs">
         <Text size="sm">{t("settings.token.secret")}</Text>
         <Code text={token} />

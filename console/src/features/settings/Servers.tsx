@@ -9,14 +9,13 @@ import { Permitted } from "./Permitted";
 import classes from "./Settings.module.css";
 import { Words } from "./Words";
 
-const EVERY = 5_000;
 const COLORS = { ready: "green", idle: "gray", failed: "red" } as const;
 
 /** The foreign (MCP) servers: how they are, what they bring, and what of that has changed. */
 export function Servers() {
   const { t } = useTranslation();
   const queries = useQueryClient();
-  const query = useQuery({ ...listServersOptions(), refetchInterval: EVERY });
+  const query = useQuery(listServersOptions());
   const [accepted, setAccepted] = useState<string>();
   const acceptance = useMutation({
     mutationFn: (name: string) => acceptTool({ body: { name } }),

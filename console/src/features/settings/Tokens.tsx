@@ -107,7 +107,7 @@ function TokenTable({
 function State({ isRevoked }: { isRevoked: boolean }) {
   const { t } = useTranslation();
   return (
-    <Badge variant="light" color={isRevoked ? "gray" : "green"} autoContrast>
+    <Badge variant="light" color={isRevoked ? "gray" : "indigo"} autoContrast>
       {t(isRevoked ? "settings.token.revoked" : "settings.token.good")}
     </Badge>
   );

@@ -1,3 +1,4 @@
+export * from "./news";
 export * from "./plans";
 export * from "./reducer";
 export * from "./said";

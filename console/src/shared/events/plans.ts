@@ -12,40 +12,64 @@ const OF_PLANS: ReadonlySet<unknown> = new Set([
   "getGraph",
   "listRevisions",
   "listComments",
+  "listCheckpoints",
   "getPending",
+  "getPlanChanges",
+  "getSessionChanges",
+  "getUsage",
+]);
+/** What grows with every request of a model and every call, by which nothing else moves. */
+const GROWING: ReadonlySet<unknown> = new Set([
+  "getStatus",
+  "getUsage",
   "getPlanChanges",
   "getSessionChanges",
 ]);
 /** Milliseconds in which whatever comes is one piece of news. */
 const GATHER = 300;
+const GATHER_GROWING = 1_500;
 
 /** Have everything fetched again that speaks of a plan. */
 export function refreshPlans(queries: QueryClient): Promise<void> {
+  return refresh(queries, OF_PLANS);
+}
+
+function refresh(queries: QueryClient, ids: ReadonlySet<unknown>): Promise<void> {
   return queries.invalidateQueries({
-    predicate: ({ queryKey: [first] }) => isObject(first) && OF_PLANS.has(first._id),
+    predicate: ({ queryKey: [first] }) => isObject(first) && ids.has(first._id),
   });
 }
 
 /** Takes a session's events, and has its plans fetched again when these speak of them. */
 export function usePlanNews(): (events: readonly Event[]) => void {
   const queries = useQueryClient();
-  const timer = useRef<number>(undefined);
+  const timers = useRef(new Map<ReadonlySet<unknown>, number>());
 
-  useEffect(
-    () => () => {
-      clearTimeout(timer.current);
-      timer.current = undefined;
-    },
-    [],
-  );
+  useEffect(() => {
+    const running = timers.current;
+    return () => {
+      for (const timer of running.values()) {
+        clearTimeout(timer);
+      }
+      running.clear();
+    };
+  }, []);
 
   return useCallback(
     (events) => {
-      if (timer.current === undefined && events.some(isNews)) {
-        timer.current = window.setTimeout(() => {
-          timer.current = undefined;
-          void refreshPlans(queries);
-        }, GATHER);
+      function soon(ids: ReadonlySet<unknown>, wait: number): void {
+        if (!timers.current.has(ids)) {
+          const timer = window.setTimeout(() => {
+            timers.current.delete(ids);
+            void refresh(queries, ids);
+          }, wait);
+          timers.current.set(ids, timer);
+        }
+      }
+      if (events.some(isNews)) {
+        soon(OF_PLANS, GATHER);
+      } else if (events.some(({ seq }) => seq !== undefined)) {
+        soon(GROWING, GATHER_GROWING);
       }
     },
     [queries],
@@ -53,5 +77,8 @@ export function usePlanNews(): (events: readonly Event[]) => void {
 }
 
 function isNews({ type, plan_id }: Event): boolean {
-  return plan_id !== undefined && /^(plan|subtask|approval)_/.test(type);
+  return (
+    type.startsWith("approval_") ||
+    (plan_id !== undefined && /^(plan|subtask|checkpoint)_/.test(type))
+  );
 }

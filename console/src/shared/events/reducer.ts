@@ -23,6 +23,7 @@ interface Common {
   key: string;
   ts?: string;
   agent?: string;
+  planId?: string;
   subtaskId?: string;
 }
 
@@ -347,6 +348,7 @@ function common(event: Event): Common {
     key: `event-${event.seq}`,
     ts: event.ts,
     agent: event.agent,
+    planId: event.plan_id,
     subtaskId: event.subtask_id,
   };
 }

@@ -48,6 +48,14 @@ export const planEn = {
     rollback: "A rollback has not finished.",
     until: "The plan resumes by itself: {{moment}}.",
   },
+  file: {
+    upload: "Upload a plan file",
+    title: "A plan from a file",
+    propose: "Submit for approval",
+    noPlan:
+      "This file is not a plan. A plan file is YAML or JSON with a goal and a list of subtasks.",
+    badLine: "Line {{line}} cannot be read: {{reason}}",
+  },
   usage: {
     tokens: "Tokens",
     cost: "Cost",
@@ -55,7 +63,7 @@ export const planEn = {
     requests: "Model requests",
     subtasks: "Subtask runs",
     of: "of {{limit}}",
-    cached: "{{cached}} from the cache",
+    budget: "Budget used: {{what}}",
   },
   madeBy: "Written by {{name}}",
   instructions: {
@@ -81,7 +89,10 @@ export const planEn = {
     hold: "Approve, start later",
     edit: "Edit",
     reject: "Reject",
-    rejectNow: "Reject the plan",
+    rejectNow: "Reject and stop",
+    after: "Plan again with this feedback, or stop?",
+    again: "Plan again",
+    againHint: "Planning again needs your feedback: what the next plan should do differently.",
     feedback: "What is wrong with it",
     votes: "Approved: {{votes}} of {{needed}} ({{role}})",
     newer: "The plan has changed: this is revision {{number}}",

@@ -50,6 +50,14 @@ export const planRu: Language["plan"] = {
     rollback: "Откат не завершён.",
     until: "План продолжится сам: {{moment}}.",
   },
+  file: {
+    upload: "Загрузить файл плана",
+    title: "План из файла",
+    propose: "Отправить на одобрение",
+    noPlan:
+      "Этот файл не содержит плана. Файл плана — это YAML или JSON с целью и списком подзадач.",
+    badLine: "Не удалось прочитать строку {{line}}: {{reason}}",
+  },
   usage: {
     tokens: "Токены",
     cost: "Стоимость",
@@ -57,7 +65,7 @@ export const planRu: Language["plan"] = {
     requests: "Запросы к модели",
     subtasks: "Запуски подзадач",
     of: "из {{limit}}",
-    cached: "{{cached}} из кэша",
+    budget: "Израсходовано из бюджета: {{what}}",
   },
   madeBy: "Автор плана: {{name}}",
   instructions: {
@@ -90,7 +98,10 @@ export const planRu: Language["plan"] = {
     hold: "Одобрить, начать позже",
     edit: "Изменить",
     reject: "Отклонить",
-    rejectNow: "Отклонить план",
+    rejectNow: "Отклонить и остановить",
+    after: "Спланировать заново с этим замечанием или остановиться?",
+    again: "Спланировать заново",
+    againHint: "Чтобы спланировать заново, напишите, что в плане должно быть иначе.",
     feedback: "Что с ним не так",
     votes: "Одобрили: {{votes}} из {{needed}} ({{role}})",
     newer: "План изменился: теперь это ревизия {{number}}",

@@ -9,6 +9,7 @@ export type Table =
   | "status.plan"
   | "status.subtask"
   | "status.question"
+  | "status.session"
   | "status.call"
   | "status.turn"
   | "role"

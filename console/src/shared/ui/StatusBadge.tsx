@@ -1,39 +1,27 @@
 import { Badge } from "@mantine/core";
 import { useWord } from "@/shared/i18n/words";
+import { StateMark } from "./StateMark";
+import { colorOf, kindOf } from "./states";
 
-const COLORS: Record<string, string> = {
-  running: "blue",
-  in_progress: "blue",
-  replanning: "violet",
-  retrying: "violet",
-  completed: "green",
-  approved: "green",
-  edited: "green",
-  failed: "red",
-  rejected: "red",
-  partial: "orange",
-  waiting_approval: "yellow",
-  awaiting_approval: "yellow",
-  paused: "yellow",
-};
-
-/** The colour of a state, the same wherever it is shown. */
-export function colorOf(status: string): string {
-  return COLORS[status] ?? "gray";
-}
-
-/** A state in words; its colour only underlines them. */
+/** A state in a word; its shape and its colour only underline it. */
 export function StatusBadge({
   of,
   status,
 }: {
   /** What is in the state. */
-  of: "plan" | "subtask" | "question";
+  of: "plan" | "subtask" | "question" | "session";
   status: string;
 }) {
   const wordOf = useWord();
+  // A plan that is approved is on hold until somebody starts it; a question is over.
+  const stands = of === "plan" && status === "approved" ? "paused" : status;
   return (
-    <Badge color={colorOf(status)} variant="light" autoContrast>
+    <Badge
+      color={colorOf(stands)}
+      variant="light"
+      leftSection={<StateMark status={stands} />}
+      data-state={kindOf(stands)}
+    >
       {wordOf(`status.${of}`, status)}
     </Badge>
   );

@@ -1,5 +1,6 @@
 export * from "./Code";
 export * from "./Confirm";
+export * from "./CopyId";
 export * from "./checks";
 export * from "./Diff";
 export * from "./FileHead";
@@ -11,7 +12,10 @@ export * from "./Markdown";
 export * from "./numbers";
 export * from "./range";
 export * from "./Scope";
+export * from "./Spent";
+export * from "./StateMark";
 export * from "./StatusBadge";
+export * from "./states";
 export * from "./time";
 export * from "./visible";
 export * from "./When";

@@ -1,6 +1,6 @@
 """What there is: agents, tools, models, grants, what came of the work, and what all of it takes."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
 
@@ -18,13 +18,27 @@ from gonogo.domain.views import (
     Servers,
     Tools,
     Vacuumed,
+    Workspaces,
 )
 from gonogo.server.auth import Authenticated
 from gonogo.server.bodies import Accepted, Tried, VacuumOrder
 from gonogo.server.openapi import takes
 from gonogo.server.requests import Filter, Moment, Name, answer, once, read_body
+from gonogo.server.sse import EventStream
 
 router = APIRouter(tags=["catalog"])
+_WORD = {"type": "string"}
+_NEWS: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "What changed",
+        "content": {"text/event-stream": {"schema": {
+            "type": "object", "required": ["type"], "properties": {
+                "type": {"const": "news"}, "session_id": _WORD,
+                "events": {"type": "array", "items": _WORD},
+            },
+        }}},
+    }
+}  # fmt: skip
 
 
 @router.get("/agents", response_model=Agents)
@@ -76,6 +90,18 @@ async def vacuum(caller: Authenticated) -> Response:
 async def list_models(caller: Authenticated) -> Response:
     """The models that could be used here."""
     return answer(Models(models=caller.runtime.models()))
+
+
+@router.get("/workspaces", response_model=Workspaces)
+async def list_workspaces(caller: Authenticated) -> Response:
+    """The folders in which a session can be opened: those used lately, and what is allowed."""
+    return answer(await caller.runtime.sessions.workspaces(caller.principal))
+
+
+@router.get("/news", responses=_NEWS, response_class=Response)
+async def follow_news(caller: Authenticated) -> Response:
+    """Which sessions change, from now on: whoever shows several asks again only where it says."""
+    return EventStream(caller, lambda: caller.runtime.streams.news(caller.principal), ends=False)
 
 
 @router.get("/policy", response_model=PolicyView)

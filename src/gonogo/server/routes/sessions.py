@@ -10,6 +10,8 @@ from gonogo.domain.errors import InvalidCursor
 from gonogo.domain.identity import Role
 from gonogo.domain.messages import Steer
 from gonogo.domain.plan_views import Changes
+from gonogo.domain.records import SessionPlace
+from gonogo.domain.states import SessionState
 from gonogo.domain.views import (
     ContextView,
     History,
@@ -17,6 +19,7 @@ from gonogo.domain.views import (
     SessionList,
     SessionRules,
     SessionRuleView,
+    SessionUsage,
     SessionView,
     SteeredTurn,
 )
@@ -48,9 +51,16 @@ async def list_sessions(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
     q: Annotated[str | None, Query(max_length=200)] = None,
+    state: SessionState | None = None,
+    after: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Response:
-    """A page of the sessions, or of those with `q` in title, folder or id; and their number."""
-    return answer(await caller.runtime.sessions.page(caller.principal, limit, offset, q))
+    """A page of the sessions, newest first, or of those with `q` in title, folder or id.
+
+    `after` is the `next` of the page before, which holds however many come or go meanwhile.
+    """
+    place = SessionPlace.read(after) if after is not None else None
+    page = caller.runtime.sessions.page
+    return answer(await page(caller.principal, limit, offset, q, state=state, after=place))
 
 
 @router.get("/{session_id}", response_model=SessionView)
@@ -104,6 +114,12 @@ async def get_history(caller: Authenticated, session_id: Name, by_people: bool =
 async def get_context(caller: Authenticated, session_id: Name) -> Response:
     """What the next request to the model would hold, by part and tokens."""
     return answer(await caller.runtime.sessions.context(caller.principal, session_id))
+
+
+@router.get("/{session_id}/usage", response_model=SessionUsage)
+async def get_usage(caller: Authenticated, session_id: Name) -> Response:
+    """What the model requests of a session took so far."""
+    return answer(await caller.runtime.sessions.usage(caller.principal, session_id))
 
 
 @router.get("/{session_id}/pending-approvals", response_model=PendingApprovals)

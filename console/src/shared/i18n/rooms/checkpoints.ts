@@ -5,6 +5,9 @@ export const en = {
   plan: "Plan",
   noPlan:
     "This session has no plan yet. gonogo creates a checkpoint before every attempt of a plan's subtask.",
+  note: "Note",
+  noteHint: "before the big change",
+  take: "Take a checkpoint",
   older: "Older",
   newer: "Newer",
   none: "No checkpoints yet. gonogo creates one before every attempt of a subtask.",
@@ -64,6 +67,9 @@ export const ru: Texts<typeof en> = {
   plan: "План",
   noPlan:
     "В этой сессии ещё нет плана. Контрольная точка создаётся перед каждой попыткой подзадачи плана.",
+  note: "Заметка",
+  noteHint: "перед большой переделкой",
+  take: "Создать контрольную точку",
   older: "Более ранние",
   newer: "Более поздние",
   none: "Контрольных точек ещё нет: они создаются перед каждой попыткой подзадачи.",

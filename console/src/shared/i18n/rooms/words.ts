@@ -32,6 +32,14 @@ export const en = {
       cancelled: "cancelled",
       retrying: "retrying",
     },
+    session: {
+      waiting: "waiting for you",
+      running: "running",
+      paused: "paused",
+      failed: "failed",
+      done: "completed",
+      new: "new",
+    },
     question: {
       pending: "open",
       approved: "approved",
@@ -223,6 +231,14 @@ export const ru: Texts<typeof en> = {
       skipped: "пропущена",
       cancelled: "отменена",
       retrying: "повторяется",
+    },
+    session: {
+      waiting: "ждёт вас",
+      running: "выполняется",
+      paused: "приостановлена",
+      failed: "ошибка",
+      done: "выполнена",
+      new: "новая",
     },
     question: {
       pending: "открыт",
