@@ -257,7 +257,10 @@ async def test_others_are_let_in_after_a_time_also_after_a_restart(ruled):
         await world.restart()
         await world.later(31 * 60)
         told = await world.until("approval_escalated")
-        assert told["content"] == "Nobody has decided yet; eve may, too, from now on: A goal"
+        assert (
+            told["content"]
+            == "Nobody has decided yet. Now these people can decide, too: eve. The question: A goal"
+        )
         asked = await question(world, EVE, mine=True)
         assert asked.escalated_at is not None
         assert asked.review.escalates_at is None
@@ -310,7 +313,7 @@ async def test_whoever_has_a_plan_changed_asked_for_the_revision_that_came_of_it
         await world.until("plan_notification", revision=4)
         await barred(world.ann, editor, orderer, sender)
         [said, *_] = [
-            each for each in review_lines(await question(world), "en") if "not by" in each
+            each for each in review_lines(await question(world), "en") if "cannot approve" in each
         ]
         assert said.endswith("ann, ed, or, se")
         assert (await approved_by(world, plan_id, other, revision=4)).outcome == "decided"
