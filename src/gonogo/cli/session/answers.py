@@ -120,6 +120,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     foreground: bool = False
     """All is done in this process."""
     json: bool = False
+    limits: Mapping[str, float] | None = None
+    """What the run may take in all, by `cost` and `seconds`."""
     keeps: bool = True
     """Ctrl-C at a terminal pauses and asks; what is left is kept for later."""
     prefix: str = ""
@@ -231,7 +233,9 @@ class Answerer:
             return None
         if self.wish.unattended:
             return decision(approval, "reject", _NOBODY)
-        return decision(approval, "approve") if self.wish.all else None
+        # Who named a limit has not agreed to another one.
+        limited = self.wish.limits and approval.details.get("about") == "budget"
+        return decision(approval, "approve") if self.wish.all and not limited else None
 
     async def _asked(self, approval: ApprovalView) -> dict[str, Any] | None:
         self._asked_now, self._is_gone = approval.approval_id, False

@@ -1,5 +1,6 @@
 """A task carried out in one command: the project, a session taken up again, the demo."""
 
+import json as codec
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from gonogo.cli.daemon import RuntimeLink, linked
 from gonogo.cli.folder import environment, program, read_settings
 from gonogo.cli.language import named_locale, own_locale
 from gonogo.cli.plan_file import Flaw, as_json, own_plan, text_of
+from gonogo.cli.session.answer_file import AnswerFile, write_answer
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import standing
@@ -41,13 +43,19 @@ _OTHER_ROOTS = (
 )
 
 
-async def run_task(task: str, directory: Path | None, model: str | None, wish: Wish) -> Exit:
+async def run_task(
+    task: str,
+    directory: Path | None,
+    model: str | None,
+    wish: Wish,
+    answer: AnswerFile | None = None,
+) -> Exit:
     """Carry one task out."""
     if not task.strip():
         raise Stop('Say what you want done: gonogo run "Add a --json flag"', Exit.USAGE)
     settings = read_settings({"workspace": directory, "model": model, **_place(wish)})
     async with linked(settings) as link:
-        return await talk(link, settings, task, wish)
+        return await _talk(link, settings, task, wish, answer=answer)
 
 
 def _place(wish: Wish) -> dict[str, bool | None]:
@@ -55,7 +63,12 @@ def _place(wish: Wish) -> dict[str, bool | None]:
 
 
 async def run_plan(
-    file: Path, task: str | None, directory: Path | None, model: str | None, wish: Wish
+    file: Path,
+    task: str | None,
+    directory: Path | None,
+    model: str | None,
+    wish: Wish,
+    answer: AnswerFile | None = None,
 ) -> Exit:
     """Carry a plan out that a person wrote into a file."""
     if task is not None or wish.agent is not None:
@@ -64,7 +77,7 @@ async def run_plan(
     written = _WrittenFile(file)
     async with linked(settings) as link:
         await written.check(link.client, wish)
-        return await _talk(link, settings, written.goal, wish, written)
+        return await _talk(link, settings, written.goal, wish, written, answer)
 
 
 async def talk(link: RuntimeLink, settings: Settings, task: str, wish: Wish) -> Exit:
@@ -78,10 +91,11 @@ async def _talk(
     task: str,
     wish: Wish,
     plan: "_WrittenFile | None" = None,
+    answer: AnswerFile | None = None,
 ) -> Exit:
     try:
         session = await link.client.open_session(
-            title=task[:80], unattended=wish.unattended or None
+            title=task[:80], unattended=wish.unattended or None, limits=wish.limits
         )
     except Forbidden as error:
         raise Stop(f"{error}. {_OTHER_ROOTS}") from None
@@ -93,10 +107,31 @@ async def _talk(
             message = {"type": "user_message", "content": task}
             named = {"agent_type": wish.agent} if wish.agent else {}
             ended = await talking.carry(message | named)
-    if ended is not Exit.WAITS and not wish.json:
+        if answer is not None:
+            ended = await write_answer(talking, ended, answer, locale)
+    if wish.json or ended is not Exit.WAITS:
         used = await link.client.analytics(session_id=session.session_id)
-        line(used_text(used.models, locale))
+        line(
+            _last_line(talking, session, ended, used.models)
+            if wish.json
+            else used_text(used.models, locale)
+        )
     return ended
+
+
+def _last_line(
+    talk: Conversation, session: SessionView, ended: Exit, models: Sequence[ModelUse]
+) -> str:
+    """What came of a run, as the last of its lines of JSON."""
+    sums = {name: sum(getattr(used, name) for used in models) for name in ("requests", *TOKENS)}
+    cost = round(sum(used.cost_dollars for used in models), 6)
+    return codec.dumps(
+        {
+            "type": "run_ended", "exit_code": int(ended), "session_id": session.session_id,
+            "plan_id": talk.outcome.latest_plan, "waiting": talk.waiting,
+            "usage": {**sums, "cost_dollars": cost},
+        }
+    )  # fmt: skip
 
 
 class _WrittenFile:
