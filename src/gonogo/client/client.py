@@ -132,7 +132,7 @@ class Client(Transport):
         unattended: bool | None = None,
         limits: Mapping[str, float] | None = None,
     ) -> SessionView:
-        """Open a session: its model, whether anybody is asked, and `limits` as in `POST /sessions`."""
+        """Open a session: its model, whether anybody is asked, and what it may take in all."""
         fields = {
             "session_id": session_id, "workspace": workspace, "title": title, "locale": locale,
             "tool_host": tool_host, "model": model, "unattended": unattended, "limits": limits,

@@ -8,6 +8,7 @@ counts as its estimate. Without a budget a request is written with its reply, an
 """
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -137,7 +138,8 @@ def keep_usage(tx: Tx, thread: Thread, reply: Reply) -> None:
         subtask_id=thread.subtask_id, thread=thread.name, agent=thread.agent, model=reply.model,
         status="done", **{name: getattr(usage, name) for name in TOKENS},
         cost_micros=round((usage.cost or 0.0) * 1_000_000),
-        duration_ms=round(usage.duration_ms), created_at=tx.now,
+        duration_ms=round(usage.duration_ms),
+        created_at=tx.now - timedelta(milliseconds=round(usage.duration_ms)),
     )  # fmt: skip
     end_request(tx, row)
 
