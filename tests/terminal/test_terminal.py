@@ -87,6 +87,15 @@ def leaves(at):
     assert at.is_as_it_was()
 
 
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_word_is_broken_however_wide_the_terminal_is(pane, project, width):
+    at = pane(width=width, cwd=project, GONOGO_MODEL="demo")
+    at.begin("run", TASK, "--plan-only")
+    at.shows("CODE=0")
+    assert "search_in_code" in at.all
+    assert at.broken_by_it("This needs several steps") == []
+
+
 def asks(name: str, **arguments: object) -> dict[str, object]:
     return calls(call(name, **arguments))
 

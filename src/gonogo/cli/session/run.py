@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
 import typer
@@ -27,8 +28,9 @@ from gonogo.cli.terminal.render import question_lines
 from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
 from gonogo.domain.errors import Forbidden, InvalidMessage, TooLarge
+from gonogo.domain.events import MARKS
 from gonogo.domain.findings import FindingSeverity
-from gonogo.domain.plan_views import PlanView
+from gonogo.domain.plan_views import PlanView, SubtaskView
 from gonogo.domain.report_views import ModelUse
 from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
 from gonogo.domain.text_safety import guarded
@@ -255,9 +257,12 @@ def _tell(text: str, wish: Wish) -> None:
 # `gonogo attach`: take part in a session again, wherever it runs.
 
 _MESSAGES = 8
-"""Messages of the past that are shown, the last one whole."""
+"""Messages of the past that are shown."""
+_LINES = 12
+"""Lines of each of them; the last one is shown whole."""
 _TAIL = 500
 """Events at the end of the log that tell whether something is under way."""
+_OVER = frozenset(SUBTASK.terminal)
 _WORKING = frozenset({PlanStatus.RUNNING, PlanStatus.REPLANNING})
 _ASKS = "approval_requested"
 _STILL = (
@@ -272,9 +277,10 @@ async def attach(session_id: str | None, wish: Wish) -> Exit:
     async with linked(settings) as link:
         session = await _session(link.client, session_id)
         locale = resolve(session.locale, own_locale())
-        plan = await _plan(link.client, session)
+        newest = await _newest_plan(link.client, session)
+        plan = newest if newest is not None and newest.status not in ENDED else None
         if not wish.json:
-            for text in await _recap(link.client, session, plan, locale):
+            for text in await _recap(link.client, session, newest, locale):
                 line(text)
         with conversing(link, session.session_id, wish, locale, _manner(session, wish)) as talk:
             return await _join(link, talk, session, plan)
@@ -298,10 +304,10 @@ async def newest_session(client: Client) -> SessionView:
     return newest[0]
 
 
-async def _plan(client: Client, session: SessionView) -> PlanView | None:
-    """The session's plan that is not over."""
+async def _newest_plan(client: Client, session: SessionView) -> PlanView | None:
+    """The session's plan that was made last, with what came of its subtasks."""
     newest = (await client.plans(session_id=session.session_id, limit=1)).plans
-    return next((plan for plan in newest if plan.status not in ENDED), None)
+    return newest[0] if newest else None
 
 
 def _manner(session: SessionView, wish: Wish) -> Manner:
@@ -353,11 +359,21 @@ async def _recap(
                 total=len(plan.subtasks), goal=one_line(plan.goal, 300),
             )
         )  # fmt: skip
+        lines += (f"  {_outcome_of(each)}" for each in plan.subtasks if each.status in _OVER)
     pending = await client.pending_approvals(session.session_id)
     for approval in pending.pending_approvals:
         if approval.kind == ApprovalKind.PLAN:
             lines += question_lines(approval)
     return lines
+
+
+def _outcome_of(subtask: SubtaskView) -> str:
+    """How a subtask ended, and what its agent said of it, in a line."""
+    found: Any = subtask.result
+    result = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    said = (subtask.error or {}).get("message") or subtask.reason or result.get("output") or ""
+    mark = MARKS[f"subtask_{subtask.status}"]
+    return f"{mark} {one_line(subtask.id)} {one_line(str(said), 200)}".rstrip()
 
 
 def _is_told(message: MessageView) -> bool:
@@ -370,5 +386,7 @@ def _said(messages: list[MessageView], session: SessionView, locale: str) -> Ite
         yield say("cli_recap_earlier", locale, count=left, session_id=session.session_id)
     for number, message in enumerate(messages[-_MESSAGES:], start=1):
         last = number == len(messages[-_MESSAGES:])
-        text = spoken(message.content) if last else one_line(message.content, 200)
+        lines = spoken(message.content).split("\n")
+        more = len(lines) > _LINES and not last
+        text = "\n".join([*lines[:_LINES], "…"] if more else lines)
         yield f"{one_line(message.agent or message.role)}: {text}"

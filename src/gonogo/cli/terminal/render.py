@@ -11,7 +11,7 @@ from rich.text import Text
 
 from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop
-from gonogo.cli.terminal.output import json_line, one_line, spoken
+from gonogo.cli.terminal.output import json_line, laid_out, one_line, spoken
 from gonogo.cli.terminal.plan_graph import plan_lines, scope_line
 from gonogo.domain.events import MARKS, TONES, Tone
 from gonogo.domain.plan import Subtask, worker_name
@@ -196,8 +196,13 @@ class EventLines(PlainScreen):
     shown when it is whole.
     """
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, *, asks: bool = False) -> None:
+        """Show events.
+
+        Args:
+            asks: A person is shown each question by itself, with the call that it is about.
+        """
+        self._console, self._asks = console, asks
         self._streaming = False
         self._streamed = ""
         """What has been shown of a text that is not closed yet."""
@@ -239,7 +244,10 @@ class EventLines(PlainScreen):
             self._console.print()
             if not text:
                 return
-        self._console.print(Text(guarded(text), style=style), soft_wrap=True)
+        shown = Text(guarded(text), style=style)
+        if self._console.is_terminal:
+            shown = laid_out(shown, self._console.width)
+        self._console.print(shown, soft_wrap=True)
 
     def _said(self, event: Event) -> None:
         if "subtask_id" in event:
@@ -281,10 +289,11 @@ class EventLines(PlainScreen):
 
     def _called(self, event: Event) -> None:
         subject = _subject(event["arguments"])
-        self._calls[event["call_id"]] = f"{event['tool_name']} {subject}".rstrip()
-        if event.get("requires_approval"):
+        named = f"{event['tool_name']} {subject}".rstrip()
+        self._calls[event["call_id"]] = f"{named}{_lines_of(event.get('metadata') or {})}"
+        if event.get("requires_approval") and not self._asks:
             reason = one_line(event["metadata"].get("reason", ""), 300)
-            self._line(f"{_where(event)}? {self._calls[event['call_id']]} ({reason})", "yellow")
+            self._line(f"{_where(event)}? {named} ({reason})", "yellow")
 
     def _rejected(self, event: Event) -> None:
         text = event.get("content") or event["metadata"].get("feedback") or "rejected"
@@ -325,14 +334,33 @@ class EventLines(PlainScreen):
             self._line(one_line(event["content"], 1000), "dim")
 
     def _content(self, style: str) -> Callable[[Event], None]:
-        return lambda event: self._line(spoken(event.get("content") or event["type"]), style)
+        def show(event: Event) -> None:
+            if said := event.get("content") or _said_of(event):
+                self._line(spoken(said), style)
+
+        return show
 
     def _failed(self, event: Event) -> None:
         self._line(f"error: {spoken(event.get('content') or event.get('error') or '')}", "bold red")
 
 
+def _said_of(event: Event) -> str:
+    """What a person is told of an event that has no words of its own."""
+    try:
+        return say(f"told_{event['type']}", own_locale())
+    except KeyError:
+        return ""
+
+
 def _where(event: Event) -> str:
     return f"[{event['subtask_id']}] " if "subtask_id" in event else ""
+
+
+def _lines_of(facts: Mapping[str, Any]) -> str:
+    """How many lines an edit adds and takes away, where that is known."""
+    if "lines_added" not in facts:
+        return ""
+    return f" +{facts['lines_added']} −{facts['lines_removed']}"
 
 
 def _subject(arguments: Mapping[str, Any]) -> str:
@@ -359,6 +387,7 @@ def _output(result: Any) -> list[str]:  # noqa: ANN401 - as the tool gave it
 # A question as a person reads it, and their answer as the wire has it.
 
 _DIFFERS = re.compile(r"^(--- |\+\+\+ |@@ )", re.MULTILINE)
+_COMMAND = "execute_command"
 _CALL = 300
 """Letters of a call that are shown in the form in which it is judged."""
 _PAGE = 60
@@ -442,6 +471,16 @@ def _preview(approval: ApprovalView) -> Iterator[str]:
         return
     text = approval.details.get("preview") or _arguments(approval)
     yield from (f"  {line}" for line in str(text).removesuffix("\n").split("\n"))
+    yield from _parts(approval.details.get("parts"))
+
+
+def _parts(parts: Any) -> Iterator[str]:  # noqa: ANN401 - JSON
+    """The parts of a command that has several, and which of them asks."""
+    found = cast("list[dict[str, Any]]", parts) if isinstance(parts, list) else []
+    for part in found if len(found) > 1 else ():
+        said = " ".join(filter(None, [part.get("joined_by"), str(part.get("text", ""))]))
+        asks = f"  ← {say('cli_part_asks', own_locale())}" if part.get("asks") else ""
+        yield f"    {'?' if part.get('asks') else '·'} {one_line(said, _CALL)}{asks}"
 
 
 def _arguments(approval: ApprovalView) -> str:
@@ -457,7 +496,9 @@ def question_texts(approval: ApprovalView, page: Sequence[str], *, first: bool) 
     if first:
         yield Text("")
         yield Text(guarded(page[0]), style="bold")
-        if approval.tool_name and approval.arguments is not None:
+        # A command is shown as it would be typed, and once.
+        is_command = approval.tool_name == _COMMAND
+        if approval.tool_name and approval.arguments is not None and not is_command:
             call = json_line(approval.arguments, _CALL)
             yield Text(guarded(f"  {approval.tool_name} {call}"), style="cyan")
     differs = _DIFFERS.search(str(approval.details.get("preview"))) is not None
