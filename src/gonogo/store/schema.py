@@ -270,6 +270,7 @@ sessions = table(
     Column("instructions", Json),
     Column("limits", Json),
     Index(None, "principal_id", "created_at"),
+    Index(None, "created_at"),
 )
 
 turns = table(
@@ -353,6 +354,7 @@ plans = table(
     Column("steered", Json),
     Index(None, "session_id"),
     Index(None, "status"),
+    Index(None, "created_at"),
 )
 
 plan_revisions = table(
@@ -455,6 +457,7 @@ approvals = table(
     Column("group_key", Clean),
     Column("escalated_at", Utc),
     Index(None, "session_id", "status"),
+    Index(None, "status", "created_at"),
     Index(None, "call_id"),
     Index(None, "plan_id"),
     Index(None, "group_key"),
