@@ -370,11 +370,11 @@ class Telling(Reader):
 
 
 CALL_WORDS = {
-    "approve": "подтвердить", "session": "всегда разрешать это в сессии", "edit": "изменить",
+    "approve": "одобрить", "session": "всегда разрешать это в сессии", "edit": "изменить",
     "reject": "отклонить",
 }  # fmt: skip
 PLAN_WORDS = {
-    "approve": "подтвердить", "edit": "изменить", "hold": "подтвердить сейчас, начать позже",
+    "approve": "одобрить", "edit": "изменить", "hold": "одобрить сейчас, начать позже",
     "reject": "отклонить", "comment": "оставить комментарий",
     "send_back": "вернуть с комментариями",
 }  # fmt: skip
@@ -437,7 +437,7 @@ async def test_only_the_question_that_is_asked_now_is_taken_back(event, withdraw
     person.choose = overhears  # type: ignore[method-assign]
     await answers.to_what_waits()
     assert person.withdrawn == withdrawn
-    assert ("Тем временем ответил a ⏎ nn: approved" in person.read) is told
+    assert ("Тем временем решение принято (a ⏎ nn): одобрен" in person.read) is told
     answers.overhear(RESOLVED)
     assert person.withdrawn == withdrawn
 

@@ -111,7 +111,7 @@ async def test_what_is_known_of_the_plan_stands_in_the_text(edit, tmp_path):
     await edit(f'cp "$1" {tmp_path}/seen')
     seen = (tmp_path / "seen").read_text()
 
-    assert seen.startswith("# Worth knowing:\n")
+    assert seen.startswith("# Please note:\n")
     assert "# ! b: anywhere\n- id: b\n" in seen
 
 
@@ -160,8 +160,8 @@ async def test_a_text_from_elsewhere_is_taken_as_typed(edit, tmp_path):
 @pytest.mark.parametrize(
     ("script", "said", "kept"),
     [
-        ("exit 1", "ended with code 1", 0),
-        ('rm "$1"; exit 1', "ended with code 1", 0),
+        ("exit 1", "ended with exit code 1", 0),
+        ('rm "$1"; exit 1', "ended with exit code 1", 0),
         ('echo typed >> "$1"; exit 1', "--from", 1),
         ('printf "\\377" >> "$1"', "not UTF-8", 1),
     ],
@@ -283,18 +283,23 @@ def talk(server, tmp_path):
 
 
 KEPT = (
-    "Ничего не отправлено. Ваш текст лежит в {file}; продолжить: gonogo plans edit p1 --from {file}"
+    "Ничего не отправлено. Ваш текст сохранён в {file}; продолжить: gonogo plans edit p1 "
+    "--from {file}"
 )
 ASKED = (
-    "Подтвердить план в вашей правке?",
-    {"send": "подтвердить и отправить", "edit": "править дальше", "discard": "не отправлять"},
+    "Одобрить план в вашей правке?",
+    {"send": "одобрить и отправить", "edit": "править дальше", "discard": "не отправлять"},
 )
 ORDER = "Те же подзадачи в другом порядке."
 WRONG = (
     "# Отправить это пока нельзя:",
-    "# Исправьте и сохраните. Если сохранить как есть, ничего не отправится, а текст останется.",
+    "# Исправьте и сохраните. Если сохранить без изменений, ничего не отправится, а ваш "
+    "текст сохранится.",
 )
-FOUND_TWO = "Исправить: 2; редактор открывается снова. Первое: поля agnet нет; поля: description, "
+FOUND_TWO = (
+    "Нужно исправить 2 ошибки; редактор откроется снова. Первая: поля agnet нет; поля: "
+    "description, "
+)
 
 
 def same(text):
@@ -317,7 +322,7 @@ async def test_what_is_otherwise_is_told_before_it_is_sent(talk, server, tmp_pat
 
     assert [subtask.description for subtask in draft.subtasks] == ["Do a", "Do it"]
     assert person.told == [
-        "p1  revision 2 → 3", "~ b", "    description: Do b → Do it", "! info: i\\x07",
+        "p1  ревизии 2 → 3", "~ b", "    description: Do b → Do it", "! к сведению: i\\x07",
     ]  # fmt: skip
     assert person.asked == [ASKED]
     assert (draft.plan_id, draft.file) == ("p1", tmp_path / "drafts" / "p1-2.yaml")
@@ -329,7 +334,7 @@ async def test_another_order_is_a_change_of_its_own(talk):
     draft = await talk(person)
 
     assert [subtask.id for subtask in draft.subtasks] == ["b", "a"]
-    assert person.told == ["p1  revision 2 → 3", ORDER]
+    assert person.told == ["p1  ревизии 2 → 3", ORDER]
 
 
 async def test_a_text_is_edited_again_as_often_as_the_person_wants(talk, tmp_path):
@@ -414,15 +419,16 @@ async def test_where_nobody_can_mend_it_each_flaw_is_told_with_its_line(talk, se
 
 
 OPENED = """\
-# Полезно знать:
+# Обратите внимание:
 # ! 16: b: anywhere
-# Измените план, сохраните и выйдите из редактора. Перед отправкой вы увидите, что изменилось.
-# Чтобы добавить подзадачу, скопируйте одну из них; чтобы убрать, удалите её. Цель остаётся \
-как есть.
+# Измените план, сохраните и закройте редактор. До отправки вы увидите, что изменилось.
+# Чтобы добавить подзадачу, скопируйте одну из них; чтобы убрать, удалите её. Цель здесь не \
+меняется.
 # Поля: description, agent, tool, type, dependencies, estimated_time, inputs, condition, scope, \
 approval_required, retry_policy, timeout, on_reject, after_skipped, done_when, must_change
-# Числа, true, false и null — как в JSON; любое другое слово — текст. Без якорей и тегов.
-# Комментарии не читаются.
+# Числа, true, false и null — как в JSON; любое другое слово — текст. Якоря и теги \
+не поддерживаются.
+# Комментарии не учитываются.
 
 goal: Goal
 subtasks:
@@ -446,7 +452,7 @@ FINE, ALL = FOUND | {"severity": "info"}, FOUND | {"subtask_id": None, "message"
     ("findings", "opened"),
     [
         ([FOUND], OPENED),
-        ([FINE, ALL], f"# Полезно знать:\n# ! all\n{HELP}"),
+        ([FINE, ALL], f"# Обратите внимание:\n# ! all\n{HELP}"),
         ([FINE], HELP),
         (None, HELP),
     ],
@@ -459,5 +465,5 @@ async def test_a_plan_opens_with_what_can_be_done_and_what_is_worth_knowing(
 
     assert await talk(person, asked) is None
     assert person.opened == [opened]
-    assert person.told == ["Ничего не изменилось; ничего не отправлено."]
+    assert person.told == ["Изменений нет; ничего не отправлено."]
     assert kept_in(tmp_path) == []

@@ -186,7 +186,7 @@ def test_walk_3_edits_a_plan_and_only_what_was_written_runs(walk: Walk) -> None:
     edited = walk.step(3, "decide")
 
     approved = of_type(edited, "plan_approved")[0]
-    assert approved["content"] == "План обновлен. Начинаю выполнение 1 подзадач..."
+    assert approved["content"] == "План обновлен. Начинаю выполнение 1 подзадачи..."
     assert approved["metadata"]["was_edited"] is True
     assert approved["metadata"]["revision"] == 2
     assert [event["metadata"]["subtask_id"] for event in of_type(edited, "subtask_started")] == [
