@@ -107,6 +107,11 @@ class Settings(BaseSettings):
     decisions and cancels besides. 0 is no limit."""
     rate_messages: Annotated[int, Field(ge=0, le=1_000_000)] = 60
     """Messages a minute that one person or program may send to agents; 0 is no limit."""
+    otlp_endpoint: str | None = None
+    """The collector that traces are sent to, by OTLP over HTTP, such as `http://127.0.0.1:4318`; by
+    default none."""
+    trace_content: bool = False
+    """Traces also tell goals, arguments, results and what models said."""
     metrics_public: bool = False
     """Serve `/metrics` without a token."""
 
@@ -335,6 +340,13 @@ class Settings(BaseSettings):
     def _safe(cls, value: str | None) -> str | None:
         if value is not None and not is_safe_address(value):
             raise ValueError("the address must be https (http only on this machine)")
+        return value
+
+    @field_validator("otlp_endpoint")
+    @classmethod
+    def _collector(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("http://", "https://")):
+            raise ValueError("the address must begin with http:// or https://")
         return value
 
     @field_validator("oidc_issuer")

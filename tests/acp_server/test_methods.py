@@ -340,6 +340,35 @@ async def test_a_plan_is_steered_by_the_words_for_it(editor, behind):
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("choice", ["revise", "reject", None])
+async def test_a_plan_that_is_rejected_with_a_reason_is_planned_again_or_all_stops(
+    editor, behind, choice
+):
+    place = talks_over(behind)
+    async with editor() as pad:
+        await pad.ask("session/new", cwd="/project", mcpServers=[])
+        await until(lambda: ("GET", place, {}) in behind.asked)
+        behind.paths[place] = pending(ABOUT_PLAN)
+        pad.choice = choice
+        await says(pad, "/reject  not so ")
+
+    (asked, *_) = pad.questions
+    names = [(each["optionId"], each["name"]) for each in asked["options"]]
+    assert names == [
+        ("revise", "Plan again: say what is to change"), ("reject", "Stop: reject the plan"),
+    ]  # fmt: skip
+    sent = [(path, given) for path, given in behind.of("POST")[1:]]
+    if choice == "revise":
+        assert [path for path, _ in sent] == ["/plans/p1/comments", "/plans/p1/revise"]
+        assert sent[0][1] == {"content": "not so"}
+    elif choice == "reject":
+        given = sent[0][1]
+        assert given["message"]["decision"] == "reject"
+        assert given["message"]["feedback"] == "not so"
+    else:
+        assert sent == []
+
+
 async def test_a_question_is_answered_by_the_words_for_it_and_no_other(editor, behind):
     behind.paths["/agent/message/stream"] = httpx.Response(200, text=DONE, headers=STREAM)
     nothing = "There are no open questions here."

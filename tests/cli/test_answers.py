@@ -9,6 +9,7 @@ from rich.console import RenderableType
 
 from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.terminal.input import TerminalPerson
+from gonogo.domain.errors import Conflict
 from gonogo.domain.views import ApprovalView, PendingApprovals
 
 LONG = [f"line {number}" for number in range(1, 201)]
@@ -75,7 +76,9 @@ async def test_a_long_command_is_approved_only_after_all_of_it_was_shown():
 
         assert message["decision"] == "approve"
         assert [line.strip() for line in person.read if line.strip() in LONG] == LONG
-        assert person.options == [["more", "reject"]] * 3 + [["approve", "edit", "reject"]]
+        assert person.options == [["more", "reject"]] * 3 + [
+            ["approve", "session", "edit", "reject"]
+        ]
 
 
 async def test_a_long_command_can_be_rejected_at_once():
@@ -89,7 +92,7 @@ async def test_a_line_that_is_wrapped_counts_for_as_many_as_it_takes():
 
     await answered(person, "x" * 80 * 50, "y" * 80 * 20, "; touch z")
 
-    assert person.options == [["more", "reject"], ["approve", "edit", "reject"]]
+    assert person.options == [["more", "reject"], ["approve", "session", "edit", "reject"]]
 
 
 async def test_a_short_command_is_shown_whole_line_by_line():
@@ -98,7 +101,7 @@ async def test_a_short_command_is_shown_whole_line_by_line():
     await answered(person, "echo ok", "", "touch x")
 
     assert person.read[2:5] == ["  echo ok", "  ", "  touch x"]
-    assert person.options == [["approve", "edit", "reject"]]
+    assert person.options == [["approve", "session", "edit", "reject"]]
 
 
 async def test_a_command_of_a_plan_can_be_allowed_for_the_plan_where_that_is_offered():
@@ -106,8 +109,93 @@ async def test_a_command_of_a_plan_can_be_allowed_for_the_plan_where_that_is_off
 
     [message] = await answered(person, "touch x", words_for_plan="touch x")
 
-    assert person.options == [["approve", "these_words", "edit", "reject"]]
+    assert person.options == [["approve", "these_words", "session", "edit", "reject"]]
     assert (message["decision"], message["for_plan"]) == ("approve", True)
+
+
+async def test_a_call_can_be_allowed_for_the_session_by_a_key_and_a_plan_cannot():
+    person = Reader("session")
+    [message] = await answered(person, "ls")
+    assert (message["decision"], message["for_session"]) == ("approve", True)
+    client: Any = Client()
+    for kind in ("plan", "subtask", "intervention"):
+        client.asked = client.asked.model_copy(update={"kind": kind, "plan_id": "p"})
+        person = Reader("approve")
+        await Answerer(client, "s", person, Wish(), "en").to_what_waits()
+        assert "session" not in person.options[0]
+
+
+class Planner(Client):
+    """Keeps what it is told of a plan, or refuses it."""
+
+    def __init__(self, refusal: str | None = None) -> None:
+        super().__init__()
+        self.asked = self.asked.model_copy(
+            update={"kind": "plan", "plan_id": "p", "revision": 3, "tool_name": None}
+        )
+        self.refusal, self.told = refusal, list[object]()
+
+    async def comment_plan(self, plan_id: str, content: str, *, revision: int | None) -> None:
+        if self.refusal:
+            raise Conflict(self.refusal)
+        self.told.append((plan_id, content, revision))
+
+    async def revise_plan(self, plan_id: str) -> None:
+        self.told.append(plan_id)
+
+
+async def test_a_plan_that_is_rejected_with_a_reason_is_planned_again_or_all_stops():
+    planner: Any = Planner()
+    person = Reader("reject", "plan_again")
+    assert await Answerer(planner, "s", person, Wish(), "en").to_what_waits() == [
+        {"type": "follows"}
+    ]
+    assert planner.told == [("p", "no", 3), "p"]
+    assert person.options[1] == ["plan_again", "stop", "back"]
+
+    planner = Planner()
+    [message] = await Answerer(planner, "s", Reader("reject", "stop"), Wish(), "en").to_what_waits()
+    assert (message["decision"], message["feedback"], planner.told) == ("reject", "no", [])
+
+    [message] = await Answerer(
+        planner, "s", Reader("reject", "back", "approve"), Wish(), "en"
+    ).to_what_waits()
+    assert message["decision"] == "approve"
+
+
+async def test_a_plan_that_cannot_be_planned_again_is_asked_about_again_and_says_why():
+    planner: Any = Planner("it is being planned already")
+    person = Reader("reject", "plan_again", "approve")
+    [message] = await Answerer(planner, "s", person, Wish(), "en").to_what_waits()
+    assert message["decision"] == "approve"
+    assert "it is being planned already" in "\n".join(person.read)
+
+
+async def test_a_plan_that_is_rejected_without_a_reason_is_rejected_at_once():
+    client: Any = Client()
+    client.asked = PLAN
+    person = Telling("", words=("reject",))
+    [message] = await Answerer(client, "s", person, Wish(), "en").to_what_waits()
+    assert (message["decision"], len(person.questions)) == ("reject", 1)
+
+
+PARTS = [
+    {"text": "cd src", "joined_by": "", "asks": False},
+    {"text": "make all", "joined_by": "&&", "asks": True},
+]
+
+
+@pytest.mark.parametrize("has_keys", [False, True])
+async def test_a_command_is_shown_once_as_text_with_its_parts_and_the_one_that_asks(has_keys):
+    client: Any = Client("cd src && make all")
+    client.asked.details["parts"] = PARTS
+    person = Reader("approve", has_keys=has_keys)
+    await Answerer(client, "s", person, Wish(), "en").to_what_waits()
+    shown = [line for line in person.read if line]
+    assert shown == [
+        "coder asks to use execute_command:", "  cd src && make all", "    · cd src",
+        "    ? && make all  ← this part asks", "reason: why",
+    ]  # fmt: skip
 
 
 async def test_what_a_person_is_asked_is_answered_in_words_of_their_own_from_an_empty_text():
@@ -181,7 +269,7 @@ async def test_a_plan_is_asked_about_again_when_an_answer_about_that_plan_was_re
 ):
     client: Any = Client()
     client.asked = client.asked.model_copy(update={"kind": "plan", "plan_id": "p"})
-    answers = Answerer(client, "s", Reader("reject", "approve"), Wish(), "en")
+    answers = Answerer(client, "s", Reader("reject", "stop", "approve"), Wish(), "en")
     [given] = await answers.to_what_waits()
     assert (given["type"], given["plan_id"]) == ("plan_decision", "p")
 
@@ -281,7 +369,10 @@ class Telling(Reader):
         self.withdrawn += 1
 
 
-CALL_WORDS = {"approve": "одобрить", "edit": "изменить", "reject": "отклонить"}
+CALL_WORDS = {
+    "approve": "одобрить", "session": "всегда разрешать это в сессии", "edit": "изменить",
+    "reject": "отклонить",
+}  # fmt: skip
 PLAN_WORDS = {
     "approve": "одобрить", "edit": "изменить", "hold": "одобрить сейчас, начать позже",
     "reject": "отклонить", "comment": "оставить комментарий",
@@ -296,11 +387,12 @@ PLAN_WORDS = {
 async def test_a_question_is_put_in_the_language_of_the_person(asked, question, words):
     client: Any = Client()
     client.asked = asked
-    person = Telling("so", words=("reject",))
+    person = Telling("so", words=("reject", "stop"))
 
     [message] = await Answerer(client, "s", person, Wish(), "ru").to_what_waits()
 
-    assert person.questions == [(question, words)]
+    assert person.questions[0] == (question, words)
+    assert len(person.questions) == 1 + (asked is PLAN)
     assert person.prompts == ["Почему? (можно оставить пустым)"]
     assert (message["decision"], message["feedback"]) == ("reject", "so")
 

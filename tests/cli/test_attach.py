@@ -134,10 +134,10 @@ def message(content: str, role: str = "user", **more: Any) -> MessageView:
     return MessageView(**{"role": role, "content": content, "created_at": NOW} | more)
 
 
-def subtask(key: str, status: str) -> SubtaskView:
+def subtask(key: str, status: str, output: str | None = None) -> SubtaskView:
     return SubtaskView(
         id=key, status=status, description="d", type="action", dependencies=[], attempt=1,
-        estimated_time="5 min",
+        estimated_time="5 min", result=None if output is None else {"output": output},
     )  # fmt: skip
 
 
@@ -145,7 +145,9 @@ PLAN = PlanView(
     plan_id="p", session_id="s", goal="g" * 301, original_task="t", status="paused",
     pause_reason="quota", revision=1, digest="d", is_approved=True, critical_path=[],
     created_at=NOW,
-    subtasks=[subtask("a", "completed"), subtask("b", "skipped"), subtask("c", "running")],
+    subtasks=[
+        subtask("a", "completed", "All is well"), subtask("b", "skipped"), subtask("c", "running"),
+    ],
 )  # fmt: skip
 
 
@@ -179,8 +181,9 @@ class Past:
 
 async def test_a_session_is_told_by_its_last_messages_its_plan_and_what_is_asked_of_it():
     told = [
-        message(f"{number}\n" + "x" * 200, "assistant", agent="coder") for number in range(10)
+        message(f"{number}\n" + "x" * 200, "assistant", agent="coder") for number in range(9)
     ]  # fmt: skip
+    told.append(message("9\n" + "l\n" * 20, "assistant", agent="coder"))
     left_out = [message("t", "tool"), message("s", subtask_id="a"), message("", "assistant")]
     client: Any = Past(
         [*told, message("last\r\nwo\x07rd"), *left_out], asked("plan"), asked("tool")
@@ -191,9 +194,12 @@ async def test_a_session_is_told_by_its_last_messages_its_plan_and_what_is_asked
     assert lines == [
         f"Сессия s в /w: a ⏎ {'t' * 195}…",
         "… ещё 3 сообщения раньше; все: gonogo sessions show s",
-        *(f"coder: {number} ⏎ {'x' * 195}…" for number in range(3, 10)),
+        *(f"coder: {number}\n{'x' * 200}" for number in range(3, 9)),
+        "coder: 9\n" + "l\n" * 11 + "…",
         "user: last\nwo\\x07rd",
         f"План p: приостановлен (исчерпана квота модели), готово 2 из 3: {'g' * 299}…",
+        "  ✓ a All is well",
+        "  ↷ b",
         "plan?",
         "  ",
     ]

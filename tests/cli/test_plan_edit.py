@@ -356,6 +356,21 @@ async def test_a_text_that_is_given_up_is_kept_and_named(talk, tmp_path, word):
     assert person.told[-1] == KEPT.format(file=tmp_path / "drafts" / "p1-2.yaml")
 
 
+async def test_a_text_that_was_given_up_is_what_is_opened_next(talk, tmp_path):
+    file = tmp_path / "drafts" / "p1-2.yaml"
+    await talk(Editing([better], ["discard"]))
+    person = Editing([lambda text: text.replace("Do it", "Do it well")], ["send"])
+
+    draft = await talk(person)
+
+    assert [subtask.description for subtask in draft.subtasks] == ["Do a", "Do it well"]
+    assert person.told[0].startswith(f"Продолжаем с вашего черновика: {file}.")
+    file.unlink()
+    person = Editing([better], ["send"])
+    await talk(person)
+    assert "Do b" in person.opened[0]
+
+
 async def test_a_question_that_is_taken_back_while_it_is_edited_loses_nothing(talk, tmp_path):
     person = Editing([better], [Withdrawn()])
 

@@ -117,11 +117,14 @@ async def test_every_allowed_call_counts_by_what_allowed_it(tmp_path: Path) -> N
     assert after['tool_calls_total{status="completed",tool="write_file"}'] == 1
 
 
+SOURCES = {"prometheus", "tempo"}
+
+
 def asked(dashboard: object) -> Iterator[str]:
     """Every expression of a dashboard, wherever it stands."""
-    if isinstance(dashboard, dict):
+    if isinstance(dashboard, dict) and dashboard.get("queryType") != "traceql":
         for name, part in dashboard.items():
-            if name in {"expr", "query"} and isinstance(part, str) and part != "prometheus":
+            if name in {"expr", "query"} and isinstance(part, str) and part not in SOURCES:
                 yield part
             yield from asked(part)
     elif isinstance(dashboard, list):

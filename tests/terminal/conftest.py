@@ -64,6 +64,15 @@ class Pane:
         """What has been seen, broken lines made whole."""
         return tmux("capture-pane", "-p", "-J", "-S", "-", "-t", self.name)
 
+    def broken_by_it(self, after: str) -> list[str]:
+        """The lines that the terminal has broken itself, wherever that was, from a text on."""
+        rows, whole = (
+            tmux("capture-pane", "-p", *how, "-S", "-", "-t", self.name) for how in ((), ("-J",))
+        )
+        kept = {line.rstrip() for line in rows.split("\n")}
+        lines = [line.rstrip() for line in whole[whole.index(after) :].split("\n")]
+        return [line for line in lines if line not in kept]
+
     def shows(self, text: str) -> str:
         """Wait until a text is seen; gives the screen with it."""
         return self.until(lambda seen: text in seen, text)

@@ -72,7 +72,7 @@ def pauses_and_goes_on(at):
     at.resize(80)
     at.keys("r")
     # Two keys that are read as one answer nothing.
-    at.until(lambda _: f"{PAUSED} resume" in at.all, "its answer")
+    at.until(lambda _: f"{PAUSED} resume" in " ".join(at.all.split()), "its answer")
 
 
 def leaves(at):
@@ -85,6 +85,15 @@ def leaves(at):
     at.keys("C-c")
     assert "Resume it: " in at.shows("CODE=130")
     assert at.is_as_it_was()
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_word_is_broken_however_wide_the_terminal_is(pane, project, width):
+    at = pane(width=width, cwd=project, GONOGO_MODEL="demo")
+    at.begin("run", TASK, "--plan-only")
+    at.shows("CODE=0")
+    assert "search_in_code" in at.all
+    assert at.broken_by_it("This needs several steps") == []
 
 
 def asks(name: str, **arguments: object) -> dict[str, object]:

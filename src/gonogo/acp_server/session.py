@@ -29,6 +29,7 @@ from gonogo.acp_server.updates import (
     ShownPlan,
     Update,
     Updates,
+    after_why,
     call_of,
     decided,
     edited,
@@ -376,6 +377,15 @@ class Dialogue:
         await self._client.comment_plan(plan_id, changes)
         await self.until_final(lambda: self._client.revise_plan(plan_id))
 
+    async def reject(self, approval: ApprovalView, why: str) -> None:
+        """Ask whether a plan is planned again with what is wrong with it, or all stops here."""
+        options = after_why(approval, self.locale)
+        word = await self._editor.choose(self.id, call_of(approval, self.root), options)
+        if word == REVISE:
+            await self.revise(approval.plan_id or "", why)
+        elif word is not None:
+            await self.carry(decided(approval, word) | {"feedback": why})
+
     async def until_final(self, act: Callable[[], Awaitable[object]]) -> None:
         """Do something that has no stream of its own; it is over with the next final event."""
         before = self._finals
@@ -486,10 +496,10 @@ async def act_of(text: str, client: Client, dialogue: Dialogue) -> Act:
         if not rest.strip():
             raise refused(say("editor_say_changes", dialogue.locale))
         return partial(dialogue.revise, approval.plan_id or "", rest.strip())
-    message = decided(approval, word)
-    if rest.strip():
-        message["feedback"] = rest.strip()
-    return partial(dialogue.carry, message)
+    why = rest.strip()
+    if word == "reject" and why and is_plan(approval):
+        return partial(dialogue.reject, approval, why)
+    return partial(dialogue.carry, decided(approval, word) | ({"feedback": why} if why else {}))
 
 
 async def _asked(word: str, client: Client, dialogue: Dialogue) -> ApprovalView:

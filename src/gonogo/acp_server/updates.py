@@ -178,6 +178,10 @@ _PLAN: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
     ("approve", "allow_once"), ("hold", "allow_once"), ("reject", "reject_once"),
     (REVISE, "reject_once"),
 )  # fmt: skip
+_AFTER_WHY = (REVISE, "reject")
+"""Of a plan that is rejected with a reason."""
+_OF_PLANS = {"reject": "editor_stop"}
+"""How options are called where they are about a plan, and elsewhere mean something else."""
 _TOOL: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
     ("approve", "allow_once"), (FOR_PLAN, "allow_always"), ("approve_session", "allow_always"),
     (EDIT, "allow_once"),
@@ -211,10 +215,25 @@ def options_of(
     """
     given = _OPTIONS.get(cast("ApprovalKind", approval.kind), _OTHER)
     return [
-        schema.PermissionOption(option_id=word, kind=kind, name=say(f"editor_{word}", locale))
+        schema.PermissionOption(option_id=word, kind=kind, name=_named(word, approval, locale))
         for word, kind in given
         if (forms or word != EDIT) and (word != FOR_PLAN or "words_for_plan" in approval.details)
     ]
+
+
+def after_why(approval: ApprovalView, locale: str) -> list[schema.PermissionOption]:
+    """What a person may choose who has said why they reject a plan."""
+    return [
+        schema.PermissionOption(
+            option_id=word, kind="reject_once", name=_named(word, approval, locale)
+        )
+        for word in _AFTER_WHY
+    ]
+
+
+def _named(word: str, approval: ApprovalView, locale: str) -> str:
+    own = _OF_PLANS.get(word) if is_plan(approval) else None
+    return say(own or f"editor_{word}", locale)
 
 
 def start_of(approval: ApprovalView, root: str) -> schema.ToolCallStart:

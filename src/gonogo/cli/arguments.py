@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _LIMIT = 1.5
 """Seconds that the owner may take."""
 _MOST = 100
+_MOST_COST, _MOST_SECONDS = 1e9, 10**8
 _HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 Ask = Callable[["Client"], Awaitable[Iterable[str]]]
@@ -101,6 +102,33 @@ Model = Annotated[
         help="provider:name, demo, or replay:FILE; by default GONOGO_MODEL, else detected.",
     ),
 ]
+
+
+_TIME = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s?)?")
+
+
+def limits_of(cost: float | None, time: str | None) -> dict[str, float] | None:
+    """What a run may take in all, as its options say it; None: whatever it takes.
+
+    Raises:
+        Stop: what was given is no sum of money, or no time.
+    """
+    from gonogo.cli.language import own_locale
+    from gonogo.cli.support import Exit, Stop
+    from gonogo.i18n import say
+
+    limits = dict[str, float]()
+    if cost is not None:
+        if not 0 < cost <= _MOST_COST:
+            raise Stop(say("cli_limit_cost", own_locale(), given=f"{cost:g}"), Exit.USAGE)
+        limits["cost"] = cost
+    if time is not None:
+        found = _TIME.fullmatch(time)
+        hours, minutes, seconds = (int(each or 0) for each in found.groups()) if found else (0,) * 3
+        limits["seconds"] = hours * 3_600 + minutes * 60 + seconds
+        if not 0 < limits["seconds"] <= _MOST_SECONDS:
+            raise Stop(say("cli_limit_time", own_locale(), given=time), Exit.USAGE)
+    return limits or None
 
 
 def group(about: str, epilog: str | None = None, *, completes: bool = False) -> typer.Typer:

@@ -219,10 +219,13 @@ class PlanEditor(Struct, frozen=True, kw_only=True):
         file = self.folder / self._name(revision)
         edit = _Edit(self, revision, file)
         try:
-            if given is None:
+            kept = None if given is not None else await edit.kept()
+            if given is not None:
+                await edit.take(given)
+            elif kept is None:
                 await edit.begin(approval)
             else:
-                await edit.take(given)
+                await edit.go_on(kept)
             return await edit.to_its_end(sure=sure)
         except (GonogoError, Withdrawn, anyio.get_cancelled_exc_class()):
             # Somebody else decided, the server went away, or the person was interrupted.
@@ -289,6 +292,18 @@ class _Edit:
             intro = say("cli_plan_notes", self._locale)
             text, added = marked(text, notes, self._form.comment, intro)
         await self._open(text, added)
+
+    async def kept(self) -> str | None:
+        """What was typed when this revision was edited before, and not sent."""
+        path = anyio.Path(self._file)
+        if not await path.exists():
+            return None
+        return (await path.read_bytes()).decode(errors="replace")
+
+    async def go_on(self, text: str) -> None:
+        """Open what was typed before."""
+        self._tell("cli_plan_goes_on", file=self._file)
+        await self._open(text, [])
 
     async def take(self, text: str) -> None:
         """Take a text as typed."""

@@ -130,11 +130,12 @@ class Client(Transport):
         tool_host: Literal["server", "client"] | None = None,
         model: str | None = None,
         unattended: bool | None = None,
+        limits: Mapping[str, float] | None = None,
     ) -> SessionView:
-        """Open a session; its agents ask `model`, and in an `unattended` one nobody is asked."""
+        """Open a session: its model, whether anybody is asked, and what it may take in all."""
         fields = {
             "session_id": session_id, "workspace": workspace, "title": title, "locale": locale,
-            "tool_host": tool_host, "model": model, "unattended": unattended,
+            "tool_host": tool_host, "model": model, "unattended": unattended, "limits": limits,
         }  # fmt: skip
         return await self._post("/sessions", SessionView, {**self.opening, **given(fields)})
 

@@ -111,6 +111,9 @@ class CallFacts(Fact):
     """Whether a rule or the plan's grant made the decision."""
     approval_id: str | None = None
     expires_at: datetime | None = None
+    lines_added: int | None = None
+    """Of an edit of files: the lines that it adds, as its difference shows."""
+    lines_removed: int | None = None
 
 
 class ToolCalled(Event):

@@ -48,6 +48,8 @@ class Session(Struct, frozen=True, kw_only=True):
     """Nobody can answer: what would ask is denied."""
     instructions: list[dict[str, Any]] | None = None
     """The instruction files that its planners were told of last: paths and digests."""
+    limits: dict[str, float] | None = None
+    """What it may take in all, by `cost`, `tokens`, `requests`, `seconds`, as it was opened."""
 
 
 class SessionPlace(Struct, frozen=True):

@@ -417,6 +417,8 @@ class Excess(Struct, frozen=True, kw_only=True):
     what: str
     used: float
     limit: float
+    is_own: bool = False
+    """The session was opened with it; no setting says it."""
 
     @property
     def setting(self) -> str:
@@ -436,11 +438,26 @@ class BudgetSpent(InternalFailure):
         self.excess = excess
 
 
-def in_force(settings: Limits, own: Mapping[str, Any] | None) -> Limits:
-    """The limits of a plan: those of the settings, with those that people set in their place."""
-    if not settings or not own:
+def in_force(
+    settings: Limits, own: Mapping[str, Any] | None, session: Limits | None = None
+) -> Limits:
+    """The limits of a plan: those of the settings, with those that people set in their place.
+
+    Args:
+        own: What people set, under `limits`.
+        session: What the session was opened with: it only ever makes a limit lower.
+    """
+    limits = with_session(settings, session)
+    return {**limits, **own.get("limits", {})} if limits and own else limits
+
+
+def with_session(settings: Limits, session: Limits | None) -> Limits:
+    """The limits of the settings, and those that a session was opened with."""
+    if not session:
         return settings
-    return {**settings, **own.get("limits", {})}
+    named = {f"session_{word}": limit for word, limit in session.items()}
+    low = {w: min(v, settings.get(w, v)) for w, v in named.items() if w in OF_SESSIONS}
+    return {**settings, **low}
 
 
 def excess(limits: Limits, used: Mapping[str, float], more: Mapping[str, float]) -> Excess | None:

@@ -36,7 +36,7 @@ class SessionView(View):
     """A session. `agent` answers the next message.
 
     Its agents ask `model`, or the server's where it has none; nobody answers in one that is
-    `unattended`, so what would ask is denied there.
+    `unattended`, so what would ask is denied there. `limits` is what it may take in all.
     """
 
     session_id: str
@@ -49,6 +49,7 @@ class SessionView(View):
     last_seq: int
     model: str | None = None
     unattended: bool = False
+    limits: dict[str, float] | None = None
     created_at: datetime
     updated_at: datetime
     summary: SessionSummary | None = None

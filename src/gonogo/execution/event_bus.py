@@ -102,9 +102,9 @@ class Hub:
         for onlooker in self._onlookers:
             onlooker.push(changed)
 
-    def watch(self, watcher: Callable[[Body], None]) -> None:
-        """Have every durable event of every session told to a function, in this process."""
-        self._watchers.append(watcher)
+    def watch(self, *watchers: Callable[[Body], None]) -> None:
+        """Have every durable event of every session told to functions, in this process."""
+        self._watchers.extend(watchers)
 
     def tell(self, session_id: str, body: Body) -> None:
         """Push something to everybody who follows the session."""

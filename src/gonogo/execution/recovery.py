@@ -10,7 +10,7 @@ from gonogo.execution.erasures import ERASE, SWEEP
 from gonogo.execution.plans import Engine
 from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN, Work
 from gonogo.execution.turns import Turns
-from gonogo.i18n import DEFAULT
+from gonogo.i18n import DEFAULT, say
 from gonogo.store import Tx, go_on
 from gonogo.store.approvals import plans_in_revision
 from gonogo.store.calls import call_of, open_calls
@@ -25,7 +25,7 @@ from gonogo.store.plans import (
     subtask_key,
     subtask_row,
 )
-from gonogo.store.sessions import spoken_in, unfinished_turns
+from gonogo.store.sessions import open_turns, session_of, spoken_in, unfinished_turns
 from gonogo.webhooks import HOOK
 
 
@@ -62,6 +62,10 @@ class Continuation(Struct, frozen=True, kw_only=True):
             self.engine.work.resume(tx, key)
 
 
+SESSION_TIMEOUT = "session_timeout"
+"""The timer of a session that was opened with a limit of time."""
+
+
 class Timers(Struct, frozen=True, kw_only=True):
     """What to do when a timer fires, each in its own transaction."""
 
@@ -83,14 +87,30 @@ class Timers(Struct, frozen=True, kw_only=True):
                 self.engine.work.take_over(tx, timer.key)
             case kind if kind == f"{AGAIN}plan":
                 self.engine.rounds.advance(tx, timer.key)
-            case kind if kind == SWEEP:
-                go_on(tx, SWEEP, timer.key)
+            case kind if kind == SESSION_TIMEOUT:
+                self._time_out(tx, timer.key)
             case kind if kind in {
-                f"{AGAIN}{job}" for job in ("turn", REPLAN, HOOK, SWEEP, WATCH, ERASE)
+                SWEEP,
+                *(f"{AGAIN}{job}" for job in ("turn", REPLAN, HOOK, SWEEP, WATCH, ERASE)),
             }:
                 go_on(tx, timer.kind.removeprefix(AGAIN), timer.key)
             case _:
                 pass
+
+    def _time_out(self, tx: Tx, session_id: str) -> None:
+        """A session's time is over: whatever works in it is stopped.
+
+        A plan that has not begun stays as it is; who starts it then gives it their own time.
+        """
+        session = session_of(tx, session_id)
+        seconds = (session.limits or {}).get("seconds") if session else None
+        if session is None or session.deleted or seconds is None:
+            return
+        said = say("session_timeout", session.spoken, seconds=f"{seconds:g}")
+        for turn in open_turns(tx, session_id):
+            self.went_on.turns.time_out(tx, turn, said)
+        if session.active_plan_id is not None:
+            self.engine.pauses.stop_for_time(tx, session.active_plan_id, said)
 
     def _give_up(self, tx: Tx, call_id: str) -> None:
         call = call_of(tx, call_id)

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from gonogo.domain.errors import Busy, Conflict, GonogoError, InvalidPlan, ModelFailed, parts_of
 from gonogo.domain.events import AssistantMessage, ErrorHappened
-from gonogo.domain.failures import is_away
+from gonogo.domain.failures import Category, is_away
 from gonogo.domain.identity import Principal
 from gonogo.domain.plan import Revision
 from gonogo.domain.records import MAIN, CallRow, Job, Session, Turn
@@ -17,6 +17,7 @@ from gonogo.domain.states import TURN, CallStatus, TurnStatus
 from gonogo.domain.tool_calls import Reply, UserText
 from gonogo.execution.absences import ModelWait
 from gonogo.execution.agent import (
+    RUNTIME,
     Finished,
     Handed,
     Loop,
@@ -247,6 +248,14 @@ class Turns(Struct, frozen=True, kw_only=True):
             reason=reason,
         )  # fmt: skip
         next_turn(tx, session)
+
+    def time_out(self, tx: Tx, turn: Turn, said: str) -> None:
+        """The time of a turn's session is over: it fails, and one that has not begun is dropped."""
+        if turn.status is TurnStatus.QUEUED:
+            self.cancel(tx, turn, RUNTIME, said)
+            return
+        stop(tx, "turn", turn.id)
+        self._fail(tx, turn, Category.TIMEOUT, said)
 
     def steer(self, tx: Tx, turn_id: str, content: str, by: Principal) -> None:
         """Say something to the agent that answers; nothing else changes.

@@ -74,7 +74,7 @@ from gonogo.runtime.services import (
 from gonogo.settings import Settings
 from gonogo.store import Clock, Store
 from gonogo.store.plans import WATCH
-from gonogo.telemetry import Metrics
+from gonogo.telemetry import Metrics, Tracing
 from gonogo.webhooks import HOOK
 from gonogo.workspace import SnapshotLimits, Snapshots, Traffic
 
@@ -232,6 +232,17 @@ def open_parts(
         raise
 
 
+def open_tracing(settings: Settings, store: Store) -> Tracing | None:
+    """The way to the operator's collector, where one is named.
+
+    Raises:
+        Refused: the library for it is not installed.
+    """
+    if settings.otlp_endpoint is None:
+        return None
+    return Tracing(store, settings.otlp_endpoint, content=settings.trace_content)
+
+
 def build(
     settings: Settings,
     environment: dict[str, str],
@@ -241,8 +252,8 @@ def build(
 ) -> Parts:
     """Tie every room to the others."""
     kit = open_toolkit(settings, environment, store, more.kinds)
-    hub, metrics = Hub(), Metrics(kit.tools)
-    hub.watch(metrics.observe)
+    hub, metrics, tracing = Hub(), Metrics(kit.tools), open_tracing(settings, store)
+    hub.watch(metrics.observe, *([tracing.observe] if tracing else ()))
     profiles = load_profiles(settings.agents, known_tools=kit.names)
     sender = open_hooks(settings, environment, store, metrics)
     models = ModelPool(
@@ -376,4 +387,5 @@ def build(
             Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire
         ),
         closing=anyio.Event(), bearers=open_bearers(settings, store.clock),
+        tracing=tracing,
     )  # fmt: skip

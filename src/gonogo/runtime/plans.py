@@ -61,6 +61,7 @@ from gonogo.store.plans import (
     subtask_rows,
 )
 from gonogo.store.reports import runs_of_plan, used_by_subtasks
+from gonogo.store.sessions import session_of
 
 # A plan as a graph with its times: what a drawing of it needs.
 
@@ -199,10 +200,11 @@ class Plans(Struct, frozen=True):
 
     async def status(self, principal: Principal, plan_id: str) -> PlanStatusView:
         """How far a plan is."""
-        found, runs, each, refused = await self._parts.store.read(_in_all, principal, plan_id)
+        read = await self._parts.store.read(_in_all, principal, plan_id)
+        found, runs, each, refused, of_session = read
         used = Used.total(each.values())
         usage = usage_view(found[0], runs, used, self._parts.store.clock())
-        limits = in_force(self._parts.settings.budget, found[0].budget)
+        limits = in_force(self._parts.settings.budget, found[0].budget, of_session)
         return status_view(*found, usage=usage, each=each, limits=limits, refused=refused)
 
     async def graph(self, principal: Principal, plan_id: str) -> PlanGraph:
@@ -443,11 +445,16 @@ def _drawn(tx: Tx, principal: Principal, plan_id: str) -> Drawn:
 
 def _in_all(
     tx: Tx, principal: Principal, plan_id: str
-) -> tuple[Found, int, dict[str | None, Used], int]:
-    """A plan, how many runs it has begun, what its subtasks took, and what it did not get."""
+) -> tuple[Found, int, dict[str | None, Used], int, dict[str, float] | None]:
+    """A plan, how many runs it has begun, what its subtasks took, and what it did not get.
+
+    And what its session was opened with that it may take.
+    """
     found = _found(tx, principal, plan_id)
     refused = refused_calls(tx, found[0].session_id, plan_id)
-    return found, runs_of_plan(tx, found[0]), used_by_subtasks(tx, plan_id), len(refused)
+    session = session_of(tx, found[0].session_id)
+    runs, each = runs_of_plan(tx, found[0]), used_by_subtasks(tx, plan_id)
+    return found, runs, each, len(refused), session.limits if session else None
 
 
 def _whole(tx: Tx, plan: Plan) -> Found:

@@ -113,6 +113,8 @@ class Runtime:
                 else:
                     if parts.servers is not None:
                         await group.start(parts.servers.serve)
+                    if parts.tracing is not None:
+                        await group.start(parts.tracing.serve)
                     await group.start(driving.serve)
                 try:
                     yield runtime
@@ -263,6 +265,8 @@ class Runtime:
     async def _close(self) -> None:
         self.close_streams()
         await self.parts.models.aclose()
+        if self.parts.tracing is not None:
+            await self.parts.tracing.close()
         await anyio.to_thread.run_sync(self.parts.store.close)
 
 

@@ -42,7 +42,7 @@ from gonogo.policy import Conditions, Reviews, load_reviews, load_rules, verdict
 from gonogo.runtime.oidc import Bearers
 from gonogo.settings import Settings
 from gonogo.store import Store
-from gonogo.telemetry import Metrics
+from gonogo.telemetry import Metrics, Tracing
 from gonogo.tools import Diagnostics, ServerPool, Tool
 from gonogo.webhooks import Sender
 from gonogo.workspace import (
@@ -244,6 +244,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     on_timer: OnTimer
     closing: anyio.Event
     bearers: Bearers | None
+    tracing: Tracing | None
     hosts: dict[str, str] = field(default_factory=dict[str, str])
     """Session → the connection that carries out its tools."""
 

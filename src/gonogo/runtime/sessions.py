@@ -4,6 +4,7 @@ import json
 import os
 import re
 from collections.abc import Iterable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ from gonogo.execution.agent import (
     remove_session_rule,
 )
 from gonogo.execution.approvals import withdraw_all
+from gonogo.execution.recovery import SESSION_TIMEOUT
 from gonogo.i18n import resolve
 from gonogo.llm import REPLAY
 from gonogo.policy import RuleText
@@ -53,6 +55,7 @@ from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import pending_approvals, thread_calls
 from gonogo.store.erasing import was_erased
+from gonogo.store.jobs import set_timer
 from gonogo.store.plans import plan_of
 from gonogo.store.reports import used_by_session
 from gonogo.store.session_list import SessionFilter, list_sessions, standings
@@ -142,6 +145,7 @@ class SessionOpening(Struct, frozen=True, kw_only=True):
     tool_host: str = "server"
     model: str | None = None
     unattended: bool = False
+    limits: dict[str, float] | None = None
     anywhere: bool = False
 
 
@@ -150,7 +154,7 @@ class Sessions(Struct, frozen=True):
 
     _parts: Parts
 
-    async def open(
+    async def open(  # noqa: PLR0913 - each is a field of what opens one
         self,
         principal: Principal,
         *,
@@ -161,6 +165,7 @@ class Sessions(Struct, frozen=True):
         tool_host: str | None = None,
         model: str | None = None,
         unattended: bool = False,
+        limits: dict[str, float] | None = None,
         anywhere: bool = False,
     ) -> SessionView:
         """Open a session.
@@ -170,6 +175,8 @@ class Sessions(Struct, frozen=True):
                 folders are as good as the roots.
             model: The model that its agents ask; by default the one that is configured here.
             unattended: Nobody can answer in it: what would ask is denied.
+            limits: What it may take in all, by `cost` (US dollars), `tokens`, `requests` (to
+                models) and `seconds` (from now on).
 
         Raises:
             Conflict: the id is taken.
@@ -183,7 +190,7 @@ class Sessions(Struct, frozen=True):
         opening = SessionOpening(
             session_id=session_id, workspace=workspace, title=title, locale=locale,
             tool_host=tool_host or "server", model=model, unattended=unattended,
-            anywhere=anywhere,
+            limits=limits or None, anywhere=anywhere,
         )  # fmt: skip
         session = await self._parts.store.write(self.create, principal, opening)
         return session_view(session)
@@ -351,9 +358,11 @@ class Sessions(Struct, frozen=True):
             spoken=resolve(opening.locale, self._parts.settings.locale),
             tool_host=opening.tool_host, agent="orchestrator", active_plan_id=None, last_seq=0,
             deleted=False, created_at=tx.now, updated_at=tx.now, model=opening.model,
-            unattended=opening.unattended,
+            unattended=opening.unattended, limits=opening.limits,
         )  # fmt: skip
         add_session(tx, session)
+        if seconds := (opening.limits or {}).get("seconds"):
+            set_timer(tx, SESSION_TIMEOUT, wanted, tx.now + timedelta(seconds=seconds))
         log.note(
             tx, log.SYSTEM, actor=principal.id, action="session.opened", subject=wanted,
             workspace=session.workspace,

@@ -49,6 +49,7 @@ def session_view(session: Session) -> SessionView:
         last_seq=session.last_seq,
         model=session.model,
         unattended=session.unattended,
+        limits=session.limits,
         created_at=session.created_at,
         updated_at=session.updated_at,
     )

@@ -41,6 +41,18 @@ class Sent(Request):
     """Read by `parse_message`, which also knows the older spellings."""
 
 
+class SessionLimits(Request):
+    """What a session may take in all."""
+
+    cost: Annotated[float, Field(gt=0, le=1e9)] | None = None
+    """US dollars, as far as prices are known."""
+    tokens: Annotated[int, Field(ge=1, le=10**15)] | None = None
+    requests: Annotated[int, Field(ge=1, le=10**9)] | None = None
+    """To models."""
+    seconds: Annotated[float, Field(gt=0, le=10**8)] | None = None
+    """From when it is opened; then whatever works in it is stopped."""
+
+
 class NewSession(Request):
     """What a session is opened with."""
 
@@ -51,6 +63,7 @@ class NewSession(Request):
     tool_host: Literal["server", "client"] | None = None
     model: Annotated[str, StringConstraints(pattern=r"^[!-~]{1,200}$")] | None = None
     unattended: bool | None = None
+    limits: SessionLimits | None = None
 
 
 class SessionChange(Request):

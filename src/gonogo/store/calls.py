@@ -30,6 +30,16 @@ _THREAD_CALLS = (
     )
     .order_by(tool_calls.c.position)
 )
+_OF_NO_SUBTASK = (
+    select(*columns_of(tool_calls, CallRow))
+    .where(
+        tool_calls.c.session_id == bindparam("session_id"),
+        tool_calls.c.plan_id == bindparam("plan_id"),
+        tool_calls.c.subtask_id.is_(None),
+        tool_calls.c.turn_id.is_(None),
+    )
+    .order_by(tool_calls.c.position)
+)
 _OPEN = ("proposed", "awaiting_approval", "allowed", "started", "unknown")
 _OPEN_CALLS = _THREAD_CALLS.where(among(tool_calls.c.status, _OPEN))
 _OPEN_BELOW = (
@@ -178,6 +188,23 @@ def call_of(tx: Tx, call_id: str) -> CallRow | None:
 def thread_calls(tx: Tx, session_id: str, thread: str) -> list[CallRow]:
     """Every tool call of a conversation, in order."""
     return many(tx, _THREAD_CALLS, {"session_id": session_id, "thread": thread}, CallRow)
+
+
+def calls_of_turn(tx: Tx, session_id: str, turn_id: str) -> list[CallRow]:
+    """Every tool call that was made for an answer, explorers' included."""
+    params = {"session_id": session_id, "turn_id": turn_id}
+    return many(tx, by(tool_calls, CallRow, *params), params, CallRow)
+
+
+def calls_of_work(
+    tx: Tx, session_id: str, plan_id: str, subtask_id: str | None = None
+) -> list[CallRow]:
+    """Every tool call of a plan's subtask over all revisions, or of none of its subtasks."""
+    params = {"session_id": session_id, "plan_id": plan_id}
+    if subtask_id is None:
+        return many(tx, _OF_NO_SUBTASK, params, CallRow)
+    params["subtask_id"] = subtask_id
+    return many(tx, by(tool_calls, CallRow, *params), params, CallRow)
 
 
 def open_calls(tx: Tx, session_id: str, thread: str) -> list[CallRow]:

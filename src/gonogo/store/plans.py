@@ -311,6 +311,12 @@ def subtask_rows(tx: Tx, plan_id: str, revision: int) -> list[SubtaskRow]:
     return many(tx, _ROWS, {"plan_id": plan_id, "revision": revision}, SubtaskRow)
 
 
+def runs_of_subtask(tx: Tx, plan_id: str, subtask_id: str) -> list[SubtaskRow]:
+    """The rows of a subtask in all revisions of its plan that have it."""
+    params = {"plan_id": plan_id, "subtask_id": subtask_id}
+    return many(tx, by(subtasks, SubtaskRow, *params), params, SubtaskRow)
+
+
 def standings(tx: Tx, plan_id: str, revision: int) -> dict[str, SubtaskStanding]:
     """Where each subtask of a revision stands."""
     found: dict[str, SubtaskStanding] = {}

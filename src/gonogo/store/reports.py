@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -39,7 +40,7 @@ from gonogo.domain.report_views import SAMPLE
 from gonogo.domain.states import ApprovalStatus, CallStatus
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.store.columns import Clean, Utc
-from gonogo.store.rows import change, put, row_of, rows
+from gonogo.store.rows import change, columns_of, many, put, row_of, rows
 from gonogo.store.schema import (
     approvals,
     chains,
@@ -106,6 +107,22 @@ def refuse_request(tx: Tx, request_id: str, *, free: bool) -> None:
     """
     nothing = {"input_tokens": 0, "output_tokens": 0, "cost_micros": 0} if free else {}
     change(tx, model_requests, {"id": request_id}, {"status": "failed", **nothing})
+
+
+def requests_of_work(
+    tx: Tx, session_id: str, plan_id: str | None, subtask_id: str | None = None
+) -> list[ModelRequestRow]:
+    """The requests of a plan's subtask, of none of its subtasks, or of no plan, oldest first."""
+    params = {"session_id": session_id, "plan_id": plan_id, "subtask_id": subtask_id}
+    known = {name: value for name, value in params.items() if value is not None}
+    return many(tx, _requests(frozenset(known)), known, ModelRequestRow)
+
+
+@cache
+def _requests(known: frozenset[str]) -> Executable:
+    named = ("session_id", "plan_id", "subtask_id")
+    where = [_R[n] == bindparam(n) if n in known else _R[n].is_(None) for n in named]
+    return select(*columns_of(model_requests, ModelRequestRow)).where(*where).order_by(_R.id)
 
 
 def used_by_plan(tx: Tx, plan_id: str) -> Used:

@@ -268,6 +268,7 @@ sessions = table(
     Column("model", Clean),
     Column("unattended", Flag, nullable=False, server_default="0"),
     Column("instructions", Json),
+    Column("limits", Json),
     Index(None, "principal_id", "created_at"),
     Index(None, "created_at"),
 )

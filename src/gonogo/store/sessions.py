@@ -30,6 +30,9 @@ _RECENT_OF = _RECENT.where(sessions.c.principal_id == bindparam("of"))
 _NEXT_POSITION = select(func.coalesce(func.max(turns.c.position), 0) + 1).where(
     turns.c.session_id == bindparam("of")
 )
+_END_BEFORE = select(func.max(turns.c.finished_at)).where(
+    turns.c.session_id == bindparam("of"), turns.c.position < bindparam("before")
+)
 _LOCK_TURN = by(turns, Turn, "id").with_for_update()
 _OPEN_TURNS = (
     select(*columns_of(turns, Turn))
@@ -135,6 +138,11 @@ def add_turn(
 def turn_of(tx: Tx, turn_id: str) -> Turn | None:
     """The turn of that id."""
     return one(tx, by(turns, Turn, "id"), {"id": turn_id}, Turn)
+
+
+def end_of_turn_before(tx: Tx, turn: Turn) -> datetime | None:
+    """When the session's answers before this one were over; None where there were none."""
+    return tx.execute(_END_BEFORE, {"of": turn.session_id, "before": turn.position}).scalar()
 
 
 def lock_turn(tx: Tx, turn_id: str) -> Turn | None:

@@ -1,4 +1,4 @@
-"""What operators see: logs and metrics, as subscribers of events.
+"""What operators see: logs, metrics and traces, as subscribers of events.
 
 Nothing here decides anything, and nothing here is needed for a plan to run. What people and models
 say stays out of logs and labels unless the operator asks for it; secrets always do.
@@ -6,5 +6,6 @@ say stays out of logs and labels unless the operator asks for it; secrets always
 
 from gonogo.telemetry.logs import log_event, setup_logging
 from gonogo.telemetry.metrics import CONTENT_TYPE, Metrics
+from gonogo.telemetry.tracing import Tracing
 
-__all__ = ["CONTENT_TYPE", "Metrics", "log_event", "setup_logging"]
+__all__ = ["CONTENT_TYPE", "Metrics", "Tracing", "log_event", "setup_logging"]

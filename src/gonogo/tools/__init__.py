@@ -13,7 +13,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from gonogo.domain.tool_calls import Access
-from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool
+from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool, changed_lines
 from gonogo.tools.base import difference as file_difference
 from gonogo.tools.command import COMMAND_TOOLS
 from gonogo.tools.control import CONTROL_TOOLS, ENDING_TOOLS
@@ -89,6 +89,7 @@ __all__ = [
     "Sight",
     "Tool",
     "builtin_tools",
+    "changed_lines",
     "difference",
     "ending_tools",
     "excerpt",

@@ -1,7 +1,15 @@
 """What a tool is: its arguments, its class, a look before it runs, and its body."""
 
 import difflib
-from collections.abc import Awaitable, Callable, Collection, Generator, Iterable, Mapping
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -255,6 +263,21 @@ def difference(path: str, before: bytes | None, after: bytes | None) -> str:
     names = ("/dev/null" if before is None else f"a/{path}",
              "/dev/null" if after is None else f"b/{path}")  # fmt: skip
     return "".join(_marked(difflib.unified_diff(old, new, *names)))
+
+
+def changed_lines(diff: str) -> tuple[int, int] | tuple[None, None]:
+    """How many lines a difference adds and removes; None where it shows no lines."""
+    if "\n@@ " not in diff:
+        return None, None
+    lines = diff.split("\n")
+    # The two lines before the first @@ of a file name it.
+    heads = {n for n, line in enumerate(lines) if line.startswith("--- ") and _is_head(lines, n)}
+    shown = [line[:1] for n, line in enumerate(lines) if n not in heads and n - 1 not in heads]
+    return shown.count("+"), shown.count("-")
+
+
+def _is_head(lines: Sequence[str], at: int) -> bool:
+    return [line[:3] for line in lines[at + 1 : at + 3]] == ["+++", "@@ "]
 
 
 def with_ends(text: str) -> list[str]:

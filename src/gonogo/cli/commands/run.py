@@ -6,8 +6,10 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import Directory, Events, Model, example, session_ids
-from gonogo.cli.support import carry_out
+from gonogo.cli.arguments import Directory, Events, Model, example, limits_of, session_ids
+from gonogo.cli.language import own_locale
+from gonogo.cli.support import Exit, Stop, carry_out, explained
+from gonogo.i18n import say
 
 top = typer.Typer()
 
@@ -27,6 +29,7 @@ Foreground = Annotated[
         'gonogo run "Add a --json flag to the CLI" -C path/to/repo --model openai:gpt-5',
         'gonogo run "What does main() do?"',
         'gonogo run "Fix the failing test" --yes=all --json > events.jsonl',
+        'gonogo run "List the TODOs" --output-schema todos.json -o out.json --max-cost 0.50',
         "gonogo run --plan plan.yaml",
     )
 )
@@ -60,6 +63,27 @@ def run(  # noqa: PLR0913 - each is an option of the command
         bool, typer.Option("--unattended", help="Deny every call that would need your approval.")
     ] = False,
     foreground: Foreground = False,
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="Write the answer into this file, when all is done."),
+    ] = None,
+    output_schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--output-schema",
+            exists=True,
+            dir_okay=False,
+            help="A JSON schema: the answer is JSON that fits it. Needs -o.",
+        ),
+    ] = None,
+    max_cost: Annotated[
+        float | None,
+        typer.Option("--max-cost", help="US dollars that all of it may cost; then it pauses."),
+    ] = None,
+    max_time: Annotated[
+        str | None,
+        typer.Option("--max-time", help="90s, 10m or 1h30m for all of it; then it is stopped."),
+    ] = None,
     json: Events = False,
 ) -> None:
     """Run one task, or a plan of your own: plan, approval, live progress, result.
@@ -70,9 +94,15 @@ def run(  # noqa: PLR0913 - each is an option of the command
     interrupted. Without a terminal nothing is asked: the command ends with 3 and the id of what
     waits.
     """
+    from gonogo.cli.session.answer_file import AnswerFile
     from gonogo.cli.session.answers import Wish
     from gonogo.cli.session.run import run_plan, run_task
 
+    with explained():
+        answer = AnswerFile.of(output_schema, output)
+        limits = limits_of(max_cost, max_time)
+        if answer is not None and plan_only:
+            raise Stop(say("cli_output_plan_only", own_locale()), Exit.USAGE)
     wish = Wish(
         yes=yes or yes_all,
         all=yes_all,
@@ -81,10 +111,11 @@ def run(  # noqa: PLR0913 - each is an option of the command
         unattended=unattended,
         json=json,
         foreground=foreground,
+        limits=limits,
     )
     if plan is not None:
-        carry_out(run_plan, plan, task, directory, model, wish)
-    carry_out(run_task, task or "", directory, model, wish)
+        carry_out(run_plan, plan, task, directory, model, wish, answer)
+    carry_out(run_task, task or "", directory, model, wish, answer)
 
 
 @top.command(epilog=example("gonogo attach", "gonogo attach s_0192"))

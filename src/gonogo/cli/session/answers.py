@@ -77,6 +77,15 @@ class PlanTalk:
             return
         self._person.tell(say("cli_comment_kept", self._locale, count=found.open))
 
+    async def plan_again(self, approval: ApprovalView, why: str) -> bool:
+        """Send the plan back with what is wrong with it. False when it cannot be; why is said."""
+        try:
+            await self._client.comment_plan(approval.plan_id or "", why, revision=approval.revision)
+        except GonogoError as error:
+            self._person.tell(spoken(str(error)))
+            return False
+        return await self.send_back(approval)
+
     async def send_back(self, approval: ApprovalView) -> bool:
         """Send the plan back with its comments. False when it cannot be; why is said."""
         try:
@@ -94,11 +103,15 @@ class PlanTalk:
 
 _NOBODY = "Nobody is there to answer (--unattended)"
 _PLAN = ("approve", "edit", "hold", "reject", "comment", "send_back")
-_CALL = ("approve", "edit", "reject")
-_COMMAND = ("approve", "these_words", "edit", "reject")
+_CALL = ("approve", "session", "edit", "reject")
+_COMMAND = ("approve", "these_words", "session", "edit", "reject")
 """Of a command whose plan may be allowed the same words from now on."""
+_OTHER = ("approve", "edit", "reject")
+"""Of what is no call of a tool."""
 _ABSENCE = ("approve", "other_model", "reject")
 """Of a model that does not answer, where another one can be asked."""
+_REJECTED = ("plan_again", "stop", "back")
+"""Of a plan that is rejected with a reason."""
 _MORE = "more"
 """Shows the next page of a question that is long."""
 _GONE = frozenset({"conflict", "already_decided", "expired", "not_found"})
@@ -121,6 +134,8 @@ class Wish(Struct, frozen=True, kw_only=True):
     foreground: bool = False
     """All is done in this process."""
     json: bool = False
+    limits: Mapping[str, float] | None = None
+    """What the run may take in all, by `cost` and `seconds`."""
     keeps: bool = True
     """Ctrl-C at a terminal pauses and asks; what is left is kept for later."""
     prefix: str = ""
@@ -233,7 +248,9 @@ class Answerer:
             return None
         if self.wish.unattended:
             return decision(approval, "reject", phrase(_NOBODY, self.locale))
-        return decision(approval, "approve") if self.wish.all else None
+        # Who named a limit has not agreed to another one.
+        limited = self.wish.limits and approval.details.get("about") == "budget"
+        return decision(approval, "approve") if self.wish.all and not limited else None
 
     async def _asked(self, approval: ApprovalView) -> dict[str, Any] | None:
         self._asked_now, self._is_gone = approval.approval_id, False
@@ -260,11 +277,11 @@ class Answerer:
 
     def _options(self, approval: ApprovalView, pages_left: int) -> dict[str, str]:
         """What can be answered: nothing is approved that was not shown."""
-        words = _PLAN if approval.kind == ApprovalKind.PLAN else _CALL
+        words = _PLAN if approval.kind == ApprovalKind.PLAN else _OTHER
         if pages_left:
             words = (_MORE, "reject")
-        elif "words_for_plan" in approval.details:
-            words = _COMMAND
+        elif approval.kind == ApprovalKind.TOOL:
+            words = _COMMAND if "words_for_plan" in approval.details else _CALL
         elif approval.details.get("about") == "model":
             words = _ABSENCE if approval.details.get("models") else ("approve", "reject")
         return {word: say(f"cli_{word}", self.locale, count=pages_left) for word in words}
@@ -279,24 +296,39 @@ class Answerer:
         """What a word of the person's sends; None when they are to be asked again."""
         match word:
             case "reject":
-                why = await self.person.line(say("cli_feedback", self.locale))
-                return decision(approval, word, why)
+                return await self._rejected(approval)
             case "edit":
                 return await self._edited(approval)
             case "comment":
                 await self._talk.comment(approval)
                 return None
             case "send_back":
-                if not await self._talk.send_back(approval):
-                    return None
-                self._sent_back[approval.plan_id or ""] = approval.approval_id
-                return {"type": FOLLOWS}
+                return self._follows(approval) if await self._talk.send_back(approval) else None
             case "other_model":
                 return await self._other_model(approval)
             case "these_words":
                 return decision(approval, "approve") | {"for_plan": True}
+            case "session":
+                return decision(approval, "approve") | {"for_session": True}
             case _:
                 return decision(approval, word)
+
+    async def _rejected(self, approval: ApprovalView) -> dict[str, Any] | None:
+        """Ask why; of a plan also whether it is planned again with that, or all stops here."""
+        why = await self.person.line(say("cli_feedback", self.locale))
+        if not why or approval.kind != ApprovalKind.PLAN:
+            return decision(approval, "reject", why)
+        options = {word: say(f"cli_reject_{word}", self.locale) for word in _REJECTED}
+        word = await self.person.choose(say("cli_reject_question", self.locale), options)
+        if word == "stop":
+            return decision(approval, "reject", why)
+        if word != "plan_again" or not await self._talk.plan_again(approval, why):
+            return None
+        return self._follows(approval)
+
+    def _follows(self, approval: ApprovalView) -> dict[str, Any]:
+        self._sent_back[approval.plan_id or ""] = approval.approval_id
+        return {"type": FOLLOWS}
 
     async def _other_model(self, approval: ApprovalView) -> dict[str, Any] | None:
         """Have the person choose one of the models that a question names, by its number."""

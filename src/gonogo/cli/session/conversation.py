@@ -186,13 +186,22 @@ class Outcome:
     def __init__(self) -> None:
         self.plan_id: str | None = None
         """The plan that was put before the person, while it is not over."""
+        self.latest_plan: str | None = None
+        """The same, over or not."""
         self.is_paused = False
         """A person has paused it."""
         self.is_held = False
         """A person has approved it, to be started later."""
+        self.answer = ""
+        """What was said last to the person, when something was over."""
         self._exit = Exit.DONE
         self._denied = False
         self._asked: tuple[str, str] | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all came to its end by itself, whatever was denied on the way."""
+        return self._exit is Exit.DONE and self.plan_id is None and self._asked is None
 
     @property
     def exit(self) -> Exit:
@@ -213,13 +222,14 @@ class Outcome:
         facts: Mapping[str, Any] = event.get("metadata") or {}
         match event["type"]:
             case "plan_notification":
-                self.plan_id = facts["plan_id"]
+                self.plan_id = self.latest_plan = facts["plan_id"]
             case "plan_paused" | "plan_resumed":
                 by_itself = facts.get("reason") in BY_ITSELF
                 self.is_paused = event["type"] == "plan_paused" and not by_itself
             case "plan_approved":
                 self.is_held = bool(facts.get("held"))
             case "plan_completed":
+                self.answer = str(event.get("content") or "")
                 self._end(_ENDS.get(facts["status"], Exit.FAILED))
             case "plan_rejected" | "plan_cancelled":
                 rejected = event["type"] == "plan_rejected"
@@ -230,10 +240,15 @@ class Outcome:
             case "tool_call" | "tool_rejected" | "tool_result":
                 self._note_call(event)
             case _:
-                pass
+                self._note_answer(event)
 
     def _end(self, how: Exit) -> None:
         self.plan_id, self.is_paused, self._exit = None, False, how
+
+    def _note_answer(self, event: Mapping[str, Any]) -> None:
+        said = event["type"] == "assistant_message" and event.get("is_final")
+        if said and "subtask_id" not in event:
+            self.answer = str(event.get("content") or "")
 
     def _note_call(self, event: Mapping[str, Any]) -> None:
         if event["type"] == "tool_rejected" or was_refused(event.get("error")):
@@ -325,6 +340,11 @@ class Conversation:
             running: Something goes on, so that there is an end of it to come.
         """
         return await self._see_through(lambda: self._exchange.start(_is_done) if running else None)
+
+    @property
+    def waiting(self) -> list[str]:
+        """The ids of the questions that nobody has answered."""
+        return list(self._answers.left)
 
     def recall(self, plan: PlanView | None) -> None:
         """Know how the session's plan stands, from before this command took part."""

@@ -1,11 +1,13 @@
 """A task carried out in one command: the project, a session taken up again, the demo."""
 
+import json as codec
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import anyio
 import typer
@@ -15,6 +17,7 @@ from gonogo.cli.daemon import RuntimeLink, linked
 from gonogo.cli.folder import environment, program, read_settings
 from gonogo.cli.language import named_locale, own_locale, own_words
 from gonogo.cli.plan_file import Flaw, as_json, own_plan, text_of
+from gonogo.cli.session.answer_file import AnswerFile, write_answer
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import standing
@@ -25,8 +28,9 @@ from gonogo.cli.terminal.render import question_lines
 from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
 from gonogo.domain.errors import Forbidden, InvalidMessage, TooLarge
+from gonogo.domain.events import MARKS
 from gonogo.domain.findings import FindingSeverity
-from gonogo.domain.plan_views import PlanView
+from gonogo.domain.plan_views import PlanView, SubtaskView
 from gonogo.domain.report_views import ModelUse
 from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
 from gonogo.domain.text_safety import guarded
@@ -41,7 +45,13 @@ _OTHER_ROOTS = (
 )
 
 
-async def run_task(task: str, directory: Path | None, model: str | None, wish: Wish) -> Exit:
+async def run_task(
+    task: str,
+    directory: Path | None,
+    model: str | None,
+    wish: Wish,
+    answer: AnswerFile | None = None,
+) -> Exit:
     """Carry one task out."""
     if not task.strip():
         raise Stop(
@@ -49,7 +59,7 @@ async def run_task(task: str, directory: Path | None, model: str | None, wish: W
         )
     settings = read_settings({"workspace": directory, "model": model, **_place(wish)})
     async with linked(settings) as link:
-        return await talk(link, settings, task, wish)
+        return await _talk(link, settings, task, wish, answer=answer)
 
 
 def _place(wish: Wish) -> dict[str, bool | None]:
@@ -57,7 +67,12 @@ def _place(wish: Wish) -> dict[str, bool | None]:
 
 
 async def run_plan(
-    file: Path, task: str | None, directory: Path | None, model: str | None, wish: Wish
+    file: Path,
+    task: str | None,
+    directory: Path | None,
+    model: str | None,
+    wish: Wish,
+    answer: AnswerFile | None = None,
 ) -> Exit:
     """Carry a plan out that a person wrote into a file."""
     if task is not None or wish.agent is not None:
@@ -66,7 +81,7 @@ async def run_plan(
     written = _WrittenFile(file)
     async with linked(settings) as link:
         await written.check(link.client, wish)
-        return await _talk(link, settings, written.goal, wish, written)
+        return await _talk(link, settings, written.goal, wish, written, answer)
 
 
 async def talk(link: RuntimeLink, settings: Settings, task: str, wish: Wish) -> Exit:
@@ -80,10 +95,11 @@ async def _talk(
     task: str,
     wish: Wish,
     plan: "_WrittenFile | None" = None,
+    answer: AnswerFile | None = None,
 ) -> Exit:
     try:
         session = await link.client.open_session(
-            title=task[:80], unattended=wish.unattended or None
+            title=task[:80], unattended=wish.unattended or None, limits=wish.limits
         )
     except Forbidden as error:
         raise Stop(_OTHER_ROOTS, problem=said_of(error)) from None
@@ -95,10 +111,31 @@ async def _talk(
             message = {"type": "user_message", "content": task}
             named = {"agent_type": wish.agent} if wish.agent else {}
             ended = await talking.carry(message | named)
-    if ended is not Exit.WAITS and not wish.json:
+        if answer is not None:
+            ended = await write_answer(talking, ended, answer, locale)
+    if wish.json or ended is not Exit.WAITS:
         used = await link.client.analytics(session_id=session.session_id)
-        line(used_text(used.models, locale))
+        line(
+            _last_line(talking, session, ended, used.models)
+            if wish.json
+            else used_text(used.models, locale)
+        )
     return ended
+
+
+def _last_line(
+    talk: Conversation, session: SessionView, ended: Exit, models: Sequence[ModelUse]
+) -> str:
+    """What came of a run, as the last of its lines of JSON."""
+    sums = {name: sum(getattr(used, name) for used in models) for name in ("requests", *TOKENS)}
+    cost = round(sum(used.cost_dollars for used in models), 6)
+    return codec.dumps(
+        {
+            "type": "run_ended", "exit_code": int(ended), "session_id": session.session_id,
+            "plan_id": talk.outcome.latest_plan, "waiting": talk.waiting,
+            "usage": {**sums, "cost_dollars": cost},
+        }
+    )  # fmt: skip
 
 
 class _WrittenFile:
@@ -226,9 +263,12 @@ def _tell(text: str, wish: Wish) -> None:
 # `gonogo attach`: take part in a session again, wherever it runs.
 
 _MESSAGES = 8
-"""Messages of the past that are shown, the last one whole."""
+"""Messages of the past that are shown."""
+_LINES = 12
+"""Lines of each of them; the last one is shown whole."""
 _TAIL = 500
 """Events at the end of the log that tell whether something is under way."""
+_OVER = frozenset(SUBTASK.terminal)
 _WORKING = frozenset({PlanStatus.RUNNING, PlanStatus.REPLANNING})
 _ASKS = "approval_requested"
 _STILL = (
@@ -243,9 +283,10 @@ async def attach(session_id: str | None, wish: Wish) -> Exit:
     async with linked(settings) as link:
         session = await _session(link.client, session_id)
         locale = resolve(session.locale, own_locale())
-        plan = await _plan(link.client, session)
+        newest = await _newest_plan(link.client, session)
+        plan = newest if newest is not None and newest.status not in ENDED else None
         if not wish.json:
-            for text in await _recap(link.client, session, plan, locale):
+            for text in await _recap(link.client, session, newest, locale):
                 line(text)
         with conversing(link, session.session_id, wish, locale, _manner(session, wish)) as talk:
             return await _join(link, talk, session, plan)
@@ -269,10 +310,10 @@ async def newest_session(client: Client) -> SessionView:
     return newest[0]
 
 
-async def _plan(client: Client, session: SessionView) -> PlanView | None:
-    """The session's plan that is not over."""
+async def _newest_plan(client: Client, session: SessionView) -> PlanView | None:
+    """The session's plan that was made last, with what came of its subtasks."""
     newest = (await client.plans(session_id=session.session_id, limit=1)).plans
-    return next((plan for plan in newest if plan.status not in ENDED), None)
+    return newest[0] if newest else None
 
 
 def _manner(session: SessionView, wish: Wish) -> Manner:
@@ -324,11 +365,21 @@ async def _recap(
                 done=done, total=len(plan.subtasks), goal=one_line(plan.goal, 300),
             )
         )  # fmt: skip
+        lines += (f"  {_outcome_of(each)}" for each in plan.subtasks if each.status in _OVER)
     pending = await client.pending_approvals(session.session_id)
     for approval in pending.pending_approvals:
         if approval.kind == ApprovalKind.PLAN:
             lines += question_lines(approval, locale)
     return lines
+
+
+def _outcome_of(subtask: SubtaskView) -> str:
+    """How a subtask ended, and what its agent said of it, in a line."""
+    found: Any = subtask.result
+    result = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    said = (subtask.error or {}).get("message") or subtask.reason or result.get("output") or ""
+    mark = MARKS[f"subtask_{subtask.status}"]
+    return f"{mark} {one_line(subtask.id)} {one_line(str(said), 200)}".rstrip()
 
 
 def _is_told(message: MessageView) -> bool:
@@ -341,5 +392,7 @@ def _said(messages: list[MessageView], session: SessionView, locale: str) -> Ite
         yield say("cli_recap_earlier", locale, count=left, session_id=session.session_id)
     for number, message in enumerate(messages[-_MESSAGES:], start=1):
         last = number == len(messages[-_MESSAGES:])
-        text = spoken(message.content) if last else one_line(message.content, 200)
+        lines = spoken(message.content).split("\n")
+        more = len(lines) > _LINES and not last
+        text = "\n".join([*lines[:_LINES], "…"] if more else lines)
         yield f"{one_line(message.agent or message.role)}: {text}"

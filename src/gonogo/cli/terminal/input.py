@@ -8,7 +8,7 @@ import shlex
 import sys
 import termios
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from rich.text import Text
 
 from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Stop
+from gonogo.cli.terminal.output import folded, laid_out
 from gonogo.domain.text_safety import guarded, visible
 from gonogo.i18n import LOCALES, say, term
 
@@ -414,7 +415,8 @@ class Foot:
         """Write what stays."""
         with self._console.capture() as capture:
             for each in settled:
-                self._console.print(each, soft_wrap=isinstance(each, Text))
+                shown = laid_out(each, self._console.width) if isinstance(each, Text) else each
+                self._console.print(shown, soft_wrap=isinstance(each, Text))
         self._write(self._erased() + capture.get() + self._lines(self._wanted()))
 
     @contextmanager
@@ -527,7 +529,7 @@ class AtKeys(TerminalPerson):
         said = ""
 
         def drawn(width: int) -> list[Text]:
-            above = [Text(each) for each in _wrapped(said, width)] if said else []
+            above = [Text(each) for each in folded(said, width)] if said else []
             return above + key_prompt(question, listed, width)
 
         with self._asked(), self._shown(drawn):
@@ -561,7 +563,7 @@ class AtKeys(TerminalPerson):
 
 def line_prompt(prompt: str, typed: str, width: int) -> list[Text]:
     """A question with what is typed to it: the end of that, if it is too long for a line."""
-    *before, last = _wrapped(guarded(prompt), width)
+    *before, last = folded(guarded(prompt), width)
     shown = visible(typed).replace("\n", "⏎")
     room = width - cell_len(last) - 1
     if room < _NARROW:
@@ -581,7 +583,7 @@ def key_prompt(question: str, options: Sequence[str], width: int) -> list[Text]:
             lines.append(line)
             line = ""
         line = f"{line} {text}".lstrip()
-    wrapped = [part for each in [*lines, line] for part in _wrapped(each, width)]
+    wrapped = [part for each in [*lines, line] for part in folded(each, width)]
     return [Text(each, style="bold yellow") for each in wrapped]
 
 
@@ -591,21 +593,3 @@ def _end_of(text: str, cells: int) -> str:
     while begin and (taken := taken + cell_len(text[begin - 1])) <= cells:
         begin -= 1
     return text[begin:]
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    lines: list[str] = []
-    for line in text.split("\n"):
-        lines += _broken(line, width)
-    return lines
-
-
-def _broken(line: str, width: int) -> Iterator[str]:
-    rest = line
-    while cell_len(rest) > width:
-        piece = next(rest[:end] for end in range(len(rest), 0, -1) if cell_len(rest[:end]) <= width)
-        at = piece.rfind(" ")
-        cut = at if at > 0 else len(piece)
-        yield rest[:cut]
-        rest = rest[cut:].lstrip()
-    yield rest

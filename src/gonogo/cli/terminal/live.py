@@ -43,9 +43,16 @@ class Live(EventLines):
     """The screen of a person at a terminal."""
 
     def __init__(
-        self, console: Console, foot: Foot, keyboard: Keyboard, client: Client, locale: str
+        self,
+        console: Console,
+        foot: Foot,
+        keyboard: Keyboard,
+        client: Client,
+        locale: str,
+        *,
+        asks: bool = True,
     ) -> None:
-        super().__init__(console, locale)
+        super().__init__(console, locale, asks=asks)
         self._foot, self._keyboard, self._client = foot, keyboard, client
         self._text = ""
         self._laid_out: tuple[str, int, list[Text]] = ("", 0, [])
@@ -235,18 +242,18 @@ def _terminal(
     if not (can_be_drawn_on and person.is_there and is_ours(sys.stdin.fileno())):
         yield EventLines(console, locale), person
         return
-    with _drawn_on(link, console, locale) as drawn:
+    with _drawn_on(link, console, locale, asks=not (wish.all or wish.unattended)) as drawn:
         yield drawn
 
 
 @contextmanager
 def _drawn_on(
-    link: RuntimeLink, console: "Console", locale: str
+    link: RuntimeLink, console: "Console", locale: str, *, asks: bool
 ) -> Generator[tuple[Screen, TerminalPerson]]:
     from gonogo.cli.terminal.input import AtKeys, Foot, Keyboard
 
     keyboard, foot = Keyboard(sys.stdin.fileno()), Foot(console)
-    screen = Live(console, foot, keyboard, link.client, locale)
+    screen = Live(console, foot, keyboard, link.client, locale, asks=asks)
     with keyboard.held(), foot.used():
         yield screen, AtKeys(environment(), foot, keyboard)
 

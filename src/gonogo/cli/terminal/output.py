@@ -1,6 +1,6 @@
 """What is printed: lines, tables, facts, JSON; none of it has power over a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,6 +14,7 @@ from gonogo.i18n import say, term
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.text import Text
 
 
 _GAP = 2
@@ -36,8 +37,49 @@ def paper() -> "Console":
 
 
 def line(text: str) -> None:
-    """Write a line whose parts are visible already; what they left out is escaped here."""
-    typer.echo(guarded(text))
+    """Write a line whose parts are visible already; what they left out is escaped here.
+
+    At a terminal it is broken between words.
+    """
+    shown = guarded(text)
+    if is_terminal():
+        shown = "\n".join(folded(shown, paper().width))
+    typer.echo(shown)
+
+
+def laid_out(text: "Text", width: int) -> "Text":
+    """A text of one style as lines that fit a width."""
+    from rich.cells import cell_len
+    from rich.text import Text
+
+    if text.spans or all(cell_len(each) <= width for each in text.plain.split("\n")):
+        return text
+    return Text("\n".join(folded(text.plain, width)), style=text.style)
+
+
+def folded(text: str, width: int) -> list[str]:
+    """A text as lines of at most so many cells, broken between words where that can be.
+
+    What is broken off stands as far to the right as the line that it belongs to.
+    """
+    return [part for line in text.split("\n") for part in _broken(line, width)]
+
+
+def _broken(line: str, width: int) -> Iterator[str]:
+    from rich.cells import cell_len
+
+    rest, indent = line, ""
+    while cell_len(rest) > width:
+        room = next(end for end in range(len(rest), 0, -1) if cell_len(rest[:end]) <= width)
+        # The blank at which a line is broken may be the one that has no room any more.
+        at = rest.rfind(" ", len(rest) - len(rest.lstrip()), room + 1)
+        cut = at if at > 0 else room
+        yield rest[:cut].rstrip()
+        indent = indent or line[: min(len(line) - len(line.lstrip()), width // 2)]
+        if not rest[cut:].strip():
+            return
+        rest = indent + rest[cut:].lstrip()
+    yield rest
 
 
 def facts(value: Any) -> Exit:  # noqa: ANN401 - any JSON value, or bodies within one

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 
 from gonogo.cli.support import Exit, Stop
-from gonogo.cli.terminal.output import json_line, one_line, spoken
+from gonogo.cli.terminal.output import json_line, laid_out, one_line, spoken
 from gonogo.cli.terminal.plan_graph import plan_lines, scope_line
 from gonogo.domain.events import MARKS, TONES, Tone
 from gonogo.domain.plan import Subtask, worker_name
@@ -223,8 +223,13 @@ class EventLines(PlainScreen):
     shown when it is whole.
     """
 
-    def __init__(self, console: Console, locale: str = DEFAULT) -> None:
-        self._console, self._locale = console, locale
+    def __init__(self, console: Console, locale: str = DEFAULT, *, asks: bool = False) -> None:
+        """Show events.
+
+        Args:
+            asks: A person is shown each question by itself, with the call that it is about.
+        """
+        self._console, self._locale, self._asks = console, locale, asks
         self._streaming = False
         self._streamed = ""
         """What has been shown of a text that is not closed yet."""
@@ -267,7 +272,10 @@ class EventLines(PlainScreen):
             self._console.print()
             if not text:
                 return
-        self._console.print(Text(guarded(text), style=style), soft_wrap=True)
+        shown = Text(guarded(text), style=style)
+        if self._console.is_terminal:
+            shown = laid_out(shown, self._console.width)
+        self._console.print(shown, soft_wrap=True)
 
     def _said(self, event: Event) -> None:
         if "subtask_id" in event:
@@ -311,10 +319,11 @@ class EventLines(PlainScreen):
 
     def _called(self, event: Event) -> None:
         subject = _subject(event["arguments"])
-        self._calls[event["call_id"]] = f"{event['tool_name']} {subject}".rstrip()
-        if event.get("requires_approval"):
+        named = f"{event['tool_name']} {subject}".rstrip()
+        self._calls[event["call_id"]] = f"{named}{_lines_of(event.get('metadata') or {})}"
+        if event.get("requires_approval") and not self._asks:
             reason = one_line(event["metadata"].get("reason", ""), 300)
-            self._line(f"{_where(event)}? {self._calls[event['call_id']]} ({reason})", "yellow")
+            self._line(f"{_where(event)}? {named} ({reason})", "yellow")
 
     def _rejected(self, event: Event) -> None:
         text = event.get("content") or event["metadata"].get("feedback")
@@ -380,15 +389,34 @@ class EventLines(PlainScreen):
             self._line(one_line(event["content"], 1000), "dim")
 
     def _content(self, style: str) -> Callable[[Event], None]:
-        return lambda event: self._line(spoken(event.get("content") or event["type"]), style)
+        def show(event: Event) -> None:
+            if said := event.get("content") or _said_of(event, self._locale):
+                self._line(spoken(said), style)
+
+        return show
 
     def _failed(self, event: Event) -> None:
         problem = spoken(event.get("content") or event.get("error") or "")
         self._line(phrase("error: {problem}", self._locale, problem=problem), "bold red")
 
 
+def _said_of(event: Event, locale: str) -> str:
+    """What a person is told of an event that has no words of its own."""
+    try:
+        return say(f"told_{event['type']}", locale)
+    except KeyError:
+        return ""
+
+
 def _where(event: Event) -> str:
     return f"[{event['subtask_id']}] " if "subtask_id" in event else ""
+
+
+def _lines_of(facts: Mapping[str, Any]) -> str:
+    """How many lines an edit adds and takes away, where that is known."""
+    if "lines_added" not in facts:
+        return ""
+    return f" +{facts['lines_added']} −{facts['lines_removed']}"
 
 
 def _subject(arguments: Mapping[str, Any]) -> str:
@@ -409,6 +437,7 @@ def _output(result: Any) -> list[str]:  # noqa: ANN401 - as the tool gave it
 # A question as a person reads it, and their answer as the wire has it.
 
 _DIFFERS = re.compile(r"^(--- |\+\+\+ |@@ )", re.MULTILINE)
+_COMMAND = "execute_command"
 _CALL = 300
 """Letters of a call that are shown in the form in which it is judged."""
 _PAGE = 60
@@ -496,6 +525,16 @@ def _preview(approval: ApprovalView, locale: str) -> Iterator[str]:
         return
     text = approval.details.get("preview") or _arguments(approval)
     yield from (f"  {line}" for line in str(text).removesuffix("\n").split("\n"))
+    yield from _parts(approval.details.get("parts"), locale)
+
+
+def _parts(parts: Any, locale: str) -> Iterator[str]:  # noqa: ANN401 - JSON
+    """The parts of a command that has several, and which of them asks."""
+    found = cast("list[dict[str, Any]]", parts) if isinstance(parts, list) else []
+    for part in found if len(found) > 1 else ():
+        said = " ".join(filter(None, [part.get("joined_by"), str(part.get("text", ""))]))
+        asks = f"  ← {say('cli_part_asks', locale)}" if part.get("asks") else ""
+        yield f"    {'?' if part.get('asks') else '·'} {one_line(said, _CALL)}{asks}"
 
 
 def _arguments(approval: ApprovalView) -> str:
@@ -511,7 +550,9 @@ def question_texts(approval: ApprovalView, page: Sequence[str], *, first: bool) 
     if first:
         yield Text("")
         yield Text(guarded(page[0]), style="bold")
-        if approval.tool_name and approval.arguments is not None:
+        # A command is shown as it would be typed, and once.
+        is_command = approval.tool_name == _COMMAND
+        if approval.tool_name and approval.arguments is not None and not is_command:
             call = json_line(approval.arguments, _CALL)
             yield Text(guarded(f"  {approval.tool_name} {call}"), style="cyan")
     differs = _DIFFERS.search(str(approval.details.get("preview"))) is not None

@@ -5,7 +5,7 @@ is `started` in the database before anything is spawned; what a person approved 
 does not run; a call that may have had its effect is never repeated unasked.
 """
 
-from gonogo.execution.agent.budget import Meter
+from gonogo.execution.agent.budget import Meter, name_of_limit
 from gonogo.execution.agent.call_log import (
     CallKind,
     Interventions,
@@ -94,6 +94,7 @@ __all__ = [
     "load_profiles",
     "make_session_rule",
     "model_profile",
+    "name_of_limit",
     "nothing_given",
     "open_control",
     "parts_of",

@@ -8,8 +8,10 @@ counts as its estimate. Without a budget a request is written with its reply, an
 """
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.records import ModelRequestRow, Plan
@@ -18,11 +20,13 @@ from gonogo.domain.replanning import (
     OF_REQUESTS,
     OF_SESSIONS,
     BudgetSpent,
+    Excess,
     Limits,
     Used,
     excess,
     in_force,
     tokens_of,
+    with_session,
 )
 from gonogo.domain.tool_calls import TOKENS, ModelRequest, Reply
 from gonogo.execution.agent.conversation import Thread
@@ -55,7 +59,8 @@ class Meter(Struct, frozen=True, kw_only=True):
             ModelFailed: the model did not answer.
         """
         request_id = new_id("req")
-        reserved = not (OF_REQUESTS | OF_SESSIONS).isdisjoint(self.limits)
+        limits = with_session(self.limits, thread.limits)
+        reserved = not (OF_REQUESTS | OF_SESSIONS).isdisjoint(limits)
         if reserved:
             size = tokens_of(_bytes(request))
             await self.store.write(self._reserve, thread, request_id, size)
@@ -74,7 +79,7 @@ class Meter(Struct, frozen=True, kw_only=True):
         thread.owner.check(tx)
         of_plan = used_by_plan(tx, plan.id) if plan else Used()
         of_session = Used()
-        if plan is None or not OF_SESSIONS.isdisjoint(self.limits):
+        if plan is None or not OF_SESSIONS.isdisjoint(with_session(self.limits, thread.limits)):
             hold_session(tx, thread.session_id)
             of_session = used_by_session(tx, thread.session_id)
         known = of_plan if plan else of_session
@@ -82,7 +87,8 @@ class Meter(Struct, frozen=True, kw_only=True):
             id=request_id, session_id=thread.session_id, plan_id=thread.plan_id,
             subtask_id=thread.subtask_id, thread=thread.name, agent=thread.agent, model="",
             status="reserved", input_tokens=size,
-            output_tokens=known.largest_output or DEFAULT_OUTPUT, cost_micros=known.largest_cost,
+            output_tokens=known.largest_output or DEFAULT_OUTPUT,
+            cost_micros=max(of_plan.largest_cost, of_session.largest_cost),
             duration_ms=None, created_at=tx.now,
         )  # fmt: skip
         self._check(thread, plan, of_plan, of_session, row)
@@ -104,13 +110,22 @@ class Meter(Struct, frozen=True, kw_only=True):
         if plan is not None:
             used |= of_plan.by_word()
             more |= estimate.by_word()
-        found = excess(in_force(self.limits, plan.budget if plan else None), used, more)
+        limits = in_force(self.limits, plan.budget if plan else None, thread.limits)
+        found = excess(limits, used, more)
         if found is not None:
+            own = with_session({}, thread.limits).get(found.what)
+            found = replace(found, is_own=own == found.limit)
             said = say(
                 "budget_spent", thread.locale, used=f"{found.used:g}", limit=f"{found.limit:g}",
-                what=say(f"budget_{found.what}", thread.locale), setting=found.setting,
+                what=say(f"budget_{found.what}", thread.locale),
+                setting=name_of_limit(found, thread.locale),
             )  # fmt: skip
             raise BudgetSpent(said, found)
+
+
+def name_of_limit(spent: Excess, locale: str) -> str:
+    """Where a limit that was reached can be changed: its setting, or the session's own."""
+    return say("budget_own", locale) if spent.is_own else spent.setting
 
 
 def keep_usage(tx: Tx, thread: Thread, reply: Reply) -> None:
@@ -123,7 +138,8 @@ def keep_usage(tx: Tx, thread: Thread, reply: Reply) -> None:
         subtask_id=thread.subtask_id, thread=thread.name, agent=thread.agent, model=reply.model,
         status="done", **{name: getattr(usage, name) for name in TOKENS},
         cost_micros=round((usage.cost or 0.0) * 1_000_000),
-        duration_ms=round(usage.duration_ms), created_at=tx.now,
+        duration_ms=round(usage.duration_ms),
+        created_at=tx.now - timedelta(milliseconds=round(usage.duration_ms)),
     )  # fmt: skip
     end_request(tx, row)
 

@@ -43,7 +43,7 @@ from gonogo.store.calls import (
 )
 from gonogo.store.plans import look_later
 from gonogo.store.sessions import session_of, spoken_in
-from gonogo.tools import EXPLORE
+from gonogo.tools import EXPLORE, changed_lines
 
 _C = CallStatus
 _WIRE = {
@@ -121,7 +121,10 @@ def tell_called(
 
     A client that carries out tools runs whatever requires no approval.
     """
+    added, removed = changed_lines(gated.preview) if gated.effects else (None, None)
     facts = CallFacts(
+        lines_added=added,
+        lines_removed=removed,
         digest=gated.digest,
         reason=gated.verdict.reason,
         tool_class=gated.tool_class,

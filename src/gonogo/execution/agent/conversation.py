@@ -1,6 +1,6 @@
 """The conversation that a loop drives, and who owns it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -94,6 +94,8 @@ class Thread(Struct, frozen=True, kw_only=True):
     """What is said in it is no answer to a person, and not told."""
     max_requests: int | None = None
     """Requests to the model at most; None: as many as the loop allows."""
+    limits: Mapping[str, float] | None = None
+    """What its session may take in all, as it was opened."""
 
     def hold(self, tx: Tx) -> None:
         """Have whoever goes on with the owner's work wait until this transaction ends."""
@@ -124,5 +126,5 @@ def fields_from(session: Session) -> dict[str, Any]:
     return {
         "session_id": session.id, "locale": session.spoken, "workspace": Path(session.workspace),
         "remote": session.tool_host == "client", "model": session.model,
-        "attended": not session.unattended,
+        "attended": not session.unattended, "limits": session.limits,
     }  # fmt: skip

@@ -221,6 +221,14 @@ class Pauses(Struct, frozen=True):
         said = f"The plan's time limit of {limit:g} s is over"
         self.cut_short(board, said, Failure(message=said, category=Category.TIMEOUT))
 
+    def stop_for_time(self, tx: Tx, plan_id: str, said: str) -> None:
+        """The time of a plan's session is over: it ends as with a limit of its own, if it began."""
+        plan = lock_plan(tx, plan_id)
+        if plan is None or plan.started_at is None or plan.status in ENDED:
+            return
+        failure = Failure(message=said, category=Category.TIMEOUT)
+        self.cut_short(PlanState.open(tx, plan_id), said, failure)
+
     def cut_short(self, board: PlanState, reason: str, failure: Failure | None = None) -> None:
         """End a plan now: what runs fails, or is cancelled, and the rest is skipped.
 

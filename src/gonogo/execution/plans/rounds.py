@@ -28,6 +28,7 @@ from gonogo.domain.schedule import STRATEGIES, Round, Strategy, SubtaskStanding,
 from gonogo.domain.states import ApprovalKind, PlanStatus, SubtaskStatus
 from gonogo.domain.strict_json import digest
 from gonogo.domain.undo import write_standings
+from gonogo.execution.agent import name_of_limit
 from gonogo.execution.approvals import ApprovalService, Matter, Question
 from gonogo.execution.checkpoints import checkpoint_starts
 from gonogo.execution.plans.ending import PlanEnding
@@ -97,7 +98,7 @@ class PlanQuestions(Struct, frozen=True, kw_only=True):
         details = {
             "about": BUDGET, "what": spent.what, "used": round(spent.used, 6), "limit": spent.limit,
         }  # fmt: skip
-        reason = say("budget_question", locale, setting=spent.setting, **shown)
+        reason = say("budget_question", locale, setting=name_of_limit(spent, locale), **shown)
         self._intervene(tx, plan, details, say("budget_subject", locale, **shown), reason)
 
     def ask_about_model(self, tx: Tx, plan: Plan, absence: Absence) -> bool:
