@@ -12,7 +12,7 @@ from fakes.openai_server import fake_openai
 from fakes.reader import Reader, reader
 from gonogo.demo import lay_out, recording
 
-GREET = '''\
+GREET = """\
 import argparse
 
 
@@ -27,8 +27,8 @@ if __name__ == "__main__":
     parser.add_argument("--loud", action="store_true")
     given = parser.parse_args()
     print(greeting(given.name, given.loud))
-'''
-TEST = '''\
+"""
+TEST = """\
 import unittest
 
 from greet import greeting
@@ -37,7 +37,7 @@ from greet import greeting
 class LoudTest(unittest.TestCase):
     def test_loud_is_in_capitals(self):
         self.assertEqual(greeting("Ann", loud=True), "HELLO, ANN!")
-'''
+"""
 
 
 def call(name: str, **arguments: Any) -> dict[str, Any]:
@@ -60,13 +60,15 @@ def proposed(task: str, goal: str, *subtasks: dict[str, Any]) -> dict[str, Any]:
 
 def greets(task: str, *texts: str) -> list[dict[str, Any]]:
     """The rules of the tutorial's first page: two subtasks, one after the other."""
-    goal, loud, tell, made, told = texts
+    goal, loud, tell, made, told, reason = texts
     return [
         proposed(
             task, goal,
             {
                 "id": "loud", "description": loud, "agent": "coder", "estimated_time": "3 min",
-                "scope": {"paths": ["greet.py", "test_greet.py"], "commands": ["python3 -m unittest"]},
+                "scope": {
+                    "paths": ["greet.py", "test_greet.py"], "commands": ["python3 -m unittest"],
+                },
                 "done_when": [{"command": "python3 -m unittest test_greet"}],
             },
             {
@@ -74,6 +76,10 @@ def greets(task: str, *texts: str) -> list[dict[str, Any]]:
                 "dependencies": ["loud"], "scope": {"paths": ["README.md"], "commands": []},
             },
         ),
+        {
+            "when": {"tools": ["switch_mode"], "user": task, "assistants": 0},
+            "reply": {"calls": [call("switch_mode", mode="architect", reason=reason)]},
+        },
         {"when": {"user": tell}, "replies": wrote("README.md", text="# greet\n", end=told)},
         {
             "when": {"user": loud},
@@ -89,16 +95,16 @@ def greets(task: str, *texts: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def todo(task: str, goal: str, app: str, notes: str) -> list[dict[str, Any]]:
+def todo(task: str, goal: str, app: str, readme: str, notes: str) -> list[dict[str, Any]]:
     """The rules of the walks over HTTP."""
     return [
         proposed(
             task, goal,
             {"id": "app", "description": app, "agent": "coder"},
-            {"id": "readme", "description": f"{app} README.md", "agent": "coder",
+            {"id": "readme", "description": readme, "agent": "coder",
              "dependencies": ["app"]},
         ),
-        {"when": {"user": f"{app} README.md"}, "replies": wrote("README.md")},
+        {"when": {"user": readme}, "replies": wrote("README.md")},
         {"when": {"user": app}, "replies": wrote("todo.py")},
         {"when": {"user": notes}, "replies": wrote("NOTES.md")},
     ]  # fmt: skip
@@ -111,10 +117,16 @@ SCRIPT = {
             "--loud option", "Greet in capitals with --loud",
             "Add the option --loud to greet.py, with a test", "Describe --loud in README.md",
             "`python3 greet.py Ann --loud` prints HELLO, ANN!; test_greet.py covers it.",
-            "README.md describes --loud.",
+            "README.md describes --loud.", "Code, a test and a description",
         ),
-        *todo("Create a TODO app", "A TODO app", "Create todo.py", "Create NOTES.md"),
-        *todo("Создай TODO приложение", "TODO приложение", "Создать todo.py", "Создать NOTES.md"),
+        *greets(
+            "ключ --loud", "Приветствие заглавными буквами с ключом --loud",
+            "Добавить в greet.py ключ --loud, с тестом", "Описать --loud в README.md",
+            "`python3 greet.py Ann --loud` выводит HELLO, ANN!; это проверяет test_greet.py.",
+            "README.md описывает --loud.", "Код, тест и описание",
+        ),
+        *todo("Create a TODO app", "A TODO app", "Create todo.py", "Create README.md", "NOTES.md"),
+        *todo("Создай TODO приложение", "TODO приложение", "Создать todo.py", "Создать README.md", "NOTES.md"),
         proposed(
             "", "Add a --json flag",
             {"id": "flag", "description": "Add the flag", "agent": "coder",
@@ -158,7 +170,7 @@ def at_home(tmp_path: Path, born: Nursery, provider: str) -> Iterator[Reader]:
     with reader(tmp_path, born, environment) as found:
         found.instead |= {
             "http://127.0.0.1:11434/v1": provider,
-            "/tmp/a": str(tmp_path / "a"),
+            "/tmp/a": str(tmp_path / "a"),  # noqa: S108 - only shown
             "/path/to/gonogo/.venv/bin/python": sys.executable,
             "/path/to/gonogo": str(Path(__file__).parent.parent.parent),
         }

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from typer.main import get_command
 
 from fakes.golden import kept
@@ -24,7 +23,9 @@ ROOT = Path(__file__).parent.parent.parent
 FOLDERS = ("docs", "examples", "bench")
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
-    for path in sorted([*ROOT.glob("*.md"), *(x for f in FOLDERS for x in (ROOT / f).rglob("*.md"))])
+    for path in sorted(
+        [*ROOT.glob("*.md"), *(x for f in FOLDERS for x in (ROOT / f).rglob("*.md"))]
+    )
     if "decisions" not in path.parts
 }
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'")
@@ -92,12 +93,12 @@ def understood(block: Block) -> bool:
             return info.startswith("output")
         case "json", "message":
             parse_message(json.loads(block.text))
+        case "json", "lines":
+            return all(json.loads(line) for line in block.text.splitlines())
         case "json", _:
             json.loads(block.text)
         case "toml", _:
             tomllib.loads(block.text)
-        case "yaml", _:
-            yaml.safe_load(block.text)
         case "python", _:
             exec(compile(block.text, "page", "exec"), {"__name__": "page"})  # noqa: S102 - our page
         case _:

@@ -39,7 +39,7 @@ CONFIGURATION = {"rules.toml", "mcp.toml", "models.toml", "hooks.toml", "limits.
 _BLOCK = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
 _PLACEHOLDER = re.compile(r"(?<![$\w{])(PLAN|SESSION|APPROVAL|CHECKPOINT|TOKEN_ID)\b(?!=)")
 _FILLED_IN = re.compile(r"\b(\w+)=…")
-_LEAVE = "{ export -p; printf 'cd %q\\n' \"$PWD\"; } > \"$READER.sh\""
+_LEAVE = '{ export -p; printf \'cd %q\\n\' "$PWD"; } > "$READER.sh"'
 _QUESTION = re.compile(r"\[a\b.*> $", re.DOTALL)
 _TABLES = {
     "PLAN": "plans", "SESSION": "sessions", "APPROVAL": "approvals", "CHECKPOINT": "checkpoints",
@@ -57,11 +57,12 @@ _DIFFERENT = (
 )
 # What is shown of an event's metadata.
 _SHOWN = (
-    "from_agent", "to_agent", "plan_id", "revision", "digest", "subtask_id", "subtask_count", "agent",
-    "attempt", "requires_approval", "was_edited", "feedback", "done", "total", "percentage",
+    "from_agent", "to_agent", "plan_id", "revision", "digest", "subtask_id", "subtask_count",
+    "agent", "attempt", "requires_approval", "was_edited", "feedback", "done", "total",
+    "percentage",
 )  # fmt: skip
-# Asks the test, by the socket beside it, to do `gonogo WORDS…` with these files; tells its exit code.
-# A question that waits for a person (3) is how a command without a terminal ends well.
+# Asks the test, over a socket, to do `gonogo WORDS…` with these files. A question that waits for a
+# person (3) is how a command without a terminal ends well.
 _SHIM = f"""\
 #!{sys.executable} -SI
 import json, os, socket, sys
@@ -174,13 +175,18 @@ class Reader:
         assert process.returncode == 0, f"{script}\n{said}"
         return said.replace("\r\n", "\n")
 
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """The events of the stream that was printed last."""
+        lines = self.printed.splitlines()
+        return [json.loads(line[6:]) for line in lines if line[:6] == "data: "]
+
     def seen(self, info: str) -> str:
         """What was printed last, as an `output` block of the page shows it."""
         wanted = info.partition("output=")[2]
         if wanted:
-            lines = [line[6:] for line in self.printed.splitlines() if line[:6] == "data: "]
-            events = [event for event in map(json.loads, lines) if event["type"] in wanted]
-            return "".join(f"data: {_short(event)}\n" for event in events)
+            shown = [event for event in self.events if event["type"] in wanted.split(",")]
+            return "".join(f"data: {_short(event)}\n" for event in shown)
         text = self.printed
         for pattern, instead in _DIFFERENT:
             text = pattern.sub(instead, text)
