@@ -76,10 +76,6 @@ def greets(task: str, *texts: str) -> list[dict[str, Any]]:
                 "dependencies": ["loud"], "scope": {"paths": ["README.md"], "commands": []},
             },
         ),
-        {
-            "when": {"tools": ["switch_mode"], "user": task, "assistants": 0},
-            "reply": {"calls": [call("switch_mode", mode="architect", reason=reason)]},
-        },
         {"when": {"user": tell}, "replies": wrote("README.md", text="# greet\n", end=told)},
         {
             "when": {"user": loud},
@@ -91,6 +87,10 @@ def greets(task: str, *texts: str) -> list[dict[str, Any]]:
                 ]},
                 {"calls": [call("attempt_completion", result=made)]},
             ],
+        },
+        {
+            "when": {"tools": ["switch_mode"], "user": task, "assistants": 0},
+            "reply": {"calls": [call("switch_mode", mode="architect", reason=reason)]},
         },
     ]  # fmt: skip
 
@@ -126,7 +126,10 @@ SCRIPT = {
             "README.md описывает --loud.", "Код, тест и описание",
         ),
         *todo("Create a TODO app", "A TODO app", "Create todo.py", "Create README.md", "NOTES.md"),
-        *todo("Создай TODO приложение", "TODO приложение", "Создать todo.py", "Создать README.md", "NOTES.md"),
+        *todo(
+            "Создай TODO приложение", "TODO приложение", "Создать todo.py", "Создать README.md",
+            "NOTES.md",
+        ),
         proposed(
             "", "Add a --json flag",
             {"id": "flag", "description": "Add the flag", "agent": "coder",
