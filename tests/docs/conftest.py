@@ -111,6 +111,7 @@ def todo(task: str, goal: str, app: str, readme: str, notes: str) -> list[dict[s
 
 
 LINES = recording()
+DONE = {"calls": [call("attempt_completion", result="Done.")]}
 SCRIPT = {
     "rules": [
         *greets(
@@ -131,12 +132,20 @@ SCRIPT = {
             "NOTES.md",
         ),
         proposed(
+            "that asks", "A step that asks",
+            {"id": "flag", "description": "Do what asks", "agent": "coder", "must_change": False},
+        ),
+        proposed(
             "", "Add a --json flag",
             {"id": "flag", "description": "Add the flag", "agent": "coder",
              "scope": {"paths": ["tally/**", "tests/**"], "commands": ["python3 -m unittest"]}},
             {"id": "docs", "description": "Describe the flag", "agent": "coder",
              "scope": {"paths": ["README.md"]}, "dependencies": ["flag"]},
         ),
+        {
+            "when": {"user": "what asks"},
+            "replies": [{"calls": [call("execute_command", command="make all")]}, DONE],
+        },
         {"when": {"user": "Write CHANGELOG.md"}, "replies": wrote("CHANGELOG.md")},
         {"when": {"user": "Describe the flag"}, "replies": LINES["document"]},
         {"when": {"user": "Add the flag"}, "replies": LINES["json_flag"]},
@@ -152,7 +161,7 @@ SCRIPT = {
             ],
         },
     ],
-    "default": {"calls": [call("attempt_completion", result="Done.")]},
+    "default": DONE,
 }  # fmt: skip
 
 

@@ -39,13 +39,16 @@ RUN = [
 ]
 PLAN_WAITS = 'gonogo run "Add a --json flag" -C ~/src/my-project --plan-only'
 PLAN_IS_DONE = 'gonogo run "Add a --json flag" -C ~/src/my-project --yes=all'
+PLAN_ASKS = 'gonogo run "Take a step that asks" -C ~/src/my-project --yes'
+TURN_ASKS = 'gonogo run "Do what asks" --agent coder -C ~/src/my-project'
 BEFORE = {
     "docs/how-to/undo.md": PLAN_IS_DONE,
     "docs/how-to/audit.md": PLAN_IS_DONE,
     "docs/how-to/keep-small.md": PLAN_WAITS,
     "docs/how-to/comments.md": PLAN_WAITS,
     "docs/how-to/edit-plans.md": PLAN_WAITS,
-    "docs/how-to/replan.md": PLAN_WAITS,
+    "docs/how-to/replan.md": PLAN_ASKS,
+    "docs/how-to/steer.md": f"{PLAN_ASKS}\n{TURN_ASKS}",
     "docs/reference/policy.md": PLAN_WAITS,
 }
 

@@ -45,6 +45,16 @@ def test_every_link_to_a_heading_leads_to_one(page: Path) -> None:
     assert lost == []
 
 
+def test_a_page_says_first_what_it_gives_and_last_where_to_go_on() -> None:
+    kinds = ("how-to", "tutorial", "explanation", "ru/tutorial")
+    pages = [page for kind in kinds for page in (DOCS / kind).glob("*.md")]
+    texts = {page_id(page): page.read_text(encoding="utf-8").split("\n\n") for page in pages}
+
+    ends = ("Next: ", "Дальше: ")
+    assert [page for page, parts in texts.items() if parts[1].startswith(("#", "```"))] == []
+    assert [page for page, parts in texts.items() if not parts[-1].startswith(ends)] == []
+
+
 def headings(page: Path) -> set[str]:
     """The names under which the headings of a page can be linked to, as GitHub makes them."""
     found = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
@@ -140,3 +150,13 @@ def test_the_way_of_a_message_names_what_there_is() -> None:
 
     assert len(rows) > 30
     assert lost == []
+
+
+def test_what_the_page_of_the_console_names_can_be_read_in_the_console() -> None:
+    page = (DOCS / "how-to" / "web-console.md").read_text(encoding="utf-8")
+    texts = (ROOT / "console" / "src" / "shared" / "i18n").rglob("*.ts")
+    console = "\n".join(path.read_text(encoding="utf-8") for path in texts)
+    named = set(re.findall(r"\*\*([^*]+)\*\*", page))
+
+    assert len(named) > 10
+    assert {name for name in named if f'"{name}"' not in console} == set()
