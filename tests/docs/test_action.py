@@ -45,7 +45,7 @@ def test_the_plan_is_made_in_one_job_and_carried_out_in_the_next(at_home: Reader
     assert "Add the flag" in (at_home.folder / "summary").read_text()
     assert (project / "out" / "audit.jsonl").exists()
     assert not (at_home.folder / "injected").exists()
-    assert not (project / "tests" / "test_cli.py").exists()
+    assert not (project / "tally" / "flag.py").exists()
 
     # The second job is another machine: only the artifact comes along.
     (project / "out").rename(project / "approved")
@@ -59,7 +59,7 @@ def test_the_plan_is_made_in_one_job_and_carried_out_in_the_next(at_home: Reader
     audit = [json.loads(line) for line in (out / "audit.jsonl").read_text().splitlines()]
     assert [e["type"] for e in events if e["type"] == "plan_completed"] == ["plan_completed"]
     assert set(re.findall(r"^\+\+\+ b/(\S+)", patch, re.MULTILINE)) == {
-        "README.md", "tally/cli.py", "tests/test_cli.py",
+        "README.md", "tally/flag.py",
     }  # fmt: skip
     assert "plan.written" in {entry.get("action") for entry in audit}
     assert audit[-1]["end"]["entries"] == len(audit) - 1

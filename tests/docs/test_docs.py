@@ -55,6 +55,20 @@ def test_a_page_says_first_what_it_gives_and_last_where_to_go_on() -> None:
     assert [page for page, parts in texts.items() if not parts[-1].startswith(ends)] == []
 
 
+def test_a_page_in_two_languages_leads_to_itself_in_the_other() -> None:
+    russian = {page: DOCS / page.relative_to(DOCS / "ru") for page in (DOCS / "ru").rglob("*.md")}
+    pairs = {ROOT / "README.ru.md": ROOT / "README.md", **russian}
+    both = [*pairs.items(), *((english, page) for page, english in pairs.items())]
+    lost = [
+        page_id(page)
+        for page, other in both
+        if (page.parent / _LINK.search(page.read_text(encoding="utf-8"))[1]).resolve() != other
+    ]
+
+    assert len(both) == 8
+    assert lost == []
+
+
 def headings(page: Path) -> set[str]:
     """The names under which the headings of a page can be linked to, as GitHub makes them."""
     found = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
