@@ -40,6 +40,16 @@ class LoudTest(unittest.TestCase):
 """
 
 
+PASSES = """\
+import unittest
+
+
+class Passes(unittest.TestCase):
+    def test_nothing(self):
+        pass
+"""
+
+
 def call(name: str, **arguments: Any) -> dict[str, Any]:
     return {"name": name, "arguments": arguments}
 
@@ -144,6 +154,10 @@ SCRIPT = {
         {
             "when": {"user": "what asks"},
             "replies": [{"calls": [call("execute_command", command="make all")]}, DONE],
+        },
+        {
+            "when": {"user": "flag to tally/cli.py"},
+            "replies": wrote("tests/test_cli.py", "tests/test_report.py", text=PASSES),
         },
         {"when": {"user": "Write CHANGELOG.md"}, "replies": wrote("CHANGELOG.md")},
         {"when": {"user": "Describe the flag"}, "replies": wrote("README.md")},
