@@ -111,7 +111,7 @@ async def test_a_command_that_could_be_about_several_questions_is_about_none(
         session_id = await coder(pad, folder)
         pad.default = None
         assert await pad.say(session_id, "both") == "end_turn"
-        with pytest.raises(RequestError, match="2 questions wait; answer them one by one"):
+        with pytest.raises(RequestError, match="There are 2 open questions"):
             await pad.say(session_id, "/approve")
     assert list(folder.iterdir()) == []
 

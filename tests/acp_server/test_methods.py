@@ -323,7 +323,9 @@ async def test_a_plan_is_steered_by_the_words_for_it(editor, behind):
     async with editor() as pad:
         await pad.ask("session/new", cwd="/project", mcpServers=[])
         for word in ("/start", "/pause", "/resume now"):
-            assert await says(pad, word) == invalid("There is no plan in this session.")
+            assert await says(pad, word) == invalid(
+                "This session has no plan. Ask the agent for one."
+            )
         behind.paths["/sessions/s1"] = {**SESSION, "active_plan_id": "p1"}
         for verb in ("pause", "start", "resume"):
             behind.paths[f"/plans/p1/{verb}"] = PLAN
@@ -340,7 +342,7 @@ async def test_a_plan_is_steered_by_the_words_for_it(editor, behind):
 
 async def test_a_question_is_answered_by_the_words_for_it_and_no_other(editor, behind):
     behind.paths["/agent/message/stream"] = httpx.Response(200, text=DONE, headers=STREAM)
-    nothing = "Nothing waits for a decision here."
+    nothing = "There are no open questions here."
     async with editor() as pad:
         await pad.ask("session/new", cwd="/project", mcpServers=[])
         for word in ("/approve", "/hold", "/reject why", "/revise it"):
@@ -357,7 +359,7 @@ async def test_a_question_is_answered_by_the_words_for_it_and_no_other(editor, b
         empty = await says(pad, "/revise ")
         assert await says(pad, "/approve") == {"stopReason": "end_turn"}
 
-    said = "2 questions wait; answer them one by one where they are shown."
+    said = "There are 2 open questions; answer each where it is shown."
     assert (many["code"], many["message"]) == (-32602, said)
     assert empty["message"] == "Say in your next message what should change in the plan."
     sent = [given["message"] for path, given in behind.of("POST")[1:]]
@@ -445,7 +447,7 @@ async def test_what_a_person_chooses_is_sent_as_they_meant_it(
     assert [given.get("message", given) for _, given in behind.of("POST")[2:]] == sent
     assert len(pad.questions) == 1
     assert len(pad.forms) == (choice in {"edit", "revise"})
-    left = "Not decided. It waits: answer with /approve or /reject, or from any other client."
+    left = "Not decided yet. Answer with /approve or /reject, or from any other client."
     said = [each["content"]["text"] for each in pad.told if "chunk" in each["sessionUpdate"]]
     assert said == ([f"\n\n{left}\n\n"] if choice in {None, "approve_plan"} else [])
 

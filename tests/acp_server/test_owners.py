@@ -105,6 +105,6 @@ async def test_a_server_takes_the_place_of_the_process_in_the_background_when_no
         await pad.open(folder)
         first = owner(home)
         server = serve()
-        assert f"waits until process {first} has done its work" in await server.line()
+        assert f"Waiting for process {first} to finish its work" in await server.line()
     await server.until_it_serves()
     assert owner(home) == server.process.pid

@@ -45,7 +45,10 @@ def test_anything_else_is_said_to_be_no_time(given):
     with pytest.raises(Stop) as caught:
         moment(given, NOW)
     assert caught.value.code is Exit.USAGE
-    assert str(caught.value) == f"{given}: write 12h, 7d, 4w, or a date as 2026-01-31"
+    assert (
+        str(caught.value)
+        == f"{given} is not a time; write 12h, 7d, 4w, or a date such as 2026-01-31"
+    )
 
 
 def test_the_command_says_what_there_is_even_if_that_is_nothing(gonogo):
@@ -89,30 +92,55 @@ WHOLE = Analytics(
         ),
     ],
 )  # fmt: skip
-IN_ALL = "p50 1.0 s, p90 20.1 s, p99 300.0 s"
+IN_ALL = "median 1.0 s, 90% within 20.1 s, 99% within 300.0 s"
+RUSSIAN = "медиана 1,0 с, 90 % — до 20,1 с, 99 % — до 300,0 с"
 
 
 def test_all_that_came_of_the_work_is_told_line_by_line():
-    assert list(analytics_lines(WHOLE)) == [
-        "2026-01-30 11:55Z to 2026-03-01 12:00Z",
+    assert list(analytics_lines(WHOLE, "en")) == [
+        "2026-01-30 11:55 to 2026-03-01 12:00 (UTC)",
         "plans: 10 ended (completed 4, partial 3, failed 2, cancelled 1), 40% succeeded",
-        f"  took {IN_ALL}",
-        "  replans 5, rollbacks 6",
+        f"  took: {IN_ALL}",
+        "  replans: 5, rollbacks: 6",
         "subtasks: 15 ended (completed 5, failed 4, skipped 3, cancelled 2, retries 1),"
         " 56% succeeded",
-        f"  took {IN_ALL}",
+        f"  took: {IN_ALL}",
         "  coder: 1 ended (completed 1), 100% succeeded",
         "  action: 1 ended (skipped 1)",
         "failed 4 times: logic (coder, action)",
-        "questions about a plan: 3 (waiting 1, approved 2)",
-        f"  answered after {IN_ALL}",
-        "questions about a tool: 0",
+        "questions (plan): 3 (waiting 1, approved 2)",
+        f"  answered after: {IN_ALL}",
+        "questions (tool): 0",
         "tool calls: 7 (completed 5, denied 1)",
-        "  let run by (rule 4, grant 2)",
-        "model a:b: 9 requests, 1 failed, 100 tokens in (from the cache 60, into the cache 30),"
-        " 20 out (thinking 5)",
+        "  allowed by (rule 4, grant 2)",
+        "model a:b: requests 9, failed 1, tokens in: 100 (from the cache 60, into the cache 30),"
+        " out: 20 (thinking 5)",
         "  cost $0.1235",
-        "model c:d: 2 requests, 0 failed, 10 tokens in, 2 out",
+        "model c:d: requests 2, failed 0, tokens in: 10, out: 2",
+    ]
+
+
+def test_all_that_came_of_the_work_is_told_in_russian_too():
+    assert list(analytics_lines(WHOLE, "ru")) == [
+        "с 2026-01-30 11:55 по 2026-03-01 12:00 (UTC)",
+        "планы: завершено 10 (выполнено 4, частично 3, ошибка 2, отменено 1), успешно 40 %",
+        f"  длительность: {RUSSIAN}",
+        "  перепланирований: 5, откатов: 6",
+        "подзадачи: завершено 15 (выполнено 5, ошибка 4, пропущено 3, отменено 2, "
+        "повторных попыток 1), успешно 56 %",
+        f"  длительность: {RUSSIAN}",
+        "  coder: завершено 1 (выполнено 1), успешно 100 %",
+        "  action: завершено 1 (пропущено 1)",
+        "4 ошибки: логика (coder, action)",
+        "вопросы (план): 3 (ждут ответа 1, одобрено 2)",
+        f"  ответ получен через: {RUSSIAN}",
+        "вопросы (вызов инструмента): 0",
+        "вызовы инструментов: 7 (выполнено 5, запрещено 1)",
+        "  разрешено (по правилу 4, по одобренному плану 2)",
+        "модель a:b: запросов 9, с ошибкой 1, токенов на входе: 100 (из кэша 60, в кэш 30),"
+        " на выходе: 20 (на размышления 5)",
+        "  стоимость 0,1235 $",
+        "модель c:d: запросов 2, с ошибкой 0, токенов на входе: 10, на выходе: 2",
     ]
 
 
@@ -120,8 +148,8 @@ def test_all_that_came_of_the_work_is_told_line_by_line():
     ("more", "said"),
     [
         ({}, []),
-        ({"replans": 1}, ["  replans 1, rollbacks 0"]),
-        ({"rollbacks": 1}, ["  replans 0, rollbacks 1"]),
+        ({"replans": 1}, ["  replans: 1, rollbacks: 0"]),
+        ({"rollbacks": 1}, ["  replans: 0, rollbacks: 1"]),
         ({"success_rate": 0.0}, []),
     ],
 )
@@ -131,6 +159,6 @@ def test_of_what_did_not_happen_nothing_is_told(more, said):
         by_worker=[], by_type=[], failures=[], approvals=[], tool_calls=CallOutcomes(), models=[],
     )  # fmt: skip
     rate = ", 0% succeeded" if "success_rate" in more else ""
-    assert list(analytics_lines(nothing))[1:] == [
+    assert list(analytics_lines(nothing, "en"))[1:] == [
         f"plans: 0 ended{rate}", *said, "subtasks: 0 ended", "tool calls: 0",
     ]  # fmt: skip

@@ -281,9 +281,9 @@ class Telling(Reader):
         self.withdrawn += 1
 
 
-CALL_WORDS = {"approve": "подтвердить", "edit": "изменить", "reject": "отклонить"}
+CALL_WORDS = {"approve": "одобрить", "edit": "изменить", "reject": "отклонить"}
 PLAN_WORDS = {
-    "approve": "подтвердить", "edit": "изменить", "hold": "подтвердить сейчас, начать позже",
+    "approve": "одобрить", "edit": "изменить", "hold": "одобрить сейчас, начать позже",
     "reject": "отклонить", "comment": "оставить комментарий",
     "send_back": "вернуть с комментариями",
 }  # fmt: skip
@@ -345,7 +345,7 @@ async def test_only_the_question_that_is_asked_now_is_taken_back(event, withdraw
     person.choose = overhears  # type: ignore[method-assign]
     await answers.to_what_waits()
     assert person.withdrawn == withdrawn
-    assert ("Тем временем ответил a ⏎ nn: approved" in person.read) is told
+    assert ("Тем временем решение принято (a ⏎ nn): одобрен" in person.read) is told
     answers.overhear(RESOLVED)
     assert person.withdrawn == withdrawn
 

@@ -286,7 +286,7 @@ def test_the_doctor_finds_a_database_that_is_none(gonogo, home: Path):
 
 def test_the_doctor_leaves_a_database_server_to_the_command_that_tries_it(tmp_path: Path):
     found = _database(Settings(home=tmp_path, db="postgresql://db.example/gonogo"))
-    assert found == Check("database", "ok", "a server; gonogo db migrate tries it")
+    assert found == Check("database", "ok", "a server; try it with gonogo db migrate")
 
 
 def test_the_doctor_says_why_bubblewrap_that_is_there_does_not_work(gonogo, tmp_path: Path):
@@ -328,7 +328,7 @@ def test_the_doctor_says_what_each_role_asks_and_what_is_missing(tmp_path: Path)
     assert list(found) == [f"model to {w}" for w in ("plan", "work", "route", "compact", "review")]
     work = found["model to work"]
     assert (work.state, found["model to plan"].text) == ("weak", work.text)
-    assert work.text.startswith("demo, then anthropic:y, then nowhere:z; There is no model")
+    assert work.text.startswith("demo → anthropic:y → nowhere:z; There is no model")
     assert found["model to route"] == Check("model to route", "ok", "openai:small (effort low)")
     assert found["model to review"].state == "bad"
     assert "needs OPENAI_API_KEY" in found["model to review"].text

@@ -107,7 +107,7 @@ def test_a_session_is_told_in_short_and_its_plan_goes_on_from_there(gonogo, proj
     session, *told = waits.stdout.splitlines()
     assert session.endswith(f"in {project}: Fix the test and add a flag")
     assert told[0] == "user: Fix the test and add a flag"
-    assert any("is awaiting_approval, 0 of 5" in text for text in told)
+    assert any(": awaiting_approval, 0 of 5 done" in text for text in told)
     assert any("reproduce: Run the tests" in text for text in told)
     assert "approvals decide" in waits.stderr
 
@@ -189,11 +189,11 @@ async def test_a_session_is_told_by_its_last_messages_its_plan_and_what_is_asked
     lines = await _recap(client, session(title="a\n" + "t" * 200), PLAN, "ru")
 
     assert lines == [
-        f"Сеанс s в /w: a ⏎ {'t' * 195}…",
-        "… и раньше сообщений: 3; все: gonogo sessions show s",
+        f"Сессия s в /w: a ⏎ {'t' * 195}…",
+        "… ещё 3 сообщения раньше; все: gonogo sessions show s",
         *(f"coder: {number} ⏎ {'x' * 195}…" for number in range(3, 10)),
         "user: last\nwo\\x07rd",
-        f"План p — paused (quota), 2 из 3: {'g' * 299}…",
+        f"План p: приостановлен (исчерпана квота модели), готово 2 из 3: {'g' * 299}…",
         "plan?",
         "  ",
     ]
@@ -214,7 +214,7 @@ async def test_the_newest_session_is_taken_unless_one_is_named(monkeypatch):
     assert (await _session(client, "named")).session_id == "named"
     with pytest.raises(Stop) as caught:
         await _session(Past([]), None)  # type: ignore[arg-type]
-    assert str(caught.value) == "Сеансов ещё нет; начать: gonogo run ЗАДАЧА"
+    assert str(caught.value) == "Сессий ещё нет; начать: gonogo run ЗАДАЧА"
 
 
 def test_who_attaches_stays_and_sees_what_is_new_or_all_of_it_as_json():

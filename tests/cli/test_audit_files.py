@@ -96,7 +96,7 @@ def test_old_entries_are_removed_only_where_that_is_set_and_only_once_they_are_i
     assert [line["chain"] for line in lines(file.read_text())[:-1]] == ["s_old"]
     again = "audit", "prune", "--before", "53w", "--export", str(tmp_path / "more.jsonl")
     assert gonogo(*again, env=set_).stdout == (
-        f"Exported to {tmp_path / 'more.jsonl'}, and removed from 0 chains.\n"
+        f"Exported to {tmp_path / 'more.jsonl'}. Chains with removed entries: 0.\n"
     )
     assert gonogo("audit", "verify", "--export", str(file)).returncode == 0
     left = gonogo("audit", "verify", "--anchor", anchor)

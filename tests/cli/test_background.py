@@ -16,7 +16,7 @@ from gonogo.demo import lay_out, run_tests
 from gonogo.settings import Settings
 
 pytestmark = pytest.mark.feature(240)
-ENDS = "plans end when ann logs out: loginctl enable-linger ann"
+ENDS = "plans stop when ann logs out; prevent it: loginctl enable-linger ann"
 HERE = {"GONOGO_BACKGROUND": "true", "GONOGO_LINGER": "60"}
 
 
@@ -122,13 +122,13 @@ def test_it_is_stopped_at_once_where_it_is_idle_and_asks_first_where_it_is_not(
     pid = told(ask)["pid"]
     refused = ask("stop")
     assert refused.returncode == 3
-    assert f"Process {pid} is at work" in refused.stderr
+    assert f"Process {pid} is busy" in refused.stderr
     assert ask("stop", "--now").returncode == 0
     assert at.end() == 1
     assert not Folder(home).is_owned()
     again = ask("stop")
     assert again.returncode == 0
-    assert "No gonogo process works" in again.stdout
+    assert "No gonogo process is running" in again.stdout
 
 
 def test_a_run_is_done_in_its_own_process_where_that_is_asked_for(ask, project, home):

@@ -177,7 +177,7 @@ def test_the_bar_is_as_full_as_the_plan_is_done_and_says_what_holds_it_up():
 
     assert [head.plain for head in heads] == [
         "0/0 ────────────────────", "2/3 ━━━━━━━━━━━━━───────",
-        "1/1 ━━━━━━━━━━━━━━━━━━━━ приостановлен", "1/1 ━━━━━━━━━━━━━━━━━━━━ планируется заново",
+        "1/1 ━━━━━━━━━━━━━━━━━━━━ приостановлен", "1/1 ━━━━━━━━━━━━━━━━━━━━ перепланируется",
     ]  # fmt: skip
     assert [(span.start, span.end, span.style) for span in heads[1].spans] == [
         (4, 17, "green"), (17, 24, "dim"),

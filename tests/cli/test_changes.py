@@ -65,7 +65,7 @@ def test_each_file_is_told_with_its_difference_in_colours_or_why_there_is_none()
         ("", ""),
         third,
         (
-            "Показать нечего: файл двоичный, слишком длинный, или его содержимое больше не"
+            "Показать нечего: файл двоичный или слишком длинный, или его содержимое больше не"
             " хранится.",
             "italic",
         ),
@@ -88,8 +88,8 @@ def test_only_names_and_numbers_are_told_where_that_is_wanted():
             "Показаны не все файлы, осталось: 5. Чтобы увидеть один из них, укажите --file ПУТЬ.",
         ),
         (
-            "en", "Agents changed no files, or what they changed was rolled back.",
-            "More files than are shown: 5. Show one with --file PATH.",
+            "en", "Agents changed no files, or their changes were rolled back.",
+            "Files not shown: 5. To see one: --file PATH.",
         ),
     ],
 )  # fmt: skip

@@ -107,7 +107,7 @@ async def test_a_person_comments_sends_back_reads_the_answers_and_approves(door)
         "completed", 2, ["a"],
     )  # fmt: skip
     assert [(c.subtask_id, c.answered_revision) for c in found.comments] == [("b", 2), (None, 2)]
-    assert "Kept. Comments without an answer: 2" in person.told
+    assert "Saved. Comments without an answer: 2" in person.told
     assert person.words == []
 
 
@@ -174,7 +174,7 @@ def test_the_commands_say_list_and_send_back(gonogo, tmp_path):
     assert "no answer yet" in shown.stdout
     back = gonogo("plans", "revise", plan_id, env={"GONOGO_MODEL": "demo"})
     assert back.returncode == 3, back.stderr
-    assert "The plan stays as it is" in back.stdout
+    assert "The plan was not revised" in back.stdout
     approval = json.loads(gonogo("approvals", "list", "--json").stdout)["approvals"][0]
     assert (
         "comments without an answer: 1"

@@ -52,7 +52,7 @@ def test_an_interrupted_demo_leaves_no_folder(terminal, temporary):
     at = terminal("demo", env=temporary)
     at.expect("[a] approve")
     at.interrupt()
-    at.expect("The sample project is removed")
+    at.expect("The sample project was removed")
     assert at.end(20) == 130
     assert list(Path(temporary["TMPDIR"]).glob("gonogo-demo-*")) == []
 

@@ -92,7 +92,7 @@ def served(home, tmp_path, born, gonogo):
         with os.fdopen(read) as printed:
             told = [printed.readline(), printed.readline()]
             try:
-                assert "Rules: 0, rules of review: 2" in told[1], told
+                assert "Rules: 0, review rules: 2" in told[1], told
                 yield Served(re.findall(r"http://[\d.]+:\d+", told[0])[0], gonogo)
             finally:
                 process.kill()
@@ -110,7 +110,7 @@ def test_a_link_is_printed_opened_and_decides_once_over_real_http(served, gonogo
     assert "bob does not see this question. ann, whose session it is, and admins" in refused.stderr
     assert "vic is viewer, and decisions need the role operator" in viewer.stderr
     assert url.startswith(f"{PUBLIC}/d/link_")
-    assert "decides once as ann" in made.stderr
+    assert "can decide once as ann" in made.stderr
     assert served.page(url, host="evil.example").status_code == 403
     shown = served.page(url)
     assert (shown.status_code, "a.txt" in shown.text, "<form" in shown.text) == (200, True, True)
@@ -134,7 +134,7 @@ def test_a_link_that_is_withdrawn_opens_nothing_and_unknown_names_are_told_what_
     nobody = gonogo("approvals", "link", asked, "--for", "nobody")
     unknown = gonogo("approvals", "link", "appr_1")
 
-    assert (ended.returncode, gone.status_code, "withdrawn" in gone.text) == (0, 410, True)
+    assert (ended.returncode, gone.status_code, "revoked" in gone.text) == (0, 410, True)
     assert served.page(url, decision="approve").status_code == 410
     assert "gonogo token create" in nobody.stderr
     assert "see gonogo approvals list --status all" in unknown.stderr
@@ -164,10 +164,10 @@ def test_mine_is_what_i_may_approve_and_a_question_says_who_may(served, gonogo):
     assert ids() == {build, delete}
     assert ids("--mine") == {delete}
     told = gonogo("approvals", "show", build).stdout
-    assert "may approve: ann, bob" in told
+    assert "can approve: ann, bob" in told
     assert "approvals: 0 of 2" in told
     told = gonogo("approvals", "show", delete).stdout
-    assert "may approve, since no reviewers are named: ann, role:admin" in told
+    assert "can approve (no reviewers are named): ann, role:admin" in told
     refused = gonogo("approvals", "decide", build, "approve")
     assert (refused.returncode, "Only ann, bob may approve this" in refused.stderr) == (1, True)
     voted = gonogo("approvals", "decide", delete, "approve")
@@ -179,8 +179,8 @@ def test_questions_and_answers_of_all_sessions_are_followed_until_ctrl_c(
     served, gonogo, terminal, home
 ):
     at, quiet = terminal("approvals", "watch", "--bell"), terminal("approvals", "watch")
-    at.expect("Open now: 0")
-    quiet.expect("Open now: 0")
+    at.expect("Open questions: 0")
+    quiet.expect("Open questions: 0")
     asked = served.say("s1", "Write it")
     at.expect(f"? {asked} tool s1")
     gonogo("approvals", "decide", asked, "reject", "--feedback", "not now")

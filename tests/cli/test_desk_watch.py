@@ -68,7 +68,7 @@ def test_who_has_approved_is_named_beside_how_many_must():
     votes = [{"name": name, "decision": "approve", "created_at": NOW} for name in ("ann", "bob")]
     asked = question("a", review=REVIEW | {"needed": 3}, votes=votes)
 
-    assert [*review_lines(asked, "ru")] == ["подтверждений: 2 из 3", "подтвердили: ann, bob"]
+    assert [*review_lines(asked, "ru")] == ["одобрений: 2 из 3", "одобрили: ann, bob"]
 
 
 @pytest.mark.parametrize(
@@ -104,15 +104,15 @@ def test_what_happened_is_one_line(change, fields, said, monkeypatch):
     ("change", "fields", "said"),
     [
         ("asked", {"subject": "x" * 101, "decided_at": NOW.replace(hour=3)},
-         f"12:30:00Z ? a tool s1 {'x' * 99}… · gonogo approvals show a"),
+         f"12:30:00Z ? a вызов инструмента s1 {'x' * 99}… · gonogo approvals show a"),
         ("changed", {"review": REVIEW, "votes": [VOTE]},
-         "12:30:00Z ~ a tool s1 pending, подтверждений: 1 из 2: run \\x1b[2Jmake"),
+         "12:30:00Z ~ a вызов инструмента s1 ждёт ответа, одобрений: 1 из 2: run \\x1b[2Jmake"),
         ("closed", {"status": "edited", "decided_by": "ann", "decided_at": NOW.replace(hour=3)},
-         "03:30:00Z ✓ a tool s1 edited, кто: ann"),
+         "03:30:00Z ✓ a вызов инструмента s1 изменён и одобрен, решение: ann"),
         ("closed", {"status": "cancelled", "feedback": "f\x07"},
-         "12:30:00Z - a tool s1 cancelled: f\\x07"),
+         "12:30:00Z - a вызов инструмента s1 отменён: f\\x07"),
         ("closed", {"status": "approved", "decided_by": "b\nob", "approved_by": []},
-         "12:30:00Z ✓ a tool s1 approved, кто: b ⏎ ob"),
+         "12:30:00Z ✓ a вызов инструмента s1 одобрен, решение: b ⏎ ob"),
     ],
 )  # fmt: skip
 def test_what_happened_is_told_whole_in_the_language_of_who_watches(
@@ -133,7 +133,7 @@ def test_what_happened_is_one_object_a_line_for_programs(capsys):
     }  # fmt: skip
     assert first == _as_json(News("asked", asked))
     assert first.isascii()
-    assert second == "12:30:00Z - a tool s1 pending"
+    assert second == "12:30:00Z - a вызов инструмента s1 ждёт ответа"
 
 
 async def test_where_nobody_can_be_asked_nothing_is_known_and_nothing_forgotten():

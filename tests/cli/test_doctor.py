@@ -25,10 +25,10 @@ def program(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, name: str 
 def test_a_program_is_found_or_what_is_missed_without_it_is_said(tmp_path, monkeypatch):
     found = program(tmp_path, "", monkeypatch, name="git")
     assert checks._program("git", "install it") == Check("git", "ok", found)
-    assert checks._program("rg", "install it") == Check("rg", "weak", "not found: install it")
+    assert checks._program("rg", "install it") == Check("rg", "weak", "install it")
 
 
-WITHOUT = "so commands that run repository code ask each time"
+WITHOUT = "commands that run the repository's code need an approval each time"
 
 
 def test_bubblewrap_is_tried_with_namespaces_of_its_own(tmp_path, monkeypatch):
@@ -40,11 +40,11 @@ def test_bubblewrap_is_tried_with_namespaces_of_its_own(tmp_path, monkeypatch):
 def test_bubblewrap_that_fails_or_is_not_there_is_said_with_what_that_means(tmp_path, monkeypatch):
     program(tmp_path, "echo ' not here ' >&2; exit 1", monkeypatch)
     assert checks._bubblewrap() == Check(
-        "bubblewrap", "weak", f"does not work here, {WITHOUT}: not here"
+        "bubblewrap", "weak", f"does not work here: {WITHOUT}: not here"
     )
     monkeypatch.setenv("PATH", str(tmp_path))
     assert checks._bubblewrap() == Check(
-        "bubblewrap", "weak", f"not found, {WITHOUT}; install bubblewrap"
+        "bubblewrap", "weak", f"not found: {WITHOUT}; install bubblewrap"
     )
 
 
@@ -57,14 +57,14 @@ def test_the_python_is_named_with_its_place():
     ("mode", "state", "said"),
     [
         (0o700, "ok", "{home}"),
-        (0o710, "bad", "others may enter {home}: chmod 700 {home}"),
-        (0o701, "bad", "others may enter {home}: chmod 700 {home}"),
+        (0o710, "bad", "other users can enter {home}; fix it: chmod 700 {home}"),
+        (0o701, "bad", "other users can enter {home}; fix it: chmod 700 {home}"),
     ],
 )
 def test_a_state_folder_is_for_its_user_only(tmp_path, mode, state, said):
     home = tmp_path / "home"
     assert checks._state_folder(home) == Check(
-        "state folder", "ok", f"{home} is created when it is needed"
+        "state folder", "ok", f"{home} will be created when it is needed"
     )
     home.mkdir()
     home.chmod(mode)
@@ -82,7 +82,7 @@ def test_a_state_folder_of_somebody_else_or_that_cannot_be_written_is_said(tmp_p
 
 
 def test_who_owns_the_state_folder_is_said(tmp_path):
-    nobody = Check("owner", "ok", "no process owns the state folder")
+    nobody = Check("owner", "ok", "no gonogo process uses this folder now")
     assert checks._owner(tmp_path) == nobody
     with Folder(tmp_path).owned():
         assert checks._owner(tmp_path) == Check("owner", "ok", f"process {os.getpid()}")
@@ -92,7 +92,7 @@ def test_who_owns_the_state_folder_is_said(tmp_path):
 def test_each_database_of_the_state_folder_is_opened(tmp_path):
     home = tmp_path / "home"
     settings = Settings(home=home)
-    needed = Check("database", "ok", f"{home} gets one when it is needed")
+    needed = Check("database", "ok", f"it will be created in {home} when it is needed")
     assert checks._database(settings) == needed
     home.mkdir()
     assert checks._database(settings) == needed
@@ -127,7 +127,9 @@ def test_a_finding_is_json_by_its_parts():
     assert found == {"name": "a", "state": "weak", "text": "b"}
 
 
-ENDS = Check("logout", "weak", "plans end when ann logs out: loginctl enable-linger ann")
+ENDS = Check(
+    "logout", "weak", "plans stop when ann logs out; prevent it: loginctl enable-linger ann"
+)
 
 
 def test_what_a_part_of_the_configuration_says_last_counts(tmp_path):

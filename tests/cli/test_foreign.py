@@ -45,7 +45,7 @@ def test_a_server_is_looked_at_its_tool_tried_and_accepted_after_a_change(gonogo
     checks = json.loads(gonogo("doctor", "--json", env=config).stdout)
     [check] = [each for each in checks if each["name"] == "MCP server docs"]
     assert check["state"] == "weak"
-    assert check["text"].startswith(f"{TOOL}; not Odd: a tool's name has small letters")
+    assert check["text"].startswith(f"{TOOL}; Odd is left out: a tool's name has small letters")
 
     listed = gonogo("tools", "list", env=config).stdout
     tools, servers = listed.split("\n\n")
@@ -68,7 +68,7 @@ def test_a_server_is_looked_at_its_tool_tried_and_accepted_after_a_change(gonogo
     assert f"{TOOL} has changed: description" in gonogo("tool", "list", env=config).stdout
 
     assert (
-        gonogo("tool", "accept", TOOL, env=config).stdout == f"{TOOL} counts as it was seen last\n"
+        gonogo("tool", "accept", TOOL, env=config).stdout == f"{TOOL} is accepted as it is now.\n"
     )
     assert gonogo("tool", "run", TOOL, '{"text": "x"}', env=config).returncode == 0
     assert explained(gonogo, config)[:2] == ("allow", "user:1")
@@ -217,8 +217,8 @@ def test_what_is_odd_about_a_server_is_told_in_one_line():
         refused={"Odd": "its name", "x": "too long"},
     )  # fmt: skip
     assert _remarks(odd) == (
-        "it fell; a has changed: description and parameters; b has changed: parameters; "
-        "not Odd: its name; not x: too long"
+        "it fell; a has changed: description, parameters; b has changed: parameters; "
+        "Odd is left out: its name; x is left out: too long"
     )
     assert _remarks(server()) == ""
 

@@ -147,15 +147,15 @@ def test_the_graph_shows_edges_states_in_words_times_attempts_and_the_path():
         "? │ c [waits for a person, 18.0 s] coder: do c",
         "├─╯",
         "○ d [not started] coder: do d",
-        "* what the end waited for: a → b",
+        "* actual critical path: a → b",
     ]
 
 
 @pytest.mark.feature(217)
 def test_graph_and_timeline_speak_russian():
     told = "\n".join(graph_lines(DIAMOND, width=100, locale="ru"))
-    assert "[готово, 8.0 с, попытка 2]" in told
-    assert "ждёт человека" in told
+    assert "[выполнена, 8,0 с, попытка 2]" in told
+    assert "ждёт одобрения" in told
     told = "\n".join(timeline_lines(DIAMOND, width=100, locale="ru"))
     assert "░ ждала человека" in told
     assert "не начата" in told
@@ -218,9 +218,9 @@ def test_the_timeline_has_a_bar_for_each_subtask_shaded_while_it_waited_for_a_pe
     assert abs(bars[1].count("░") * 2 - bars[1].count("█")) <= 2
     assert bars[2].endswith("█")
     assert bars[3].strip() == ""
-    assert "✓ done, 12.0 s, of it 4.0 s for people" in lines[2]
+    assert "✓ done, 12.0 s, waited 4.0 s" in lines[2]
     assert "○ not started" in lines[4]
-    assert lines[-1] == "* what the end waited for: a → b → c"
+    assert lines[-1] == "* actual critical path: a → b → c"
 
 
 def test_a_plan_that_has_not_begun_has_a_timeline_without_bars():
@@ -270,12 +270,12 @@ def test_two_revisions_that_differ_in_one_way_are_not_said_to_be_the_same(only):
     found[only] = [change if only == "changed" else subtask]
     lines = list(diff_lines(PlanDiff(plan_id="p", from_revision=1, to_revision=2, **found)))
     assert len(lines) > 1
-    assert "The same subtasks." not in lines
+    assert "No subtasks differ." not in lines
 
 
 def test_two_revisions_with_the_same_subtasks_are_said_to_be_so():
     diff = PlanDiff(plan_id="p", from_revision=1, to_revision=2, added=[], removed=[], changed=[])
-    assert list(diff_lines(diff))[-1] == "The same subtasks."
+    assert list(diff_lines(diff))[-1] == "No subtasks differ."
 
 
 def nodes_of(found: PlanGraph) -> Iterator[str]:
@@ -324,21 +324,22 @@ COURSE = graph(
     actual_path=["a", "b", "c"],
 )
 STATES = [
-    "✓ done, 4.0 s", "✓ done, 12.0 s, of it 4.0 s for people", "▶ running, 4.0 s", "○ not started",
+    "✓ done, 4.0 s",
+        "✓ done, 12.0 s, waited 4.0 s", "▶ running, 4.0 s", "○ not started",
 ]  # fmt: skip
 
 
 def test_a_timeline_has_bars_as_long_as_those_have_twelve_cells():
-    path = "* what the end waited for: a → b → c"
+    path = "* actual critical path: a → b → c"
     bars = ["██          ", "  ░░░█████  ", "          ██", "            "]
 
-    assert list(timeline_lines(COURSE, width=54, locale="en")) == [
+    assert list(timeline_lines(COURSE, width=44, locale="en")) == [
         "  0      20.0 s",
         *(f"{key} |{bar}|{state}" for key, bar, state in zip("abcd", bars, STATES, strict=True)),
         "█ worked  ░ waited for a person",
         path,
     ]
-    assert list(timeline_lines(COURSE, width=53, locale="en")) == [
+    assert list(timeline_lines(COURSE, width=43, locale="en")) == [
         *(f"{key} {state}" for key, state in zip("abcd", STATES, strict=True)), path,
     ]  # fmt: skip
 
@@ -352,7 +353,7 @@ def test_names_take_a_third_of_a_timeline_and_are_cut_by_cells():
         "bbbbbbbbb      |██           |✓ done, 3.0 s",
         "c              |  ███████████|✓ done, 17.0 s",
         "█ worked  ░ waited for a person",
-        "* longest chain, as estimated:",
+        "* estimated critical path:",
     ]
 
 
@@ -366,7 +367,7 @@ def test_a_timeline_begins_where_a_person_was_first_waited_for():
         "y |░░░░░░░░░  ░░░    |? waits for a person",
         "w |         ██░░░░░██|✗ failed, 4.0 s",
         "█ worked  ░ waited for a person",
-        "* longest chain, as estimated:",
+        "* estimated critical path:",
     ]
 
 
@@ -376,9 +377,9 @@ def test_what_took_no_time_has_a_cell_all_the_same_and_no_subtask_no_line():
 
     assert at_once[:2] == ["  0                  0.0 s", "a |█                      |✓ done, 0.0 s"]
     assert nothing == [
-        f"  0{' ' * 51}0.0 s", "█ worked  ░ waited for a person", "* longest chain, as estimated:",
+        f"  0{' ' * 51}0.0 s", "█ worked  ░ waited for a person", "* estimated critical path:",
     ]  # fmt: skip
-    assert list(graph_lines(graph(), width=60, locale="en")) == ["* longest chain, as estimated:"]
+    assert list(graph_lines(graph(), width=60, locale="en")) == ["* estimated critical path:"]
 
 
 ELEVEN = graph(
@@ -398,8 +399,8 @@ def test_lines_may_take_half_the_terminal_and_what_is_wider_is_told_by_stages():
     assert drawn_[-4:] == [
         "↷ │ │ │ │ │ │ │ │ │ │ m10 [skipped] coder…",
         "├─┴─┴─┴─┴─┴─┴─┴─┴─┴─╯",
-        "✗ z* [failed, of it 4.0 s for people, att…",
-        "* longest chain, as estimated: a → z",
+        "✗ z* [failed, waited 4.0 s, attempt 3] co…",
+        "* estimated critical path: a → z",
     ]
 
     middle = [
@@ -413,9 +414,9 @@ def test_lines_may_take_half_the_terminal_and_what_is_wider_is_told_by_stages():
         "Stage 2",
         *middle,
         "Stage 3",
-        "  ✗ z* [failed, of it 4.0 s for people,…",
+        "  ✗ z* [failed, waited 4.0 s, attempt 3]…",
         "      after m0, m1, m2, m3, m4, m5, m6,…",
-        "* longest chain, as estimated: a → z",
+        "* estimated critical path: a → z",
     ]
 
 

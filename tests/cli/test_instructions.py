@@ -27,7 +27,7 @@ def test_the_files_of_a_folder_are_listed_with_what_agents_are_told(gonogo, proj
     assert first.startswith("skills  skills  whole  18 B  sha256 ")
     assert second.startswith("AGENTS.md  repository  whole  15 B  sha256 ")
     assert left_out == "GEMINI.md is left out: The link 'GEMINI.md' leads out of the workspace"
-    assert rest[1] == "This is what agents are told:"
+    assert rest[1] == "This is what agents see:"
     assert {"| ship: How to ship.", "| Use tabs.\\x1b[31m"} <= set(rest)
     assert "api/AGENTS.md" not in done.stdout
 
@@ -80,7 +80,8 @@ def test_where_they_are_off_the_files_are_listed_and_nothing_is_told(gonogo, pro
     off = {"GONOGO_INSTRUCTIONS": "off", "GONOGO_LOCALE": "ru"}
     said = gonogo("instructions", "-C", str(project), env=off).stdout
     assert said == (
-        "GONOGO_INSTRUCTIONS выключен: агенты не узнают о файлах инструкций и навыках.\n"
+        "Переменная GONOGO_INSTRUCTIONS выключает их: агенты не получают файлы инструкций "
+        "и навыки.\n"
     )
     found = json.loads(gonogo("instructions", "-C", str(project), "--json").stdout)
     assert [[*file.values()] for file in found["files"]] == [

@@ -33,7 +33,7 @@ def test_what_the_next_request_would_hold_is_shown(gonogo, session):
     known = gonogo("sessions", "context", session, env=window)
     tokens = found["tokens"]
     assert known.stdout.splitlines()[0] == (
-        f"orchestrator: {tokens} из 10000 токенов ({tokens // 100} %)"
+        f"orchestrator: {tokens} из 10000 токенов ({tokens // 100} %)"
     )
     russian = gonogo("sessions", "context", session, env={"GONOGO_LOCALE": "ru"})
     assert russian.stdout.splitlines()[0] == f"orchestrator: токенов — {tokens}"
@@ -64,13 +64,13 @@ def test_room_is_given_back_and_said_in_bytes(gonogo, home):
         last,
     )
     hoped = gonogo("db", "vacuum", "--dry-run", env={"GONOGO_LOCALE": "ru"}).stdout
-    assert hoped.endswith("\nНичего не изменено: столько останется самое большее.\n")
+    assert hoped.endswith("\nНичего не изменено; столько останется самое большее.\n")
 
 
 def test_a_session_is_deleted_only_when_that_was_said(gonogo, home, terminal, session):
     assert holds(home, b"banana")
     asked = gonogo("sessions", "delete", session)
-    said = "gonogo: Nobody can be asked here; say --yes to delete it\n"
+    said = "gonogo: There is no terminal to ask you on; add --yes to delete the session\n"
     assert (asked.returncode, asked.stderr) == (2, said)
 
     line = terminal("sessions", "delete", session)

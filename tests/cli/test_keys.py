@@ -26,7 +26,7 @@ from gonogo.cli.terminal.input import (
     line_prompt,
 )
 
-OPTIONS = ("approve", "edit", "reject")
+OPTIONS = {"approve": "approve", "edit": "edit", "reject": "reject"}
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,46 @@ OPTIONS = ("approve", "edit", "reject")
     + [(typed, None) for typed in ("", "\n", " ", "x", "about", "ar", "a\na", "\t")],
 )
 def test_a_key_means_a_word_only_if_it_begins_that_one(typed: str, word: str | None):
+    assert chosen(typed, OPTIONS) == word
+
+
+IN_RUSSIAN = {
+    "approve": "одобрить", "edit": "изменить", "reject": "отклонить", "comment": "комментарий",
+    "send_back": "вернуть с комментариями",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("typed", "word"),
+    [
+        ("ф", "approve"), ("У", "edit"), ("к\n", None), ("с", "comment"), ("ы", "send_back"),
+        ("в", "send_back"), ("и", "edit"), ("о", None), ("ж", None), ("фззкщму", "approve"),
+        ("да", "approve"), ("нет", "reject"), ("yes", "approve"), ("no", "reject"),
+        ("одобрить", "approve"), ("ОТКЛОНИТЬ", "reject"), ("изм", "edit"), ("от", "reject"),
+    ],
+)  # fmt: skip
+def test_an_answer_is_known_by_the_place_of_its_key_and_by_its_word_in_either_language(typed, word):
+    assert chosen(typed, IN_RUSSIAN) == word
+
+
+@pytest.mark.parametrize(
+    ("typed", "word"),
+    [
+        ("y", "yes"),
+        ("n", "no"),
+        ("т", "no"),
+        ("д", "yes"),
+        ("н", None),
+        ("не", "no"),
+        ("да", "yes"),
+    ],
+)
+def test_a_letter_that_is_one_answers_key_and_begins_the_other_is_neither(typed, word):
+    assert chosen(typed, {"yes": "да, остановить", "no": "нет, пусть работает"}) == word
+
+
+@pytest.mark.parametrize(("typed", "word"), [("ф", "approve"), ("к", "reject"), ("да", "approve")])
+def test_the_russian_layout_answers_english_questions_too(typed, word):
     assert chosen(typed, OPTIONS) == word
 
 

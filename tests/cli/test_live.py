@@ -95,14 +95,14 @@ def test_while_another_program_has_the_terminal_nothing_is_drawn(foot, written):
 
 
 def test_keys_are_broken_between_options_where_that_is_possible():
-    text = [line.plain for line in key_prompt("Carry out this plan?", KEYS, 40)]
+    text = [line.plain for line in key_prompt("Run this plan?", KEYS, 40)]
     assert text == [
-        "Carry out this plan? [a] approve,",
+        "Run this plan? [a] approve,",
         "[e] edit,",
         "[h] hold: approve now, start later,",
         "[r] reject >",
     ]
-    narrow = [line.plain for line in key_prompt("Carry out this plan?", KEYS, 12)]
+    narrow = [line.plain for line in key_prompt("Run this plan?", KEYS, 12)]
     assert max(map(len, narrow)) <= 12
     assert " ".join(narrow).replace(" ", "") == " ".join(text).replace(" ", "")
 

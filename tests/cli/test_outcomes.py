@@ -31,14 +31,17 @@ GONE = {
 @pytest.mark.parametrize(
     ("found", "code", "said"),
     [
-        (report(), Exit.DONE, ["9 entries in 2 chains: unbroken."]),
+        (report(), Exit.DONE, ["The audit log is intact. Entries: 9, chains: 2."]),
         (
-            report("a\x07", "b"), Exit.FAILED, ["The audit log has been changed:", "a\\x07", "b"],
+            report("a\x07", "b"), Exit.FAILED, [
+                "The audit log is NOT intact. Keep a copy of the database, compare it with "
+                "your last export and anchors, and tell your administrator:", "a\\x07", "b"],
         ),
         (
             report("a", **GONE), Exit.FAILED,
             [
-                "The audit log has been changed:", "a",
+                "The audit log is NOT intact. Keep a copy of the database, compare it with "
+                "your last export and anchors, and tell your administrator:", "a",
                 "s\\x07: entries up to 4 were exported and removed on 2026-03-01.",
                 "t\\x07 #7: removed since the anchor; check it with --export FILE.",
             ],
@@ -61,7 +64,7 @@ def test_anchors_are_given_or_the_end_of_a_file_of_them(tmp_path):
     assert audit._text_of(str(file)) == "x" * 7_997 + "end"
     with pytest.raises(Stop) as caught:
         audit._text_of("gonogo-ancho")
-    assert str(caught.value) == "gonogo-ancho: neither an anchor nor a file"
+    assert str(caught.value) == "gonogo-ancho is neither an anchor nor a file"
     assert caught.value.code is Exit.USAGE
 
 
@@ -73,10 +76,10 @@ def rolled_back(*files: RollbackFile, **more: Any) -> RollbackView:
     return RollbackView(**given | more)
 
 
-COUNTS = (
-    "{} put back, 2 left because somebody changed them, 1 left because they changed while a"
-    " command ran"
-)
+COUNTS = [
+    "3 files restored.", "2 files kept: somebody changed them since.",
+    "1 file kept: it changed while a command ran. Undo it too with --include-shared.",
+]  # fmt: skip
 FILES = [
     RollbackFile(path="a", action="restore"),
     RollbackFile(path="b", action="conflict", reason="changed since"),
@@ -86,21 +89,21 @@ FILES = [
 @pytest.mark.parametrize(
     ("done", "to_latest", "said"),
     [
-        (rolled_back(), False, [COUNTS.format("3")]),
-        (rolled_back(dry_run=True), False, [COUNTS.format("3 would be")]),
+        (rolled_back(), False, COUNTS),
+        (rolled_back(dry_run=True), False, ["3 files would be restored.", *COUNTS[1:]]),
         (
             rolled_back(), True,
             [
-                COUNTS.format("3"),
-                "that is since the latest checkpoint; go further back with --to CHECKPOINT, one"
-                " of: gonogo checkpoints list p",
+                *COUNTS,
+                "Nothing has changed since the latest checkpoint. To go further back, use --to "
+                "CHECKPOINT; list the checkpoints: gonogo checkpoints list p",
             ],
         ),
         (
             rolled_back(*FILES, checkpoint_id="c", again=["x", "y"]), True,
             [
-                COUNTS.format("3"), "runs again when the plan goes on: x, y",
-                "undo this with: gonogo rollback p --to c", "action\tfile\twhy", "restore\ta\t",
+                *COUNTS, "These subtasks run again when the plan resumes: x, y",
+                "Undo this rollback: gonogo rollback p --to c", "action\tfile\twhy", "restore\ta\t",
                 "conflict\tb\tchanged since",
             ],
         ),
@@ -117,10 +120,10 @@ def test_what_a_rollback_did_is_told_with_the_way_back(capsys, done, to_latest, 
         ({"decision": "deny", "reason": "no\x07"}, "Denied: no\\x07"),
         (
             {"decision": "ask", "reason": "why\x07", "preview": "+a"},
-            "It would ask (why\\x07):\n+a",
+            "This call needs an approval: why\\x07\n+a",
         ),
-        ({"decision": "ask", "reason": "why"}, "It would ask (why):\n"),
-        ({"decision": "allow", "error": "it fell\x07"}, "error: it fell\\x07"),
+        ({"decision": "ask", "reason": "why"}, "This call needs an approval: why\n"),
+        ({"decision": "allow", "error": "it fell\x07"}, "Error: it fell\\x07"),
         ({"decision": "allow", "result": {"content": "c\x07", "output": "o"}}, "c\\x07"),
         ({"decision": "allow", "result": {"content": "", "output": 7}}, "7"),
         ({"decision": "allow", "result": {"names": ["a"]}}, '{\n  "names": [\n    "a"\n  ]\n}'),

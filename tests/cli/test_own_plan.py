@@ -64,8 +64,8 @@ def test_a_plan_file_waits_for_the_go_without_a_terminal_and_runs_with_yes(gonog
 @pytest.mark.feature(241)
 def test_at_a_terminal_the_person_is_asked_and_answers(terminal, plan, work):
     shown = terminal("run", "--plan", str(plan), "-C", str(work))
-    shown.expect("Written by local; no model was asked for it.")
-    shown.expect("Carry out this plan?")
+    shown.expect("Written by local, not by a model.")
+    shown.expect("Run this plan?")
     shown.type("a\n")
     shown.expect("Plan approved")
     assert shown.end() == 0
@@ -84,8 +84,8 @@ def test_at_a_terminal_the_person_is_asked_and_answers(terminal, plan, work):
         (PLAN.replace("scope: {commands: [cat]}", "scope: {tools: [x_y]}"), ":8: "),
         ("goal: [", ":"),
         ("\x00", "not valid YAML"),
-        (PLAN.replace("Two files", "[a, b]"), ":1: goal is text; put it in quotes"),
-        (PLAN.replace("Two files", "2024"), ":1: goal is text; put it in quotes"),
+        (PLAN.replace("Two files", "[a, b]"), ":1: goal must be text; put it in quotes"),
+        (PLAN.replace("Two files", "2024"), ":1: goal must be text; put it in quotes"),
         (PLAN.replace("Show it", '"Show \\0 it"'), ":9: a text holds NUL"),
         (PLAN.replace("Show it", '"Show \\ud800 it"'), ":9: "),
         (PLAN.replace("Two files", "g" * 16_001), "goal: "),
@@ -97,7 +97,7 @@ def test_of_a_bad_file_the_lines_are_said_and_nothing_is_made(gonogo, plan, work
     done = gonogo("run", "--plan", str(plan), "-C", str(work))
     assert done.returncode == 2
     assert said in done.stderr
-    assert f"Nothing was made. Correct {plan}" in done.stderr
+    assert f"No plan was created. Correct {plan}" in done.stderr
     assert "Traceback" not in done.stderr
     assert listed(gonogo, "sessions") == []
 
@@ -108,7 +108,7 @@ def test_a_pipe_is_read_where_the_shell_hands_it_over_and_else_is_no_plan_file(
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     done = gonogo("run", "--plan", str(pipe), "-C", str(work))
-    assert (done.returncode, "is no file; name a file" in done.stderr) == (2, True)
+    assert (done.returncode, "is not a regular file" in done.stderr) == (2, True)
     taken = gonogo(
         "run", "--plan", "/dev/stdin", "-C", str(work), "--plan-only", stdin=PLAN, whole=True
     )
@@ -190,4 +190,4 @@ def test_what_is_exported_runs_again_the_same_and_a_checkpoint_is_taken_after_it
     assert back.returncode == 0, back.stderr
     unknown = gonogo("checkpoints", "create", "nothing")
     assert unknown.returncode == 1
-    assert "There is no plan and no session nothing" in unknown.stderr
+    assert "There is no plan or session nothing" in unknown.stderr

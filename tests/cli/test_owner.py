@@ -204,7 +204,7 @@ def test_a_server_says_what_it_serves_where_by_which_rules_and_how_to_come_in(
     assert where == f"Serving {project} on {server.url}"
     assert str(home / "no-config" / "rules.toml") in rules
     if more:
-        assert door == "No token is asked for: every program on this machine may use it."
+        assert door == "No token is needed: every program on this machine can use the server."
     else:
         console = rf"Open the console \(once, within \d+ minutes\): {re.escape(server.url)}/\S+"
         assert re.fullmatch(console, door)

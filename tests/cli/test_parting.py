@@ -123,7 +123,7 @@ async def test_who_is_cut_off_cancels_what_is_their_own(plan_id, ours, did, fail
     await talk._give_up()
 
     assert client.did == did
-    assert talk._person.told == ["Прервано. Сеанс сохранён. Продолжить: HOME=x gng attach s"]
+    assert talk._person.told == ["Прервано. Сессия сохранена. Продолжить: HOME=x gng attach s"]
 
 
 async def test_a_plan_that_cannot_be_cancelled_hinders_no_farewell():
@@ -134,7 +134,7 @@ async def test_a_plan_that_cannot_be_cancelled_hinders_no_farewell():
     await talk._give_up()
 
     assert client.did == [("cancel", "p"), *CANCELLED]
-    assert talk._person.told == ["Прервано. Образец проекта удалён."]
+    assert talk._person.told == ["Прервано. Учебный проект удалён."]
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ async def test_who_leaves_pauses_the_plan_or_cancels_their_own_turn(plan_id, our
     with pytest.raises(KeyboardInterrupt):
         await talk._leave()
     assert client.did == did
-    assert talk._person.told == ["Сеанс сохранён. Продолжить: gng attach s"]
+    assert talk._person.told == ["Сессия сохранена. Продолжить: gng attach s"]
 
 
 LEFT = "Ждёт решения: a. Решить: HOME=x gng approvals decide a approve"
-PAUSED = "Приостановлен человеком. Продолжить: HOME=x gng plans resume p"
+PAUSED = "План приостановлен человеком. Продолжить: HOME=x gng plans resume p"
 QUESTION = {
     "type": "tool_call", "call_id": "c", "tool_name": "ask_followup_question",
     "arguments": {"question": "Which\x07?"},
@@ -189,7 +189,7 @@ def test_a_question_that_nobody_answered_is_told_at_the_end():
     talk.outcome.note(QUESTION)
 
     assert talk._end() is Exit.WAITS
-    assert talk._person.told == [r"Which\x07?", "Сеанс ждёт ответа. Ответить: gng attach s"]
+    assert talk._person.told == [r"Which\x07?", "Сессия ждёт вашего ответа. Ответить: gng attach s"]
 
 
 @pytest.mark.parametrize(

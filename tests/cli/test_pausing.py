@@ -201,8 +201,8 @@ async def test_an_interrupt_at_the_prompt_for_an_agent_asks_anew_and_the_plan_st
 @pytest.mark.parametrize(
     ("locale", "at_work", "prompt"),
     [
-        ("en", ["add-flag"], "Tell add-flag >"), ("en", [], "Tell the agent >"),
-        ("ru", ["add-flag"], "Что сказать агенту add-flag?"), ("ru", [], "Что сказать агенту?"),
+        ("en", ["add-flag"], "Tell add-flag >"), ("en", [], "Message to the agent >"),
+        ("ru", ["add-flag"], "Сообщение агенту add-flag >"), ("ru", [], "Сообщение агенту >"),
     ],
 )  # fmt: skip
 async def test_the_prompt_says_who_is_told(tmp_path, locale, at_work, prompt):

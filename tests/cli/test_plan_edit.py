@@ -111,7 +111,7 @@ async def test_what_is_known_of_the_plan_stands_in_the_text(edit, tmp_path):
     await edit(f'cp "$1" {tmp_path}/seen')
     seen = (tmp_path / "seen").read_text()
 
-    assert seen.startswith("# Worth knowing:\n")
+    assert seen.startswith("# Please note:\n")
     assert "# ! b: anywhere\n- id: b\n" in seen
 
 
@@ -160,8 +160,8 @@ async def test_a_text_from_elsewhere_is_taken_as_typed(edit, tmp_path):
 @pytest.mark.parametrize(
     ("script", "said", "kept"),
     [
-        ("exit 1", "ended with code 1", 0),
-        ('rm "$1"; exit 1', "ended with code 1", 0),
+        ("exit 1", "ended with exit code 1", 0),
+        ('rm "$1"; exit 1', "ended with exit code 1", 0),
         ('echo typed >> "$1"; exit 1', "--from", 1),
         ('printf "\\377" >> "$1"', "not UTF-8", 1),
     ],
@@ -283,18 +283,23 @@ def talk(server, tmp_path):
 
 
 KEPT = (
-    "Ничего не отправлено. Ваш текст лежит в {file}; продолжить: gonogo plans edit p1 --from {file}"
+    "Ничего не отправлено. Ваш текст сохранён в {file}; продолжить: gonogo plans edit p1 "
+    "--from {file}"
 )
 ASKED = (
-    "Подтвердить план в вашей правке?",
-    {"send": "подтвердить и отправить", "edit": "править дальше", "discard": "не отправлять"},
+    "Одобрить план в вашей правке?",
+    {"send": "одобрить и отправить", "edit": "править дальше", "discard": "не отправлять"},
 )
 ORDER = "Те же подзадачи в другом порядке."
 WRONG = (
     "# Отправить это пока нельзя:",
-    "# Исправьте и сохраните. Если сохранить как есть, ничего не отправится, а текст останется.",
+    "# Исправьте и сохраните. Если сохранить без изменений, ничего не отправится, а ваш "
+    "текст сохранится.",
 )
-FOUND_TWO = "Исправить: 2; редактор открывается снова. Первое: поля agnet нет; поля: description, "
+FOUND_TWO = (
+    "Нужно исправить 2 ошибки; редактор откроется снова. Первая: поля agnet нет; поля: "
+    "description, "
+)
 
 
 def same(text):
@@ -399,15 +404,16 @@ async def test_where_nobody_can_mend_it_each_flaw_is_told_with_its_line(talk, se
 
 
 OPENED = """\
-# Полезно знать:
+# Обратите внимание:
 # ! 16: b: anywhere
-# Измените план, сохраните и выйдите из редактора. Перед отправкой вы увидите, что изменилось.
-# Чтобы добавить подзадачу, скопируйте одну из них; чтобы убрать, удалите её. Цель остаётся \
-как есть.
+# Измените план, сохраните и закройте редактор. До отправки вы увидите, что изменилось.
+# Чтобы добавить подзадачу, скопируйте одну из них; чтобы убрать, удалите её. Цель здесь не \
+меняется.
 # Поля: description, agent, tool, type, dependencies, estimated_time, inputs, condition, scope, \
 approval_required, retry_policy, timeout, on_reject, after_skipped, done_when, must_change
-# Числа, true, false и null — как в JSON; любое другое слово — текст. Без якорей и тегов.
-# Комментарии не читаются.
+# Числа, true, false и null — как в JSON; любое другое слово — текст. Якоря и теги \
+не поддерживаются.
+# Комментарии не учитываются.
 
 goal: Goal
 subtasks:
@@ -431,7 +437,7 @@ FINE, ALL = FOUND | {"severity": "info"}, FOUND | {"subtask_id": None, "message"
     ("findings", "opened"),
     [
         ([FOUND], OPENED),
-        ([FINE, ALL], f"# Полезно знать:\n# ! all\n{HELP}"),
+        ([FINE, ALL], f"# Обратите внимание:\n# ! all\n{HELP}"),
         ([FINE], HELP),
         (None, HELP),
     ],
@@ -444,5 +450,5 @@ async def test_a_plan_opens_with_what_can_be_done_and_what_is_worth_knowing(
 
     assert await talk(person, asked) is None
     assert person.opened == [opened]
-    assert person.told == ["Ничего не изменилось; ничего не отправлено."]
+    assert person.told == ["Изменений нет; ничего не отправлено."]
     assert kept_in(tmp_path) == []

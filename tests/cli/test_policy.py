@@ -59,12 +59,12 @@ def test_an_explanation_for_people_names_each_rule_with_why_it_does_not_fit(gono
     assert done.stdout.startswith(f"deny: nothing is removed\n  user:1  {rules}:1\n")
     assert "deny rules: user:1\n" in done.stdout
     assert f"user:2  {rules}:6  not considered" in done.stdout
-    assert "правила, которые запрещают: user:1\n" in russian.stdout
+    assert "запрещающие правила: user:1\n" in russian.stdout
     assert "не рассматривалось" in russian.stdout
 
     other = gonogo(*words[:-1], "ls -la; make", env={"GONOGO_LOCALE": "ru"})
     assert other.stdout.startswith("ask: 'make': ни одно правило не разрешает 'make'\n")
-    assert f"    user:1  {rules}:1  ничто в ней не начинается с " in other.stdout
+    assert f"    user:1  {rules}:1  ни одна часть команды не начинается с " in other.stdout
 
 
 @pytest.mark.skipif(Sandbox.detect() is None, reason="bubblewrap does not work here")
@@ -146,7 +146,7 @@ def test_a_rule_of_one_session_is_added_explained_listed_and_removed(gonogo, pro
     assert json.loads(reviewed.stdout)["rule"] == "default:other"
     [back] = json.loads(reviewed.stdout)["not_considered"]
     assert (back["rule"], back["stands_back"]) == ("session:1", True)
-    assert "stands back: a rule of review speaks of this call" in read.stdout
+    assert "not applied: a review rule covers this call" in read.stdout
     assert "quick" in listed.stdout
     assert (removed.returncode, left) == (0, [])
 
@@ -174,7 +174,7 @@ def test_other_rules_are_tried_on_what_was_judged_and_what_was_approved_is_sugge
     assert (nothing["changed"], nothing["judged"] > 0) == ([], True)
     assert "0 calls were judged again" in none.stdout
     assert suggested.stdout.startswith("# Rules for what was approved at least 1 times")
-    assert "Ничто не одобряли 99 раз" in rare.stdout
+    assert "одобренных хотя бы 99 раз" in rare.stdout
     saved = tmp_path / "suggested.toml"
     saved.write_text(suggested.stdout)
     assert gonogo("policy", "check", "--rules", str(saved), "--", "ls").returncode == 0
@@ -201,23 +201,23 @@ def test_an_explanation_reads_in_the_language_of_the_person_line_by_line(gonogo,
     done = gonogo(*words, env={"GONOGO_LOCALE": "ru", "GONOGO_READERS": "false"})
 
     assert done.stdout.splitlines() == [
-        r"ask: 'make a\nb': 'a\nb' ведёт за пределы рабочей папки, к секрету или вовсе не к файлу",
+        r"ask: «make a\\nb»: «a\\nb» ведёт за пределы рабочей папки, к секрету или не к файлу",
         "  builtin:outside",
         "встроенные запреты: -",
         "встроенные запреты: -",
         "встроенные запреты: -",
-        "правила, которые запрещают: -",
-        f"     user:1  {rules}:1  ничто в ней не начинается с 'rm'",
+        "запрещающие правила: -",
+        f"     user:1  {rules}:1  ни одна часть команды не начинается с «rm»",
         "встроенные вопросы: -",
-        "правила, которые спрашивают: -",
+        "правила, требующие одобрения: -",
         "встроенные вопросы (ls -la): -",
         r"встроенные вопросы (make a\x0ab): builtin:outside",
         "     builtin:outside  подходит",
-        "правила, которые разрешают (ls -la): user:2",
+        "разрешающие правила (ls -la): user:2",
         f"     user:2  {rules}:6  подходит",
         r"встроенные вопросы (make a\x0ab): builtin:outside",
         "     builtin:outside  подходит",
-        f"    user:3  {rules}:10  не рассматривалось: решено раньше",
+        f"    user:3  {rules}:10  не рассматривалось: уже решено",
     ]
 
 
@@ -230,12 +230,13 @@ def test_what_a_rules_file_misses_is_told_in_the_language_of_the_person(gonogo, 
     done = gonogo("policy", "check", "--rules", str(file), env={"GONOGO_LOCALE": "ru"})
 
     findings = [
-        ("review_nobody", f"в reviewers назван {name}, а такого нет. "
-         f"Токен делает: gonogo token create --name {name} --role operator")
+        ("review_nobody", f"в reviewers указано имя {name}, которого нет. "
+         f"Создайте токен: gonogo token create --name {name} --role operator")
         for name in ("eve", "state-folder")
     ] + [
         ("review_too_few",
-         "нужно одобрений: 2, а дать их могли бы самое большее 1, кто бы ни спросил.")
+         "нужно одобрений: 2, а дать их могут самое большее: 1. Назначьте больше проверяющих "
+         "или требуйте меньше одобрений.")
     ]  # fmt: skip
     rule = "user:review:1"
     assert json.loads(done.stdout) == {
@@ -268,7 +269,7 @@ def test_a_context_is_named_unless_there_is_only_one(gonogo, tmp_path):
         assert check("--context", str(file), "--name", name) == (2, said)
     nothing = gonogo("policy", "check", "--context", str(one))
     assert (nothing.returncode, nothing.stderr) == (
-        2, "gonogo: Say which command: gonogo policy check -- git push\n",
+        2, "gonogo: Name a command, for example: gonogo policy check -- git push\n",
     )  # fmt: skip
 
 

@@ -49,12 +49,12 @@ def test_all_that_is_known_of_a_question_is_told_in_lines():
         "reason: out\\x07side",
         "comments without an answer: 2",
         "subtask: fix",
-        "expires: 2026-03-01 12:30Z",
+        "expires: 2026-03-01 12:30 UTC",
     ]
 
 
 def test_what_is_not_said_of_a_question_is_not_told():
-    assert list(question_lines(question())) == ["agent asks to use write_file:", "  "]
+    assert list(question_lines(question())) == ["An agent asks to use write_file:", "  "]
     assert list(question_lines(question(kind="deploy", subject="Now\x07?"))) == ["Now\\x07?", "  "]
 
 
@@ -151,7 +151,7 @@ def test_an_answer_is_bound_to_what_was_shown(asked, given, message):
     ("given", "said"),
     [
         (("hold",), "hold is for plans only; answer approve, edit or reject"),
-        (("edit", None, [1]), "The new arguments must be a JSON object"),
+        (("edit", None, [1]), "The arguments must be one JSON object, such as {}"),
     ],
 )
 def test_an_answer_that_does_not_fit_a_call_is_said_to_be_none(given, said):
@@ -169,19 +169,19 @@ def test_who_may_approve_is_told_with_all_that_there_is_to_say():
     shown = question(review=whole, requested_by="ann", votes=votes("ann"))
 
     assert list(review_lines(shown, "ru")) == [
-        "подтвердить не может никто: bob has no token",
-        "подтвердить может: ann, bob",
+        "одобрить не может никто: bob has no token",
+        "одобрить могут: ann, bob",
         "нужна роль: admin",
-        "но не тот, кто попросил: ann, eve",
-        "подтверждений: 1 из 2",
-        "подтвердили: ann",
-        "с 2026-03-01 12:30Z также: lead, role:admin",
+        "не могут одобрить, потому что сами попросили: ann, eve",
+        "одобрений: 1 из 2",
+        "одобрили: ann",
+        "с 2026-03-01 12:30 UTC одобрить могут также: lead, role:admin",
     ]
     seen = question(review=review(seen_by=["ann", "role:admin"]))
     assert list(review_lines(seen, "ru")) == [
-        "подтвердить могут, раз проверяющие не названы: ann, role:admin"
+        "одобрить могут (проверяющие не назначены): ann, role:admin"
     ]
-    assert standing(question(review=review(needed=2)), "ru") == "pending, подтверждений: 0 из 2"
+    assert standing(question(review=review(needed=2)), "ru") == "pending, одобрений: 0 из 2"
 
 
 @pytest.mark.parametrize(
@@ -190,8 +190,8 @@ def test_who_may_approve_is_told_with_all_that_there_is_to_say():
         ({}, []),
         ({"review": review()}, []),
         ({"review": review(seen_by=["ann", "role:admin"])},
-         ["may approve, since no reviewers are named: ann, role:admin"]),
-        ({"review": review(not_requester=True)}, ["not by who asked: ?"]),
+         ["can approve (no reviewers are named): ann, role:admin"]),
+        ({"review": review(not_requester=True)}, ["cannot approve, because they asked for it: ?"]),
         ({"review": review(needed=2)}, ["approvals: 0 of 2"]),
         ({"review": review(needed=2), "approved_by": ["ann", "bob"], "votes": votes("eve")},
          ["approvals: 2 of 2", "approved by: ann, bob"]),

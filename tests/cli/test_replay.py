@@ -184,12 +184,13 @@ def test_what_would_be_otherwise_is_told_call_by_call_and_summed_up(capsys):
         "s\tc\twrite_file a.txt\tallow\tdeny\tuser:1  f:1  g:2",
         "s\tc\trun b\task\tallow\tuser:2",
         "s\tc\tlook \task\tallow\tuser:2",
-        "allow → deny: 1",
-        "ask → allow: 2",
-        "не пересмотрено: решил диск, или написанное агентом не читается: 2",
-        "не пересмотрено: решило правило сессии: 1",
-        "Пересмотрено вызовов: 6, по тому, что в них названо: ссылки, виды файлов и тогдашняя"
-        " песочница не известны.",
+        "разрешить → запретить: 1",
+        "спросить → разрешить: 2",
+        "не проверено заново: результат зависит от файлов на диске, или аргументы агента "
+        "не читаются: 2",
+        "не проверено заново: решило правило сессии: 1",
+        "Проверено заново вызовов: 6, по тому, что в них названо. Символические ссылки, виды "
+        "файлов и песочница того времени неизвестны.",
     ]
 
 
@@ -206,8 +207,9 @@ def test_what_would_be_otherwise_is_json_in_english_for_programs(capsys):
         ],
         "counts": {"allow → deny": 1},
         "not_judged": {
-            "not judged again: the disk decided, or what the agent wrote could not be read": 2,
-            "not judged again: a rule of the session decided": 1,
+            "not evaluated again: the result depends on files on disk, or the agent's "
+            "arguments cannot be read": 2,
+            "not evaluated again: a rule of the session decided": 1,
         },
     }  # fmt: skip
 

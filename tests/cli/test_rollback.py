@@ -47,7 +47,7 @@ def test_what_the_demo_did_is_shown_listed_and_undone(gonogo, tmp_path):
     assert "\n    @@ " in diff.stdout
     assert CheckpointDiff.model_validate_json(between.stdout).files == []
     assert f"gonogo checkpoints list {plan['plan_id']}" in latest.stdout
-    assert "would be put back" in dry.stdout
+    assert "would be restored." in dry.stdout
     assert RollbackView.model_validate_json(whole.stdout).restored > 0
     assert done.returncode == 0, done.stderr
     view = RollbackView.model_validate_json(done.stdout)
@@ -67,7 +67,7 @@ def test_an_unknown_plan_is_said_to_be_unknown(gonogo):
     [
         ((), "give the id of a plan, or --session ID"),
         (("p", "--session", "s"), "give the id of a plan, or --session ID"),
-        (("--session", "s", "--subtask", "a"), "--subtask goes with a plan's id"),
+        (("--session", "s", "--subtask", "a"), "--subtask needs the id of a plan"),
     ],
 )
 def test_whose_changes_are_meant_has_to_be_said(gonogo, words, said):

@@ -300,7 +300,7 @@ def test_an_interrupt_cancels_the_plan_and_leaves_nothing_behind(
     at.process.send_signal(number)
     assert at.end(20) == 130
     assert "Traceback" not in at.output
-    assert re.search(r"Go on with: .*gonogo attach s_", at.output)
+    assert re.search(r"Resume it: .*gonogo attach s_", at.output)
     assert untouched(home)
     (plan,) = plans(gonogo, project)
     assert plan["status"] == "cancelled"
@@ -325,7 +325,7 @@ def test_a_plan_is_listed_shown_and_drawn(gonogo, run, project):
     assert graph.index("├") < graph.index(" fix_totals") < graph.index("╯")
     assert graph.index("├") < graph.index(" json_flag") < graph.index("╯")
     diff = gonogo("plans", "diff", str(plan["plan_id"]), cwd=project).stdout
-    assert diff.endswith("revision 1 → 1\nThe same subtasks.\n")
+    assert diff.endswith("revision 1 → 1\nNo subtasks differ.\n")
     words = ("plans", "show", str(plan["plan_id"]), "--timeline", "--watch")
     watched = gonogo(*words, cwd=project)
     assert watched.returncode == 3

@@ -423,11 +423,12 @@ def test_a_plan_that_comes_again_is_shown_with_all_that_is_to_be_known_of_it():
     found, wanted = (Console(file=io.StringIO(), **in_colour, highlight=False) for _ in range(2))
     for text, style in [
         (f"\nPlan: {'G' * 999}…", "bold"), ("p1 · revision 2", "dim"), ("  1. · a: do", ""),
-        ("     model", ""), ("planned anew for: logic", ""), ("after subtask: b", ""),
+        ("     model", ""), ("the reason for the new plan: logic", ""),
+        ("after the subtask: b", ""),
         (f"because: {'r' * 999}…", ""), ("root cause: no x", ""), ("suggestion: another", ""),
-        ("asked for by: ann", ""), (f"? ann on the plan: {'w' * 3_999}…", "yellow"),
+        ("requested by: ann", ""), (f"? ann on the plan: {'w' * 3_999}…", "yellow"),
         (f"    the agent answers: {'a' * 3_999}…", ""), (f"! info: {'m' * 999}…", "yellow"),
-        ("! : ", "yellow"), ("The planner was told of: AGENTS.md", ""),
+        ("! : ", "yellow"), ("The planner read these instructions: AGENTS.md", ""),
     ]:  # fmt: skip
         wanted.print(Text(text, style=style), soft_wrap=True)
 

@@ -53,8 +53,8 @@ def test_a_plan_that_waits_for_a_quota_says_until_when_and_how_to_go_on_now():
 
     assert standing(shown) == "paused (quota)"
     assert pause_lines(shown, [], "en") == [
-        "Paused until 2026-03-01 12:30:00 UTC: the model's quota is used up. It goes on by itself;"
-        " to go on now: gonogo plans resume p"
+        "Paused until 2026-03-01 12:30:00 UTC: the model's quota is exhausted. The plan resumes "
+        "automatically; to resume it now: gonogo plans resume p"
     ]
 
 
@@ -64,13 +64,13 @@ def test_a_plan_whose_budget_is_spent_names_its_question_and_no_other():
     said, *answers = pause_lines(plan(pause_reason="budget"), pending, "en")
 
     assert "budget is spent" in said
-    assert answers == ["Waits for a decision: a. Decide with: gonogo approvals decide a approve"]
+    assert answers == ["Waiting for a decision: a. Decide: gonogo approvals decide a approve"]
 
 
 def test_a_plan_that_a_person_paused_says_how_to_go_on_and_one_that_is_not_paused_nothing():
     assert standing(plan()) == "paused"
     assert pause_lines(plan(), [], "en") == [
-        "Paused by a person. Go on with: gonogo plans resume p"
+        "A person paused the plan. Resume it: gonogo plans resume p"
     ]
     assert pause_lines(plan(status="running"), [asked()], "en") == []
 
@@ -86,9 +86,9 @@ def test_what_a_plan_took_of_its_budget_is_said_limit_by_limit():
     )  # fmt: skip
 
     assert _budget(status) == [
-        "budget: 1200 of 5000 tokens",
-        "budget: 0.25 of 1.5 cost",
-        "the price of 2 requests is not known",
+        "budget: 1200 of 5000, tokens",
+        "budget: 0.25 of 1.5, cost",
+        "The price of 2 requests is not known.",
     ]
     assert _budget(status.model_copy(update={"limits": None})) == []
 
@@ -104,12 +104,12 @@ def test_what_models_were_asked_for_a_plan_is_said_by_classes_of_tokens():
     )  # fmt: skip
 
     assert _used(status) == [
-        "models: 3 requests, 800 tokens in (from the cache 600, into the cache 100), "
-        "400 out (thinking 50), $0.2500"
+        "models: 3 requests, tokens in: 800 (from the cache 600, into the cache 100), "
+        "out: 400 (thinking 50), $0.2500"
     ]
     free = {"cached_tokens": 0, "cache_write_tokens": 0, "reasoning_tokens": 0, "cost": 0.0}
     plain = status.model_copy(update={"usage": usage.model_copy(update=free)})
-    assert _used(plain) == ["models: 3 requests, 800 tokens in, 400 out"]
+    assert _used(plain) == ["models: 3 requests, tokens in: 800, out: 400"]
     nothing = usage.model_copy(update={"requests": 0})
     assert _used(status.model_copy(update={"usage": nothing})) == []
 
@@ -148,10 +148,10 @@ def test_the_files_of_a_checkpoint_are_compared_line_by_line():
         "    @@ -1 +1 @@",
         "    -a",
         "    +b\\x1b",
-        "There is more than is shown.",
+        "Not all differences are shown.",
     ]
     none = CheckpointDiff(checkpoint_id="c1", to="c2", files=[])
-    assert list(file_lines(none)) == ["c1 → c2", "The same files."]
+    assert list(file_lines(none)) == ["c1 → c2", "No files differ."]
 
 
 @pytest.mark.feature(206)
@@ -169,12 +169,12 @@ def test_a_later_revision_is_shown_with_its_cause_its_changes_and_its_findings()
     }
     lines = list(question_lines(asked(kind="plan", subject="goal", revision=2, details=details)))
 
-    assert lines[lines.index("planned anew for: logic") :] == [
-        "planned anew for: logic",
-        "after subtask: b",
+    assert lines[lines.index("the reason for the new plan: logic") :] == [
+        "the reason for the new plan: logic",
+        "after the subtask: b",
         "because: b failed",
         "root cause: no x",
-        "Against the revision before:",
+        "Changes since the previous revision:",
         "- b",
         "+ c: Do\\x1b more (debug)",
         "    after a",
@@ -191,7 +191,7 @@ def test_a_plan_names_the_instruction_files_that_its_planner_was_told_of():
     files = [{"path": "AGENTS.md", "cut": False}, {"path": "docs/\u202eCLAUDE.md", "cut": True}]
 
     assert list(revision_lines({"instructions": files})) == [
-        "The planner was told of: AGENTS.md, docs/\\u202eCLAUDE.md (cut)"
+        "The planner read these instructions: AGENTS.md, docs/\\u202eCLAUDE.md (cut)"
     ]
 
 
@@ -225,7 +225,7 @@ def test_a_run_ends_with_what_its_models_took_in_the_language_of_the_task():
     )
     first = "Запросов к моделям: 2. Токенов на входе: 8, на выходе: 4."
     assert used_text([cached], "ru") == (
-        f"{first} Из кэша: 6, на размышления: 0. Стоимость: $0.0001."
+        f"{first} Из кэша: 6, на размышления: 0. Стоимость: 0.0001 $."
     )
     assert used_text([thought], "ru") == f"{first} Из кэша: 0, на размышления: 3."
     nothing = used_text([], "ru")
@@ -240,7 +240,8 @@ def test_the_demo_ends_with_what_to_look_at_and_how(monkeypatch, tmp_path):
     assert _account(settings, tmp_path / "tally", after, "ru") == [
         "",
         "Тесты после: OK",
-        f"Проект с изменениями лежит в {tmp_path}/tally; запись этого запуска — в {tmp_path}/home.",
+        f"Проект с изменениями лежит в {tmp_path}/tally. Журнал и данные этого запуска: "
+        f"{tmp_path}/home. Можно посмотреть:",
         f"  git -C {tmp_path}/tally diff",
         f"  GONOGO_HOME={tmp_path}/home gng plans list",
         f"  GONOGO_HOME={tmp_path}/home gng audit show",

@@ -21,12 +21,12 @@ PAGES = {
 SAID = {
     "en": {
         "approved": "Plan approved. Starting 2 subtasks...",
-        "edited": "Plan updated. Starting 1 subtasks...",
+        "edited": "Plan updated. Starting 1 subtask...",
         "rejected": "Plan cancelled. Use one file only",
     },
     "ru": {
         "approved": "План подтвержден. Начинаю выполнение 2 подзадач...",
-        "edited": "План обновлен. Начинаю выполнение 1 подзадач...",
+        "edited": "План обновлен. Начинаю выполнение 1 подзадачи...",
         "rejected": "План отменен. Этот подход не подходит",
     },
 }

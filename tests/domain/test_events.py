@@ -111,7 +111,7 @@ BODIES = {
         )
     },
     "instructions_loaded": {
-        "content": "Instruction files read: AGENTS.md",
+        "content": "Read instruction files: AGENTS.md",
         "metadata": {
             "files": [
                 {

@@ -33,7 +33,8 @@ async def test_a_declared_command_that_asks_all_the_same_is_said_in_the_language
 
         said = {f["code"]: f["message"] for f in shown["metadata"]["findings"]}
         assert said["command_asks"] == (
-            "one: git push всё равно будет спрашивать: 'git push' нет в закрытом наборе команд git"
+            "one: git push всё равно потребует одобрения: команды «git push» нет в списке "
+            "разрешённых команд git"
         )
         assert said["command_whole"].startswith("one: whoami выполняется как есть")
         assert not any("notes" in message for message in said.values())

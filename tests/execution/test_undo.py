@@ -286,8 +286,8 @@ async def test_what_a_rollback_did_is_told_and_noted_whole(site: Site) -> None:
         ),
     ]  # fmt: skip
     assert told[-1]["content"] == (
-        "Rolled back. Files put back: 1; left as they are, since somebody changed them: 0; left,"
-        " since they changed while a command ran: 0."
+        "Rolled back. Files restored: 1; kept because somebody changed them: 0; kept because they"
+        " changed while a command ran: 0."
     )
     [entry] = await site.store.read(entries, "s1", 0, 10)
     assert (entry.actor, entry.action, entry.subject) == ("ann", "plan.rolled_back", "p1")

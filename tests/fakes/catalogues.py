@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 from string import Formatter
 
+from babel.messages.catalog import Message
 from babel.messages.pofile import read_po
 
 import gonogo.i18n
@@ -12,11 +13,32 @@ _FOLDER = Path(gonogo.i18n.__file__).parent / "locale"
 
 
 @cache
-def texts(locale: str, context: str | None = None) -> dict[str, str]:
-    """The texts of a language by their keys, or those of a context."""
+def messages(locale: str) -> tuple[Message, ...]:
+    """All texts of a language; of one with forms, its key and its text are several."""
     with (_FOLDER / f"{locale}.po").open("rb") as source:
-        found = read_po(source, locale, abort_invalid=True)
-    return {each.id: each.string for each in found if each.id and each.context == context}
+        return tuple(each for each in read_po(source, locale, abort_invalid=True) if each.id)
+
+
+@cache
+def texts(locale: str, context: str | None = None) -> dict[str, str]:
+    """The texts of a language by their keys, or those of a context; of each its last form."""
+    return {
+        part: forms(each)[-1]
+        for each in messages(locale)
+        if each.context == context
+        for part in ids(each)
+    }
+
+
+def ids(message: Message) -> tuple[str, ...]:
+    """The key of a text, and that of its plural where it has one."""
+    return tuple(message.id) if isinstance(message.id, tuple | list) else (message.id,)
+
+
+def forms(message: Message) -> tuple[str, ...]:
+    """The text in each of its forms."""
+    said = message.string
+    return tuple(said) if isinstance(said, tuple | list) else (str(said),)
 
 
 def fields(text: str) -> set[tuple[str, str | None]]:

@@ -48,10 +48,10 @@ PLAN = {"kind": ApprovalKind.PLAN, "subject": "w\nx", "reason": "r"}
 @pytest.mark.parametrize(
     ("fields", "headline", "text", "facts", "reason"),
     [
-        ({"subject": "w\nx", "reason": "r\x07\nz"}, "agent просит разрешения на w\\x0ax", "", "{}",
+        ({"subject": "w\nx", "reason": "r\x07\nz"}, "Агент agent просит вызвать w\\x0ax", "", "{}",
          "r\\x07\nz"),
         ({"details": {"agent": "a\nb", "tool": "t\nu", "preview": "p", "arguments": {"a": 1}}},
-         "a\\x0ab просит разрешения на t\\x0au", "p", '{\n  "a": 1\n}', "asks"),
+         "Агент a\\x0ab просит вызвать t\\x0au", "p", '{\n  "a": 1\n}', "asks"),
         (PLAN, "План ждёт вашего решения: w\\x0ax", "", "[]", ""),
         (PLAN | {"details": {"summary": "s", "subtasks": [{"id": "a"}]}},
          "План ждёт вашего решения: w\\x0ax", "s", '[\n  {\n    "id": "a"\n  }\n]', ""),

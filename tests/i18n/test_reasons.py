@@ -55,7 +55,7 @@ def test_a_reason_in_a_reason_is_translated_and_what_it_names_is_not() -> None:
     whole = together(("a rule's own words", what, because("nobody can be asked")))
 
     assert whole == "a rule's own words; 'a number' is not a number; nobody can be asked"
-    assert told(whole, "ru") == "a rule's own words; 'a number' — не число; спросить некого"
+    assert told(whole, "ru") == "a rule's own words; «a number» — не число; спросить некого"
     assert type(told(whole, "en")) is str
     assert told(whole, "en") == told(whole, "de") == told(whole, None) == whole
     assert isinstance(mixed_letters("pаypal"), Reason)

@@ -165,7 +165,7 @@ def test_a_plans_summary_names_the_decisions_and_how_to_answer(locale: str) -> N
 def test_the_russian_summary_is_in_russian() -> None:
     text = summary("ru")
 
-    for word in ("# План:", "агент: `coder`", "время: 10 min", "зависит от: `model`"):
+    for word in ("# План:", "агент: `coder`", "время: 10 min", "после: `model`"):
         assert word in text
     for word in ("подтвердить", "изменить", "отклонить"):
         assert word in text
@@ -185,7 +185,7 @@ def test_a_later_revision_findings_and_a_client_host_are_said() -> None:
 
 
 def test_an_unknown_language_is_answered_in_english_and_an_unknown_key_is_an_error() -> None:
-    assert say("turn_cancelled", "de") == "Stopped."
+    assert say("model_back", "de") == "The model answers again."
     with pytest.raises(KeyError):
         say("no_such_text", "en")
     with pytest.raises(KeyError):
@@ -283,14 +283,14 @@ def test_what_was_not_to_happen_has_a_line_each_in_the_account(locale: str) -> N
 @pytest.mark.parametrize(
     ("seconds", "english", "russian"),
     [
-        (0, "0.0 s", "0.0 с"),
-        (59.94, "59.9 s", "59.9 с"),
-        (60, "1 min 0 s", "1 мин 0 с"),
-        (61.5, "1 min 2 s", "1 мин 2 с"),
-        (3_599.4, "59 min 59 s", "59 мин 59 с"),
-        (3_599.6, "1 h 0 min", "1 ч 0 мин"),
-        (3_660, "1 h 1 min", "1 ч 1 мин"),
-        (7_261, "2 h 1 min", "2 ч 1 мин"),
+        (0, "0.0 s", "0,0 с"),
+        (59.94, "59.9 s", "59,9 с"),
+        (60, "1 min 0 s", "1 мин 0 с"),
+        (61.5, "1 min 2 s", "1 мин 2 с"),
+        (3_599.4, "59 min 59 s", "59 мин 59 с"),
+        (3_599.6, "1 h 0 min", "1 ч 0 мин"),
+        (3_660, "1 h 1 min", "1 ч 1 мин"),
+        (7_261, "2 h 1 min", "2 ч 1 мин"),
     ],
 )
 def test_a_time_is_told_in_the_units_that_it_fills(seconds, english, russian):
@@ -302,7 +302,7 @@ def test_a_failure_without_a_known_hint_has_a_cause_and_a_fix_all_the_same() -> 
     assert cause_and_fix("none") == (say(f"{unknown}.cause"), say(f"{unknown}.fix"))
     assert cause_and_fix("none", "ru") == (
         "неизвестно; смотрите сообщение",
-        "сначала узнать больше небольшим шагом, который только смотрит",
+        "сначала узнать больше небольшой подзадачей, которая только смотрит",
     )
     known = cause_and_fix("failure_hint_logic", "ru")
     assert known == (say("failure_hint_logic.cause", "ru"), say("failure_hint_logic.fix", "ru"))

@@ -219,7 +219,7 @@ async def test_what_a_person_caused_names_them_and_what_ran_says_why(world):
     ]
     assert said[0]
     assert all(why.startswith("approved plan") for why in said[0]), said[0]
-    assert all(why.startswith("подтверждённый план") for why in said[1]), said[1]
+    assert all(why.startswith("одобренный план") for why in said[1]), said[1]
 
 
 class Undone(Exception):

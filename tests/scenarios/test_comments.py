@@ -497,8 +497,8 @@ async def test_a_russian_speaker_reads_comments_and_answers_in_russian(make):
         await world.runtime.plans.comment(world.ann, plan_id, "Точно?", "b")
         notice = await revised(world, plan_id)
         told = world.model.asked("revise-1")[0].messages[0].content
-        assert "## Комментарии\n\n- ann, `b` (редакция 1): `Точно?`" in notice["content"]
-        assert "агент отвечает: `Да`" in notice["content"]
+        assert "## Комментарии\n\n- ann, `b` (ревизия 1): `Точно?`" in notice["content"]
+        assert "ответ агента: `Да`" in notice["content"]
         assert "Комментарии, на которые нужно ответить" in told
         [back] = of(await world.log(), "plan_sent_back")
         assert back["content"].startswith("План возвращён на доработку")

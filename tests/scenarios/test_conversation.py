@@ -89,7 +89,7 @@ async def test_a_message_while_a_plan_runs_is_kept_and_answered_after_it(make):
         )
         await world.until("subtask_started")
         events = await world.say("And this?")
-        assert events[-1]["content"] == "Noted; I will come to it after what I am doing now."
+        assert events[-1]["content"] == "Noted; I will get to it after the current work."
         assert (await world.answer(receipt))[-1]["type"] == "plan_completed"
         await world.until("assistant_message", content="Now I can")
 
@@ -112,7 +112,7 @@ async def test_a_message_while_a_turn_runs_waits_for_its_turn(make):
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("Meanwhile", "Noted; I will come to it after what I am doing now."),
+        ("Meanwhile", "Noted; I will get to it after the current work."),
         ("Пока", "Принято; займусь этим после текущей работы."),
     ],
 )
@@ -163,7 +163,7 @@ async def test_a_question_of_a_subtask_is_an_intervention(make, decision, more, 
         assert events[-1]["metadata"]["kind"] == "intervention"
         [question] = await world.pending()
         assert question.details["question"] == "Left or right?"
-        assert question.reason == "The agent coder asks, in the subtask a: Left or right?"
+        assert question.reason == "The agent coder asks (subtask a): Left or right?"
         await world.restart()
         message = {
             "type": "hitl_decision", "approval_id": question.approval_id, "decision": decision,
@@ -256,8 +256,8 @@ async def test_a_defect_ends_the_turn_and_says_what_to_look_for_in_the_log(make,
             [*_, ended] = await world.say("Hi", "ask")
 
         assert (ended["code"], ended["is_final"]) == ("internal", True)
-        assert ended["error"].startswith("Something went wrong inside gonogo. The log has the")
-        assert "(turn_" in ended["error"]
+        assert ended["error"].startswith("gonogo hit an internal error.")
+        assert "turn_" in ended["error"]
         assert "ZeroDivision" not in str(ended)
         assert (await world.say("Hi", "ask"))[-1]["content"] == "Fine"
 
@@ -324,10 +324,10 @@ async def test_strangers_see_nothing_of_a_session(make):
 @pytest.mark.parametrize(
     ("locale", "task", "text"),
     [
-        (None, "Build", "Plan approved. Starting 1 subtasks..."),
-        (None, "Собери", "План подтвержден. Начинаю выполнение 1 подзадач..."),
-        ("ru", "Build", "План подтвержден. Начинаю выполнение 1 подзадач..."),
-        ("en", "Собери", "Plan approved. Starting 1 subtasks..."),
+        (None, "Build", "Plan approved. Starting 1 subtask..."),
+        (None, "Собери", "План подтвержден. Начинаю выполнение 1 подзадачи..."),
+        ("ru", "Build", "План подтвержден. Начинаю выполнение 1 подзадачи..."),
+        ("en", "Собери", "Plan approved. Starting 1 subtask..."),
     ],
 )
 async def test_people_are_spoken_to_in_their_language(make, locale, task, text):

@@ -80,8 +80,16 @@ async def test_questions_may_wait_for_ever(make):
 @pytest.mark.parametrize(
     ("task", "text"),
     [
-        ("Build", "The plan expired: nobody decided in time. Nothing was run."),
-        ("Собери", "Срок плана истёк: решение не было принято вовремя. Ничего не выполнено."),
+        (
+            "Build",
+            "The plan expired: nobody decided in time, and nothing was run. To get a new "
+            "plan, send your request again.",
+        ),
+        (
+            "Собери",
+            "Срок плана истёк: решение не приняли вовремя, ничего не выполнено. Чтобы "
+            "получить новый план, отправьте запрос ещё раз.",
+        ),
     ],
 )
 async def test_a_plan_expires_with_a_notice(make, task, text):

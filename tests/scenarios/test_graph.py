@@ -88,4 +88,4 @@ async def test_a_plan_that_is_watched_is_told_change_by_change_until_it_ends(mak
     changes = [text.split(" ", 1)[1] for text in written if text[2] == ":"]
     assert changes[:4] == [f"{key} not started" for key in ("one", "two", "asks", "last")]
     assert changes.index("one done") < changes.index("two done") < changes.index("last done")
-    assert written[-1] == "* what the end waited for: one → asks → last"
+    assert written[-1] == "* actual critical path: one → asks → last"

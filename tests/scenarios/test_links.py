@@ -112,7 +112,12 @@ async def test_the_page_speaks_the_readers_language(linked):
         neither = await http.get(made.url, headers={"accept-language": "fr"})
 
         assert 'lang="ru"' in russian.text
-        for words in ("Одобрить", "Вы решаете как ann.", "Она действует до ", "Вы решаете о: "):
+        for words in (
+            "Одобрить",
+            "Вы решаете от имени ann.",
+            "Она действует до ",
+            "Отпечаток вопроса: ",
+        ):
             assert words in russian.text
         assert 'lang="en"' in neither.text
 
@@ -391,7 +396,7 @@ async def test_a_vote_by_link_counts_once_and_others_are_still_needed(linked, tm
         with pytest.raises(Forbidden):
             await world.runtime.links.make(world.runtime.owner, question.approval_id, "eve")
         first, again = await decide(http, urls[0]), await decide(http, urls[0])
-        assert "Others have to approve, too" in first.text
+        assert "Other people have to approve, too" in first.text
         assert again.status_code == 410
         second = await decide(http, urls[1])
         assert "Thank you, bob: Approved." in second.text

@@ -60,7 +60,7 @@ async def test_a_plan_of_a_persons_own_is_shown_decided_and_carried_out_and_no_m
         assert "agent" not in told
         assert told["is_final"] is True
         assert told["metadata"]["made_by"] == "ann"
-        assert "Written by ann; no model was asked for it." in told["content"]
+        assert "Written by ann, not by a model." in told["content"]
         [question] = await world.pending()
         assert question.details["made_by"] == "ann"
         assert question.details["findings"] == told["metadata"]["findings"] != []
@@ -286,7 +286,7 @@ async def test_what_people_edit_in_a_plan_of_their_own_no_agent_is_said_to_have_
         assert (question.details["made_by"], question.details["edited_by"]) == ("ann", "ann")
         told = of(await world.log(), "plan_notification")
         assert made_by(told) == [("ann", None), ("ann", None)]
-        assert "Written by ann; no model was asked for it." in told[-1]["content"]
+        assert "Written by ann, not by a model." in told[-1]["content"]
 
 
 async def test_an_admins_plan_in_somebody_elses_session_is_asked_for_by_the_admin(make, tmp_path):

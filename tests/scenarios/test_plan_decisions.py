@@ -60,12 +60,12 @@ async def test_the_plan_is_shown_in_russian_with_all_that_is_decided(make):
 
         for word in ("model", "view", "check", "coder", "universal", "debug", "10 min", "3 min"):
             assert word in content
-        assert "зависит от: `model`, `view`" in content
+        assert "после: `model`, `view`" in content
         assert "План" in content
         for decision in ("approve", "edit", "reject"):
             assert decision in content
         approval = (await world.pending())[0]
-        assert approval.reason == "Выполнить план «Приложение TODO» (подзадач: 3)?"
+        assert approval.reason == "Выполнить план «Приложение TODO» (3 подзадачи)?"
 
 
 @pytest.mark.feature(5, 65)

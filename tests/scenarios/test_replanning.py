@@ -42,7 +42,7 @@ def tells_what_is_otherwise(question, facts):
     assert question.details["replan"]["root_cause"]
     told = list(question_lines(question))
     assert f"because: {LOST}" in told
-    assert {"- b", "Against the revision before:"} <= set(told)
+    assert {"- b", "Changes since the previous revision:"} <= set(told)
 
 
 @pytest.mark.feature(100, 109, 206)
@@ -81,7 +81,7 @@ async def test_a_bad_failure_brings_a_new_revision_that_keeps_what_is_done_and_a
         assert "Root cause: " in told
         assert facts["replan"]["root_cause"] in told
         assert facts["replan"]["suggestion"] in told
-        assert "give the step to an agent that exists" in told
+        assert "give the subtask to an agent that exists" in told
         assert "built" in told
 
 

@@ -257,7 +257,10 @@ async def test_others_are_let_in_after_a_time_also_after_a_restart(ruled):
         await world.restart()
         await world.later(31 * 60)
         told = await world.until("approval_escalated")
-        assert told["content"] == "Nobody has decided yet; eve may, too, from now on: A goal"
+        assert (
+            told["content"]
+            == "Nobody has decided yet. Now these people can decide, too: eve. The question: A goal"
+        )
         asked = await question(world, EVE, mine=True)
         assert asked.escalated_at is not None
         assert asked.review.escalates_at is None

@@ -14,7 +14,7 @@ from gonogo.demo import lay_out, run_tests
 TASK = "Fix the failing test and add a --json flag"
 OUTSIDE = "python3 -m tally expenses.csv --json"
 EDITOR = "sed -i 's/Add the amounts of one category up/Sum up each category/'"
-PAUSED = "Paused: nothing new starts. What now?"
+PAUSED = "Paused: no new subtasks start. What next?"
 NOTE = {"path": "note.md", "content": "# Notes\n\nall *well*\n"}
 
 
@@ -31,9 +31,9 @@ def project(tmp_path):
 def test_a_plan_is_edited_approved_paused_left_joined_again_and_done(pane, project):
     at = pane(cwd=project, GONOGO_MODEL="demo", EDITOR=EDITOR)
     at.begin("run", TASK)
-    at.shows("Carry out this plan? [a] approve")
+    at.shows("Run this plan? [a] approve")
     at.keys("e")
-    at.shows("Approve the plan as you have edited it?")
+    at.shows("Approve the plan as edited?")
     at.keys("s")
     at.until(lambda seen: re.search(r"▶ +reproduce", seen), "the first subtask")
     pauses_and_goes_on(at)
@@ -83,7 +83,7 @@ def leaves(at):
     at.keys("C-c")
     at.shows(PAUSED)
     at.keys("C-c")
-    assert "Go on with: " in at.shows("CODE=130")
+    assert "Resume it: " in at.shows("CODE=130")
     assert at.is_as_it_was()
 
 
@@ -121,7 +121,7 @@ def test_calls_are_shown_with_their_difference_and_answered_by_a_key_or_elsewher
 
     [waiting] = json.loads(elsewhere("approvals", "list", "--json"))["approvals"]
     elsewhere("approvals", "decide", waiting["approval_id"], "reject")
-    at.shows("Answered meanwhile by")
+    at.shows("Meanwhile, ")
     ended = at.shows("CODE=4")
     assert "It is done: \\x1b[2J see note.md." in ended
     assert not (tmp_path / "other.md").exists()

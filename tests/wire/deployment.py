@@ -194,7 +194,7 @@ def deployed(
 
     async def run() -> None:
         complaints.thread = threading.get_ident()
-        model = ScriptedModel(SCRIPT, ending="Done")
+        model = ScriptedModel(SCRIPT, ending={"text": "Done"})
         async with Runtime.open(chosen, model=model, clock=clock) as runtime:
 
             def ready(where: Ready) -> None:

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 from gonogo.cli.daemon import RuntimeLink
 from gonogo.cli.support import Exit, Stop
-from gonogo.cli.terminal.output import facts, table
+from gonogo.cli.terminal.output import facts, table, word
 from gonogo.client import Client
 from gonogo.domain.audit_chain import AuditFilter, ChainHead, FileCheck, read_anchors
 from gonogo.domain.report_views import AuditEntry, AuditHead, AuditReport
@@ -36,7 +36,11 @@ async def copied(link: RuntimeLink, span: dict[str, Any], file: Path) -> list[Ch
     check = FileCheck()
     report = _checked(part, check)
     if not report.ok:
-        raise Stop(f"The export is not whole: {report.problems[0]}; {part} has what came")
+        raise Stop(
+            "The export is not complete: {problem}. What arrived is in {part}; "
+            "run the command again",
+            problem=report.problems[0], part=part,
+        )  # fmt: skip
     part.replace(file)
     return check.ends
 
@@ -78,7 +82,7 @@ def _checked(file: Path, check: FileCheck) -> AuditReport:
 
 def _new(file: Path, part: Path) -> BinaryIO:
     if file.exists():
-        raise Stop(f"{file} exists; name a new file", Exit.USAGE)
+        raise Stop("{file} exists already; name a new file", Exit.USAGE, file=file)
     return open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 
@@ -119,8 +123,8 @@ def show_entries(entries: list[AuditEntry], *, chains: bool, json: bool) -> Exit
     if json:
         return facts(entries)
     rows = [
-        (*((e.chain,) if chains else ()), e.seq, e.ts, e.actor_name or e.actor, e.action,
-         e.about or e.subject, e.why or "")
+        (*((e.chain,) if chains else ()), e.seq, e.ts, e.actor_name or e.actor,
+         word("action", e.action), e.about or e.subject, e.why or "")
         for e in entries
     ]  # fmt: skip
     return table(("session", *_HEAD) if chains else _HEAD, rows)

@@ -91,7 +91,9 @@ async def _until_it_answers(folder: Folder, child: subprocess.Popen[bytes]) -> N
         if ended == 0:
             return
         if ended is not None:
-            raise Stop(_last_words(child) or f"It ended at once; see {folder.log}")
+            if said := _last_words(child):
+                raise Stop(said)
+            raise Stop("The background process ended at once; see {log}", log=folder.log)
         if anyio.current_time() > give_up:
             raise silent(folder)
         await anyio.sleep(GLANCE)
@@ -116,9 +118,10 @@ async def answers(folder: Folder) -> bool:
 def silent(folder: Folder) -> Stop:
     """What is said of an owner that lives and does not answer."""
     return Stop(
-        f"Process {folder.owner()} owns {folder.home} and does not answer; "
-        "wait for it to end, or stop it"
-    )
+        "Process {pid} uses {home} and does not answer; wait for it to end, or end it with: "
+        "kill {pid}",
+        pid=folder.owner(), home=folder.home,
+    )  # fmt: skip
 
 
 def minimal(given: Mapping[str, str], settings: Settings) -> dict[str, str]:

@@ -18,18 +18,19 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from gonogo.cli.folder import Folder
-from gonogo.domain.errors import GonogoError
+from gonogo.domain.errors import GonogoError, because, together
 from gonogo.settings import Settings
 
 State = Literal["ok", "weak", "bad"]
 
 
 class Check(Struct, frozen=True):
-    """One finding. `weak` works with less; `bad` has to be mended first."""
+    """One finding. `weak` works with less; `bad` has to be fixed first."""
 
     name: str
     state: State
     text: str
+    """In English; where it is a `Reason`, it can be said in another language."""
 
     def as_json(self) -> dict[str, str]:
         """The finding as a JSON object."""
@@ -40,13 +41,16 @@ async def findings(settings: Settings, environment: Mapping[str, str]) -> AsyncI
     """Look at everything that gonogo needs, one after the other."""
     yield _python()
     yield _program(
-        "git", "subtasks of plans cannot change files, as nothing could be undone; install git"
+        "git",
+        because(
+            "not found: plans cannot change files, because nothing could be undone; install git"
+        ),
     )
     boxed = await anyio.to_thread.run_sync(_bubblewrap)
     yield boxed
     if settings.diagnostics is not None:
         yield _diagnostics(settings.diagnostics, is_boxed=settings.sandbox and boxed.state == "ok")
-    yield _program("rg", "code is searched in Python, more slowly; install ripgrep")
+    yield _program("rg", because("not found: code search is slower; install ripgrep"))
     for check in _models(settings, environment):
         yield check
     yield _state_folder(settings.home)
@@ -62,19 +66,25 @@ async def findings(settings: Settings, environment: Mapping[str, str]) -> AsyncI
 
 
 def _python() -> Check:
-    return Check("python", "ok", f"{platform.python_version()} at {sys.executable}")
+    version = platform.python_version()
+    return Check(
+        "python", "ok", because("{version} at {path}", version=version, path=sys.executable)
+    )
 
 
 def _program(name: str, without: str) -> Check:
     found = shutil.which(name)
-    return Check(name, "ok", found) if found else Check(name, "weak", f"not found: {without}")
+    return Check(name, "ok", found) if found else Check(name, "weak", without)
 
 
 def _bubblewrap() -> Check:
     found = shutil.which("bwrap")
-    without = "so commands that run repository code ask each time"
     if not found:
-        return Check("bubblewrap", "weak", f"not found, {without}; install bubblewrap")
+        text = because(
+            "not found: commands that run the repository's code need an approval each time; "
+            "install bubblewrap"
+        )
+        return Check("bubblewrap", "weak", text)
     tried = subprocess.run(  # noqa: S603 - our own words
         [found, "--ro-bind", "/", "/", "--unshare-all", "true"],
         capture_output=True,
@@ -83,14 +93,21 @@ def _bubblewrap() -> Check:
         check=False,
     )
     if tried.returncode:
-        return Check("bubblewrap", "weak", f"does not work here, {without}: {tried.stderr.strip()}")
+        problem = because(
+            "does not work here: commands that run the repository's code need an approval each "
+            "time: {problem}",
+            problem=tried.stderr.strip(),
+        )
+        return Check("bubblewrap", "weak", problem)
     return Check("bubblewrap", "ok", found)
 
 
 def _diagnostics(command: str, *, is_boxed: bool) -> Check:
     if is_boxed:
         return Check("diagnostics", "ok", command)
-    text = "the command of GONOGO_DIAGNOSTICS does not run, as it runs in the sandbox alone"
+    text = because(
+        "the command in GONOGO_DIAGNOSTICS does not run, because there is no sandbox to run it in"
+    )
     return Check("diagnostics", "weak", text)
 
 
@@ -99,7 +116,7 @@ def _model(settings: Settings, environment: Mapping[str, str]) -> Check:
 
     name = settings.model or detect(environment)
     if name is None:
-        text = "none; set GONOGO_MODEL=provider:name and its key, or try gonogo demo"
+        text = because("none; set GONOGO_MODEL=provider:name and its key, or try gonogo demo")
         return Check("model", "weak", text)
     return Check("model", "ok", name)
 
@@ -111,35 +128,41 @@ def _models(settings: Settings, environment: Mapping[str, str]) -> Iterator[Chec
     try:
         reports = look_at_models(settings, dict(environment))
     except GonogoError as error:
-        yield Check("models", "bad", str(error))
+        yield Check("models", "bad", error.args[0])
         return
     if not reports:
         yield _model(settings, environment)
     for report in reports:
         state: State = "ok" if not report.problems else "weak" if report.works else "bad"
-        text = "; ".join([", then ".join(report.models), *report.problems])
-        yield Check(f"model to {report.role}", state, text)
+        name = because("model to {role}", role=report.role)
+        yield Check(name, state, "; ".join([" → ".join(report.models), *report.problems]))
 
 
 def _state_folder(home: Path) -> Check:
     if not home.exists():
-        return Check("state folder", "ok", f"{home} is created when it is needed")
+        return Check(
+            "state folder", "ok", because("{path} will be created when it is needed", path=home)
+        )
     mode = stat.S_IMODE(home.stat().st_mode)
     if home.stat().st_uid != os.geteuid():
-        return Check("state folder", "bad", f"{home} belongs to another user; set GONOGO_HOME")
+        text = because("{path} belongs to another user; set GONOGO_HOME", path=home)
+        return Check("state folder", "bad", text)
     if mode & 0o077:
-        return Check("state folder", "bad", f"others may enter {home}: chmod 700 {home}")
+        text = because("other users can enter {path}; fix it: chmod 700 {path}", path=home)
+        return Check("state folder", "bad", text)
     if not os.access(home, os.W_OK | os.X_OK):
-        return Check("state folder", "bad", f"{home} cannot be written: chmod 700 {home}")
+        text = because("{path} cannot be written; fix it: chmod 700 {path}", path=home)
+        return Check("state folder", "bad", text)
     return Check("state folder", "ok", str(home))
 
 
 def _owner(home: Path) -> Check:
     folder = Folder(home)
+    nobody = because("no gonogo process uses this folder now")
     if not folder.lock.exists():
-        return Check("owner", "ok", "no process owns the state folder")
+        return Check("owner", "ok", nobody)
     with folder.owned() as ours:
-        text = "no process owns the state folder" if ours else f"process {folder.owner()}"
+        text = nobody if ours else because("process {pid}", pid=folder.owner())
     return Check("owner", "ok", text)
 
 
@@ -155,22 +178,26 @@ def _lingering(user: str, system: Path = Path("/")) -> Check | None:
     set_ = re.findall(r"(?m)^\s*KillUserProcesses\s*=\s*(\w+)", said)
     if set_[-1:] != ["yes"] or (system / "var/lib/systemd/linger" / user).exists():
         return None
-    text = f"plans end when {user} logs out: loginctl enable-linger {user}"
+    text = because(
+        "plans stop when {user} logs out; prevent it: loginctl enable-linger {user}", user=user
+    )
     return Check("logout", "weak", text)
 
 
 def _database(settings: Settings) -> Check:
     if settings.db and not settings.db.startswith("sqlite"):
-        return Check("database", "ok", "a server; gonogo db migrate tries it")
+        return Check("database", "ok", because("a server; try it with gonogo db migrate"))
     files = sorted(settings.home.glob("*.db")) if settings.home.exists() else []
     if not files:
-        return Check("database", "ok", f"{settings.home} gets one when it is needed")
+        text = because("it will be created in {path} when it is needed", path=settings.home)
+        return Check("database", "ok", text)
     for file in files:
         try:
             with sqlite3.connect(f"file:{file}?mode=rw", uri=True, timeout=5) as database:
                 database.execute("PRAGMA schema_version")
             if not os.access(file, os.W_OK):
-                return Check("database", "bad", f"{file} cannot be written: chmod 600 {file}")
+                text = because("{path} cannot be written; fix it: chmod 600 {path}", path=file)
+                return Check("database", "bad", text)
         except sqlite3.Error as error:
             return Check("database", "bad", f"{file}: {error}")
     return Check("database", "ok", str(files[0]))
@@ -182,7 +209,7 @@ async def _identity(settings: Settings) -> Check:
     try:
         return Check("identity provider", "ok", await look_for_keys(settings))
     except GonogoError as error:
-        return Check("identity provider", "bad", str(error))
+        return Check("identity provider", "bad", error.args[0])
 
 
 async def _servers(settings: Settings, environment: Mapping[str, str]) -> AsyncIterator[Check]:
@@ -190,10 +217,13 @@ async def _servers(settings: Settings, environment: Mapping[str, str]) -> AsyncI
     from gonogo.runtime import look_at_servers
 
     for report in await look_at_servers(settings, environment):
-        name = f"MCP server {report.name}"
-        left_out = "".join(f"; not {tool}: {why}" for tool, why in report.refused.items())
+        name = because("MCP server {name}", name=report.name)
         if report.state != "ready":
-            yield Check(name, "bad", report.error or "it does not start")
+            yield Check(name, "bad", report.error or because("it does not start"))
             continue
-        tools = ", ".join(report.tools) or "no tools"
-        yield Check(name, "weak" if left_out else "ok", f"{tools}{left_out}")
+        tools = ", ".join(report.tools) or because("no tools")
+        left_out = [
+            because("{tool} is left out: {reason}", tool=tool, reason=why)
+            for tool, why in report.refused.items()
+        ]
+        yield Check(name, "weak" if left_out else "ok", together([tools, *left_out]))

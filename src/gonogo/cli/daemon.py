@@ -28,7 +28,7 @@ from gonogo.cli.background import (
     stay_while_needed,
 )
 from gonogo.cli.folder import Folder, environment, hold, read_settings
-from gonogo.cli.language import named_locale, own_locale
+from gonogo.cli.language import named_locale, own_locale, own_words
 from gonogo.cli.session.interrupts import Interrupts
 from gonogo.cli.support import Exit, complain
 from gonogo.client import Client, over_socket
@@ -180,7 +180,7 @@ async def _see_work_off(client: Client) -> None:
     told = False
     while await is_busy(client):
         if not told:
-            complain("a plan of this state folder is running; stays until it ends or waits")
+            complain(own_words("A plan is running; this command stays until it ends or waits."))
             told = True
         await anyio.sleep(LOOK)
 
@@ -199,7 +199,9 @@ async def _see_guests_off(folder: Folder, last: ExitStack) -> None:
         if hold(last, folder.closed()):
             return
         if not told and anyio.current_time() > began + _POLITE:
-            complain("done; waits for other gonogo commands that work through this one")
+            complain(
+                own_words("Done. Waiting for other gonogo commands that work through this one.")
+            )
             told = True
         await anyio.sleep(GLANCE)
 

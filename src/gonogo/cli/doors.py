@@ -16,7 +16,7 @@ from msgspec import Struct
 from gonogo.cli.background import GLANCE, facts_of_this, leaves
 from gonogo.cli.daemon import leave_token, linked
 from gonogo.cli.folder import Folder, environment, hold, read_settings
-from gonogo.cli.language import named_locale, own_locale
+from gonogo.cli.language import named_locale, own_locale, own_words
 from gonogo.cli.support import Exit, Stop, complain
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.text_safety import visible
@@ -44,8 +44,9 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
     settings = read_settings(given)
     if not address.auth and settings.host not in LOOPBACK:
         raise Stop(
-            f"--no-auth lets everybody in, so the host must be 127.0.0.1 and not {settings.host}",
+            "--no-auth lets everybody in, so it works only with the host 127.0.0.1, not {host}",
             Exit.USAGE,
+            host=settings.host,
         )
     folder = Folder(settings.home)
     folder.prepare()
@@ -64,7 +65,12 @@ async def _take(folder: Folder, held: ExitStack) -> None:
         facts = folder.read_facts()
         if facts is not None and facts.kind == "background":
             if not await leaves(folder) and not told:
-                complain(f"waits until process {facts.pid} has done its work; gonogo stop ends it")
+                complain(
+                    own_words(
+                        "Waiting for process {pid} to finish its work; end it with gonogo stop.",
+                        pid=facts.pid,
+                    )
+                )
                 told = True
         elif anyio.current_time() > until:
             raise _taken(folder)
@@ -73,9 +79,9 @@ async def _take(folder: Folder, held: ExitStack) -> None:
 
 def _taken(folder: Folder) -> Stop:
     return Stop(
-        f"Process {folder.owner()} already serves {folder.home}; stop it, "
-        "or set GONOGO_HOME to another folder"
-    )
+        "Process {pid} already serves {home}; stop it, or set GONOGO_HOME to another folder",
+        pid=folder.owner(), home=folder.home,
+    )  # fmt: skip
 
 
 async def _serve(settings: Settings, folder: Folder, address: Address) -> None:
@@ -124,9 +130,11 @@ def _announce(runtime: "Runtime", ready: "Ready", address: Address) -> None:
             say("cli_server_fault", locale, name=server.name, fault=visible(server.error or ""))
         )
     if not address.auth:
-        typer.echo("No token is asked for: every program on this machine may use it.")
+        typer.echo(
+            own_words("No token is needed: every program on this machine can use the server.")
+        )
         return
-    typer.echo(say("cli_open_console", locale, minutes=_LINK_MINUTES, url=ready.login_url))
+    typer.echo(say("cli_open_console", locale, count=_LINK_MINUTES, url=ready.login_url))
 
 
 def _rules_told(runtime: "Runtime", locale: str) -> str:
@@ -164,8 +172,8 @@ def own_pipes() -> Generator[tuple[int, int]]:
 # there. Whoever is gone waits for nobody: what is under way goes on in the background.
 
 _HINT = (
-    "gonogo acp is started by an editor and speaks with it; "
-    "see docs/how-to/editors.md, or start gonogo run at a terminal"
+    "Your editor starts gonogo acp; see docs/how-to/editors.md. "
+    "At a terminal, use gonogo run instead"
 )
 
 
@@ -188,7 +196,7 @@ async def run_mcp(directory: Path | None, model: str | None, foreground: bool) -
 
     if sys.stdin.isatty():
         raise Stop(
-            "gonogo mcp is started by another agent and speaks with it; see docs/how-to/mcp.md",
+            "Another agent starts gonogo mcp; see docs/how-to/mcp.md",
             Exit.USAGE,
         )
     settings = _of_door(directory, model, foreground)

@@ -103,7 +103,9 @@ class Folder(Struct, frozen=True):
         if len(os.fsencode(self.socket)) <= _LONGEST_SOCKET:
             return self.socket
         if not _OPEN_FILES.is_dir():
-            raise Stop(f"{self.home} is too long a name for a socket; set GONOGO_HOME to a shorter")
+            raise Stop(
+                "The path {home} is too long; set GONOGO_HOME to a shorter one", home=self.home
+            )
         return _OPEN_FILES / str(_opened(self.home)) / self.socket.name
 
     @property
@@ -125,7 +127,10 @@ class Folder(Struct, frozen=True):
         self.home.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = self.home.stat()
         if found.st_uid != os.geteuid():
-            raise Stop(f"{self.home} belongs to another user; set GONOGO_HOME to a folder of yours")
+            raise Stop(
+                "{home} belongs to another user; set GONOGO_HOME to a folder of yours",
+                home=self.home,
+            )
         if stat.S_IMODE(found.st_mode) & 0o077:
             self.home.chmod(0o700)
 

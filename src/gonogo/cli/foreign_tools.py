@@ -7,8 +7,9 @@ from msgspec.structs import replace
 
 from gonogo.cli.daemon import connected, linked
 from gonogo.cli.folder import read_settings
+from gonogo.cli.language import own_words
 from gonogo.cli.support import Exit
-from gonogo.cli.terminal.output import facts, line, spoken, table
+from gonogo.cli.terminal.output import facts, line, spoken, table, word
 from gonogo.client import Client
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory, foreign_name, server_of
 from gonogo.domain.views import ServerView, ToolView
@@ -24,10 +25,15 @@ async def list_tools(*, json: bool) -> Exit:
         tools, servers = await client.tools(), await client.servers()
     if json:
         return facts({"tools": tools, "servers": servers})
-    table(("tool", "class", "does"), [(t.name, t.tool_class, _beginning(t)) for t in tools])
+    table(
+        ("tool", "class", "does"),
+        [(t.name, word("class", t.tool_class), _beginning(t)) for t in tools],
+    )
     if servers:
         line("")
-        rows = [(s.name, s.place, s.state, len(s.tools), _remarks(s)) for s in servers]
+        rows = [
+            (s.name, s.place, word("server", s.state), len(s.tools), _remarks(s)) for s in servers
+        ]
         table(("server", "at", "state", "tools", "remarks"), rows)
     return Exit.DONE
 
@@ -36,8 +42,8 @@ async def accept_tool(name: str) -> Exit:
     """Accept a tool as it was seen last."""
     async with linked(read_settings()) as link:
         accepted = await link.client.accept_tool(name)
-    said = "counts as it was seen last" if accepted.news else "has not changed"
-    line(f"{spoken(name)} {said}")
+    said = "{tool} is accepted as it is now." if accepted.news else "{tool} has not changed."
+    line(own_words(said, tool=spoken(name)))
     return Exit.DONE
 
 
@@ -47,8 +53,14 @@ def _beginning(tool: ToolView) -> str:
 
 
 def _remarks(server: ServerView) -> str:
-    changed = (f"{name} has changed: {' and '.join(w)}" for name, w in server.changed.items())
-    refused = (f"not {name}: {why}" for name, why in server.refused.items())
+    changed = (
+        own_words("{tool} has changed: {parts}", tool=name, parts=", ".join(parts))
+        for name, parts in server.changed.items()
+    )
+    refused = (
+        own_words("{tool} is left out: {reason}", tool=name, reason=why)
+        for name, why in server.refused.items()
+    )
     return "; ".join(filter(None, (server.error, *changed, *refused)))
 
 

@@ -21,6 +21,7 @@ _PLAIN = frozenset({"", "C", "C.UTF-8", "POSIX", "en_US.UTF-8"})
 """Surroundings that name no language, or English: nothing has to be loaded to know that."""
 _ASKED = re.compile(r"--locale(?:=(.*))?", re.DOTALL)
 _IN_EXAMPLES = ("Example:", "Start with: ", "Then:       ")
+_IN_USAGE = ("[OPTIONS]", "COMMAND [ARGS]...")
 _EXTRA = re.compile(r"\[(env var: |default: |required)")
 _REFUSALS = (
     "Missing argument '{name}'.",
@@ -34,6 +35,7 @@ _REFUSALS = (
     "Option '{name}' requires an argument.",
     "Option '{name}' does not take a value.",
     "Invalid value for '{name}': {problem}",
+    "Invalid value: {problem}",
 )
 """What Typer finds wrong with a command line; the first that fits is meant."""
 _PROBLEMS = (
@@ -43,8 +45,9 @@ _PROBLEMS = (
     "Input should be less than or equal to {limit}",
     "Input should be greater than {limit}",
     "Input should be {choices}",
-    "Directory '{path}' does not exist.",
-    "File '{path}' does not exist.",
+    "dir '{path}' does not exist.",
+    "file '{path}' does not exist.",
+    "Value error, '{given}' is not one of {choices}.",
 )
 
 
@@ -67,6 +70,13 @@ def named_locale(environ: Mapping[str, str]) -> "Locale | None":
 def own_locale() -> "Locale":
     """The language of whoever uses this command, where no session has one of its own."""
     return named_locale(os.environ) or "en"
+
+
+def own_words(text: str, /, **fields: object) -> str:
+    """What this command says, in the language of whoever uses it; its English is its key."""
+    from gonogo.i18n import phrase
+
+    return phrase(text, own_locale(), **fields)
 
 
 def asked_locale(words: Sequence[str]) -> str | None:
@@ -112,6 +122,11 @@ def refusal(error: Any, locale: "Locale") -> str:  # noqa: ANN401 - Typer's own 
     return "\n".join([*lines, _said("Error: {problem}", locale).format(problem=told)])
 
 
+def refused_value(message: str, locale: "Locale") -> str:
+    """What is wrong with a value, where that is one of the things that are found wrong often."""
+    return _form(_PROBLEMS, message, locale)
+
+
 def _said(text: str, locale: "Locale") -> str:
     from gonogo.i18n import phrase
 
@@ -122,11 +137,16 @@ def _form(forms: Sequence[str], message: str, locale: "Locale") -> str:
     for form in forms:
         pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.*)", re.escape(form))
         if found := re.fullmatch(pattern, message, re.DOTALL):
-            fields = found.groupdict()
+            fields = {name: _quoted(part, locale) for name, part in found.groupdict().items()}
             if "problem" in fields:
                 fields["problem"] = _form(_PROBLEMS, fields["problem"], locale)
             return _said(form, locale).format(**fields)
     return message
+
+
+def _quoted(part: str, locale: "Locale") -> str:
+    """What Typer names, between the quotes of a language."""
+    return re.sub("'([^']*)'", r"«\1»", part).replace("' / '", "» / «") if locale == "ru" else part
 
 
 def _contexts(kind: Any, locale: "Locale") -> Any:  # noqa: ANN401 - Typer's own are not public
@@ -135,6 +155,8 @@ def _contexts(kind: Any, locale: "Locale") -> Any:  # noqa: ANN401 - Typer's own
 
     class Formatter(base):
         def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
+            for words in _IN_USAGE:
+                args = args.replace(words, say(words))
             base.write_usage(self, prog, args, prefix or say("Usage: "))
 
         def write_heading(self, heading: str) -> None:

@@ -18,7 +18,7 @@ from gonogo.domain.plan import MAX_SUBTASKS, Revision, Subtask, check_graph
 from gonogo.domain.plan_views import FindingView, RevisionView, plan_diff
 from gonogo.domain.text_safety import visible
 from gonogo.domain.views import ApprovalView
-from gonogo.i18n import say
+from gonogo.i18n import say, term
 
 # A plan as a text that a person edits: what was read of it, what is wrong with it, and where.
 #
@@ -70,7 +70,7 @@ def subtasks_of(reading: ReadPlan, goal: str, locale: str) -> tuple[Subtask, ...
     if not reading.items and not flaws:
         flaws.append(Flaw(0, say("cli_plan_empty", locale)))
     if len(reading.items) > MAX_SUBTASKS:
-        flaws.append(Flaw(0, say("cli_plan_too_many", locale, most=MAX_SUBTASKS)))
+        flaws.append(Flaw(0, say("cli_plan_too_many", locale, count=MAX_SUBTASKS)))
     found = [each for item in reading.items if (each := _subtask(item, flaws, locale))]
     if flaws:
         return ()
@@ -358,12 +358,15 @@ class _Edit:
         now = self._revision
         before = _as_revision(now, now.revision, now.subtasks)
         diff = plan_diff(before, _as_revision(now, now.revision + 1, subtasks))
-        lines = list(diff_lines(diff))
+        lines = list(diff_lines(diff, self._locale))
         if not (diff.added or diff.removed or diff.changed):
             lines[1:] = [say("cli_plan_order", self._locale)]
         return [
             *lines,
-            *(f"! {f.severity}: {visible(f.message, lines=False)}" for f in self._notes),
+            *(
+                f"! {term('severity', f.severity, self._locale)}: {visible(f.message, lines=False)}"
+                for f in self._notes
+            ),
         ]
 
     def _placed(self, text: str, found: Sequence[FindingView]) -> list[Flaw]:

@@ -120,7 +120,7 @@ _Dumper.add_representer(str, _shown)
 def _check(text: str) -> None:
     """Refuse what could grow, or mean something else to another reader, before it is built."""
     if len(text) > MAX_TEXT:
-        raise _Refused(0, "cli_plan_too_large", most=MAX_TEXT)
+        raise _Refused(0, "cli_plan_too_large", count=MAX_TEXT)
     depth = 0
     for event in _untyped.parse(text, Loader=_LOADER):
         line = event.start_mark.line + 1
@@ -133,7 +133,7 @@ def _check(text: str) -> None:
         elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
             depth -= 1
         if depth > MAX_DEPTH:
-            raise _Refused(line, "cli_plan_deep", most=MAX_DEPTH)
+            raise _Refused(line, "cli_plan_deep", count=MAX_DEPTH)
 
 
 def _top(root: yaml.Node | None) -> tuple[str | None, list[yaml.Node]]:

@@ -17,11 +17,11 @@ from gonogo.cli.commands.analytics import moment
 from gonogo.cli.daemon import connected, linked
 from gonogo.cli.folder import environment, read_settings
 from gonogo.cli.foreign_tools import at, known_tools, remembered, seen_by
-from gonogo.cli.language import own_locale
-from gonogo.cli.support import Exit, Stop, complain
-from gonogo.cli.terminal.output import facts, line, plain, table
+from gonogo.cli.language import own_locale, own_words
+from gonogo.cli.support import Exit, Stop, complain, said_of
+from gonogo.cli.terminal.output import facts, line, plain, table, word
 from gonogo.client import Client
-from gonogo.domain.errors import InvalidMessage, Refused, ToolFailed
+from gonogo.domain.errors import InvalidMessage, Refused, ToolFailed, because
 from gonogo.domain.identity import Role
 from gonogo.domain.plan import Scope
 from gonogo.domain.strict_json import loads
@@ -37,7 +37,7 @@ from gonogo.execution.agent import (
     explained,
     load_profiles,
 )
-from gonogo.i18n import LOCALES, say, told
+from gonogo.i18n import LOCALES, say, term, told
 from gonogo.policy import (
     UNATTENDED,
     Answered,
@@ -90,8 +90,10 @@ async def remove_rule(session_id: str, rule: str) -> Exit:
 
 
 def _written(rule: SessionRuleView) -> str:
-    where = f" in {rule.plan_id}" if rule.plan_id else ""
-    return f"{visible_json(rule.rule)}{where}"
+    written = visible_json(rule.rule)
+    if rule.plan_id is None:
+        return written
+    return own_words("{rule} in {plan_id}", rule=written, plan_id=rule.plan_id)
 
 
 # Trying commands against the policy.
@@ -169,9 +171,9 @@ def check_batch(rules: Path | None, contexts: Path | None, name: str) -> Exit:
             context = _context(named, item.policy_context or name, own=own)
             _write(check_command(item.cmd, context))
         except (Refused, Stop) as error:
-            reason = f"line {number}: {error}"
-            _write(Verdict(decision="deny", reason=reason, rule=_UNREADABLE))
-            complain(reason)
+            _write(Verdict(decision="deny", reason=f"line {number}: {error}", rule=_UNREADABLE))
+            said = str(error) if isinstance(error, Stop) else said_of(error)
+            complain(own_words("line {number}: {problem}", number=number, problem=said))
             code = Exit.USAGE
     return code
 
@@ -194,7 +196,12 @@ def _context(named: Contexts, name: str, *, own: PolicyContext) -> PolicyContext
         return next(iter(named.values()))
     if name not in named:
         known = ", ".join(named)
-        raise Stop(f"there is no context {name!r}; name one of {known} with --name", Exit.USAGE)
+        raise Stop(
+            "There is no context {name!r}; with --name, give one of: {known}",
+            Exit.USAGE,
+            name=name,
+            known=known,
+        )
     return named[name]
 
 
@@ -237,7 +244,12 @@ async def explain_call(
         place = await _in_session(session)
         gate = replace(gate, given=place.given)
     if agent not in gate.profiles:
-        raise Stop(f"There is no agent {agent!r}", Exit.USAGE)
+        raise Stop(
+            "There is no agent {agent!r}; the agents are: {known}",
+            Exit.USAGE,
+            agent=agent,
+            known=", ".join(sorted(gate.profiles)),
+        )
     name, arguments = _call_of_words(words, gate.tools)
     if server_of(name) is not None:
         gate = replace(gate, servers=await remembered())
@@ -306,11 +318,13 @@ def _call_of_words(words: Sequence[str], tools: Mapping[str, Tool]) -> tuple[str
 def _lines(gated: Gated, rules: Rules, locale: str) -> Iterator[str]:
     shown = explained(gated, rules)
     where = "".join(f"  {place}" for place in shown["where"])
-    yield visible(f"{shown['decision']}: {shown['reason']}", lines=False)
+    decided = term("decision", shown["decision"], locale)
+    yield visible(f"{decided}: {told(shown['reason'], locale)}", lines=False)
     yield f"  {shown['rule']}{where}"
     for step in shown["steps"]:
         part = f" ({visible(step['part'], lines=False)})" if "part" in step else ""
-        yield f"{told(step['step'], locale)}{part}: {step.get('decided', '-')}"
+        decided = term("decision", step.get("decided", "-"), locale)
+        yield f"{told(step['step'], locale)}{part}: {decided}"
         yield from (_look_line(look, locale) for look in step["considered"])
     for rule in shown["not_considered"]:
         why = say("cli_stands_back" if rule.get("stands_back") else "cli_not_considered", locale)
@@ -371,7 +385,7 @@ async def suggestions(session: str | None, least: int, *, json: bool) -> Exit:
     if json:
         return facts([rule.model_dump(mode="json", exclude_defaults=True) for rule in found])
     key = "cli_suggested" if found else "cli_nothing_suggested"
-    header = say(key, own_locale(), least=least)
+    header = say(key, own_locale(), count=least)
     line(as_toml(found, header).rstrip("\n"))
     return Exit.DONE
 
@@ -406,7 +420,7 @@ class Judge:
         then = at(standing, view.created_at) if standing else None
         if then is None or then.accepted:
             return None
-        return f"{view.tool_name} had changed since it was accepted"
+        return because("{tool} had changed since it was accepted", tool=view.tool_name)
 
     def _conditions(self, view: CallView, changed: str | None) -> Conditions:
         profile = self._profiles.get(view.agent)
@@ -475,24 +489,25 @@ def _grant(view: CallView) -> Grant | None:
 def _told(
     judged: int, changed: list[Changed], left_out: Counter[str], locale: str | None, *, json: bool
 ) -> Exit:
-    moves = Counter(f"{each.call.decision} → {each.now.decision}" for each in changed)
+    moves = Counter((str(each.call.decision), str(each.now.decision)) for each in changed)
     if json:
         return facts(
             {
                 "judged": judged - left_out.total(),
                 "changed": [_shown(each) for each in changed],
-                "counts": dict(moves),
+                "counts": {" → ".join(move): count for move, count in moves.items()},
                 "not_judged": {say(why, "en"): count for why, count in left_out.items()},
             }
         )
     rows = [
-        (c.call.session_id, c.call.call_id, _what(c.call), c.call.decision, c.now.decision,
+        (c.call.session_id, c.call.call_id, _what(c.call),
+         word("decision", c.call.decision or "-"), word("decision", c.now.decision),
          "  ".join([c.now.rule, *c.where]))
         for c in changed
     ]  # fmt: skip
     table(("session", "call", "what", "was", "would be", "by"), rows)
     for move, count in moves.items():
-        line(f"{move}: {count}")
+        line(f"{' → '.join(term('decision', each, locale) for each in move)}: {count}")
     for why, count in left_out.items():
         line(f"{say(why, locale)}: {count}")
     line(say("cli_replay_limits", locale, judged=judged - left_out.total()))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import typer
 
-from gonogo.cli.language import own_locale
+from gonogo.cli.language import own_locale, own_words, refused_value
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from gonogo.domain.errors import GonogoError
 
 
-_GONE = (
-    "The process that owned the state folder has ended; gonogo attach takes its place and goes on "
-    "with what was approved"
+_GONE = "{problem}. The process that did the work has ended. Continue with: gonogo attach"
+_LOGGED = (
+    "internal error: {problem}; please report it with the last lines of gonogo.log in GONOGO_HOME"
 )
+_UNLOGGED = "internal error: {problem}; please report it"
 
 _LISTS = {
     "No approval ": "gonogo approvals list --status all",
@@ -51,10 +52,11 @@ class Exit(IntEnum):
 
 
 class Stop(Exception):
-    """The command cannot go on; the text says what to do next."""
+    """The command cannot go on; the text says what to do next, in the user's language."""
 
-    def __init__(self, text: str, code: Exit = Exit.FAILED) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, code: Exit = Exit.FAILED, /, **fields: object) -> None:
+        """Take the text in English, as the catalogue has it, or one that is translated already."""
+        super().__init__(own_words(text, **fields))
         self.code = code
 
 
@@ -141,11 +143,11 @@ def _told(error: BaseException) -> tuple[str, Exit]:
         case Stop():
             return str(error), error.code
         case PolicyDenied():
-            return str(error), Exit.DENIED
+            return said_of(error), Exit.DENIED
         case InvalidMessage():
-            return str(error), Exit.USAGE
+            return said_of(error), Exit.USAGE
         case Unreachable():
-            return f"{error}. {_GONE}", Exit.FAILED
+            return own_words(_GONE, problem=said_of(error)), Exit.FAILED
         case GonogoError():
             return _with_more(error) or type(error).__name__, Exit.FAILED
         case ValidationError():
@@ -153,26 +155,35 @@ def _told(error: BaseException) -> tuple[str, Exit]:
         case OSError():
             return _os_error(error), Exit.FAILED
         case _:
-            _log(error)
-            return f"internal error: {_brief(error)}; please report it", Exit.FAILED
+            return own_words(
+                _LOGGED if _log(error) else _UNLOGGED, problem=_brief(error)
+            ), Exit.FAILED
 
 
-def _log(error: BaseException) -> None:
+def _log(error: BaseException) -> bool:
+    """Whether there is a log that it went to; without one the trace would go to the person."""
     log = logging.getLogger(__name__)
-    # Where there is no log the trace would go to the person.
     if log.hasHandlers():
         log.critical("internal error", exc_info=error)
+    return log.hasHandlers()
+
+
+def said_of(error: "GonogoError | Stop") -> str:
+    """What an error says, in the user's language where the catalogue has it."""
+    from gonogo.i18n import told
+
+    return told(error.args[0], own_locale()) if error.args else str(error)
 
 
 def _with_more(error: "GonogoError") -> str:
     """The text, and which command has the ids that it could have been, or why it is so."""
     from gonogo.domain.errors import Busy
 
-    text = str(error)
+    text = said_of(error)
     for begins, command in _LISTS.items():
-        if text.startswith(begins):
-            return f"{text}; see {command}"
-    if isinstance(error, Busy) and error.reason != text:
+        if str(error).startswith(begins):
+            return own_words("{problem}; see {command}", problem=text, command=command)
+    if isinstance(error, Busy) and error.reason != str(error):
         return f"{text} ({error.reason})"
     return text
 
@@ -183,12 +194,14 @@ def _setting(error: "ValidationError") -> str:
     first = error.errors(include_url=False)[0]
     name = "_".join(str(part) for part in first["loc"]).upper() or "SETTINGS"
     name = name if name.startswith(("GONOGO_", "OPENAI_")) else f"GONOGO_{name}"
-    return f"{name}: {in_words(first['msg'])}; correct the variable and try again"
+    problem = refused_value(in_words(first["msg"]), own_locale())
+    said = "{name}: {problem}; correct the variable and try again"
+    return own_words(said, name=name, problem=problem)
 
 
 def _os_error(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{error.strerror or error}"
+    return f"{where}{own_words(error.strerror) if error.strerror else error}"
 
 
 def _brief(error: BaseException) -> str:

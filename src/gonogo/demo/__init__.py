@@ -11,7 +11,7 @@ import subprocess
 import sys
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 
@@ -32,12 +32,22 @@ class TestRun(Struct, frozen=True, kw_only=True):
 
     passed: bool
     summary: str
-    """The last line that unittest wrote: `OK`, or how many failed."""
+    """The last line that unittest wrote: `OK`, or how many failed; empty if it wrote none."""
 
 
-def recording() -> dict[str, list[dict[str, Any]]]:
-    """The recorded lines by their thread: a subtask's id, or `main/<agent>`."""
-    return json.loads(files(__name__).joinpath("recording.json").read_text(encoding="utf-8"))
+def recording(locale: str = "en") -> dict[str, list[dict[str, Any]]]:
+    """The recorded lines by their thread: a subtask's id, or `main/<agent>`.
+
+    They are in English; `recording.ru.json` has the Russian of each text in them.
+    """
+    return told(json.loads(_file("recording.json")), locale)
+
+
+def told(value: Any, locale: str) -> Any:  # noqa: ANN401 - any part of the recording
+    """A part of the story with its texts in that language; what is no text of it stays."""
+    return _translated(
+        value, {} if locale == "en" else json.loads(_file(f"recording.{locale}.json"))
+    )
 
 
 def lay_out(folder: Path) -> None:
@@ -66,7 +76,24 @@ def run_tests(folder: Path) -> TestRun:
         check=False,
     )
     lines = done.stderr.strip().splitlines()
-    return TestRun(passed=done.returncode == 0, summary=lines[-1] if lines else "no output")
+    return TestRun(passed=done.returncode == 0, summary=lines[-1] if lines else "")
+
+
+def _file(name: str) -> str:
+    return files(__name__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _translated(value: Any, texts: dict[str, str]) -> Any:  # noqa: ANN401
+    match value:
+        case str():
+            return texts.get(value, value)
+        case list():
+            return [_translated(each, texts) for each in cast("list[Any]", value)]
+        case dict():
+            fields = cast("dict[str, Any]", value)
+            return {name: _translated(each, texts) for name, each in fields.items()}
+        case _:
+            return value
 
 
 def _unpacked(path: Path) -> Path:

@@ -4,7 +4,8 @@ A terminal obeys control characters, and what is invisible, blank or reorders it
 a command read as another than it is. Each such character is shown as an escape, `\x1b`, `\u202e`
 or `\U000e0041`. A backslash before what would read as an escape is doubled, so that nobody can
 write one that looks like the character: an odd number of backslashes means the character, an even
-one half as many backslashes and the letters after them.
+one half as many backslashes and the letters after them. The no-break space between a number and
+its unit in Russian (`5 мин`) stays.
 """
 
 import json
@@ -23,6 +24,8 @@ _BLANK = frozenset(
 _SELECTORS = ((0xFE00, 0xFE0F), (0xE0000, 0xE0FFF))
 """Variation selectors and tags: they are drawn as nothing too."""
 _BACKSLASHES = re.compile(r"\\+")
+_BEFORE_UNIT = re.compile("(?<=[0-9])\u00a0(?=[а-яё%])")
+"""A no-break space as Russian texts have it; anywhere else it would join two words."""
 _LOOKS_ESCAPED = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}")
 _BLANKS = re.compile(r"[ \t]{41,}")
 _EMPTY_LINES = re.compile(r"^(?P<sign>[-+ ]?)[ \t]*\n(?:(?P=sign)[ \t]*\n){7,}", re.MULTILINE)
@@ -101,7 +104,10 @@ def _doubled(run: re.Match[str], odd: frozenset[str]) -> str:
 
 
 def _escaped(text: str, odd: frozenset[str]) -> str:
-    return text.translate({ord(character): _escape(ord(character)) for character in odd})
+    escapes = {ord(character): _escape(ord(character)) for character in odd}
+    if "\u00a0" not in odd:
+        return text.translate(escapes)
+    return "\u00a0".join(part.translate(escapes) for part in _BEFORE_UNIT.split(text))
 
 
 def _escape(code: int) -> str:

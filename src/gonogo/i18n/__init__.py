@@ -12,12 +12,15 @@ from gonogo.i18n.translations import (
     LOCALES,
     Locale,
     cause_and_fix,
+    counted,
+    decimal,
     duration,
     known_locale,
     language_of,
     phrase,
     resolve,
     say,
+    term,
     told,
 )
 
@@ -30,6 +33,8 @@ __all__ = [
     "account",
     "asked",
     "cause_and_fix",
+    "counted",
+    "decimal",
     "duration",
     "known_locale",
     "language_of",
@@ -38,6 +43,7 @@ __all__ = [
     "rejected_plan",
     "resolve",
     "say",
+    "term",
     "told",
     "why",
 ]

@@ -5,9 +5,11 @@ the making of a package do that.
 """
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from gettext import GNUTranslations, NullTranslations
 from pathlib import Path
+from string import Formatter
 from typing import Literal
 
 from gonogo.domain.errors import Reason
@@ -23,6 +25,15 @@ _COMMAND_LINE = "command line"
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]")
 
 
+class _InRussian(Formatter):
+    """Fills a text in as `str.format` does; what is quoted stands between Russian quotes."""
+
+    def convert_field(self, value: object, conversion: str | None) -> object:
+        if conversion == "r" and isinstance(value, str):
+            return f"«{repr(value)[1:-1]}»"
+        return super().convert_field(value, conversion)  # type: ignore[arg-type]
+
+
 class _Unknown(NullTranslations):
     """Where a key is looked for last."""
 
@@ -33,10 +44,14 @@ class _Unknown(NullTranslations):
 def say(key: str, locale: str | None = DEFAULT, **fields: object) -> str:
     """The text of that key in that language; English when the language is not spoken here.
 
+    Where a text has forms, that of the field `count` is meant.
+
     Raises:
         KeyError: there is no such text, or a field of it is missing.
     """
-    return _catalogue(resolve(locale, DEFAULT)).gettext(key).format(**fields)
+    catalogue, count = _catalogue(resolve(locale, DEFAULT)), fields.get("count")
+    said = catalogue.ngettext(key, key, count) if isinstance(count, int) else key
+    return _filled(catalogue.gettext(key) if said == key else said, locale, fields)
 
 
 def cause_and_fix(hint: str, locale: str | None = DEFAULT) -> tuple[str, str]:
@@ -52,18 +67,41 @@ def told(reason: str, locale: str | None) -> str:
     if not isinstance(reason, Reason):
         return reason if "{" in reason else _said(reason, locale)
     fields = {name: _field(value, locale) for name, value in reason.fields.items()}
-    return _said(reason.template, locale).format(**fields)
+    return _filled(_said(reason.template, locale), locale, fields)
 
 
-def phrase(text: str, locale: str | None) -> str:
-    """What the command line says of itself in that language; its English is its key."""
-    return _catalogue(resolve(locale, DEFAULT)).pgettext(_COMMAND_LINE, text)
+def phrase(text: str, locale: str | None, /, **fields: object) -> str:
+    """What the command line says in that language; its English is its key."""
+    said = _catalogue(resolve(locale, DEFAULT)).pgettext(_COMMAND_LINE, text)
+    return _filled(said, locale, fields) if fields else said
+
+
+def counted(one: str, many: str, count: int, locale: str | None, /, **fields: object) -> str:
+    """What the command line says of a number of things, in the form that goes with the number."""
+    catalogue = _catalogue(resolve(locale, DEFAULT))
+    said = catalogue.npgettext(_COMMAND_LINE, one, many, count)
+    return _filled(said, locale, {"count": count, **fields})
+
+
+def term(kind: str, word: str, locale: str | None) -> str:
+    """What people call a word of the wire, such as a status; what is not known stands as it is.
+
+    Args:
+        kind: The context of the word in the catalogue: `plan`, `subtask`, `question`, `action`, …
+    """
+    return _catalogue(resolve(locale, DEFAULT)).pgettext(kind, word)
+
+
+def decimal(number: float, locale: str | None, digits: int = 1) -> str:
+    """A number with so many digits behind the sign that the language has for it."""
+    said = f"{number:.{digits}f}"
+    return said.replace(".", ",") if resolve(locale, DEFAULT) == "ru" else said
 
 
 def duration(seconds: float, locale: str) -> str:
     """A time that something took."""
     if seconds < 60:
-        return say("time_seconds", locale, seconds=f"{seconds:.1f}")
+        return say("time_seconds", locale, seconds=decimal(seconds, locale))
     minutes, left = divmod(round(seconds), 60)
     if minutes < 60:
         return say("time_minutes", locale, minutes=minutes, seconds=left)
@@ -87,6 +125,12 @@ def known_locale(locale: str | None) -> Locale | None:
     """The language that a locale names, if it is spoken here."""
     tag = re.split(r"[-_.@]", locale or "", maxsplit=1)[0].strip().lower()
     return next((known for known in LOCALES if known == tag), None)
+
+
+def _filled(text: str, locale: str | None, fields: Mapping[str, object]) -> str:
+    if "!r" in text and resolve(locale, DEFAULT) == "ru":
+        return _InRussian().vformat(text, (), fields)
+    return text.format(**fields)
 
 
 def _said(reason: str, locale: str | None) -> str:

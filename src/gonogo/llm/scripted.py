@@ -5,9 +5,9 @@ on where it was after a restart, and subtasks that run at once do not disturb on
 """
 
 import json
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from importlib import resources
 from typing import Any
 
 import anyio
@@ -43,12 +43,12 @@ class ScriptedModel:
         lines: Mapping[str, Sequence[Line]],
         name: str = "scripted",
         *,
-        ending: str | None = None,
+        ending: Line | None = None,
     ) -> None:
         """Take a script.
 
         Args:
-            ending: What is said when the script has no more lines; None is a `ModelFailed`.
+            ending: The line when the script has no more; None is a `ModelFailed`.
         """
         self.name = name
         self.window: int | None = _WINDOW
@@ -94,12 +94,10 @@ class ScriptedModel:
         lines, said = self._lines.get(key, ()), len(earlier) + len(given)
         if lines and given and said >= len(lines) and given[-1].is_unfinished:
             said = len(lines) - 1
-        if said < len(lines):
-            line = lines[said]
-            return line(request) if callable(line) else line
-        if self._ending is None:
+        line = lines[said] if said < len(lines) else self._ending
+        if line is None:
             raise ModelFailed(f"The script {self.name!r} has no line {said} for {key!r}")
-        return {"text": self._ending}
+        return line(request) if callable(line) else line
 
 
 def _call(call: Mapping[str, Any]) -> ToolRequest:
@@ -114,9 +112,28 @@ def demo_model() -> ScriptedModel:
     Raises:
         ModelNotConfigured: the recording is not part of this installation.
     """
-    recording = resources.files("gonogo").joinpath("demo", "recording.json")
+    from gonogo.demo import recording, told
+
     try:
-        lines = json.loads(recording.read_text(encoding="utf-8"))
+        stories = {locale: recording(locale) for locale in ("en", "ru")}
     except FileNotFoundError:
         raise ModelNotConfigured("This installation has no demo recording") from None
-    return ScriptedModel(lines, DEMO, ending="The recorded demo ends here.")
+
+    def line(thread: str, number: int) -> Line:
+        return lambda request: stories[_language_of(request)][thread][number]
+
+    lines = {
+        thread: [line(thread, number) for number in range(len(found))]
+        for thread, found in stories["en"].items()
+    }
+    return ScriptedModel(
+        lines, DEMO, ending=lambda request: {"text": told(_ENDING, _language_of(request))}
+    )
+
+
+_ENDING = "The recorded demo ends here."
+
+
+def _language_of(request: ModelRequest) -> str:
+    """The language of what began the conversation: a person's task, or that of a plan."""
+    return "ru" if re.search("[а-яё]", str(request.messages[:1])) else "en"

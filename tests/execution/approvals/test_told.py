@@ -140,7 +140,7 @@ async def test_the_asking_is_told_with_its_place_and_written_down_with_who_decid
 
 @pytest.mark.parametrize(
     ("spoken", "content"),
-    [("en", "1 of 3 approvals (ann): Ship it"), ("ru", "Подтверждений: 1 из 3 (ann): Ship it")],
+    [("en", "1 of 3 approvals (ann): Ship it"), ("ru", "Одобрений: 1 из 3 (ann): Ship it")],
 )
 async def test_a_vote_is_told_in_the_language_of_the_session(store, spoken, content):
     await store.write(lambda tx: add_session(tx, session("s1", spoken=spoken)))
@@ -187,7 +187,9 @@ async def test_letting_others_in_is_told_with_their_names(started):
 
     assert await told(started) == {
         **PLACE, "type": "approval_escalated", "agent": None,
-        "content": "Nobody has decided yet; bob, role:admin may, too, from now on: Ship it",
+        "content":
+            "Nobody has decided yet. Now these people can decide, too: bob, role:admin. The "
+            "question: Ship it",
         "metadata": facts(asked.id, escalated_to=["bob", "role:admin"]),
     }  # fmt: skip
     assert await noted(started) == (

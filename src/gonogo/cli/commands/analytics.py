@@ -1,23 +1,31 @@
 """`gonogo analytics`: what came of the work over some time."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gonogo.cli.arguments import Json, Session, example
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
     from gonogo.domain.plan_views import ModelUsageView
-    from gonogo.domain.report_views import Analytics, ModelUse, Percentiles, SubtaskOutcomes
+    from gonogo.domain.report_views import (
+        Analytics,
+        ModelUse,
+        Percentiles,
+        PlanOutcomes,
+        SubtaskOutcomes,
+    )
 
 
 top = typer.Typer()
 _AGO = re.compile(r"(\d{1,5})([hdw])")
 _HOURS = {"h": 1, "d": 24, "w": 168}
+_NO_MOMENT = "{given} is not a time; write 12h, 7d, 4w, or a date such as 2026-01-31"
 
 
 @top.command(epilog=example("gonogo analytics", "gonogo analytics --since 7d --json"))
@@ -44,7 +52,7 @@ async def _analytics(session: str | None, since: str | None, until: str | None, 
         )
         if json:
             return facts(found)
-        for text in analytics_lines(found):
+        for text in analytics_lines(found, own_locale()):
             line(text)
         return Exit.DONE
 
@@ -63,62 +71,96 @@ def moment(given: str | None, now: datetime) -> datetime | None:
         found = datetime.fromisoformat(given)
         return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise Stop(f"{given}: write 12h, 7d, 4w, or a date as 2026-01-31", Exit.USAGE) from None
+        raise Stop(_NO_MOMENT, Exit.USAGE, given=given) from None
 
 
-def analytics_lines(found: "Analytics") -> Iterator[str]:
+def analytics_lines(found: "Analytics", locale: str) -> Iterator[str]:
     """All of it, a line for each thing that there is something to say of."""
+    from gonogo.i18n import counted, phrase, term
+
     plans, calls = found.plans, found.tool_calls
-    yield f"{found.since:%Y-%m-%d %H:%M}Z to {found.until:%Y-%m-%d %H:%M}Z"
-    counts = _counts(
-        {n: getattr(plans, n) for n in ("completed", "partial", "failed", "cancelled")}
-    )
-    yield f"plans: {plans.ended} ended{counts}{_rate(plans.success_rate)}"
-    yield from _took("  took", plans.duration_seconds)
+    since, until = (f"{each:%Y-%m-%d %H:%M}" for each in (found.since, found.until))
+    yield phrase("{since} to {until} (UTC)", locale, since=since, until=until)
+    yield from _ended(phrase("plans", locale), plans, _PLANS, locale)
     if plans.replans or plans.rollbacks:
-        yield f"  replans {plans.replans}, rollbacks {plans.rollbacks}"
-    yield _subtasks("subtasks", found.subtasks)
-    yield from _took("  took", found.subtasks.duration_seconds)
+        numbers = {"replans": plans.replans, "rollbacks": plans.rollbacks}
+        yield f"  {phrase('replans: {replans}, rollbacks: {rollbacks}', locale, **numbers)}"
+    yield from _ended(phrase("subtasks", locale), found.subtasks, _SUBTASKS, locale)
     for one in [*found.by_worker, *found.by_type]:
-        yield f"  {_subtasks(one.name, one)}"
+        yield f"  {next(_ended(one.name, one, _SUBTASKS, locale))}"
     for cause in found.failures:
-        yield f"failed {cause.count} times: {cause.category} ({cause.worker}, {cause.type})"
+        yield counted(
+            "failed {count} time: {category} ({worker}, {type})",
+            "failed {count} times: {category} ({worker}, {type})", cause.count, locale,
+            category=term("failure", cause.category, locale), worker=cause.worker, type=cause.type,
+        )  # fmt: skip
     for asked in found.approvals:
-        counts = _counts({"waiting": asked.pending, **asked.answers})
-        yield f"questions about a {asked.kind}: {asked.asked}{counts}"
-        yield from _took("  answered after", asked.latency_seconds)
-    yield f"tool calls: {calls.asked}{_counts(calls.ended)}"
+        counts = _counts({"waiting": asked.pending, **asked.answers}, "outcome", locale)
+        kind = term("question", asked.kind, locale)
+        yield phrase("questions ({kind}): {count}", locale, kind=kind, count=asked.asked) + counts
+        yield from _took("answered after", asked.latency_seconds, locale)
+    yield phrase("tool calls: {count}", locale, count=calls.asked) + _counts(
+        calls.ended, "outcome", locale
+    )
     if calls.started:
-        yield f"  let run by{_counts(calls.started)}"
+        yield f"  {phrase('allowed by', locale)}{_counts(calls.started, 'allowed', locale)}"
     for used in found.models:
-        tokens = tokens_text(used)
-        yield f"model {used.model}: {used.requests} requests, {used.failed} failed, {tokens}"
-        if used.cost_dollars:
-            yield f"  cost ${used.cost_dollars:.4f}"
+        yield from _model(used, locale)
 
 
-def tokens_text(used: "ModelUse | ModelUsageView") -> str:
+_PLANS = ("completed", "partial", "failed", "cancelled")
+_SUBTASKS = ("completed", "failed", "skipped", "cancelled", "retries")
+
+
+def tokens_text(used: "ModelUse | ModelUsageView", locale: str) -> str:
     """Tokens in and out, and how many of them have a price of their own."""
+    from gonogo.i18n import phrase
+
     sent = {"from the cache": used.cached_tokens, "into the cache": used.cache_write_tokens}
     back = {"thinking": used.reasoning_tokens}
-    return f"{used.input_tokens} tokens in{_counts(sent)}, {used.output_tokens} out{_counts(back)}"
+    taken = phrase("tokens in: {count}", locale, count=used.input_tokens)
+    given = phrase("out: {count}", locale, count=used.output_tokens)
+    return f"{taken}{_counts(sent, 'tokens', locale)}, {given}{_counts(back, 'tokens', locale)}"
 
 
-def _subtasks(name: str, found: "SubtaskOutcomes") -> str:
-    names = ("completed", "failed", "skipped", "cancelled", "retries")
-    counts = _counts({n: getattr(found, n) for n in names})
-    return f"{name}: {found.ended} ended{counts}{_rate(found.success_rate)}"
+def _ended(
+    name: str, found: "PlanOutcomes | SubtaskOutcomes", words: Sequence[str], locale: str
+) -> Iterator[str]:
+    """How many have ended and how, and on a line of its own how long they took."""
+    from gonogo.i18n import phrase
+
+    counts = _counts({word: getattr(found, word) for word in words}, "outcome", locale)
+    said = phrase("{name}: {count} ended", locale, name=name, count=found.ended)
+    if found.success_rate is not None:
+        percent = f"{found.success_rate * 100:.0f}"
+        counts += f", {phrase('{percent}% succeeded', locale, percent=percent)}"
+    yield said + counts
+    yield from _took("took", found.duration_seconds, locale)
 
 
-def _counts(counts: Mapping[str, int]) -> str:
-    said = ", ".join(f"{name} {number}" for name, number in counts.items() if number)
+def _model(used: "ModelUse", locale: str) -> Iterator[str]:
+    from gonogo.i18n import decimal, phrase
+
+    yield phrase(
+        "model {model}: requests {requests}, failed {failed}, {tokens}", locale, model=used.model,
+        requests=used.requests, failed=used.failed, tokens=tokens_text(used, locale),
+    )  # fmt: skip
+    if used.cost_dollars:
+        cost = decimal(used.cost_dollars, locale, 4)
+        yield f"  {phrase('cost ${cost}', locale, cost=cost)}"
+
+
+def _counts(counts: Mapping[str, int], kind: str, locale: str) -> str:
+    from gonogo.i18n import term
+
+    said = ", ".join(f"{term(kind, name, locale)} {n}" for name, n in counts.items() if n)
     return f" ({said})" if said else ""
 
 
-def _rate(rate: float | None) -> str:
-    return "" if rate is None else f", {rate:.0%} succeeded"
+def _took(what: str, took: "Percentiles | None", locale: str) -> Iterator[str]:
+    from gonogo.i18n import decimal, phrase
 
-
-def _took(what: str, took: "Percentiles | None") -> Iterator[str]:
     if took is not None:
-        yield f"{what} p50 {took.p50:.1f} s, p90 {took.p90:.1f} s, p99 {took.p99:.1f} s"
+        named = {name: decimal(getattr(took, name), locale) for name in ("p50", "p90", "p99")}
+        told = phrase("median {p50} s, 90% within {p90} s, 99% within {p99} s", locale, **named)
+        yield f"  {phrase(what, locale)}: {told}"

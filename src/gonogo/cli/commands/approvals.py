@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import ApprovalId, Json, Session, approval_ids, example, group
-from gonogo.cli.language import own_locale
+from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, Stop, carry_out
 
-app = group("Approvals: the questions that wait for you.")
+app = group("Approvals: questions that wait for an answer.")
 
 
 class AnswerWord(StrEnum):
@@ -27,17 +27,21 @@ def list_approvals(
     status: Annotated[str, typer.Option("--status", help="pending, approved …, or all.")] = (
         "pending"
     ),
-    mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you.")] = False,
+    mine: Annotated[
+        bool, typer.Option("--mine", help="Only questions that you can answer.")
+    ] = False,
     json: Json = False,
 ) -> None:
-    """List what waits for a decision; identical questions are one line."""
+    """List open questions; identical ones share a line."""
     carry_out(_list, session, status, mine, json)
 
 
 @app.command("watch", epilog=example("gonogo approvals watch", "gonogo approvals watch --mine"))
 def watch_approvals(
     session: Session = None,
-    mine: Annotated[bool, typer.Option("--mine", help="Only what waits for you.")] = False,
+    mine: Annotated[
+        bool, typer.Option("--mine", help="Only questions that you can answer.")
+    ] = False,
     bell: Annotated[bool, typer.Option("--bell", help="Ring the bell for each question.")] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print JSON objects, one on each line.")
@@ -45,7 +49,7 @@ def watch_approvals(
 ) -> None:
     """Follow the questions of all sessions: a line for each question, answer and expiry.
 
-    It changes nothing, and runs until Ctrl-C.
+    It changes nothing and runs until Ctrl-C.
     """
     carry_out(_watch, session, mine, json, bell)
 
@@ -104,9 +108,9 @@ def decide(
     if same_as is not None:
         carry_out(_decide_group, same_as, approval_id, decision, feedback, json)
     if decision is None:
-        raise typer.BadParameter("an answer is missing: approve, edit, reject or hold")
+        raise typer.BadParameter(own_words("give an answer: approve, edit, reject or hold"))
     if for_session and for_plan:
-        raise typer.BadParameter("give one of --for-session and --for-plan")
+        raise typer.BadParameter(own_words("give either --for-session or --for-plan"))
     longer = "for_session" if for_session else "for_plan" if for_plan else None
     carry_out(_decide, approval_id, decision.value, feedback, arguments, longer, json)
 
@@ -119,13 +123,11 @@ def link(
     approval_id: ApprovalId,
     name: Annotated[
         str | None,
-        typer.Option(
-            "--for", help="Whose decision it will be; only an admin may name another person."
-        ),
+        typer.Option("--for", help="The person who decides; only an admin can name somebody else."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print a link for one decision: whoever opens it approves or rejects as that person."""
+    """Create a one-time link: anyone who opens it can approve or reject as that person."""
     carry_out(_link, approval_id, name, json)
 
 
@@ -146,7 +148,7 @@ async def _link(approval_id: str, name: str | None, json: bool) -> Exit:
             return facts(made)
         typer.echo(made.url)
         until = f"{made.expires_at:%Y-%m-%d %H:%M}Z"
-        typer.echo(say("cli_link_made", name=made.name, until=until), err=True)
+        typer.echo(say("cli_link_made", own_locale(), name=made.name, until=until), err=True)
         return Exit.DONE
 
 
@@ -156,13 +158,13 @@ async def _unlink(approval_id: str) -> Exit:
 
     async with connected() as client:
         await client.revoke_links(approval_id)
-        line(f"{approval_id}: its links are over")
+        line(own_words("The links of {approval_id} no longer work.", approval_id=approval_id))
         return Exit.DONE
 
 
 async def _list(session: str | None, status: str, mine: bool, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, table
+    from gonogo.cli.terminal.output import facts, shown_as, table, word
     from gonogo.cli.terminal.render import once_each, standing
 
     async with connected() as client:
@@ -173,9 +175,13 @@ async def _list(session: str | None, status: str, mine: bool, json: bool) -> Exi
             return facts(found)
         locale = own_locale()
         rows = [
-            (a.approval_id, a.kind, standing(a, locale), a.session_id, a.created_at, subject)
+            (
+                a.approval_id, word("question", a.kind),
+                shown_as(standing(a), standing(a, locale)),
+                a.session_id, a.created_at, subject,
+            )
             for a, subject in once_each(found.approvals, locale)
-        ]
+        ]  # fmt: skip
         return table(("approval", "kind", "status", "session", "asked", "subject"), rows)
 
 
@@ -189,15 +195,18 @@ async def _show(approval_id: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, line
     from gonogo.cli.terminal.render import question_lines, review_lines
+    from gonogo.i18n import term
 
     async with connected() as client:
         approval = await client.approval(approval_id)
         if json:
             return facts(approval)
-        line(f"{approval.approval_id}  {approval.kind}  {approval.status}")
-        for text in question_lines(approval):
+        locale = own_locale()
+        kind = term("question", approval.kind, locale)
+        line(f"{approval.approval_id}  {kind}  {term('question status', approval.status, locale)}")
+        for text in question_lines(approval, locale):
             line(text)
-        for text in review_lines(approval, own_locale()):
+        for text in review_lines(approval, locale):
             line(text)
         return Exit.DONE
 
@@ -223,7 +232,9 @@ async def _decide(
     from gonogo.cli.session.decisions import decide_one
 
     if longer and word != "approve":
-        raise Stop(f"--{longer.replace('_', '-')} goes with approve", Exit.USAGE)
+        raise Stop(
+            "{option} goes only with approve", Exit.USAGE, option=f"--{longer.replace('_', '-')}"
+        )
     edited = _given(word, arguments)
     return await decide_one(approval_id, word, feedback, edited, longer=longer, json=json)
 
@@ -233,6 +244,6 @@ def _given(word: str, arguments: str | None) -> object:
 
     if arguments is None:
         if word == "edit":
-            raise Stop("edit needs --arguments with the new arguments as JSON", Exit.USAGE)
+            raise Stop("edit needs the new arguments as JSON: --arguments JSON", Exit.USAGE)
         return None
     return loads(arguments)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gonogo.cli.arguments import Json, Limit, Session, example, group, session_ids
-from gonogo.cli.language import own_locale
+from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
@@ -54,7 +54,9 @@ def show(
 ) -> None:
     """Show who did what and why: the newest entries, or those of one session from its start."""
     if after is not None and session is None:
-        raise typer.BadParameter("--after goes with --session; use --since here")
+        raise typer.BadParameter(
+            own_words("--after works only with --session; use --since instead")
+        )
     carry_out(
         _show, session, {"actor": actor, "action": action}, (since, until), after, limit, json
     )
@@ -83,11 +85,11 @@ def verify(
 ) -> None:
     """Check that no entry was changed, removed or moved; exit code 1 if one was.
 
-    Every decision and every call must have its entry, too. With --export a file is checked, and no
-    server is needed.
+    It also checks that every decision and every call has its entry. With --export it checks a file
+    and needs no server.
     """
     if export is not None and session is not None:
-        raise typer.BadParameter("--session looks at the database; it does not go with --export")
+        raise typer.BadParameter(own_words("give either --session or --export"))
     carry_out(_verify, export, session, anchor, json)
 
 
@@ -106,7 +108,7 @@ def export(
 
 @app.command("anchor", epilog=example("gonogo audit anchor >> /elsewhere/anchors.txt"))
 def anchor(json: Json = False) -> None:
-    """Print one line with the state of the log; keep it where nobody here can write."""
+    """Print one line with the state of the log; keep it where this machine cannot write."""
     carry_out(_anchor, json)
 
 
@@ -118,7 +120,7 @@ def prune(
     export: Annotated[Path, typer.Option("--export", help="A new file for the removed entries.")],
     json: Json = False,
 ) -> None:
-    """Export old entries of sessions without running work, and then remove them."""
+    """Export old entries of sessions without running work, then remove them."""
     carry_out(_prune, before, export, json)
 
 
@@ -173,14 +175,14 @@ def _told(report: "AuditReport", json: bool) -> Exit:
         facts(report)
         return Exit.DONE if report.ok else Exit.FAILED
     if report.ok:
-        line(say("cli_audit_ok", entries=report.entries, chains=report.chains))
+        line(say("cli_audit_ok", own_locale(), entries=report.entries, chains=report.chains))
     else:
-        line("\n".join([say("cli_audit_broken"), *map(spoken, report.problems)]))
+        line("\n".join([say("cli_audit_broken", own_locale()), *map(spoken, report.problems)]))
     for gone in report.removed:
         on = f"{gone.removed_at:%Y-%m-%d}"
-        line(say("cli_audit_removed", chain=spoken(gone.chain), seq=gone.seq, on=on))
+        line(say("cli_audit_removed", own_locale(), chain=spoken(gone.chain), seq=gone.seq, on=on))
     for head in report.older:
-        line(say("cli_audit_older", chain=spoken(head.chain), seq=head.seq))
+        line(say("cli_audit_older", own_locale(), chain=spoken(head.chain), seq=head.seq))
     return Exit.DONE if report.ok else Exit.FAILED
 
 
@@ -236,7 +238,7 @@ async def _prune(before: str, export: Path, json: bool) -> Exit:
             gone += len(await link.client.prune_audit(limit, part))
         if json:
             return facts({"chains": gone, "export": str(export)})
-        line(say("cli_audit_pruned", chains=gone, file=str(export)))
+        line(say("cli_audit_pruned", own_locale(), chains=gone, file=str(export)))
         return Exit.DONE
 
 
@@ -246,5 +248,5 @@ def _text_of(given: str | None) -> str | None:
         return given
     path = Path(given)
     if not path.is_file():
-        raise Stop(f"{given}: neither an anchor nor a file", Exit.USAGE)
+        raise Stop("{given} is neither an anchor nor a file", Exit.USAGE, given=given)
     return path.read_text(encoding="utf-8", errors="replace")[-8_000:]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gonogo.cli.arguments import Json, example, plan_ids, session_ids
-from gonogo.cli.language import own_locale
+from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, carry_out
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def changes(
     session: Annotated[
         str | None,
         typer.Option(
-            "--session", help="Everything that this session changed, in plans and outside of them.",
+            "--session", help="Everything that this session changed, in plans and outside them.",
             autocompletion=session_ids,
         ),
     ] = None,
@@ -53,9 +53,9 @@ def changes(
     Changes that people made and changes that were rolled back are left out.
     """
     if (plan_id is None) == (session is None):
-        raise typer.BadParameter("give the id of a plan, or --session ID")
+        raise typer.BadParameter(own_words("give the id of a plan, or --session ID"))
     if subtask is not None and plan_id is None:
-        raise typer.BadParameter("--subtask goes with a plan's id")
+        raise typer.BadParameter(own_words("--subtask needs the id of a plan"))
     carry_out(_show, plan_id, session, subtask, file, stat, json)
 
 

@@ -30,7 +30,7 @@ def instructions(
     directory: Directory = None,
     json: Json = False,
 ) -> None:
-    """List the instruction files and skills of a folder, and show what agents are told of them."""
+    """List the instruction files and skills of a folder, and show what agents see of them."""
     carry_out(_instructions, paths or [], directory, json)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import Json, example, group
-from gonogo.cli.language import own_locale
+from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, carry_out
 
 top = typer.Typer()
@@ -24,7 +24,7 @@ def migrate(
         ),
     ] = False,
 ) -> None:
-    """Update the database to the schema of this version; if it is up to date, nothing happens."""
+    """Update the database to the schema of this version; an up-to-date one stays as it is."""
     carry_out(_migrate, accept_restored)
 
 
@@ -39,14 +39,14 @@ def vacuum(
 ) -> None:
     """Free the space that the database and the snapshots no longer need.
 
-    A server may run meanwhile; its writes wait until this is done.
+    A server can keep running; its writes wait until this is done.
     """
     carry_out(_vacuum, dry_run, json)
 
 
 @top.command(epilog=example("gonogo doctor", "gonogo doctor --json"))
 def doctor(json: Json = False) -> None:
-    """Check what gonogo needs and say what is missing."""
+    """Check what gonogo needs, and show what is missing."""
     carry_out(_doctor, json)
 
 
@@ -54,15 +54,19 @@ async def _doctor(json: bool) -> Exit:
     from gonogo.cli.checks import findings
     from gonogo.cli.folder import environment, read_settings
     from gonogo.cli.terminal.output import facts, line
+    from gonogo.i18n import term, told
 
     found = [check async for check in findings(read_settings(), environment())]
     bad = any(check.state == "bad" for check in found)
     if json:
         facts([check.as_json() for check in found])
         return Exit.FAILED if bad else Exit.DONE
-    for check in found:
-        typer.echo(f"{check.state:<5} {check.name:<13} ", nl=False)
-        line(check.text)
+    locale = own_locale()
+    states = [term("check", check.state, locale) for check in found]
+    names = [own_words(told(check.name, locale)) for check in found]
+    for state, name, check in zip(states, names, found, strict=True):
+        head = f"{state:<{max(map(len, states))}} {name:<{max(map(len, names))}}"
+        line(f"{head} {told(check.text, locale)}")
     return Exit.FAILED if bad else Exit.DONE
 
 
@@ -96,5 +100,5 @@ async def _migrate(accept_restored: bool) -> Exit:
     from gonogo.cli.terminal.output import line
 
     async with connected({"accept_restored": accept_restored or None}):
-        line("The database has this version's schema.")
+        line(own_words("The database has the schema of this version."))
     return Exit.DONE

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gonogo.domain.plan_views import PlanGraph, PlanStatusView, PlanView
 
 
-app = group("Plans: what agents proposed, and its progress.")
+app = group("Plans and their progress.")
 
 
 class PlanForm(StrEnum):
@@ -42,7 +42,10 @@ def list_plans(
 def show_plan(
     plan_id: PlanId,
     graph: Annotated[
-        bool, typer.Option("--graph", help="Draw which subtask waits for which, with their states.")
+        bool,
+        typer.Option(
+            "--graph", help="Draw the subtasks as a graph of dependencies, with their states."
+        ),
     ] = False,
     timeline: Annotated[
         bool, typer.Option("--timeline", help="Draw when each subtask ran and waited.")
@@ -69,9 +72,11 @@ def show_plan(
 def diff_plan(
     plan_id: PlanId,
     from_: Annotated[
-        int | None, typer.Option("--from", min=1, help="By default the one before the other.")
+        int | None, typer.Option("--from", min=1, help="By default the revision before --to.")
     ] = None,
-    to: Annotated[int | None, typer.Option("--to", min=1, help="By default the last.")] = None,
+    to: Annotated[
+        int | None, typer.Option("--to", min=1, help="By default the latest revision.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show how two revisions of a plan differ."""
@@ -125,7 +130,7 @@ def wait_plan(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Wait until a plan has ended, or waits for a person.
+    """Wait until a plan has ended or needs a person.
 
     Exit code: 0 completed, and nothing was denied or rejected; 1 not completed, or not ended in
     time; 3 waits for a person; 4 something was denied or rejected.
@@ -169,7 +174,7 @@ def replan_plan(
 )
 def comment_plan(
     plan_id: PlanId,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What you have to say.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Your message.")],
     subtask: Annotated[
         str | None, typer.Option("--subtask", help="By default it is about the whole plan.")
     ] = None,
@@ -195,10 +200,10 @@ def revise_plan(plan_id: PlanId, json: Events = False) -> None:
 def cancel_plan(
     plan_id: PlanId,
     reason: Annotated[
-        str | None, typer.Option("--reason", help="The reason; it is kept with the plan.")
+        str | None, typer.Option("--reason", help="The reason; it is saved with the plan.")
     ] = None,
 ) -> None:
-    """Stop a plan for good; what was done stays."""
+    """Stop a plan permanently; finished work stays."""
     carry_out(_steer, "cancel", plan_id, False, reason)
 
 
@@ -241,19 +246,20 @@ async def _comments(plan_id: str, json: bool) -> Exit:
 async def _replan(plan_id: str, reason: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, line
+    from gonogo.i18n import term
 
     async with connected() as client:
         plan = await client.replan(plan_id, reason)
         if json:
             return facts(plan)
-        line(f"{plan.plan_id}  {plan.status}")
+        line(f"{plan.plan_id}  {term('plan', plan.status, own_locale())}")
         return Exit.DONE
 
 
 async def _list(session: str | None, status: str | None, limit: int, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.session.interrupts import standing
-    from gonogo.cli.terminal.output import facts, table
+    from gonogo.cli.terminal.output import facts, shown_as, table
 
     async with connected() as client:
         page = await client.plans(session_id=session, status=status, limit=limit)
@@ -262,7 +268,7 @@ async def _list(session: str | None, status: str | None, limit: int, json: bool)
         rows = [
             (
                 p.plan_id,
-                standing(p),
+                shown_as(standing(p), standing(p, own_locale())),
                 f"{_done(p)}/{len(p.subtasks)}",
                 p.session_id,
                 p.created_at,
@@ -278,18 +284,21 @@ async def _show(plan_id: str, json: bool) -> Exit:
     from gonogo.cli.session.interrupts import standing
     from gonogo.cli.terminal.output import facts, line, spoken
     from gonogo.cli.terminal.plan_graph import plan_lines
+    from gonogo.i18n import phrase
 
     async with connected() as client:
         plan = await client.plan(plan_id)
         if json:
             return facts(plan)
-        by = f"  written by {spoken(plan.made_by)}" if plan.made_by else ""
-        line(f"{plan.plan_id}  {standing(plan)}  revision {plan.revision}{by}")
+        locale = own_locale()
+        by = phrase("  written by {name}", locale, name=spoken(plan.made_by or ""))
+        number = phrase("revision {number}", locale, number=plan.revision)
+        line(f"{plan.plan_id}  {standing(plan, locale)}  {number}{by if plan.made_by else ''}")
         line(spoken(plan.goal))
         for text in await _paused(client, plan):
             line(text)
         for text in plan_lines(
-            [s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks]
+            [s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks], locale
         ):
             line(text)
         status = await client.plan_status(plan_id)
@@ -313,25 +322,41 @@ async def _paused(client: "Client", plan: "PlanView") -> list[str]:
 def _used(status: "PlanStatusView") -> list[str]:
     """What models were asked for the plan so far."""
     from gonogo.cli.commands.analytics import tokens_text
+    from gonogo.i18n import counted, decimal
 
-    usage = status.usage
+    usage, locale = status.usage, own_locale()
     if usage is None or not usage.requests:
         return []
-    cost = f", ${usage.cost:.4f}" if usage.cost else ""
-    return [f"models: {usage.requests} requests, {tokens_text(usage)}{cost}"]
+    cost = f", ${decimal(usage.cost, locale, 4)}" if usage.cost else ""
+    said = counted(
+        "models: {count} request, {tokens}", "models: {count} requests, {tokens}",
+        usage.requests, locale, tokens=tokens_text(usage, locale),
+    )  # fmt: skip
+    return [said + cost]
 
 
 def _budget(status: "object") -> list[str]:
     """What the plan took of each limit that is set; nothing where none is."""
+    from gonogo.i18n import counted, phrase, term
+
     limits: dict[str, float] = getattr(status, "limits", None) or {}
     usage = getattr(status, "usage", None)
+    locale = own_locale()
     lines = [
-        f"budget: {getattr(usage, what):g} of {limit:g} {what}"
+        phrase(
+            "budget: {used} of {limit}, {what}", locale, used=f"{getattr(usage, what):g}",
+            limit=f"{limit:g}", what=term("budget", what, locale),
+        )
         for what, limit in limits.items()
         if hasattr(usage, what)
-    ]
+    ]  # fmt: skip
     if lines and usage is not None and usage.unpriced_requests and "cost" in limits:
-        lines.append(f"the price of {usage.unpriced_requests} requests is not known")
+        lines.append(
+            counted(
+                "The price of {count} request is not known.",
+                "The price of {count} requests is not known.", usage.unpriced_requests, locale,
+            )
+        )  # fmt: skip
     return lines
 
 
@@ -373,7 +398,7 @@ async def _diff(plan_id: str, from_: int | None, to: int | None, json: bool) -> 
         diff = await client.plan_diff(plan_id, from_ or max(1, last - 1), last)
         if json:
             return facts(diff)
-        for text in diff_lines(diff):
+        for text in diff_lines(diff, own_locale()):
             line(text)
         return Exit.DONE
 

@@ -45,7 +45,7 @@ def check(
             "--context", exists=True, dir_okay=False, help="A file of named contexts, as JSON."
         ),
     ] = None,
-    name: Annotated[str, typer.Option("--name", help="The context for lines that name none.")] = "",
+    name: Annotated[str, typer.Option("--name", help="The context for lines without one.")] = "",
     batch: Annotated[
         bool,
         typer.Option(
@@ -55,7 +55,7 @@ def check(
 ) -> None:
     """Show how the policy decides about a command: verdict, reason and rule as JSON.
 
-    Without a command: read the files, and name the rules of review that nobody could satisfy.
+    Without a command: check the rules files, and list review rules that nobody could satisfy.
     """
     carry_out(_check, command or [], rules, context, name, batch)
 
@@ -85,7 +85,7 @@ def explain(
 
 @app.command("list", epilog=example("gonogo policy list s_0192"))
 def list_rules(session_id: SessionId, json: Json = False) -> None:
-    """List the rules that hold in one session only."""
+    """List the rules that apply only in one session."""
     carry_out(_list, session_id, json)
 
 
@@ -117,7 +117,7 @@ def add_rule(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Add a rule for one session; it holds until the session ends or you remove it."""
+    """Add a rule for one session; it applies until the session ends or you remove it."""
     fields = {
         "decision": decision.value, "command": command, "exact": exact or None, "tool": tool,
         "path": path, "agent": agent, "reason": reason,
@@ -161,7 +161,7 @@ def replay(
 def suggest(
     session: Session = None,
     least: Annotated[
-        int, typer.Option("--min", min=1, help="How often it must have been approved.")
+        int, typer.Option("--min", min=1, help="How often a call must have been approved.")
     ] = 3,
     json: Json = False,
 ) -> None:
@@ -209,7 +209,7 @@ async def _check(
     if not command and context is None:
         return await check_files(rules)
     if not command:
-        raise Stop("Say which command: gonogo policy check -- git push", Exit.USAGE)
+        raise Stop("Name a command, for example: gonogo policy check -- git push", Exit.USAGE)
     return check_one(command, rules, context, name)
 
 

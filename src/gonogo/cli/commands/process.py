@@ -14,7 +14,7 @@ top = typer.Typer()
 
 @top.command(epilog=example("gonogo status", "gonogo status --json"))
 def status(json: Json = False) -> None:
-    """Show which process does the work, and what it has to do.
+    """Show which process does the work, and what work there is.
 
     A process that was killed is started again. If none was running, none is started.
     """
@@ -24,7 +24,8 @@ def status(json: Json = False) -> None:
 @top.command(epilog=example("gonogo stop", "gonogo stop --now"))
 def stop(
     now: Annotated[
-        bool, typer.Option("--now", help="Do not ask, and do not wait for running work.")
+        bool,
+        typer.Option("--now", help="Stop at once: do not ask, and do not wait for running work."),
     ] = False,
 ) -> None:
     """Stop the background process.

@@ -1,12 +1,13 @@
 """`gonogo checkpoints` and `gonogo rollback`: where a plan can go back to, and going there."""
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gonogo.cli.arguments import Json, Limit, PlanId, example, group
-from gonogo.cli.language import own_locale
+from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
@@ -15,6 +16,20 @@ if TYPE_CHECKING:
 
 
 LATEST = "latest"
+_WOULD = ("{count} file would be restored.", "{count} files would be restored.")
+_DONE = ("{count} file restored.", "{count} files restored.")
+_CONFLICTS = (
+    "{count} file kept: somebody changed it since.",
+    "{count} files kept: somebody changed them since.",
+)
+_SHARED = (
+    "{count} file kept: it changed while a command ran. Undo it too with --include-shared.",
+    "{count} files kept: they changed while a command ran. Undo them too with --include-shared.",
+)
+_FURTHER = (
+    "Nothing has changed since the latest checkpoint. To go further back, use --to CHECKPOINT; "
+    "list the checkpoints: gonogo checkpoints list {plan_id}"
+)
 top = typer.Typer()
 
 
@@ -78,24 +93,32 @@ async def _roll_back(
 
 
 def _told(done: "RollbackView", *, to_latest: bool) -> Exit:
-    from gonogo.cli.terminal.output import line, table
+    from gonogo.cli.terminal.output import line, table, word
 
-    verb = "would be put back" if done.dry_run else "put back"
-    line(
-        f"{done.restored} {verb}, {done.conflicts} left because somebody changed them,"
-        f" {done.shared} left because they changed while a command ran"
-    )
-    if to_latest and not done.files:
-        line(
-            "that is since the latest checkpoint; go further back with --to CHECKPOINT, one of: "
-            f"gonogo checkpoints list {done.plan_id}"
-        )
-    if done.again:
-        line(f"runs again when the plan goes on: {', '.join(done.again)}")
-    if done.checkpoint_id:
-        line(f"undo this with: gonogo rollback {done.plan_id} --to {done.checkpoint_id}")
-    rows = [(file.action, file.path, file.reason or "") for file in done.files]
+    for text in _account(done, to_latest=to_latest):
+        line(text)
+    rows = [(word("file", file.action), file.path, file.reason or "") for file in done.files]
     return table(("action", "file", "why"), rows) if rows else Exit.DONE
+
+
+def _account(done: "RollbackView", *, to_latest: bool) -> Iterator[str]:
+    from gonogo.i18n import counted, phrase
+
+    locale = own_locale()
+    forms = _WOULD if done.dry_run else _DONE
+    yield counted(*forms, done.restored, locale)
+    if done.conflicts:
+        yield counted(*_CONFLICTS, done.conflicts, locale)
+    if done.shared:
+        yield counted(*_SHARED, done.shared, locale)
+    if to_latest and not done.files:
+        yield phrase(_FURTHER, locale, plan_id=done.plan_id)
+    if done.again:
+        names = ", ".join(done.again)
+        yield phrase("These subtasks run again when the plan resumes: {names}", locale, names=names)
+    if done.checkpoint_id:
+        command = f"gonogo rollback {done.plan_id} --to {done.checkpoint_id}"
+        yield phrase("Undo this rollback: {command}", locale, command=command)
 
 
 # `gonogo checkpoints`: the places that a rollback can go back to.
@@ -174,14 +197,14 @@ _REASON = 1_000
 
 async def _list(plan_id: str, limit: int, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, table
+    from gonogo.cli.terminal.output import facts, table, word
 
     async with connected() as client:
         page = await client.checkpoints(plan_id, limit=limit)
         if json:
             return facts(page)
         rows = [
-            (c.checkpoint_id, c.created_at, "yes" if c.tree else "no", c.reason)
+            (c.checkpoint_id, c.created_at, word("answer", "yes" if c.tree else "no"), c.reason)
             for c in page.checkpoints
         ]
         return table(("checkpoint", "created", "snapshot", "taken"), rows)
@@ -219,15 +242,17 @@ async def _taken(client: "Client", of: str | None, note: str | None) -> "Checkpo
 
 async def _show(checkpoint_id: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, line, spoken, table
+    from gonogo.cli.terminal.output import facts, line, spoken, table, word
 
     async with connected() as client:
         found = await client.checkpoint(checkpoint_id)
         if json:
             return facts(found)
         line(f"{found.checkpoint_id}  {spoken(found.reason)}")
-        line(f"{found.hash}  {'verified' if found.verified else 'NOT AS IT WAS WRITTEN'}")
-        return table(("subtask", "stood"), [(s.id, s.status) for s in found.subtasks])
+        said = "verified" if found.verified else "CHANGED SINCE IT WAS MADE; do not roll back to it"
+        line(f"{found.hash}  {own_words(said)}")
+        rows = [(each.id, word("subtask", each.status)) for each in found.subtasks]
+        return table(("subtask", "stood"), rows)
 
 
 async def _diff(checkpoint_id: str, to: str | None, json: bool) -> Exit:
@@ -239,6 +264,6 @@ async def _diff(checkpoint_id: str, to: str | None, json: bool) -> Exit:
         found = await client.checkpoint_diff(checkpoint_id, to=to)
         if json:
             return facts(found)
-        for text in file_lines(found):
+        for text in file_lines(found, own_locale()):
             line(text)
         return Exit.DONE

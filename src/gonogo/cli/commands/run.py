@@ -62,7 +62,7 @@ def run(  # noqa: PLR0913 - each is an option of the command
     foreground: Foreground = False,
     json: Events = False,
 ) -> None:
-    """Carry out one task, or a plan of your own: plan, approval, live progress, result.
+    """Run one task, or a plan of your own: plan, approval, live progress, result.
 
     The work continues when you close the terminal; gonogo attach brings you back to it.
 
@@ -103,10 +103,10 @@ def attach(
     foreground: Foreground = False,
     json: Events = False,
 ) -> None:
-    """Take part in a session: see what it did, follow it, answer, say something.
+    """Reconnect to a session: see its history, follow it, answer, send messages.
 
     Ctrl-D ends the command and changes nothing; Ctrl-C pauses the plan and asks. Exit codes are
-    those of run. Without a terminal it ends when nothing runs any more.
+    those of run. Without a terminal it ends when the running work has ended.
     """
     from gonogo.cli.session.answers import Wish
     from gonogo.cli.session.run import attach as attach_to
@@ -122,7 +122,7 @@ def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> Non
     """Try it on a sample project; no key is needed.
 
     The model's lines are recorded; the plan, your approval, the edits, the commands and the tests
-    are real. With --yes every question is answered yes.
+    are real. --yes answers yes to every question.
     """
     from gonogo.cli.session.answers import Wish
     from gonogo.cli.session.run import run_demo
@@ -189,9 +189,9 @@ def serve(
 
 @top.command(epilog=example("gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5"))
 def acp(directory: Directory = None, model: Model = None, foreground: Foreground = False) -> None:
-    """Be the agent of an editor that speaks the Agent Client Protocol, on stdin and stdout.
+    """Run as an agent for editors that support the Agent Client Protocol (ACP), on stdio.
 
-    Editors start it. What runs goes on without the editor, and is the same session everywhere.
+    Editors start it. The work continues without the editor, and any client can join the session.
     """
     from gonogo.cli.doors import run_acp
 
@@ -202,7 +202,7 @@ def acp(directory: Directory = None, model: Model = None, foreground: Foreground
 def mcp(directory: Directory = None, model: Model = None, foreground: Foreground = False) -> None:
     """Offer plans, their status, open questions and results to another agent, by MCP on stdio.
 
-    The agent starts it. It can ask for a plan and look; deciding is for people, and not offered.
+    The other agent starts it. It can ask for a plan and read results; only people can decide.
     """
     from gonogo.cli.doors import run_mcp
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import Json, Limit, SessionId, example, group
-from gonogo.cli.language import own_locale
+from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, Stop, carry_out
 
 app = group("Sessions: conversations, each in one workspace.")
@@ -25,7 +25,7 @@ def show_session(session_id: SessionId, json: Json = False) -> None:
 
 @app.command("context", epilog=example("gonogo sessions context s_0192"))
 def show_context(session_id: SessionId, json: Json = False) -> None:
-    """Show what the next request to the model would hold, by part and tokens."""
+    """Show what the next request to the model would contain, by part and tokens."""
     carry_out(_context, session_id, json)
 
 
@@ -34,7 +34,7 @@ def delete_session(
     session_id: SessionId,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
 ) -> None:
-    """Delete a session with everything that was said and done in it; running work is stopped."""
+    """Delete a session with everything in it; running work is stopped."""
     carry_out(_delete, session_id, yes)
 
 
@@ -65,7 +65,8 @@ async def _show(session_id: str, json: bool) -> Exit:
             speaker = message.agent or message.tool_name or message.role
             line(f"{one_line(speaker)}: {spoken(message.content)}")
         for approval in pending.pending_approvals:
-            line(f"waits: {approval.approval_id} {one_line(approval.subject, 1000)}")
+            said = f"{approval.approval_id} {one_line(approval.subject, 1000)}"
+            line(own_words("waits for you: {question}", question=said))
         return Exit.DONE
 
 
@@ -99,7 +100,9 @@ async def _delete(session_id: str, yes: bool) -> Exit:
     if not yes:
         person = TerminalPerson(environment())
         if not person.is_there:
-            raise Stop("Nobody can be asked here; say --yes to delete it", Exit.USAGE)
+            raise Stop(
+                "There is no terminal to ask you on; add --yes to delete the session", Exit.USAGE
+            )
         options = {
             "delete": say("cli_session_delete", locale), "keep": say("cli_session_keep", locale),
         }  # fmt: skip

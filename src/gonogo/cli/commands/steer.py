@@ -6,10 +6,11 @@ import typer
 
 from gonogo.cli.arguments import Json, PlanId, SessionId, example
 from gonogo.cli.commands import sessions
+from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, carry_out
 
 top = typer.Typer()
-Words = Annotated[str, typer.Argument(metavar="TEXT", help="What you have to say.")]
+Words = Annotated[str, typer.Argument(metavar="TEXT", help="Your message.")]
 
 
 @top.command(epilog=example('gonogo steer p_0192 add-flag "Mind the tests"'))
@@ -19,28 +20,29 @@ def steer(
     text: Words,
     json: Json = False,
 ) -> None:
-    """Say something to the agent of a subtask that is at work.
+    """Send a message to the agent of a running subtask.
 
-    It hears it before its next request to the model. It permits nothing new, and restarts nothing.
+    The agent reads it before its next request to the model. It allows and restarts nothing.
     """
     carry_out(_steer_subtask, plan_id, subtask, text, json)
 
 
 @sessions.app.command("steer", epilog=example('gonogo sessions steer s_0192 "Be brief"'))
 def steer_turn(session_id: SessionId, text: Words, json: Json = False) -> None:
-    """Say something to the agent that is answering in a session."""
+    """Send a message to the agent that is answering in a session."""
     carry_out(_steer_turn, session_id, text, json)
 
 
 async def _steer_subtask(plan_id: str, subtask: str, text: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, line
+    from gonogo.i18n import term
 
     async with connected() as client:
         plan = await client.steer_subtask(plan_id, subtask, text)
     if json:
         return facts(plan)
-    line(f"{plan.plan_id} {plan.status}")
+    line(f"{plan.plan_id} {term('plan', plan.status, own_locale())}")
     return Exit.DONE
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import Json, example, group
+from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, carry_out
 
 app = group("Tokens: who may use the server, and in which role.")
@@ -21,11 +22,11 @@ class RoleWord(StrEnum):
 
 @app.command("create", epilog=example("gonogo token create --role operator --name ci"))
 def create(
-    role: Annotated[RoleWord, typer.Option("--role", help="What its holder may do.")],
+    role: Annotated[RoleWord, typer.Option("--role", help="What the token allows.")],
     name: Annotated[str, typer.Option("--name", help="A name for your own use.")] = "token",
     json: Json = False,
 ) -> None:
-    """Create a token and print it; it is shown only this once."""
+    """Create a token and print it; it is shown only once."""
     carry_out(_create, role.value, name, json)
 
 
@@ -51,19 +52,22 @@ async def _create(role: str, name: str, json: bool) -> Exit:
         if json:
             return facts({"token": made.token, "token_id": made.view.token_id})
         typer.echo(made.token)
-        typer.echo(say("cli_token_once"), err=True)
+        typer.echo(say("cli_token_once", own_locale()), err=True)
         return Exit.DONE
 
 
 async def _list(json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, table
+    from gonogo.cli.terminal.output import facts, table, word
 
     async with connected() as client:
         tokens = await client.tokens()
         if json:
             return facts(tokens)
-        rows = [(t.token_id, t.name, t.role, t.created_at, t.revoked_at or "") for t in tokens]
+        rows = [
+            (t.token_id, t.name, word("role", t.role), t.created_at, t.revoked_at or "")
+            for t in tokens
+        ]
         return table(("token", "name", "role", "created", "revoked"), rows)
 
 
@@ -73,5 +77,5 @@ async def _revoke(token_id: str) -> Exit:
 
     async with connected() as client:
         await client.revoke_token(token_id)
-        line(f"{token_id} revoked")
+        line(own_words("Token {token_id} is revoked.", token_id=token_id))
         return Exit.DONE

@@ -6,6 +6,7 @@ from typing import Annotated, Any, cast
 import typer
 
 from gonogo.cli.arguments import Directory, Json, example, group
+from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, Stop, carry_out
 
 _REFUSALS = {
@@ -92,14 +93,15 @@ async def _told(name: str, given: dict[str, Any], directory: Path | None) -> dic
     async with linked(settings) as link:
         if link.runtime is None:
             raise Stop(
-                f"Another process owns {settings.home}; gonogo stop ends it, or set "
-                "GONOGO_HOME to another folder for this command"
+                "Another process uses {home}; end it with gonogo stop, or set GONOGO_HOME to "
+                "another folder for this command",
+                home=settings.home,
             )
         runtime = link.runtime
         try:
             return await runtime.run_tool(runtime.owner, name, given, settings.workspace)
         except PolicyDenied as error:
-            return {"decision": "deny", "reason": str(error)}
+            return {"decision": "deny", "reason": error.args[0]}
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -107,8 +109,15 @@ def _object(text: str) -> dict[str, Any]:
 
     given = loads(text)
     if not isinstance(given, dict):
-        raise Stop("The arguments must be a JSON object", Exit.USAGE)
+        raise Stop("The arguments must be one JSON object, such as {}", Exit.USAGE)
     return cast("dict[str, Any]", given)
+
+
+def _reason(given: dict[str, Any]) -> str:
+    from gonogo.cli.terminal.output import spoken
+    from gonogo.i18n import told
+
+    return spoken(told(given["reason"], own_locale()))
 
 
 def _words(told: dict[str, Any]) -> str:
@@ -116,11 +125,12 @@ def _words(told: dict[str, Any]) -> str:
     from gonogo.domain.text_safety import visible_json
 
     if told["decision"] == "deny":
-        return f"Denied: {spoken(told['reason'])}"
+        return own_words("Denied: {reason}", reason=_reason(told))
     if told["decision"] == "ask":
-        return f"It would ask ({spoken(told['reason'])}):\n{told.get('preview', '')}"
+        asks = own_words("This call needs an approval: {reason}", reason=_reason(told))
+        return f"{asks}\n{told.get('preview', '')}"
     if "error" in told:
-        return f"error: {spoken(told['error'])}"
+        return own_words("Error: {problem}", problem=spoken(told["error"]))
     result: dict[str, Any] = told.get("result") or {}
     said = result.get("content") or result.get("output")
     return spoken(str(said)) if said else visible_json(result, indent=2)

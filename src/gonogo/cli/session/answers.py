@@ -8,7 +8,7 @@ from msgspec import Struct
 from gonogo.cli.daemon import connected
 from gonogo.cli.language import own_locale
 from gonogo.cli.plan_file import SentEdits, as_json, plan_editor
-from gonogo.cli.support import Exit, Stop
+from gonogo.cli.support import Exit, Stop, said_of
 from gonogo.cli.terminal.input import TerminalPerson, Withdrawn
 from gonogo.cli.terminal.output import facts, line, one_line, spoken
 from gonogo.cli.terminal.render import (
@@ -24,7 +24,7 @@ from gonogo.domain.states import ApprovalKind
 from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.views import ApprovalView
-from gonogo.i18n import say
+from gonogo.i18n import phrase, say, term
 
 # `gonogo plans comment`, `comments`, and the same two at the terminal's question about a plan.
 
@@ -46,7 +46,8 @@ async def list_comments(plan_id: str, json: bool) -> Exit:
         found = await client.plan_comments(plan_id)
     if json:
         return facts(found)
-    for text in comment_lines(c.model_dump(exclude_none=True) for c in found.comments):
+    comments = [c.model_dump(exclude_none=True) for c in found.comments]
+    for text in comment_lines(comments, own_locale()):
         line(text)
     if not found.comments:
         line(say("cli_no_comments", own_locale()))
@@ -72,7 +73,7 @@ class PlanTalk:
             )  # fmt: skip
             found = await self._client.plan_comments(approval.plan_id or "")
         except GonogoError as error:
-            self._person.tell(spoken(str(error)))
+            self._person.tell(spoken(said_of(error)))
             return
         self._person.tell(say("cli_comment_kept", self._locale, count=found.open))
 
@@ -81,7 +82,7 @@ class PlanTalk:
         try:
             await self._client.revise_plan(approval.plan_id or "")
         except GonogoError as error:
-            self._person.tell(spoken(str(error)))
+            self._person.tell(spoken(said_of(error)))
             return False
         return True
 
@@ -194,7 +195,8 @@ class Answerer:
         self._is_gone = True
         self.person.withdraw()
         who = one_line(facts.get("decided_by") or "gonogo")
-        self.person.tell(say("cli_answered", self.locale, who=who, status=facts["status"]))
+        status = term("question status", facts["status"], self.locale)
+        self.person.tell(say("cli_answered", self.locale, who=who, status=status))
 
     async def to_question(self, question: str) -> dict[str, Any] | None:
         """Ask the person what the agent wants to know."""
@@ -230,7 +232,7 @@ class Answerer:
         if is_plan:
             return None
         if self.wish.unattended:
-            return decision(approval, "reject", _NOBODY)
+            return decision(approval, "reject", phrase(_NOBODY, self.locale))
         return decision(approval, "approve") if self.wish.all else None
 
     async def _asked(self, approval: ApprovalView) -> dict[str, Any] | None:
@@ -244,7 +246,7 @@ class Answerer:
         is_plan = approval.kind == ApprovalKind.PLAN
         question = say("cli_plan_question" if is_plan else "cli_tool_question", self.locale)
         # A plan was shown when it came.
-        left = [] if is_plan else pages(question_lines(approval))
+        left = [] if is_plan else pages(question_lines(approval, self.locale))
         if left:
             self._show(approval, left.pop(0), first=True)
         while True:
@@ -265,7 +267,7 @@ class Answerer:
             words = _COMMAND
         elif approval.details.get("about") == "model":
             words = _ABSENCE if approval.details.get("models") else ("approve", "reject")
-        return {word: say(f"cli_{word}", self.locale, pages=pages_left) for word in words}
+        return {word: say(f"cli_{word}", self.locale, count=pages_left) for word in words}
 
     def _show(self, approval: ApprovalView, page: list[str], *, first: bool) -> None:
         if self.person.has_keys:
@@ -317,14 +319,14 @@ class Answerer:
                 return None
             return decision(approval, "edit", None, loads(after))
         except (GonogoError, Stop) as error:
-            self.person.tell(say("cli_edit_failed", self.locale, detail=error))
+            self.person.tell(say("cli_edit_failed", self.locale, detail=said_of(error)))
             return None
 
     async def _edited_plan(self, approval: ApprovalView) -> dict[str, Any] | None:
         try:
             draft = await plan_editor(self._client, self.person, self.locale).edit(approval)
         except (GonogoError, Stop) as error:
-            self.person.tell(spoken(str(error)))
+            self.person.tell(spoken(said_of(error)))
             return None
         if draft is None:
             return None

@@ -23,7 +23,7 @@ from gonogo.cli.terminal.render import decision, standing
 from gonogo.client import Client
 from gonogo.domain.states import ApprovalKind, ApprovalStatus
 from gonogo.domain.views import ApprovalView, DecisionAnswer
-from gonogo.i18n import resolve, say
+from gonogo.i18n import resolve, say, term
 
 # `gonogo approvals decide` and `gonogo plans start`: one answer, and what it sets going.
 
@@ -49,7 +49,8 @@ async def decide_one(
         approval = await link.client.approval(approval_id)
         message = decision(approval, word, feedback, edited)
         if longer is not None and approval.kind != "tool":
-            raise Stop(f"--{longer.replace('_', '-')} is for tool calls only", Exit.USAGE)
+            option = f"--{longer.replace('_', '-')}"
+            raise Stop("{option} is for tool calls only", Exit.USAGE, option=option)
         if longer is not None:
             message[longer] = True
         if link.runtime is not None:
@@ -71,7 +72,7 @@ async def decide_group(same_as: str, word: str, feedback: str | None, *, json: b
     async with linked(read_settings()) as link:
         group = same_as if ":" in same_as else (await link.client.approval(same_as)).group
         if group is None:
-            raise Stop(f"{same_as} is like no other question; decide it by its id")
+            raise Stop("{id} has no identical questions; answer it without --group", id=same_as)
         found = (await link.client.approvals(group=group, status="pending")).approvals
         alone = not any(each.review and each.review.needed > 1 for each in found)
         answers: list[DecisionAnswer] = []
@@ -95,7 +96,10 @@ def _told(answers: list[DecisionAnswer], ended: Exit, *, json: bool) -> Exit:
         facts({"answers": answers})
     else:
         for answer in answers:
-            line(f"{answer.id} {answer.outcome if answer.ok else answer.detail}")
+            said = answer.detail
+            if answer.ok and answer.outcome:
+                said = term("question status", answer.outcome, own_locale())
+            line(f"{answer.id} {said}")
     return ended if all(answer.ok for answer in answers) else Exit.FAILED
 
 
@@ -118,7 +122,7 @@ async def steer(verb: str, plan_id: str, *, json: bool, reason: str | None = Non
                     await talk.is_sent_back(plan_id)
                 return await talk.watch(lambda: act(plan_id))
         plan = await act(plan_id)
-    line(f"{plan.plan_id} {plan.status}")
+    line(f"{plan.plan_id} {term('plan', plan.status, own_locale())}")
     return Exit.DONE
 
 
@@ -229,5 +233,10 @@ async def _question(client: Client, plan_id: str) -> ApprovalView:
     for approval in pending.pending_approvals:
         if approval.kind == ApprovalKind.PLAN and approval.plan_id == plan_id:
             return approval
-    said = say("cli_plan_not_waiting", own_locale(), plan_id=plan_id, status=plan.status)
+    said = say(
+        "cli_plan_not_waiting",
+        own_locale(),
+        plan_id=plan_id,
+        status=term("plan", plan.status, own_locale()),
+    )
     raise Stop(said)

@@ -8,6 +8,7 @@ import anyio
 from anyio.abc import TaskStatus
 from msgspec import Struct
 
+from gonogo.cli.support import said_of
 from gonogo.cli.terminal.input import TerminalPerson, Withdrawn, at_editor
 from gonogo.cli.terminal.output import one_line, spoken
 from gonogo.client import Client
@@ -15,7 +16,7 @@ from gonogo.domain.errors import GonogoError, Refused
 from gonogo.domain.plan_views import PlanView, SubtaskView
 from gonogo.domain.states import ENDED, PlanStatus, SubtaskStatus
 from gonogo.domain.views import MOST_CHOICES, ApprovalView
-from gonogo.i18n import say
+from gonogo.i18n import DEFAULT, say, term
 
 
 class Interrupts:
@@ -125,7 +126,7 @@ class Pausing(Struct, frozen=True, kw_only=True):
                 elif said:
                     await self.client.steer_turn(session_id, said)
             except GonogoError as error:
-                self.person.tell(spoken(str(error)))
+                self.person.tell(spoken(said_of(error)))
 
     def _prompt(self, subtask: str | None) -> str:
         if subtask is None:
@@ -146,7 +147,7 @@ class Pausing(Struct, frozen=True, kw_only=True):
         try:
             await self.client.resume_plan(plan_id)
         except Refused as error:
-            self.person.tell(spoken(str(error)))
+            self.person.tell(spoken(said_of(error)))
 
     async def rest(self, plan_id: str | None) -> None:
         """Wait until nothing of a plan runs any more; it must be paused."""
@@ -176,9 +177,12 @@ BY_ITSELF = frozenset({"quota", "model", "budget", "rollback"})
 """Why a plan is paused where nobody asked for it."""
 
 
-def standing(plan: PlanView) -> str:
+def standing(plan: PlanView, locale: str = DEFAULT) -> str:
     """A plan's status in a word or two: a pause that nobody asked for with its reason."""
-    return f"{plan.status} ({one_line(plan.pause_reason)})" if plan.pause_reason else plan.status
+    status = term("plan", plan.status, locale)
+    if not plan.pause_reason:
+        return status
+    return f"{status} ({one_line(term('pause', plan.pause_reason, locale))})"
 
 
 def pause_lines(plan: PlanView, pending: list[ApprovalView], locale: str) -> list[str]:

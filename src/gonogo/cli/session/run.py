@@ -13,12 +13,12 @@ from msgspec.structs import replace
 
 from gonogo.cli.daemon import RuntimeLink, linked
 from gonogo.cli.folder import environment, program, read_settings
-from gonogo.cli.language import named_locale, own_locale
+from gonogo.cli.language import named_locale, own_locale, own_words
 from gonogo.cli.plan_file import Flaw, as_json, own_plan, text_of
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import standing
-from gonogo.cli.support import Exit, Stop
+from gonogo.cli.support import Exit, Stop, said_of
 from gonogo.cli.terminal.live import conversing
 from gonogo.cli.terminal.output import line, one_line, spoken
 from gonogo.cli.terminal.render import question_lines
@@ -36,15 +36,17 @@ from gonogo.i18n import resolve, say
 from gonogo.settings import Settings
 
 _OTHER_ROOTS = (
-    "The process that owns the state folder works under other folders: start it with GONOGO_ROOTS, "
-    "wait for it to end, or set GONOGO_HOME to another folder"
+    "{problem}. The running process works in other folders: start it with GONOGO_ROOTS, wait for "
+    "it to end, or set GONOGO_HOME to another folder"
 )
 
 
 async def run_task(task: str, directory: Path | None, model: str | None, wish: Wish) -> Exit:
     """Carry one task out."""
     if not task.strip():
-        raise Stop('Say what you want done: gonogo run "Add a --json flag"', Exit.USAGE)
+        raise Stop(
+            'Say what you want done, for example: gonogo run "Add a --json flag"', Exit.USAGE
+        )
     settings = read_settings({"workspace": directory, "model": model, **_place(wish)})
     async with linked(settings) as link:
         return await talk(link, settings, task, wish)
@@ -84,7 +86,7 @@ async def _talk(
             title=task[:80], unattended=wish.unattended or None
         )
     except Forbidden as error:
-        raise Stop(f"{error}. {_OTHER_ROOTS}") from None
+        raise Stop(_OTHER_ROOTS, problem=said_of(error)) from None
     locale = resolve(named_locale(environment()), None, task)
     with conversing(link, session.session_id, wish, locale) as talking:
         if plan is not None:
@@ -122,7 +124,7 @@ class _WrittenFile:
             )
         except (InvalidMessage, TooLarge) as problem:
             # It cannot even be looked over.
-            self._refuse([Flaw(0, str(problem))])
+            self._refuse([Flaw(0, said_of(problem))])
             raise
         if found.problem:
             self._refuse([Flaw(self._reading.line_of(found.subtask_id), found.problem)])
@@ -177,13 +179,13 @@ async def _carry_through(folder: Path, wish: Wish) -> Exit:
     settings = _settings(folder, project)
     locale = own_locale()
     _tell(say("cli_demo_start", locale, folder=project), wish)
-    _tell(say("cli_tests_before", locale, outcome=before.summary), wish)
+    _tell(say("cli_tests_before", locale, outcome=_summary(before)), wish)
     async with linked(settings) as link:
         if link.runtime is None:
             raise Stop(
-                f"Another process owns {settings.home}; leave GONOGO_HOME unset for the demo, "
-                "or stop that process",
+                "Another process uses {home}; unset GONOGO_HOME for the demo, or stop that process",
                 Exit.USAGE,
+                home=settings.home,
             )
         wish = replace(wish, prefix=f"GONOGO_HOME={settings.home} ", keeps=False)
         outcome = await talk(link, settings, TASKS[locale], wish)
@@ -204,13 +206,17 @@ def _account(settings: Settings, project: Path, after: TestRun, locale: str) -> 
     again = f"GONOGO_HOME={settings.home} {program()}"
     return [
         "",
-        say("cli_tests_after", locale, outcome=after.summary),
+        say("cli_tests_after", locale, outcome=_summary(after)),
         say("cli_demo_end", locale, folder=project, home=settings.home),
         f"  git -C {project} diff",
         f"  {again} plans list",
         f"  {again} audit show",
         f"  {again} audit verify",
     ]
+
+
+def _summary(run: TestRun) -> str:
+    return run.summary or own_words("no output")
 
 
 def _tell(text: str, wish: Wish) -> None:
@@ -314,14 +320,14 @@ async def _recap(
         done = sum(subtask.status in SUBTASK.terminal for subtask in plan.subtasks)
         lines.append(
             say(
-                "cli_recap_plan", locale, plan_id=plan.plan_id, status=standing(plan), done=done,
-                total=len(plan.subtasks), goal=one_line(plan.goal, 300),
+                "cli_recap_plan", locale, plan_id=plan.plan_id, status=standing(plan, locale),
+                done=done, total=len(plan.subtasks), goal=one_line(plan.goal, 300),
             )
         )  # fmt: skip
     pending = await client.pending_approvals(session.session_id)
     for approval in pending.pending_approvals:
         if approval.kind == ApprovalKind.PLAN:
-            lines += question_lines(approval)
+            lines += question_lines(approval, locale)
     return lines
 
 

@@ -27,7 +27,7 @@ from gonogo.domain.plan_views import PlanGraph
 from gonogo.domain.states import ENDED, ApprovalStatus, PlanStatus
 from gonogo.domain.text_safety import guarded
 from gonogo.domain.views import ApprovalView
-from gonogo.i18n import resolve, say
+from gonogo.i18n import resolve, say, term
 
 Drawn = Callable[[PlanGraph], Iterator[str]]
 _TELLING = ("subtask_", "plan_", "approval_")
@@ -114,7 +114,7 @@ async def wait(plan_id: str, limit: float | None, json: bool) -> Exit:
     if json:
         facts(plan)
     else:
-        line(f"{plan.plan_id} {plan.status}")
+        line(f"{plan.plan_id} {term('plan', plan.status, own_locale())}")
     if plan.status in ENDED:
         ended = Exit.DONE if plan.status is PlanStatus.COMPLETED else Exit.FAILED
         return Exit.DENIED if refused or plan.status is PlanStatus.REJECTED else ended
@@ -229,7 +229,8 @@ def news_line(news: News, locale: str) -> str:
     approval = news.approval
     when = (approval.decided_at if news.change == "closed" else None) or approval.created_at
     head = f"{when:%H:%M:%SZ}"
-    about = f"{approval.approval_id} {approval.kind} {approval.session_id}"
+    kind = term("question", approval.kind, locale)
+    about = f"{approval.approval_id} {kind} {approval.session_id}"
     if news.change == "closed":
         mark = _MARKS.get(approval.status, "-")
         return f"{head} {mark} {about} {_ending(approval, locale)}"

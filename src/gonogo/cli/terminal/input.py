@@ -8,7 +8,7 @@ import shlex
 import sys
 import termios
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,10 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Stop
 from gonogo.domain.text_safety import guarded, visible
-from gonogo.i18n import say
+from gonogo.i18n import LOCALES, say, term
 
 # The keys of a terminal, read one by one.
 #
@@ -190,11 +191,37 @@ _EDITORS = ("VISUAL", "EDITOR")
 _AT_EDITOR = threading.Event()
 
 
-def chosen(typed: str, words: Iterable[str]) -> str | None:
-    """The word that was meant by a key, or by its beginning; None where it is none of them."""
+_PLACES = str.maketrans("йцукенгшщзфывапролдячсмить", "qwertyuiopasdfghjklzxcvbnm")
+"""Which Latin letter is on the key of a Cyrillic one."""
+_ALSO = {"approve": ("yes",), "reject": ("no",), "delete": ("yes",), "keep": ("no",)}
+"""Words that are understood as others, where they are none of the answers themselves."""
+
+
+def chosen(typed: str, options: Mapping[str, str]) -> str | None:
+    """The answer that was meant by a key, a word or its beginning; None where none is, or several.
+
+    A Cyrillic letter is the key that it is on, and the beginning of what is shown; where these are
+    two answers it is neither, such as `н`, which is on the key of `yes` and begins `нет`.
+
+    Args:
+        options: What each answer is called on the screen.
+    """
     said = typed.strip().lower()
-    found = [word for word in words if said and word.startswith(said)]
-    return found[0] if len(found) == 1 else None
+    key = said.translate(_PLACES)
+    found = {word for word in options if key and word.startswith(key)}
+    if len(said) > 1:
+        found |= {word for word in options if _means(said, word, options)}
+    elif said != key:
+        begun = [word for word, label in options.items() if label.lower().startswith(said)]
+        found |= set(begun if len(begun) == 1 else ())
+    return found.pop() if len(found) == 1 else None
+
+
+def _means(said: str, word: str, options: Mapping[str, str]) -> bool:
+    """Whether somebody who types this, in whatever language, means that answer."""
+    words = [word, *(also for also in _ALSO.get(word, ()) if also not in options)]
+    spelled = [term("answer", each, locale) for each in words for locale in LOCALES]
+    return any(each.startswith(said) for each in (*spelled, options[word].lower()))
 
 
 class Withdrawn(Exception):
@@ -278,6 +305,7 @@ class TerminalPerson:
                 return None
             if word := chosen(said, options):
                 return word
+            self.tell(_keys_of(options))
 
     async def edit(self, text: str, suffix: str = ".json", *, keep: Path | None = None) -> str:
         """Let the person change a text in their editor.
@@ -299,10 +327,17 @@ class TerminalPerson:
             try:
                 words = shlex.split(self._environment.get(name, ""))
             except ValueError as error:
-                raise Stop(f"{name}: {error}; correct the variable") from None
+                raise Stop(
+                    "{name}: {problem}; correct the variable", name=name, problem=error
+                ) from None
             if words:
                 return words
         return ["vi"]
+
+
+def _keys_of(options: Mapping[str, str]) -> str:
+    """What is said at a key that is none of the answers."""
+    return own_words("Press one of these keys: {keys}", keys=", ".join(w[0] for w in options))
 
 
 def at_editor() -> bool:
@@ -319,15 +354,23 @@ async def _edited(words: list[str], path: anyio.Path, text: str) -> str:
         ) as process:
             code = await process.wait()
     except OSError as error:
-        raise Stop(f"{words[0]}: {error.strerror}; set EDITOR to an editor") from None
+        raise Stop(
+            "{program}: {problem}; set EDITOR to an editor",
+            program=words[0],
+            problem=error.strerror,
+        ) from None
     finally:
         _AT_EDITOR.clear()
     if code != 0:
-        raise Stop(f"{words[0]} ended with code {code}; set EDITOR to another editor")
+        raise Stop(
+            "{program} ended with exit code {code}; set EDITOR to another editor",
+            program=words[0],
+            code=code,
+        )
     try:
         return (await path.read_bytes()).decode("utf-8")
     except UnicodeDecodeError:
-        raise Stop(say("cli_plan_not_utf8", None, file=path)) from None
+        raise Stop(say("cli_plan_not_utf8", own_locale(), file=path)) from None
 
 
 # The last lines of a terminal, drawn anew in their place; what is settled scrolls away above them.
@@ -481,13 +524,21 @@ class AtKeys(TerminalPerson):
         """Ask for one of several words by their first letters; None at the end of the input."""
         await self._keyboard.settle()
         listed = [f"[{word[0]}] {label}" for word, label in options.items()]
-        with self._asked(), self._shown(lambda width: key_prompt(question, listed, width)):
+        said = ""
+
+        def drawn(width: int) -> list[Text]:
+            above = [Text(each) for each in _wrapped(said, width)] if said else []
+            return above + key_prompt(question, listed, width)
+
+        with self._asked(), self._shown(drawn):
             while True:
                 key = await self._keyboard.key()
                 if key is None:
                     return None
                 if word := chosen(key, options):
                     break
+                said = _keys_of(options) if key.strip() else said
+                self._foot.draw()
         self.tell(f"{question} {options[word]}")
         return word
 

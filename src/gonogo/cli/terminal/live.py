@@ -45,9 +45,8 @@ class Live(EventLines):
     def __init__(
         self, console: Console, foot: Foot, keyboard: Keyboard, client: Client, locale: str
     ) -> None:
-        super().__init__(console)
+        super().__init__(console, locale)
         self._foot, self._keyboard, self._client = foot, keyboard, client
-        self._locale = locale
         self._text = ""
         self._laid_out: tuple[str, int, list[Text]] = ("", 0, [])
         """What is being written as it was last drawn, at which width, and its lines."""
@@ -234,7 +233,7 @@ def _terminal(
     console = paper()
     can_be_drawn_on = console.is_terminal and not console.is_dumb_terminal
     if not (can_be_drawn_on and person.is_there and is_ours(sys.stdin.fileno())):
-        yield EventLines(console), person
+        yield EventLines(console, locale), person
         return
     with _drawn_on(link, console, locale) as drawn:
         yield drawn

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit
 from gonogo.domain.text_safety import guarded, mark_blanks, on_one_line, visible, visible_json
-from gonogo.i18n import say
+from gonogo.i18n import say, term
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,13 +58,38 @@ def plain(value: Any) -> Any:  # noqa: ANN401
     return value
 
 
+class Cell(str):
+    """A text of a table that scripts read, with what people are shown in its place."""
+
+    __slots__ = ("shown",)
+
+    shown: str
+
+
+def word(kind: str, text: str) -> Cell:
+    """A word of the wire for a cell of a table.
+
+    Args:
+        kind: Its context in the catalogue.
+    """
+    return shown_as(text, term(kind, text, own_locale()))
+
+
+def shown_as(text: str, shown: str) -> Cell:
+    """A text for a cell of a table, with what is shown where somebody looks at it."""
+    made = Cell(text)
+    made.shown = shown
+    return made
+
+
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Exit:
-    """Write rows in columns; tabs between them, and English headings, where nobody looks.
+    """Write rows in columns; tabs between them, and English words, where nobody looks.
 
     Where columns would break words, such as an id that somebody copies, each row is a paragraph.
     """
-    cells = [[_cell(value) for value in row] for row in rows]
-    if not is_terminal():
+    seen = is_terminal()
+    cells = [[_cell(value, seen=seen) for value in row] for row in rows]
+    if not seen:
         for row in [list(head), *cells]:
             typer.echo("\t".join(row))
         return Exit.DONE
@@ -107,9 +132,11 @@ def _longest_word(column: Sequence[str]) -> int:
     return max(cell_len(word) for cell in column for word in cell.split(" "))
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, *, seen: bool) -> str:
     if isinstance(value, datetime):
         return value.strftime("%Y-%m-%d %H:%M:%SZ")
+    if seen and isinstance(value, Cell):
+        return value.shown
     return visible(str(value), lines=False)
 
 

@@ -13,7 +13,7 @@ from gonogo.domain.plan import worker_name
 from gonogo.domain.plan_views import GraphNode, PlanGraph, SubtaskView
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
-from gonogo.i18n import duration, say
+from gonogo.i18n import DEFAULT, duration, phrase, say
 
 # A graph as rails: a line of text for each node, lines down the left for the edges.
 #
@@ -125,16 +125,16 @@ MARKS = {
 Node = Mapping[str, Any]
 
 
-def plan_lines(subtasks: Sequence[Node]) -> Iterator[str]:
+def plan_lines(subtasks: Sequence[Node], locale: str = DEFAULT) -> Iterator[str]:
     """One subtask after the other, whole, with what it may touch and how it went."""
     for number, subtask in enumerate(subtasks, start=1):
         yield f"{number:>3}. {_headline(subtask)}"
-        yield f"     {_facts_of_subtask(subtask)}"
-        if allowed := scope_line(subtask):
-            yield f"     allowed: {allowed}"
+        yield f"     {_facts_of_subtask(subtask, locale)}"
+        if allowed := scope_line(subtask, locale):
+            yield f"     {phrase('allowed: {scope}', locale, scope=allowed)}"
         for name, value in _rules(subtask):
             yield f"     {name}: {value}"
-        if outcome := _outcome(subtask):
+        if outcome := _outcome(subtask, locale):
             yield f"     {outcome}"
 
 
@@ -166,32 +166,34 @@ def stages(nodes: Sequence[Node]) -> list[list[Node]]:
     return _by_depth(nodes, depth)
 
 
-def scope_line(subtask: Node) -> str:
+_PATHS = ("files anywhere in the workspace", "no files", "files {names}")
+_TOOLS = ("all tools of its agent", "no tools", "tools {names}")
+_COMMANDS = ("", "", "commands {names}")
+_NETWORK = ("network any public host", "", "network {names}")
+"""What is said where nothing is declared, where it is declared that there is none, and of names."""
+
+
+def scope_line(subtask: Node, locale: str = DEFAULT) -> str:
     """What a subtask may do without a question, in a few words."""
     scope: Node = subtask.get("scope") or {}
     agent = subtask.get("agent")
     parts: list[str] = []
     if agent or subtask.get("tool"):
-        parts.append(_declared("files", scope.get("paths"), "files anywhere in the workspace"))
+        parts.append(_declared(_PATHS, scope.get("paths"), locale))
     if scope.get("commands"):
-        parts.append(_declared("commands", scope["commands"], ""))
+        parts.append(_declared(_COMMANDS, scope["commands"], locale))
     if agent:
-        parts.append(_declared("tools", scope.get("tools"), "all tools of its agent"))
-    return "; ".join([*parts, *_network(scope.get("network"))])
+        parts.append(_declared(_TOOLS, scope.get("tools"), locale))
+    if network := scope.get("network"):
+        hosts = None if network is True else cast("Sequence[object]", network)
+        parts.append(_declared(_NETWORK, hosts, locale))
+    return "; ".join(parts)
 
 
-def _declared(word: str, values: Sequence[object] | None, unsaid: str) -> str:
+def _declared(said: tuple[str, str, str], values: Sequence[object] | None, locale: str) -> str:
     if not values:
-        return unsaid if values is None else f"no {word}"
-    return f"{word} {', '.join(one_line(str(value), None) for value in values)}"
-
-
-def _network(wanted: object) -> Iterator[str]:
-    if isinstance(wanted, (list, tuple)) and wanted:
-        hosts = cast("Sequence[object]", wanted)
-        yield f"network {', '.join(one_line(str(host), None) for host in hosts)}"
-    elif wanted:
-        yield "network any public host"
+        return phrase(said[0] if values is None else said[1], locale)
+    return phrase(said[2], locale, names=", ".join(one_line(str(each), None) for each in values))
 
 
 def _by_depth(nodes: Sequence[Node], depth: Mapping[str, int]) -> list[list[Node]]:
@@ -204,21 +206,23 @@ def _headline(node: Node) -> str:
     return f"{mark} {one_line(node['id'])}: {indented(node['description'], ' ' * 7)}"
 
 
-def _facts_of_subtask(subtask: Node) -> str:
+def _facts_of_subtask(subtask: Node, locale: str) -> str:
     named = {name: subtask.get(name) for name in ("agent", "tool", "inputs")}
     view = SubtaskView.model_construct(type=subtask.get("type", "action"), **named)
     parts = [one_line(worker_name(view)), one_line(str(subtask.get("estimated_time", "")))]
     if subtask.get("dependencies"):
-        parts.append("after " + ", ".join(map(one_line, subtask["dependencies"])))
+        names = ", ".join(map(one_line, subtask["dependencies"]))
+        parts.append(phrase("after {subtasks}", locale, subtasks=names))
     return " · ".join(part for part in parts if part)
 
 
-def _outcome(subtask: Node) -> str:
+def _outcome(subtask: Node, locale: str) -> str:
     if error := subtask.get("error"):
-        return f"error: {one_line(str(error.get('message', error)), 300)}"
+        problem = one_line(str(error.get("message", error)), 300)
+        return phrase("error: {problem}", locale, problem=problem)
     if (result := subtask.get("result")) is not None:
         said = cast("Node", result).get("output", result) if isinstance(result, dict) else result
-        return f"result: {json_line(said, 300)}"
+        return phrase("result: {result}", locale, result=json_line(said, 300))
     return one_line(str(subtask.get("reason") or ""), 300)
 
 

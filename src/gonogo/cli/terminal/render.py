@@ -9,7 +9,6 @@ from typing import Any, Protocol, cast
 from rich.console import Console
 from rich.text import Text
 
-from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.output import json_line, one_line, spoken
 from gonogo.cli.terminal.plan_graph import plan_lines, scope_line
@@ -19,100 +18,115 @@ from gonogo.domain.plan_views import CheckpointDiff, PlanDiff
 from gonogo.domain.states import ApprovalStatus
 from gonogo.domain.text_safety import guarded, visible, visible_json
 from gonogo.domain.views import ApprovalView, ReviewView
-from gonogo.i18n import say
+from gonogo.i18n import DEFAULT, decimal, phrase, say, term, told
 
-# What is otherwise in two revisions of a plan, or in the files of two checkpoints, as lines.
+# What differs between two revisions of a plan, or between the files of two checkpoints, as lines.
 
 
-def diff_lines(diff: PlanDiff) -> Iterator[str]:
+def diff_lines(diff: PlanDiff, locale: str = DEFAULT) -> Iterator[str]:
     """`+` for what was added, `-` for what was removed, `~` for what was changed, and how."""
-    yield f"{diff.plan_id}  revision {diff.from_revision} → {diff.to_revision}"
+    revisions = {"first": diff.from_revision, "then": diff.to_revision}
+    yield f"{diff.plan_id}  {phrase('revision {first} → {then}', locale, **revisions)}"
     for subtask in diff.removed:
         yield f"- {_headline_of_change(subtask)}"
-    yield from _added(diff.added)
-    yield from _changed(diff.changed)
+    yield from _added(diff.added, locale)
+    yield from _changed(diff.changed, locale)
     if not (diff.added or diff.removed or diff.changed):
-        yield "The same subtasks."
+        yield phrase("No subtasks differ.", locale)
 
 
-def revision_lines(facts: Mapping[str, Any]) -> Iterator[str]:
-    """Why there is another revision of a plan, what is otherwise in it, and what to know of it.
+def revision_lines(facts: Mapping[str, Any], locale: str = DEFAULT) -> Iterator[str]:
+    """Why there is another revision of a plan, what is different in it, and what to know of it.
 
     Args:
         facts: `made_by`, `replan`, `changes`, `comments`, `findings` and `instructions` of a
             plan's question or notice, if it has them.
     """
     if made_by := facts.get("made_by"):
-        yield say("summary_made_by", own_locale(), name=one_line(made_by))
+        yield say("summary_made_by", locale, name=one_line(made_by))
     replan: Mapping[str, Any] = facts.get("replan") or {}
     changes = facts.get("changes")
-    for name in ("cause", "subtask_id", "reason", "root_cause", "suggestion", "by"):
-        if name in replan:
-            yield f"{_REPLAN[name]}: {one_line(str(replan[name]), 1000)}"
+    yield from _replan_lines(replan, locale)
     if changes:
-        yield "Against the revision before:"
+        yield phrase("Changes since the previous revision:", locale)
         yield from (f"- {one_line(key)}" for key in changes["removed"])
-        yield from _added(map(Subtask.model_validate, changes["added"]))
-        yield from _changed(changes["changed"])
-    yield from comment_lines(facts.get("comments") or ())
+        yield from _added(map(Subtask.model_validate, changes["added"]), locale)
+        yield from _changed(changes["changed"], locale)
+    yield from comment_lines(facts.get("comments") or (), locale)
     for finding in facts.get("findings") or ():
         said = one_line(finding.get("message", ""), 1000)
-        yield f"! {finding.get('severity', '')}: {said}"
+        yield f"! {term('severity', finding.get('severity', ''), locale)}: {said}"
     if instructions := facts.get("instructions"):
-        yield instruction_line(instructions)
+        yield instruction_line(instructions, locale)
 
 
-def instruction_line(files: Iterable[Mapping[str, Any]]) -> str:
+def instruction_line(files: Iterable[Mapping[str, Any]], locale: str = DEFAULT) -> str:
     """Which instruction files the planner was told of."""
-    names = (f"{one_line(file['path'])}{' (cut)' * bool(file.get('cut'))}" for file in files)
-    return f"The planner was told of: {', '.join(names)}"
+    cut = f" ({phrase('cut', locale)})"
+    names = (f"{one_line(file['path'])}{cut * bool(file.get('cut'))}" for file in files)
+    return phrase("The planner read these instructions: {files}", locale, files=", ".join(names))
 
 
-def comment_lines(comments: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def comment_lines(comments: Iterable[Mapping[str, Any]], locale: str = DEFAULT) -> Iterator[str]:
     """What people said of a plan, and under it the agent's words, marked as such."""
     for comment in comments:
-        where = one_line(comment.get("subtask_id") or "the plan")
-        yield f"? {one_line(comment['author'])} on {where}: {one_line(comment['content'], 4_000)}"
-        answer = comment.get("answer")
-        yield f"    the agent answers: {one_line(answer, 4_000)}" if answer else "    no answer yet"
+        subtask, text = comment.get("subtask_id"), one_line(comment["content"], 4_000)
+        said = "? {author} on {subtask}: {text}" if subtask else "? {author} on the plan: {text}"
+        named = {"author": one_line(comment["author"]), "subtask": one_line(subtask or "")}
+        yield phrase(said, locale, text=text, **named)
+        told = one_line(answer, 4_000) if (answer := comment.get("answer")) else None
+        if told is None:
+            yield f"    {phrase('no answer yet', locale)}"
+        else:
+            yield f"    {phrase('the agent answers: {text}', locale, text=told)}"
 
 
 _REPLAN = {
-    "cause": "planned anew for",
-    "subtask_id": "after subtask",
-    "reason": "because",
-    "root_cause": "root cause",
-    "suggestion": "suggestion",
-    "by": "asked for by",
+    "cause": "the reason for the new plan: {value}",
+    "subtask_id": "after the subtask: {value}",
+    "reason": "because: {value}",
+    "root_cause": "root cause: {value}",
+    "suggestion": "suggestion: {value}",
+    "by": "requested by: {value}",
 }
 
 
-def file_lines(diff: CheckpointDiff) -> Iterator[str]:
+def _replan_lines(replan: Mapping[str, Any], locale: str) -> Iterator[str]:
+    for name, said in _REPLAN.items():
+        if name in replan:
+            value = str(replan[name])
+            value = term("cause", value, locale) if name == "cause" else value
+            yield phrase(said, locale, value=one_line(value, 1000))
+
+
+def file_lines(diff: CheckpointDiff, locale: str = DEFAULT) -> Iterator[str]:
     """Each file that differs, with its difference."""
-    yield f"{diff.checkpoint_id} → {diff.to or 'the workspace now'}"
+    yield f"{diff.checkpoint_id} → {diff.to or phrase('the workspace now', locale)}"
     for file in diff.files:
-        yield f"{file.status} {visible(file.path, lines=False)}"
+        yield f"{term('change', file.status, locale)} {visible(file.path, lines=False)}"
         yield from (f"    {text}" for text in file.diff.splitlines())
     if not diff.files:
-        yield "The same files."
+        yield phrase("No files differ.", locale)
     if diff.truncated:
-        yield "There is more than is shown."
+        yield phrase("Not all differences are shown.", locale)
 
 
-def _added(subtasks: Iterable[Subtask]) -> Iterator[str]:
+def _added(subtasks: Iterable[Subtask], locale: str) -> Iterator[str]:
     for subtask in subtasks:
         yield f"+ {_headline_of_change(subtask)}"
         if subtask.dependencies:
-            yield f"    after {', '.join(map(one_line, subtask.dependencies))}"
-        if needs := scope_line(subtask.model_dump(mode="json")):
-            yield f"    allowed: {needs}"
+            names = ", ".join(map(one_line, subtask.dependencies))
+            yield f"    {phrase('after {subtasks}', locale, subtasks=names)}"
+        if needs := scope_line(subtask.model_dump(mode="json"), locale):
+            yield f"    {phrase('allowed: {scope}', locale, scope=needs)}"
 
 
-def _changed(changes: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+def _changed(changes: Iterable[Mapping[str, Any]], locale: str) -> Iterator[str]:
     for change in changes:
         yield f"~ {one_line(change['id'])}"
         for name, values in change["fields"].items():
-            yield f"    {name}: {_value(values['from'])} → {_value(values['to'])}"
+            before, after = (_value(values[side], locale) for side in ("from", "to"))
+            yield f"    {name}: {before} → {after}"
 
 
 def _headline_of_change(subtask: Subtask) -> str:
@@ -120,8 +134,8 @@ def _headline_of_change(subtask: Subtask) -> str:
     return f"{one_line(subtask.id)}: {one_line(subtask.description, 160)} ({worker})"
 
 
-def _value(value: Any) -> str:  # noqa: ANN401 - a field's JSON
-    return "none" if value is None or value == [] else json_line(value, 300)
+def _value(value: Any, locale: str) -> str:  # noqa: ANN401 - a field's JSON
+    return phrase("none", locale) if value is None or value == [] else json_line(value, 300)
 
 
 Event = Mapping[str, Any]
@@ -179,6 +193,19 @@ class JsonLines(PlainScreen):
 
 _TOLD_BY_OTHERS = frozenset({"plan_replanning", "plan_rolled_back"})
 """The failure before it, or the command that was given, says it."""
+_BEGUN = re.compile(r"Subtask (?P<position>\d+)/(?P<total>\d+): (?P<description>.*)", re.DOTALL)
+"""What a subtask says that starts, in any language (docs/reference/protocol.md, §3)."""
+_ACCOUNT = {
+    "plan_id": "Plan Execution Complete",
+    "total": "- Total: {number}",
+    "completed": "- Completed: {number}",
+    "failed": "- Failed: {number}",
+    "skipped": "- Skipped: {number}",
+    "cancelled": "- Cancelled: {number}",
+    "refused": "- Calls denied or rejected: {number}",
+}
+"""What is said of a plan that is over, by its facts."""
+_ALWAYS = frozenset({"plan_id", "total", "completed", "failed"})
 _ENDINGS = {"subtask_completed": "green", "subtask_failed": "red"}
 _TONES = {
     Tone.NOTICE: "yellow",
@@ -196,8 +223,8 @@ class EventLines(PlainScreen):
     shown when it is whole.
     """
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, locale: str = DEFAULT) -> None:
+        self._console, self._locale = console, locale
         self._streaming = False
         self._streamed = ""
         """What has been shown of a text that is not closed yet."""
@@ -219,6 +246,7 @@ class EventLines(PlainScreen):
                 for word, tone in TONES.items()
                 if word not in _TOLD_BY_OTHERS
             },
+            "plan_completed": self._completed,
             "plan_progress": self._progressed,
             "instructions_loaded": self._instructed,
             "error": self._failed,
@@ -266,17 +294,19 @@ class EventLines(PlainScreen):
     def _switched(self, event: Event) -> None:
         facts = event["metadata"]
         if facts["from_agent"] != facts["to_agent"] and "subtask_id" not in event:
-            reason = f": {one_line(facts['reason'], 300)}" if facts.get("reason") else ""
+            said = told(facts.get("reason") or "", self._locale)
+            reason = f": {one_line(said, 300)}" if said else ""
             self._line(f"→ {facts['to_agent']}{reason}", "cyan")
 
     def _planned(self, event: Event) -> None:
         facts = event["metadata"]
         title = one_line(facts.get("goal") or event["content"], 1000)
-        self._line(f"\nPlan: {title}", "bold")
-        self._line(f"{facts['plan_id']} · revision {facts['revision']}", "dim")
-        for text in plan_lines(facts["subtasks"]):
+        self._line(f"\n{phrase('Plan: {goal}', self._locale, goal=title)}", "bold")
+        number = phrase("revision {number}", self._locale, number=facts["revision"])
+        self._line(f"{facts['plan_id']} · {number}", "dim")
+        for text in plan_lines(facts["subtasks"], self._locale):
             self._line(text)
-        for text in revision_lines(facts):
+        for text in revision_lines(facts, self._locale):
             self._line(text, "yellow" * text.startswith(("!", "?")))
 
     def _called(self, event: Event) -> None:
@@ -287,8 +317,8 @@ class EventLines(PlainScreen):
             self._line(f"{_where(event)}? {self._calls[event['call_id']]} ({reason})", "yellow")
 
     def _rejected(self, event: Event) -> None:
-        text = event.get("content") or event["metadata"].get("feedback") or "rejected"
-        self._line(f"{_where(event)}✗ {spoken(text)}", "yellow")
+        text = event.get("content") or event["metadata"].get("feedback")
+        self._line(f"{_where(event)}✗ {spoken(text or phrase('rejected', self._locale))}", "yellow")
 
     def _resulted(self, event: Event) -> None:
         name = self._calls.pop(event["call_id"], event["tool_name"])
@@ -297,12 +327,17 @@ class EventLines(PlainScreen):
         if "error" in event:
             self._line(f"{_where(event)}✗ {name}: {one_line(event['error'], 300)}", "red")
             return
-        self._line(f"{_where(event)}{name} {_outcome(event.get('result'))}".rstrip(), "dim")
+        self._line(f"{_where(event)}{name} {self._outcome(event)}".rstrip(), "dim")
         for text in _output(event.get("result")):
             self._line(f"    {spoken(text)}", "dim")
 
     def _started(self, event: Event) -> None:
-        self._line(f"▶ {spoken(event['content'])}", "bold")
+        said = spoken(event["content"])
+        if begun := _BEGUN.fullmatch(said):
+            said = phrase(
+                "Subtask {position}/{total}: {description}", self._locale, **begun.groupdict()
+            )
+        self._line(f"▶ {said}", "bold")
 
     def _ended(self, mark: str, style: str) -> Callable[[Event], None]:
         def show(event: Event) -> None:
@@ -310,14 +345,34 @@ class EventLines(PlainScreen):
             error: Event = facts.get("error") or {}
             said = error.get("message") or facts.get("reason") or event.get("content") or ""
             took = facts.get("duration_seconds")
-            time = f" ({took:.1f} s)" if took is not None else ""
+            time = f" ({self._seconds(took)})" if took is not None else ""
             self._line(f"{mark} {facts['subtask_id']}{time} {one_line(said, 300)}".rstrip(), style)
 
         return show
 
+    def _completed(self, event: Event) -> None:
+        facts: Event = event.get("metadata") or {}
+        if "total" not in facts:
+            self._line(spoken(event["content"]), _TONES[Tone.RESULT])
+            return
+        for name, said in _ACCOUNT.items():
+            if facts.get(name) or name in _ALWAYS:
+                self._line(phrase(said, self._locale, number=facts.get(name)), _TONES[Tone.RESULT])
+
+    def _seconds(self, seconds: float) -> str:
+        return say("time_seconds", self._locale, seconds=decimal(seconds, self._locale))
+
+    def _outcome(self, event: Event) -> str:
+        result: Any = event.get("result")
+        if not isinstance(result, dict) or "exit_code" not in result:
+            return ""
+        code = str(cast("Event", result)["exit_code"])
+        return f"→ {phrase('exit code {code}', self._locale, code=code)}"
+
     def _progressed(self, event: Event) -> None:
         facts = event["metadata"]
-        self._line(f"  {facts['done']}/{facts['total']} · {facts['percentage']:.0f} %", "dim")
+        share = phrase("{number} %", self._locale, number=f"{facts['percentage']:.0f}")
+        self._line(f"  {facts['done']}/{facts['total']} · {share}", "dim")
 
     def _instructed(self, event: Event) -> None:
         # Each subtask is told of the same files again.
@@ -328,7 +383,8 @@ class EventLines(PlainScreen):
         return lambda event: self._line(spoken(event.get("content") or event["type"]), style)
 
     def _failed(self, event: Event) -> None:
-        self._line(f"error: {spoken(event.get('content') or event.get('error') or '')}", "bold red")
+        problem = spoken(event.get("content") or event.get("error") or "")
+        self._line(phrase("error: {problem}", self._locale, problem=problem), "bold red")
 
 
 def _where(event: Event) -> str:
@@ -340,12 +396,6 @@ def _subject(arguments: Mapping[str, Any]) -> str:
         if isinstance(arguments.get(name), str):
             return one_line(arguments[name], 120)
     return ""
-
-
-def _outcome(result: Any) -> str:  # noqa: ANN401 - as the tool gave it
-    if not isinstance(result, dict) or "exit_code" not in result:
-        return ""
-    return f"→ exit code {result['exit_code']}"
 
 
 def _output(result: Any) -> list[str]:  # noqa: ANN401 - as the tool gave it
@@ -381,18 +431,20 @@ def pages(lines: Iterable[str]) -> list[list[str]]:
     return found
 
 
-def question_lines(approval: ApprovalView) -> Iterator[str]:
+def question_lines(approval: ApprovalView, locale: str = DEFAULT) -> Iterator[str]:
     """What would happen, and why a person is asked; the text is as strangers wrote it."""
-    yield _headline_of_question(approval)
-    yield from _preview(approval)
+    yield _headline_of_question(approval, locale)
+    yield from _preview(approval, locale)
     if approval.reason:
-        yield f"reason: {spoken(approval.reason)}"
+        reason = spoken(told(approval.reason, locale))
+        yield phrase("reason: {reason}", locale, reason=reason)
     if approval.open_comments:
-        yield f"comments without an answer: {approval.open_comments}"
+        yield say("cli_comments_open", locale, count=approval.open_comments)
     if approval.subtask_id:
-        yield f"subtask: {approval.subtask_id}"
+        yield phrase("subtask: {subtask}", locale, subtask=approval.subtask_id)
     if approval.expires_at:
-        yield f"expires: {approval.expires_at:%Y-%m-%d %H:%M}Z"
+        time = f"{approval.expires_at:%Y-%m-%d %H:%M} UTC"
+        yield phrase("expires: {time}", locale, time=time)
 
 
 def decision(
@@ -416,11 +468,13 @@ def decision(
     return message
 
 
-def _headline_of_question(approval: ApprovalView) -> str:
+def _headline_of_question(approval: ApprovalView, locale: str) -> str:
     if approval.kind != "tool":
         return spoken(approval.subject)
-    agent = approval.details.get("agent", "agent")
-    return f"{agent} asks to use {spoken(approval.tool_name or approval.subject)}:"
+    agent, tool = approval.details.get("agent"), spoken(approval.tool_name or approval.subject)
+    if agent is None:
+        return phrase("An agent asks to use {tool}:", locale, tool=tool)
+    return phrase("{agent} asks to use {tool}:", locale, agent=agent, tool=tool)
 
 
 def _of_call(approval: ApprovalView, word: str, edited: object) -> dict[str, Any]:
@@ -429,16 +483,16 @@ def _of_call(approval: ApprovalView, word: str, edited: object) -> dict[str, Any
     message: dict[str, Any] = {"type": "hitl_decision", "approval_id": approval.approval_id}
     if edited is not None:
         if not isinstance(edited, dict):
-            raise Stop("The new arguments must be a JSON object", Exit.USAGE)
+            raise Stop("The arguments must be one JSON object, such as {}", Exit.USAGE)
         message["modified_arguments"] = edited
     return message
 
 
-def _preview(approval: ApprovalView) -> Iterator[str]:
+def _preview(approval: ApprovalView, locale: str) -> Iterator[str]:
     subtasks = approval.details.get("subtasks")
     if isinstance(subtasks, list):
-        yield from plan_lines(cast("list[dict[str, Any]]", subtasks))
-        yield from revision_lines(approval.details)
+        yield from plan_lines(cast("list[dict[str, Any]]", subtasks), locale)
+        yield from revision_lines(approval.details, locale)
         return
     text = approval.details.get("preview") or _arguments(approval)
     yield from (f"  {line}" for line in str(text).removesuffix("\n").split("\n"))
@@ -514,13 +568,15 @@ def _vote_lines(approval: ApprovalView, needed: int, locale: str) -> Iterator[st
         yield say("cli_question_by", locale, names=", ".join(votes))
 
 
-def standing(approval: ApprovalView, locale: str) -> str:
+def standing(approval: ApprovalView, locale: str = DEFAULT) -> str:
     """The state of a question, with how many have approved where several have to."""
     review = approval.review
     if approval.status is not ApprovalStatus.PENDING or review is None or review.needed == 1:
-        return str(approval.status)
-    told = say("cli_question_needed", locale, votes=len(approval.votes or ()), needed=review.needed)
-    return f"{approval.status}, {told}"
+        return term("question status", approval.status, locale)
+    votes = say(
+        "cli_question_needed", locale, votes=len(approval.votes or ()), needed=review.needed
+    )
+    return f"{term('question status', approval.status, locale)}, {votes}"
 
 
 def once_each(approvals: Sequence[ApprovalView], locale: str) -> Iterator[tuple[ApprovalView, str]]:

@@ -273,7 +273,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         """
         most = thread.max_requests or self.max_requests
         if _requests(messages) >= most:
-            raise FailedError(say("turn_limit", thread.locale, steps=most))
+            raise FailedError(say("turn_limit", thread.locale, count=most))
         loop = stuck(messages)
         if loop is not None:
             tools = ", ".join(loop.tools)

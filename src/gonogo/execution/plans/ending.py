@@ -10,7 +10,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.events import AgentSwitched, PlanEnded, PlanEndedFacts, SwitchFacts
 from gonogo.domain.plan import Revision, worker_name
 from gonogo.domain.plan_views import plan_changes
@@ -69,6 +69,15 @@ from gonogo.workspace import Snapshots
 # time.
 
 _S = SubtaskStatus
+CLOSED = {
+    PlanStatus.COMPLETED: because("the plan is completed"),
+    PlanStatus.PARTIAL: because("the plan is partial"),
+    PlanStatus.FAILED: because("the plan is failed"),
+    PlanStatus.CANCELLED: because("the plan is cancelled"),
+    PlanStatus.REJECTED: because("the plan was rejected"),
+    PlanStatus.EXPIRED: because("the plan expired"),
+}
+"""Why a plan is closed, by how it has ended."""
 _TOLD = 300
 """Characters of what a call that was refused was about, and of why."""
 _MOST_REFUSED = 50
@@ -402,7 +411,7 @@ class PlanEnding(Struct, frozen=True):
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         ended = replace(plan, status=status, finished_at=tx.now)
-        self.close(tx, session, ended, f"the plan is {status}")
+        self.close(tx, session, ended, CLOSED[status])
         facts = account_of(tx, ended)
         content = account(facts, session.spoken)
         if status is not PlanStatus.CANCELLED:

@@ -47,7 +47,7 @@ from gonogo.execution.agent import RUNTIME, Gate
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, tell_all_queued
 from gonogo.execution.plans.brief import cut
-from gonogo.execution.plans.ending import ARCHITECT, PlanEnding, execution_result
+from gonogo.execution.plans.ending import ARCHITECT, CLOSED, PlanEnding, execution_result
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.revisions import PlanReader, completed, mint_grants
 from gonogo.i18n import DEFAULT, plan_summary, rejected_plan, say, told
@@ -458,7 +458,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         told = say("model_plan_rejected", session.spoken, feedback=said)
         append_message(tx, session.id, MAIN, UserText(content=told))
         if not begun:
-            self.ending.close(tx, session, plan, "the plan was rejected")
+            self.ending.close(tx, session, plan, CLOSED[PlanStatus.REJECTED])
         facts = PlanRejectedFacts(plan_id=plan.id, feedback=ruling.feedback)
         event = PlanRejected(
             content=rejected_plan(ruling.feedback, session.spoken), metadata=facts,
@@ -478,7 +478,7 @@ class Planning(Struct, frozen=True, kw_only=True):
             self.engine.controls.end_unfinished(tx, plan.id, say("replan_expired", session.spoken))
             return
         move_plan(tx, plan, PlanStatus.EXPIRED, finished_at=tx.now)
-        self.ending.close(tx, session, plan, "the plan expired")
+        self.ending.close(tx, session, plan, CLOSED[PlanStatus.EXPIRED])
         content = say("plan_expired", session.spoken)
         append_message(tx, session.id, MAIN, UserText(content=content))
         event = AssistantMessage(

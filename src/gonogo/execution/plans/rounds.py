@@ -325,7 +325,8 @@ class Rounds:
         while True:
             found = board.next_round(self.pace, room)
             for subtask_id, blocker in found.skip.items():
-                self.skip(board, subtask_id, f"{blocker} did not complete")
+                locale = spoken_in(board.tx, board.plan.session_id)
+                self.skip(board, subtask_id, say("subtask_skipped", locale, dependency=blocker))
             left = [key for key in found.start if not self._declined(board, key)]
             waiting = [key for key in left if self._asks_first(board, key)]
             working = board.count_running() + len(left) - len(waiting)
