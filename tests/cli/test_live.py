@@ -97,8 +97,7 @@ def test_while_another_program_has_the_terminal_nothing_is_drawn(foot, written):
 def test_keys_are_broken_between_options_where_that_is_possible():
     text = [line.plain for line in key_prompt("Run this plan?", KEYS, 40)]
     assert text == [
-        "Run this plan? [a] approve,",
-        "[e] edit,",
+        "Run this plan? [a] approve, [e] edit,",
         "[h] hold: approve now, start later,",
         "[r] reject >",
     ]

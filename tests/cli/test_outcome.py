@@ -145,6 +145,9 @@ def said_of(error, capsys):
     return ended.value.code, capsys.readouterr().err.removeprefix("gonogo: ").removesuffix("\n")
 
 
+REPORT = "please report it with the last lines of gonogo.log in GONOGO_HOME"
+
+
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
@@ -154,8 +157,7 @@ def said_of(error, capsys):
         (InvalidMessage("odd"), Exit.USAGE, "odd"),
         (
             Unreachable("gone"), Exit.FAILED,
-            "gone. The process that owned the state folder has ended; gonogo attach takes its place"
-            " and goes on with what was approved",
+            "gone. The process that did the work has ended. Continue with: gonogo attach",
         ),
         (NotFound("No approval x"), Exit.FAILED,
          "No approval x; see gonogo approvals list --status all"),
@@ -173,9 +175,9 @@ def said_of(error, capsys):
          "It is away (the disk is full)"),
         (Busy("It is away", reason="It is away"), Exit.FAILED, "It is away"),
         (ValueError("odd\nand more"), Exit.FAILED,
-         "internal error: ValueError: odd; please report it"),
+         f"internal error: ValueError: odd; {REPORT}"),
         (ValueError("x" * 400), Exit.FAILED,
-         f"internal error: ValueError: {'x' * 288}; please report it"),
+         f"internal error: ValueError: {'x' * 288}; {REPORT}"),
         (KeyboardInterrupt(), Exit.INTERRUPTED, ""),
         (ExceptionGroup("two", [ExceptionGroup("in", [Stop("first")]), Stop("second")]),
          Exit.FAILED, "first"),

@@ -140,7 +140,7 @@ def test_arguments_that_are_no_object_are_refused(text):
     assert tools._object('{"a": 1}') == {"a": 1}
     with pytest.raises(Stop) as caught:
         tools._object(text)
-    assert str(caught.value) == "The arguments must be a JSON object"
+    assert str(caught.value) == "The arguments must be one JSON object, such as {}"
     assert caught.value.code is Exit.USAGE
 
 

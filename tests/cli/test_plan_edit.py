@@ -322,7 +322,7 @@ async def test_what_is_otherwise_is_told_before_it_is_sent(talk, server, tmp_pat
 
     assert [subtask.description for subtask in draft.subtasks] == ["Do a", "Do it"]
     assert person.told == [
-        "p1  revision 2 → 3", "~ b", "    description: Do b → Do it", "! info: i\\x07",
+        "p1  ревизии 2 → 3", "~ b", "    description: Do b → Do it", "! к сведению: i\\x07",
     ]  # fmt: skip
     assert person.asked == [ASKED]
     assert (draft.plan_id, draft.file) == ("p1", tmp_path / "drafts" / "p1-2.yaml")
@@ -334,7 +334,7 @@ async def test_another_order_is_a_change_of_its_own(talk):
     draft = await talk(person)
 
     assert [subtask.id for subtask in draft.subtasks] == ["b", "a"]
-    assert person.told == ["p1  revision 2 → 3", ORDER]
+    assert person.told == ["p1  ревизии 2 → 3", ORDER]
 
 
 async def test_a_text_is_edited_again_as_often_as_the_person_wants(talk, tmp_path):

@@ -125,9 +125,9 @@ def told(text):
     [
         ("subtasks:\n- id: a\n  description: [", 4, "not valid YAML"),
         ("subtasks:\n- &x {id: a, description: Do}\n- *x", 2, "anchors and aliases"),
-        ("subtasks:\n- id: !!str a", 2, "tags are not read"),
-        ("subtasks:\n- id: a\n  id: b", 3, "id stands twice"),
-        ("subtasks:\n- id: a\n  description: D\n  inputs: {1: x}", 4, "name of a field is text"),
+        ("subtasks:\n- id: !!str a", 2, "tags are not supported"),
+        ("subtasks:\n- id: a\n  id: b", 3, "id is given twice"),
+        ("subtasks:\n- id: a\n  description: D\n  inputs: {1: x}", 4, "field names must be text"),
         ("subtasks:\n- id: a\n  description: D\n  agnet: x", 4, "no field agnet"),
         ("subtasks:\n- id: a\n  description: 5", 3, "description: Input should be a valid string"),
         ("subtasks:\n- id: a\n  description: D\n  timeout: 1e999", 4, "out of range"),
@@ -137,7 +137,7 @@ def told(text):
         ("- 5", 1, "expected goal"),
         ("hello", 1, "expected goal"),
         ("# Goal\n## a\n\nDo", 4, "expected goal"),
-        ("goal: Other\nsubtasks:\n- {id: a, description: D}", 0, "the goal is not changed"),
+        ("goal: Other\nsubtasks:\n- {id: a, description: D}", 0, "an edit cannot change the goal"),
         ("- " * 40, 1, "nested deeper"),
         ("\x00", 0, "not valid YAML"),
         ("", 0, "no subtask"),
@@ -262,7 +262,7 @@ def test_a_plan_of_a_persons_own_has_a_goal_and_subtasks_and_each_flaw_its_line(
     named = "- id: a\n  description: Do a\n  agent: coder\n"
     assert told_of(named) == [(1, "a plan needs a goal")]
     assert told_of("goal: ' '\nsubtasks:\n" + named) == [(1, "a plan needs a goal")]
-    assert told_of("goal: A goal\n") == [(0, "there is no subtask")]
+    assert told_of("goal: A goal\n") == [(0, "there are no subtasks")]
     assert told_of("") == [(1, "a plan needs a goal")]
     assert told_of(f"goal: A goal\nsubtasks:\n{named}  colour: red\n")[0] == (
         6, "there is no field colour",

@@ -63,7 +63,7 @@ def test_an_explanation_for_people_names_each_rule_with_why_it_does_not_fit(gono
     assert "не рассматривалось" in russian.stdout
 
     other = gonogo(*words[:-1], "ls -la; make", env={"GONOGO_LOCALE": "ru"})
-    assert other.stdout.startswith("ask: 'make': ни одно правило не разрешает 'make'\n")
+    assert other.stdout.startswith("спросить: «make»: ни одно правило не разрешает «make»\n")
     assert f"    user:1  {rules}:1  ни одна часть команды не начинается с " in other.stdout
 
 
@@ -140,7 +140,7 @@ def test_a_rule_of_one_session_is_added_explained_listed_and_removed(gonogo, pro
     left = json.loads(gonogo("policy", "list", of, "--json").stdout)
 
     assert (plan.returncode, no.returncode, broad.returncode) == (2, 2, 2)
-    assert (both.returncode, "one of --for-session and --for-plan" in both.stderr) == (2, True)
+    assert (both.returncode, "either --for-session or --for-plan" in both.stderr) == (2, True)
     assert added.stdout.startswith("session:1 rule_")
     assert json.loads(explained.stdout)["rule"] == "session:1"
     assert json.loads(reviewed.stdout)["rule"] == "default:other"
@@ -172,7 +172,7 @@ def test_other_rules_are_tried_on_what_was_judged_and_what_was_approved_is_sugge
     assert told["changed"][0]["call"]["tool_name"] == "read_file"
     assert f"allow → deny: {told['counts']['allow → deny']}\n" in shown.stdout
     assert (nothing["changed"], nothing["judged"] > 0) == ([], True)
-    assert "0 calls were judged again" in none.stdout
+    assert "Calls evaluated again: 0" in none.stdout
     assert suggested.stdout.startswith("# Rules for what was approved at least 1 times")
     assert "одобренных хотя бы 99 раз" in rare.stdout
     saved = tmp_path / "suggested.toml"
@@ -201,7 +201,7 @@ def test_an_explanation_reads_in_the_language_of_the_person_line_by_line(gonogo,
     done = gonogo(*words, env={"GONOGO_LOCALE": "ru", "GONOGO_READERS": "false"})
 
     assert done.stdout.splitlines() == [
-        r"ask: «make a\\nb»: «a\\nb» ведёт за пределы рабочей папки, к секрету или не к файлу",
+        r"спросить: «make a\nb»: «a\nb» ведёт за пределы рабочей папки, к секрету или не к файлу",
         "  builtin:outside",
         "встроенные запреты: -",
         "встроенные запреты: -",
@@ -265,7 +265,7 @@ def test_a_context_is_named_unless_there_is_only_one(gonogo, tmp_path):
     assert check("--context", str(two), "--name", "b") == (0, "ask")
     assert check("--name", "a") == (0, "ask")
     for file, name, known in ((two, "", "a, b"), (two, "z", "a, b"), (one, "z", "a")):
-        said = f"gonogo: there is no context {name!r}; name one of {known} with --name\n"
+        said = f"gonogo: There is no context {name!r}; with --name, give one of: {known}\n"
         assert check("--context", str(file), "--name", name) == (2, said)
     nothing = gonogo("policy", "check", "--context", str(one))
     assert (nothing.returncode, nothing.stderr) == (

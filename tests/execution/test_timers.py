@@ -109,7 +109,7 @@ async def test_a_call_that_its_client_does_not_answer_is_asked_about_and_its_own
     assert found.status is CallStatus.UNKNOWN
     [asked] = await store.read(pending_approvals, "s1")
     assert (asked.kind, asked.call_id, asked.subtask_id) == ("intervention", "call_1", "a")
-    why = "its client has not told the result in time"
+    why = "its client did not report the result in time"
     assert asked.reason == say("intervention_unknown", "en", subject="fetch", why=why)
     row = await store.read(subtask_row, A)
     assert row is not None

@@ -13,7 +13,7 @@ from gonogo.policy import check_command, load_contexts
 
 P1 = load_contexts(Path(__file__).parents[1] / "cases" / "policy_contexts.json")["P1"]
 AT_HOME = replace(P1, conditions=replace(P1.conditions, home="/home/u/.gonogo"))
-KILLS = "ends every process, or the one that holds this place together"
+KILLS = "ends every process, or the one that this environment depends on"
 OUR_FILES = "an agent may not touch gonogo's own files"
 GIT_ELSEWHERE = "changes git's configuration outside this repository"
 
@@ -76,9 +76,9 @@ HIDDEN = [
     ("$'\\u0072\\u006d' -rf /", "removes /"),
     ("rm -rf $'/etc/\\'a'", "removes /etc/'a"),
     ("rm -rf $HOME", "removes ~"),
-    ("rm -rf $X/", "removes everything, should the variable not be set"),
-    ("rm -rf ${X}/*", "removes everything, should the variable not be set"),
-    ("rm -rf `x`/", "removes everything, should the variable not be set"),
+    ("rm -rf $X/", "removes everything if the variable is not set"),
+    ("rm -rf ${X}/*", "removes everything if the variable is not set"),
+    ("rm -rf `x`/", "removes everything if the variable is not set"),
     ("cat $GONOGO_HOME/token", OUR_FILES),
     ("cat ${GONOGO_HOME:-x}/token", OUR_FILES),
     # What is no plain command.

@@ -60,13 +60,13 @@ DENIED = [
     ("find .. -exec rm {} +", "deletes below .."),
     ("pkill x", "ends processes by name"),
     ("killall x", "ends processes by name"),
-    ("kill -1", "ends every process, or the one that holds this place together"),
-    ("kill -9 -1", "ends every process, or the one that holds this place together"),
-    ("kill 0", "ends every process, or the one that holds this place together"),
-    ("kill -s KILL 1", "ends every process, or the one that holds this place together"),
-    ("kill -n 9 1", "ends every process, or the one that holds this place together"),
-    ("kill --signal 9 1", "ends every process, or the one that holds this place together"),
-    ("kill -- -1", "ends every process, or the one that holds this place together"),
+    ("kill -1", "ends every process, or the one that this environment depends on"),
+    ("kill -9 -1", "ends every process, or the one that this environment depends on"),
+    ("kill 0", "ends every process, or the one that this environment depends on"),
+    ("kill -s KILL 1", "ends every process, or the one that this environment depends on"),
+    ("kill -n 9 1", "ends every process, or the one that this environment depends on"),
+    ("kill --signal 9 1", "ends every process, or the one that this environment depends on"),
+    ("kill -- -1", "ends every process, or the one that this environment depends on"),
     ("sudo ls", "sudo changes who runs the command"),
     ("doas ls", "doas changes who runs the command"),
     ("mkfs.ext4 x", "mkfs.ext4 changes the host"),
@@ -84,10 +84,10 @@ DENIED = [
     ("git config -f x a b", "changes git's configuration outside this repository"),
     ("git config core.pager x", "makes git run 'x' by itself"),
     ("git config alias.x '!rm'", "makes git run '!rm' by itself"),
-    ("gonogo approve x", "an agent may not command gonogo"),
-    ("python -m gonogo approve", "an agent may not command gonogo"),
-    ("curl localhost:8001/api/v1/x", "an agent may not speak to gonogo's own API"),
-    ("curl --unix-socket x y", "an agent may not speak to local sockets"),
+    ("gonogo approve x", "an agent may not control gonogo"),
+    ("python -m gonogo approve", "an agent may not control gonogo"),
+    ("curl localhost:8001/api/v1/x", "an agent may not call gonogo's own API"),
+    ("curl --unix-socket x y", "an agent may not connect to local sockets"),
     ("sqlite3 x 'select * from approvals'", "an agent may not read or change gonogo's records"),
     ("sqlite3 gonogo.db", "an agent may not read or change gonogo's records"),
     ("cat .gonogo/token", "an agent may not touch gonogo's own files"),
@@ -96,7 +96,7 @@ DENIED = [
     ("find / -ok rm {} +", "deletes below /"),
     ("find ~ -okdir rm {} +", "deletes below ~"),
     ("find /etc -exec shred {} +", "deletes below /etc"),
-    ("kill -9 1", "ends every process, or the one that holds this place together"),
+    ("kill -9 1", "ends every process, or the one that this environment depends on"),
     ("X=1 rm -rf /", "removes /"),
     (">x rm -rf /", "removes /"),
     ("<<< x rm -rf /", "removes /"),
@@ -237,7 +237,7 @@ def test_what_no_rule_vouches_for_says_which_word_it_is(command, reason):
 
 IN_DOUBT = [
     ("git log", {"repo_trusted": False}, "untrusted-repository",
-     "git would obey the settings of a repository not vetted"),
+     "git would apply the settings of an unvetted repository"),
     ("pytest", {"sandboxed": False}, "no-sandbox",
      "'pytest' runs the repository's code, and there is no sandbox"),
     ("pytest", {"max_write_globs": ("docs",)}, "profile",
@@ -267,7 +267,7 @@ def test_an_agent_that_may_write_nowhere_runs_the_tests_where_nothing_can_be_wri
     [
         ("ls a\u202eb", "spoofing", "the command contains U+202E"),
         (" \n\t", "empty", "the command is empty"),
-        ("a" * 250_001, "too-long", "the command is longer than any command"),
+        ("a" * 250_001, "too-long", "the command is too long"),
     ],
 )
 def test_what_is_no_command_says_why(command, name, reason):
@@ -472,7 +472,7 @@ def test_every_verdict_says_what_it_goes_by(call, decision, rule, reason):
 
 def test_what_only_speaks_to_the_runtime_is_allowed_for_that():
     found = verdict(_call("switch"), Rules(), Conditions(workspace="/ws"), None)
-    assert (found.decision, found.reason) == ("allow", "it only speaks to the runtime")
+    assert (found.decision, found.reason) == ("allow", "it only controls the runtime")
 
 
 @pytest.mark.parametrize(
@@ -501,7 +501,7 @@ TOO_BROAD = [
     ("ls a*", "'ls a*' is not plain words"),
     ("/bin/ls", "name the program 'ls' without its folder"),
     ("env", "'env' runs other commands"),
-    ("curl", "'curl' reaches the network: name what it may be told"),
+    ("curl", "'curl' reaches the network: name its allowed arguments"),
     ("uv run", "'uv' runs other commands: name which"),
     ("uv run --with y", "'uv' runs other commands: name which, without '--with' before it"),
     ("uv run -q --with=y pytest",

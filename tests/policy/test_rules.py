@@ -114,7 +114,7 @@ def test_a_command_of_mixed_letters_is_judged_as_ever_and_says_so():
     look_alike = check_command("g\u0456t push", context)
     russian = check_command("cat отчёт", context)
     assert look_alike.decision == "ask"
-    assert look_alike.reason.endswith("; look twice: 'g\u0456t' is Latin with Cyrillic U+0456")
+    assert look_alike.reason.endswith("; look closely: 'g\u0456t' is Latin with Cyrillic U+0456")
     assert "look twice" not in russian.reason
 
 

@@ -22,6 +22,7 @@ _FOLDER = Path(__file__).parent / "locale"
 _REASON = "reason"
 """The context of what the policy says of a call, whose English is its key."""
 _COMMAND_LINE = "command line"
+_QUOTED = re.compile("'([^']+)'")
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]")
 
 
@@ -31,6 +32,8 @@ class _InRussian(Formatter):
     def convert_field(self, value: object, conversion: str | None) -> object:
         if conversion == "r" and isinstance(value, str):
             return f"«{repr(value)[1:-1]}»"
+        if isinstance(value, str) and (quoted := _QUOTED.fullmatch(value)):
+            return f"«{quoted[1]}»"
         return super().convert_field(value, conversion)  # type: ignore[arg-type]
 
 
@@ -128,7 +131,7 @@ def known_locale(locale: str | None) -> Locale | None:
 
 
 def _filled(text: str, locale: str | None, fields: Mapping[str, object]) -> str:
-    if "!r" in text and resolve(locale, DEFAULT) == "ru":
+    if resolve(locale, DEFAULT) == "ru":
         return _InRussian().vformat(text, (), fields)
     return text.format(**fields)
 

@@ -101,7 +101,7 @@ def _unreadable(text: str, trace: VerdictTrace) -> Verdict | None:
     if not text.strip():
         return _builtin("deny", "empty", because("the command is empty"), step)
     if len(text) > _MAX_READ:
-        return _builtin("deny", "too-long", because("the command is longer than any command"), step)
+        return _builtin("deny", "too-long", because("the command is too long"), step)
     return None
 
 
@@ -206,7 +206,7 @@ def shown(part: Part) -> str:
 def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | None:
     if part.is_git and not conditions.repo_trusted:
         return "untrusted-repository", because(
-            "git would obey the settings of a repository not vetted"
+            "git would apply the settings of an unvetted repository"
         )
     if part.is_git and (call.access.cwd or ".") != ".":
         return "git-folder", because("git in a subfolder may find another repository's settings")

@@ -94,7 +94,7 @@ def _removal(argv: Argv, workspace: str) -> str | None:
     for operand in _operands(argv):
         # Of a variable that is not set, the root is left.
         if operand in (UNKNOWN + "/", UNKNOWN + "/*"):
-            return because("removes everything, should the variable not be set")
+            return because("removes everything if the variable is not set")
         if _is_root(operand, workspace) or _is_system(operand, workspace):
             return because("removes {operand}", operand=operand)
         if write_guard(_inside(operand, workspace)) == "deny":
@@ -150,7 +150,7 @@ def _signals(argv: Argv, workspace: str) -> str | None:
     elif len(rest) > 1 and rest[0].startswith("-") and rest[0] != "--":
         del rest[0]
     if any(word in ("-1", "0", "1", "-0") for word in rest):
-        return because("ends every process, or the one that holds this place together")
+        return because("ends every process, or the one that this environment depends on")
     return None
 
 
@@ -199,11 +199,11 @@ def _tampering(argv: Argv, workspace: str) -> str | None:
     del workspace
     words = " ".join(argv[1:])
     if argv[0] == "gonogo" or "-m gonogo" in words:
-        return because("an agent may not command gonogo")
+        return because("an agent may not control gonogo")
     if argv[0] in _CLIENTS and _LOOPBACK.search(words) and _OUR_API.search(words):
-        return because("an agent may not speak to gonogo's own API")
+        return because("an agent may not call gonogo's own API")
     if argv[0] in _CLIENTS and "--unix-socket" in argv:
-        return because("an agent may not speak to local sockets")
+        return because("an agent may not connect to local sockets")
     if argv[0] in _DATABASES and (_OUR_TABLES.search(words) or _OUR_STATE.search(words)):
         return because("an agent may not read or change gonogo's records")
     if argv[0] in _READS_NAMES_ONLY:

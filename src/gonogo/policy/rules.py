@@ -95,7 +95,9 @@ def too_broad(words: Sequence[str]) -> str | None:
     if kind in WRAPPERS | HOSTS | CONSOLES:
         return because("{program!r} runs other commands", program=program)
     if program in _NETWORK and not rest:
-        return because("{program!r} reaches the network: name what it may be told", program=program)
+        return because(
+            "{program!r} reaches the network: name its allowed arguments", program=program
+        )
     if kind in SHELLS | INTERPRETERS and (open_ended := _unnamed(kind, program, rest)):
         return open_ended
     return _starting_option(kind, program, rest) or _launched(kind, program, rest)

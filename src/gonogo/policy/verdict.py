@@ -25,7 +25,7 @@ UNATTENDED = because("nobody can be asked")
 """How the reason of a denial ends that was a question, had there been somebody to ask."""
 
 CONTROL = Verdict(
-    decision="allow", reason=because("it only speaks to the runtime"), rule="default:control"
+    decision="allow", reason=because("it only controls the runtime"), rule="default:control"
 )
 """The verdict on a call that the runtime answers itself."""
 
@@ -76,7 +76,9 @@ def _with_letters(found: Verdict, call: Call) -> Verdict:
         return found
     return found.model_copy(
         update={
-            "reason": because("{reason}; look twice: {letters}", reason=found.reason, letters=said)
+            "reason": because(
+                "{reason}; look closely: {letters}", reason=found.reason, letters=said
+            )
         }
     )
 

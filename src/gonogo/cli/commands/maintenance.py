@@ -90,9 +90,11 @@ async def _vacuum(dry_run: bool, json: bool) -> Exit:
 
 def _size(count: int) -> str:
     """Bytes as people read them."""
-    if count < 1 << 20:
-        return f"{count / (1 << 10):.1f} KiB"
-    return f"{count / (1 << 20):,.1f} MiB"
+    from gonogo.i18n import decimal
+
+    small = count < 1 << 20
+    number = decimal(count / (1 << 10 if small else 1 << 20), own_locale())
+    return own_words("{number} KiB" if small else "{number} MiB", number=number)
 
 
 async def _migrate(accept_restored: bool) -> Exit:

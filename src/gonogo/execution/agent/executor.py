@@ -116,7 +116,7 @@ def _shown(rules: Rules) -> Callable[[str], bool]:
 _C = CallStatus
 _LOG = logging.getLogger(__name__)
 STOPPED = because("gonogo stopped while it ran")
-UNANSWERED = because("its client has not told the result in time")
+UNANSWERED = because("its client did not report the result in time")
 _PATHS = ("path", "source", "destination")
 _AT_ONCE = 8
 """Pure calls of one reply that run at the same time."""
