@@ -163,8 +163,8 @@ def test_an_owner_that_does_not_answer_is_named(folder):
     with folder.owned():
         said = str(silent(folder))
     assert said == (
-        f"Process {os.getpid()} owns {folder.home} and does not answer; wait for it to end, or stop"
-        " it"
+        f"Process {os.getpid()} uses {folder.home} and does not answer; wait for it to end, or end"
+        f" it with: kill {os.getpid()}"
     )
 
 

@@ -86,7 +86,7 @@ def test_at_a_terminal_the_person_is_asked_and_answers(terminal, plan, work):
         ("\x00", "not valid YAML"),
         (PLAN.replace("Two files", "[a, b]"), ":1: goal must be text; put it in quotes"),
         (PLAN.replace("Two files", "2024"), ":1: goal must be text; put it in quotes"),
-        (PLAN.replace("Show it", '"Show \\0 it"'), ":9: a text holds NUL"),
+        (PLAN.replace("Show it", '"Show \\0 it"'), ":9: the text contains NUL"),
         (PLAN.replace("Show it", '"Show \\ud800 it"'), ":9: "),
         (PLAN.replace("Two files", "g" * 16_001), "goal: "),
         (PLAN.replace('"hello\\n"', "h" * 3_000_000), "at most 2097152 bytes"),
@@ -147,7 +147,7 @@ def test_a_plan_file_takes_the_place_of_a_task_and_of_an_agent(gonogo, plan):
     for more in (("Do it",), ("--agent", "coder")):
         done = gonogo("run", "--plan", str(plan), *more)
         assert done.returncode == 2
-        assert "takes the place of TASK" in done.stderr
+        assert "replaces TASK" in done.stderr
     assert gonogo("run", "--plan", str(plan.parent / "none.yaml")).returncode == 2
     plan.write_bytes(b"\xff\xfe")
     assert "UTF-8" in gonogo("run", "--plan", str(plan)).stderr
@@ -185,7 +185,7 @@ def test_what_is_exported_runs_again_the_same_and_a_checkpoint_is_taken_after_it
     latest = json.loads(gonogo("checkpoints", "create", "--json").stdout)
     assert named["plan_id"] == latest["plan_id"] == newest["plan_id"]
     shown = gonogo("checkpoints", "list", newest["plan_id"]).stdout.splitlines()
-    assert shown[-3].endswith("\tyes\ttaken by local: as it should be")
+    assert shown[-3].endswith("\tyes\tmade by local: as it should be")
     back = gonogo("rollback", newest["plan_id"], "--to", latest["checkpoint_id"])
     assert back.returncode == 0, back.stderr
     unknown = gonogo("checkpoints", "create", "nothing")

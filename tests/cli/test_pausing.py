@@ -143,7 +143,7 @@ async def test_the_person_says_what_comes_next(tmp_path, words, code, statuses):
     # Whether an agent is still at work then, nobody knows.
     assert person.asked[1] - {"steer"} == {"resume", "message", "cancel", "leave"}
     assert person.words == []
-    assert any("goes on without you" in text for text in person.told) == (words == ["leave"])
+    assert any("The work keeps running" in text for text in person.told) == (words == ["leave"])
 
 
 @pytest.mark.anyio
@@ -201,7 +201,7 @@ async def test_an_interrupt_at_the_prompt_for_an_agent_asks_anew_and_the_plan_st
 @pytest.mark.parametrize(
     ("locale", "at_work", "prompt"),
     [
-        ("en", ["add-flag"], "Tell add-flag >"), ("en", [], "Message to the agent >"),
+        ("en", ["add-flag"], "Message to add-flag >"), ("en", [], "Message to the agent >"),
         ("ru", ["add-flag"], "Сообщение агенту add-flag >"), ("ru", [], "Сообщение агенту >"),
     ],
 )  # fmt: skip

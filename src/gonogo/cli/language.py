@@ -137,16 +137,19 @@ def _form(forms: Sequence[str], message: str, locale: "Locale") -> str:
     for form in forms:
         pattern = re.sub(r"\\{(\w+)\\}", r"(?P<\1>.*)", re.escape(form))
         if found := re.fullmatch(pattern, message, re.DOTALL):
-            fields = {name: _quoted(part, locale) for name, part in found.groupdict().items()}
-            if "problem" in fields:
-                fields["problem"] = _form(_PROBLEMS, fields["problem"], locale)
+            fields = {
+                name: _form(_PROBLEMS, part, locale) if name == "problem" else _quoted(part, locale)
+                for name, part in found.groupdict().items()
+            }
             return _said(form, locale).format(**fields)
     return message
 
 
 def _quoted(part: str, locale: "Locale") -> str:
     """What Typer names, between the quotes of a language."""
-    return re.sub("'([^']*)'", r"«\1»", part).replace("' / '", "» / «") if locale == "ru" else part
+    if locale != "ru":
+        return part
+    return re.sub("'([^']*)'", r"«\1»", part.replace("' / '", "» / «"))
 
 
 def _contexts(kind: Any, locale: "Locale") -> Any:  # noqa: ANN401 - Typer's own are not public
