@@ -361,7 +361,9 @@ async def test_a_turn_that_waits_is_cancelled_at_once(make, server):
         receipt = await asks(world, server)
         asked = len(server.requests)
         await world.send({"type": "cancel", "turn_id": receipt.turn_id})
-        assert (await world.answer(receipt))[-1]["content"] == "Stopped."
+        assert (await world.answer(receipt))[-1][
+            "content"
+        ] == "Stopped. Send another message to continue."
         await world.later(600)
         await world.idle()
         assert len(server.requests) == asked

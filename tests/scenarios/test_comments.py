@@ -501,4 +501,4 @@ async def test_a_russian_speaker_reads_comments_and_answers_in_russian(make):
         assert "ответ агента: `Да`" in notice["content"]
         assert "Комментарии, на которые нужно ответить" in told
         [back] = of(await world.log(), "plan_sent_back")
-        assert back["content"].startswith("План возвращён на доработку")
+        assert back["content"].startswith("План возвращён планировщику")

@@ -192,7 +192,7 @@ async def test_cancel_stops_a_turn_and_its_command_at_once(make):
         events = await world.ask({"type": "cancel"})
         await is_running(mark, False)
 
-        assert events[-1]["content"] == "Stopped."
+        assert events[-1]["content"] == "Stopped. Send another message to continue."
         assert events[-1]["is_final"] is True
         assert len(of(events, "tool_result")) == 1
         with pytest.raises(Conflict, match="Nothing is running"):
@@ -211,7 +211,7 @@ async def test_cancel_withdraws_what_a_turn_asks(make):
         events = await world.ask({"type": "cancel"})
 
         assert len(of(events, "tool_result")) == 2
-        assert events[-1]["content"] == "Stopped."
+        assert events[-1]["content"] == "Stopped. Send another message to continue."
         assert await world.pending() == []
         with pytest.raises(Conflict):
             await world.decide(first.call_id)

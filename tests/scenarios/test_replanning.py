@@ -67,7 +67,7 @@ async def test_a_bad_failure_brings_a_new_revision_that_keeps_what_is_done_and_a
         [question] = await world.pending()
         tells_what_is_otherwise(question, facts)
         assert "c" in notice["content"]
-        assert "gone: **b**" in notice["content"]
+        assert "removed: **b**" in notice["content"]
         assert await status(world, plan_id) == (
             "awaiting_approval", 2, {"a": "completed", "c": "pending"},
         )  # fmt: skip
