@@ -23,12 +23,15 @@ OPENAPI = _FOLDER / "openapi.json"
 HEAD = """\
 # Settings
 
-Each setting is an environment variable; an option of the command line wins over it. A variable
-that is set to nothing counts as not set. Settings never come from a workspace. `home` is by default
-your platform's state folder (`~/.local/state/gonogo` on Linux), `config` its configuration folder
-(`~/.config/gonogo`).
+This page lists every setting with its default. For limits and budgets, start with
+[limit what plans do and cost](../how-to/limits-and-budgets.md).
 
-This page is written by `scripts/reference.py`.
+Each setting is an environment variable. An option of the command line overrides it, and an empty
+variable counts as not set. gonogo never reads settings from a workspace. On Linux, the state folder
+(`GONOGO_HOME`) is `~/.local/state/gonogo` and the configuration folder (`GONOGO_CONFIG`)
+`~/.config/gonogo`.
+
+`scripts/reference.py` writes this page from the code.
 """
 
 
@@ -64,7 +67,7 @@ def _variables(name: str, field: FieldInfo) -> list[str]:
 
 def _default(field: FieldInfo) -> str:
     if field.default_factory is not None:
-        return "see its text"
+        return "depends on the system"
     value = field.default
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"

@@ -66,167 +66,170 @@ class Settings(BaseSettings):
     )
 
     home: Path = Field(default_factory=_state_folder)
-    """The state folder: database, tokens, the owner's lock and socket. Only its owner may enter."""
+    """The state folder: database, tokens, the owner's lock and socket. Only its owner can open
+    it."""
     config: Path = Field(default_factory=_config_folder)
-    """The user's configuration folder: `rules.toml`, `AGENTS.md`, own profiles under `agents/`,
-    skills under `skills/`."""
+    """Your configuration folder: `rules.toml`, `AGENTS.md`, your own agents under `agents/`, skills
+    under `skills/`."""
     admin_rules: Path | None = None
-    """A rules file that goes before the user's, for an administrator."""
+    """An administrator's rules file. Its rules come before the user's."""
     hooks: Path | None = None
-    """The file that says which programs are told what people are asked; by default `hooks.toml` in
-    the configuration folder."""
+    """The file that lists the webhooks for questions and answers; by default `hooks.toml` in the
+    configuration folder."""
     instructions: bool = True
-    """Tell agents what the instruction files of the workspace and of the configuration folder say,
-    and which skills there are. They change no permission; off, agents know of none."""
+    """Give agents the instruction files of the workspace and the configuration folder, and the list
+    of skills. They change no permission. If off, agents get none of them."""
     mcp: Path | None = None
-    """The file that names the MCP servers whose tools agents may use; by default `mcp.toml` in the
+    """The file that lists the MCP servers whose tools agents may use; by default `mcp.toml` in the
     configuration folder."""
     models: Path | None = None
-    """The file that says which model is asked for what, and which ones where that is away; by
-    default `models.toml` in the configuration folder."""
+    """The file that assigns models to roles, with their fallbacks; by default `models.toml` in the
+    configuration folder."""
     db: str | None = None
     """The database as a URL; by default SQLite in the state folder."""
 
     background: bool | None = None
-    """Whether a process of its own carries the work out, which goes on when the terminal is closed;
-    by default where there is a terminal, and not with `CI` set or a PostgreSQL database."""
+    """Do the work in a background process, which continues when you close the terminal. By default
+    on if there is a terminal, and off if `CI` is set or the database is PostgreSQL."""
     linger: Annotated[float, Field(ge=0, le=DAY)] = 60.0
-    """Seconds for which that process stays when all is done and no command is connected."""
+    """Seconds that the background process stays when all work is done and no command is
+    connected."""
 
     host: str = "127.0.0.1"
     """The address that `gonogo serve` listens on."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8001
-    """The port that `gonogo serve` listens on; 0 picks a free one."""
+    """The port that `gonogo serve` listens on; 0 selects a free one."""
     public_url: str | None = None
-    """The address under which people reach this server, such as `https://gonogo.example`; links
-    that decide need it."""
+    """The address under which people reach this server, such as `https://gonogo.example`. One-time
+    links need it."""
     link_expiry: Seconds = DAY
-    """Seconds for which a link that decides works, if its question does not expire earlier."""
+    """Seconds that a one-time link works, unless its question expires earlier."""
     rate_requests: Annotated[int, Field(ge=0, le=1_000_000)] = 50
-    """Requests a second that one person or program may make, four times as many at once; as many
-    decisions and cancels besides. 0 is no limit."""
+    """Requests per second for each person or program, with bursts of four times as many. Decisions
+    and cancellations have a separate limit of the same size. 0 means no limit."""
     rate_messages: Annotated[int, Field(ge=0, le=1_000_000)] = 60
-    """Messages a minute that one person or program may send to agents; 0 is no limit."""
+    """Messages per minute that each person or program may send to agents; 0 means no limit."""
     otlp_endpoint: str | None = None
-    """The collector that traces are sent to, by OTLP over HTTP, such as `http://127.0.0.1:4318`; by
-    default none."""
+    """The collector for traces, by OTLP over HTTP, such as `http://127.0.0.1:4318`; by default
+    none."""
     trace_content: bool = False
-    """Traces also tell goals, arguments, results and what models said."""
+    """Traces also contain goals, arguments, results and the models' answers."""
     metrics_public: bool = False
     """Serve `/metrics` without a token."""
 
     oidc_audience: str | None = None
-    """The audience (`aud`) that a token of the identity provider must be for."""
+    """The audience (`aud`) that a token of the identity provider must contain."""
     oidc_roles: Annotated[dict[str, str], NoDecode] = {}
-    """What the provider's roles may do here, as `gonogo-admins=admin,devs=operator`."""
+    """The roles that the provider's words give, such as `gonogo-admins=admin,devs=operator`."""
     oidc_role_claim: str = "roles"
-    """The claim with the provider's roles; dots lead into claims within claims."""
+    """The claim with the provider's roles; dots separate nested claims."""
     oidc_name_claim: str = "preferred_username"
-    """The claim with the name that people are shown under."""
+    """The claim with a person's displayed name."""
     oidc_jwks_url: str | None = None
-    """Where the provider's keys are; by default its discovery document says it."""
+    """The address of the provider's keys; by default from its discovery document."""
     oidc_role_kept: Annotated[float, Field(ge=0, le=604_800)] = 0
-    """Seconds for which a role of the provider counts for links that decide, after its person was
-    here last; 0: people of the provider get no links."""
+    """Seconds that a role from the provider counts for one-time links after the person's last
+    visit. With 0, people of the provider get no links."""
     oidc_issuer: str | None = None
-    """An OpenID Connect provider whose signed tokens (JWT) count as well as our own."""
+    """An OpenID Connect provider whose signed tokens (JWT) gonogo accepts in addition to its
+    own."""
 
     workspace: Path = Field(default_factory=Path.cwd)
-    """The folder that agents work in when a session names none."""
+    """The folder that agents work in if a session names none; by default the current folder."""
     roots: Annotated[tuple[Path, ...], NoDecode] = ()
-    """Folders that sessions' workspaces must lie under, separated like `PATH`; by default the
+    """Folders that may contain workspaces of sessions, separated like `PATH`; by default only the
     workspace."""
 
     model: str | None = None
-    """The model as `provider:name`, or `replay:FILE` for what was recorded; by default detected
-    from the provider's usual variables."""
+    """The model as `provider:name`, or `replay:FILE` to replay a recording; by default detected
+    from the usual variables of providers."""
     record: Path | None = None
-    """A cassette: the file that all exchanges with the model's provider are appended to, without
+    """A cassette: gonogo appends all exchanges with the model's provider to this file, without
     keys."""
     openai_base_url: str | None = Field(
         default=None,
         validation_alias=AliasChoices("GONOGO_OPENAI_BASE_URL", "OPENAI_BASE_URL"),
     )
-    """An OpenAI-compatible server; `openai:NAME` then speaks Chat Completions with it."""
+    """The address of an OpenAI-compatible server; `openai:NAME` then uses its Chat Completions."""
     model_api_key: SecretStr | None = None
-    """The key for the model's provider, where its usual variable is not to be used."""
+    """The key for the model's provider, instead of its usual variable."""
     model_timeout: Seconds = 120.0
-    """Seconds that a model may be silent."""
+    """Seconds that a model may send nothing before the request fails."""
     model_max_attempts: Annotated[int, Field(ge=1, le=20)] = 5
-    """Attempts in all for a model request that fails in a way that may pass, before it is waited
-    for."""
+    """Attempts for a model request that fails temporarily, before gonogo waits for the model."""
     model_patience: Annotated[float, Field(ge=0, le=366 * DAY)] = 600.0
-    """Seconds for which a model is waited for that does not answer; then a person is asked. 0: who
-    needs it fails at once."""
+    """Seconds to wait for a model that does not answer; then gonogo asks a person. With 0, the work
+    that needs the model fails at once."""
     model_window: Annotated[int, Field(ge=4_000, le=100_000_000)] | None = None
-    """Tokens that one request to the model and its reply may have together; by default what is
-    known of the model, and 32000 where nothing is."""
+    """Tokens of one request to the model and its reply together; by default what gonogo knows about
+    the model, or 32000."""
     result_tokens: Annotated[int, Field(ge=200, le=10_000_000)] = 8_000
-    """Tokens of one tool result that a model is given; of a longer one its beginning and its end,
-    and the rest when it asks. A small window has less room: all results of a reply get at most a
-    quarter of it."""
+    """Tokens of one tool result that a model gets. Of a longer result it gets the beginning and the
+    end, and can ask for the rest. All results of a reply get at most a quarter of the window."""
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
     """Sampling temperature; by default the provider's."""
 
     locale: Literal["en", "ru"] | None = None
-    """The language of texts for people, where a session names none; by default that of the
-    user's message. On the command line the system's language, if it is Russian, goes before."""
+    """The language of texts for people if the session does not set one; by default the language of
+    the user's message. On the command line, Russian as the system's language comes before that."""
 
     max_parallel: Annotated[int, Field(ge=1, le=64)] = 3
-    """Subtasks of one plan that run at once."""
+    """Subtasks of one plan that run at the same time."""
     max_parallel_agent: Annotated[int, Field(ge=1, le=64)] | None = None
-    """Subtasks of one plan that one agent carries out at once; by default as many as the plan."""
+    """Subtasks of one plan that one agent runs at the same time; by default the limit of the
+    plan."""
     max_parallel_workspace: Annotated[int, Field(ge=1, le=1_000)] | None = None
-    """Subtasks of all plans that run at once in one workspace; by default no limit."""
+    """Subtasks of all plans that run at the same time in one workspace; by default no limit."""
     strategy: str = "critical_path"
-    """Which of the ready subtasks start first: `critical_path`, `plan_order`, or the name of a
-    registered strategy."""
+    """Which ready subtasks start first: `critical_path`, `plan_order`, or the name of a registered
+    strategy."""
     plan_timeout: Seconds | None = None
-    """Seconds from a plan's start after which what it still runs fails; by default none."""
+    """Seconds from the start of a plan after which its running subtasks fail; by default no
+    limit."""
     on_failure: Literal["keep", "rollback"] = "keep"
-    """What becomes of the files of a subtask that failed."""
+    """What to do with the files of a failed subtask: `keep` them, or `rollback`."""
     snapshot_max_files: Annotated[int, Field(ge=1)] = 100_000
-    """Files that a checkpoint may hold."""
+    """The largest number of files in a checkpoint."""
     snapshot_max_bytes: Annotated[int, Field(ge=1)] = 1 << 30
-    """Bytes that a checkpoint may hold."""
+    """The largest size of a checkpoint in bytes."""
     keep_checkpoints_days: Annotated[float, Field(ge=0)] = 30
-    """Days after its end, and after its last rollback, for which a plan can be rolled back. Then
-    its snapshots are given up, to make room; 0 keeps them for ever."""
+    """Days after its end, and after its last rollback, during which a plan can be rolled back. Then
+    gonogo deletes its snapshots; 0 keeps them for ever."""
 
     accept_restored: bool = False
-    """Open a database that is older than what was last known of it: one that lost its log, or an
-    old copy. For one start, by `gonogo db migrate --accept-restored`; set for good, a loss is no
-    longer noticed but in the audit log."""
+    """Open a database that has lost data: one without its log, or an old copy. Use `gonogo db
+    migrate --accept-restored` for a single start. If you set it permanently, only the audit log
+    reports a loss."""
     retention_days: Annotated[float, Field(ge=0)] = 0
-    """Days after which a session is deleted, with all that was said and done in it, when it is over
-    and nothing happened in it; 0 keeps all for ever."""
+    """Days without activity after which gonogo deletes a finished session with all its contents; 0
+    keeps all sessions for ever."""
     keep_audit_days: Annotated[float, Field(ge=0)] = 0
-    """Days for which entries of the audit log cannot be removed, not even by an admin who exported
-    them; 0 keeps them for ever."""
+    """Days during which nobody can remove entries of the audit log, not even an admin who has
+    exported them; 0 keeps them for ever."""
 
     budget_plan_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Tokens that all model requests of one plan may take; then a person is asked."""
+    """Tokens for all model requests of one plan; at the limit gonogo asks a person."""
     budget_plan_cost: Annotated[float, Field(gt=0)] | None = None
-    """US dollars that one plan may cost."""
+    """US dollars for one plan."""
     budget_plan_seconds: Seconds | None = None
-    """Seconds of wall time from a plan's start."""
+    """Seconds from the start of a plan."""
     budget_plan_requests: Annotated[int, Field(ge=1)] | None = None
     """Model requests of one plan."""
     budget_plan_subtasks: Annotated[int, Field(ge=1)] | None = None
-    """Runs of subtasks that one plan may begin, retries included."""
+    """Runs of subtasks in one plan, including retries."""
     budget_session_tokens: Annotated[int, Field(ge=1)] | None = None
-    """Tokens that all model requests of one session may take."""
+    """Tokens for all model requests of one session."""
     budget_session_cost: Annotated[float, Field(gt=0)] | None = None
-    """US dollars that one session may cost."""
+    """US dollars for one session."""
     budget_session_requests: Annotated[int, Field(ge=1)] | None = None
     """Model requests of one session."""
 
     auto_replanning: Annotated[bool, _replanning("ENABLE_AUTO_REPLANNING")] = True
-    """Ask for a new revision when a subtask fails badly enough."""
+    """Ask the planner for a new revision after a serious failure of a subtask."""
     replanning_max_attempts: Annotated[
         int, Field(ge=0, le=100), _replanning("AUTO_REPLANNING_MAX_ATTEMPTS")
     ] = 3
-    """Replans of one plan."""
+    """The largest number of replans of one plan."""
     replanning_trigger_critical: Annotated[
         bool, _replanning("AUTO_REPLANNING_TRIGGER_CRITICAL")
     ] = True
@@ -240,77 +243,80 @@ class Settings(BaseSettings):
     replanning_human_after: Annotated[
         int, Field(ge=0, le=100), _replanning("AUTO_REPLANNING_REQUIRE_HUMAN_INTERVENTION_AFTER")
     ] = 2
-    """Replans of one plan after which a person is asked before the next."""
+    """Replans of one plan after which gonogo asks a person before the next one."""
     replanning_min_interval: Annotated[
         float, Field(ge=0), _replanning("AUTO_REPLANNING_MIN_INTERVAL_SECONDS")
     ] = 0.0
-    """Seconds that must lie between two replans of one plan; what fails sooner is not replanned."""
+    """The shortest time in seconds between two replans of one plan. gonogo does not replan an
+    earlier failure."""
     replanning_timeout: Annotated[
         float, Field(gt=0), _replanning("AUTO_REPLANNING_TIMEOUT_SECONDS")
     ] = 600.0
-    """Seconds that the search for a new revision may take."""
+    """Seconds for the search for a new revision."""
     replan_within_grant: bool = False
-    """Carry out a new revision without a question when it adds nothing to what was approved, leaves
-    nothing of it out, and only tells agents something else."""
+    """Run a new revision without a question if it adds nothing to what was approved, omits nothing,
+    and only gives agents different instructions."""
 
     subtask_timeout: Seconds = 1_800.0
-    """Seconds of work for a subtask that names no timeout of its own."""
+    """Seconds of work for a subtask without its own timeout."""
     max_steps: Annotated[int, Field(ge=1, le=10_000)] = 100
-    """Model requests that one turn or subtask may take."""
+    """Model requests in one turn or subtask."""
     command_timeout: Seconds = 120.0
-    """Seconds that a command may run when its call names no timeout."""
+    """Seconds that a command may run if its call sets no timeout."""
     command_output: Annotated[int, Field(ge=1_000, le=10_000_000)] = 60_000
-    """Bytes of a command's output that are kept."""
+    """Bytes of a command's output that gonogo keeps."""
     command_memory: Annotated[int, Field(ge=64)] = 8_192
-    """MiB of memory that a command takes with all its processes; without the sandbox, each."""
+    """MiB of memory for a command with all its processes; without the sandbox, for each process."""
     command_processes: Annotated[int, Field(ge=16, le=1_000_000)] = 2_048
-    """Processes and threads that a command has at once."""
+    """Processes and threads of a command at the same time."""
     command_file_size: Annotated[int, Field(ge=1)] = 8_192
-    """MiB of one file that a command writes."""
+    """MiB of a single file that a command writes."""
     command_disk: Annotated[int, Field(ge=1)] = 16_384
-    """MiB of all the files that one command writes in the workspace."""
+    """MiB of all files that one command writes in the workspace."""
     command_temporary: Annotated[int, Field(ge=1)] = 1_024
-    """MiB of each folder that is a command's own in the sandbox: its home, `/tmp`, `/var/tmp`,
-    `/dev/shm`. They lie in memory."""
+    """MiB of each private folder of a command in the sandbox: its home, `/tmp`, `/var/tmp`,
+    `/dev/shm`. These folders are in memory."""
     network_private_hosts: Annotated[tuple[str, ...], NoDecode] = ()
-    """Hosts that are not public and that commands may reach all the same, where a plan names them:
-    ranges of addresses (`10.1.0.0/16`) and hosts (`git.intra:8443`), separated by commas. This
-    machine itself only as a host with its port."""
+    """Private hosts that commands may reach if a plan names them: address ranges (`10.1.0.0/16`)
+    and hosts (`git.intra:8443`), separated by commas. Name this machine only as a host with its
+    port."""
     network_transfer: Annotated[int, Field(ge=1)] = 1_024
-    """MiB that one command may move over the network."""
+    """MiB that one command may transfer over the network."""
     diagnostics: Annotated[str, Field(min_length=1, max_length=4_000)] | None = None
-    """A command that looks at files which an agent has written, such as `ruff check --no-cache
-    --output-format concise {files:*.py}`; its lines about them are told to the agent with the
-    result. It runs in the sandbox, where it can write and reach nothing, and nowhere else."""
+    """A command that checks files after an agent has written them, such as `ruff check --no-cache
+    --output-format concise {files:*.py}`. The agent gets its lines about these files with the
+    result. The command runs only in the sandbox, where it can write nothing and has no network."""
     diagnostics_timeout: Annotated[float, Field(gt=0, le=600)] = 20.0
-    """Seconds that this command may take after a write."""
+    """Seconds that the diagnostics command may run after a write."""
     sandbox: bool = True
-    """Run commands in bubblewrap where it works; off, commands that run repository code ask."""
+    """Run commands in bubblewrap if it works. If off, commands that run repository code need
+    approval."""
     readers: bool = True
-    """Run commands that only read, such as `ls` or `git status`, without a question where the
-    sandbox works: there they can write nothing and reach nothing. Off, they ask."""
+    """Run commands that only read, such as `ls` or `git status`, without a question if the sandbox
+    works: there they can write nothing and have no network. If off, they need approval."""
 
     unattended: bool = False
-    """Nobody can answer: what would ask is denied."""
+    """Nobody can answer questions: gonogo denies every call that would need approval."""
     repo_trusted: bool = True
-    """The workspace's own configuration (such as `.git/config`) may be trusted."""
+    """Trust the workspace's own configuration, such as `.git/config`."""
     approval_expiry_tool: Seconds | None = DAY
-    """Seconds until a question about a tool call expires; never when `null`."""
+    """Seconds until a question about a tool call expires; `null` means never."""
     approval_expiry_plan: Seconds | None = None
-    """Seconds until a plan's approval expires; by default never."""
+    """Seconds until a question about a plan expires; by default never."""
     approval_expiry_subtask: Seconds | None = None
     """Seconds until a question about a subtask expires; by default never."""
     approval_expiry_intervention: Seconds | None = None
     """Seconds until an intervention expires; by default never."""
     approval_expiry_action: Literal["expire", "reject", "keep_waiting"] = "expire"
-    """What becomes of a question at its expiry. None of them approves."""
+    """What happens to a question when it expires: `expire`, `reject` or `keep_waiting`. None of
+    them approves."""
     approval_warning: Annotated[float, Field(ge=0)] = 600.0
-    """Seconds before an expiry at which people are warned."""
+    """Seconds before a question expires when gonogo warns people."""
     max_pending_approvals: Annotated[int, Field(ge=1, le=100_000)] = 256
-    """Open questions that one session may have."""
+    """The largest number of open questions in one session."""
     legacy_text_rejection: bool = True
-    """Take a `tool_result` whose error starts with `User rejected` as a rejection of a call that
-    waits; deprecated."""
+    """Treat a `tool_result` whose error starts with `User rejected` as a rejection of a waiting
+    call; deprecated."""
 
     @field_validator("roots", mode="before")
     @classmethod

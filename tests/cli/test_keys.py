@@ -58,6 +58,13 @@ def test_an_answer_is_known_by_the_place_of_its_key_and_by_its_word_in_either_la
 
 
 @pytest.mark.parametrize(
+    ("typed", "word"), [("одобрить", "approve"), ("одоб", None), ("одобрить сейчас", "hold")]
+)
+def test_a_whole_word_is_its_answer_though_another_answer_begins_with_it(typed, word):
+    assert chosen(typed, {**IN_RUSSIAN, "hold": "одобрить сейчас, начать позже"}) == word
+
+
+@pytest.mark.parametrize(
     ("typed", "word"),
     [
         ("y", "yes"),

@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
@@ -218,16 +217,6 @@ def test_what_is_wrong_stands_at_the_top_and_beside_the_subtask_and_goes_away_ag
     assert unmarked(shown.replace("\n", "\r\n"), added) == text.replace("\n", "\r\n")
 
 
-def test_the_plan_of_the_guide_is_a_plan():
-    page = Path(__file__).parents[2] / "docs/how-to/edit-plans.md"
-    text = page.read_text().partition("```yaml\n")[2].partition("```")[0]
-    reading = form.read(text, "en")
-    first, second = subtasks_of(reading, "Add a --json flag", "en")
-
-    assert reading.flaws == []
-    assert (first.scope.paths, second.dependencies) == (("tally/cli.py", "tests/**"), ("add-flag",))
-
-
 WORKERS = (
     {"agent": "coder", "tool": None}, {"agent": None, "tool": "write_file"},
     {"agent": None, "tool": None},
@@ -287,12 +276,3 @@ def test_an_agent_that_was_forgotten_is_no_subtask_for_a_model_alone():
     assert "type: action" in text
     _, [bare] = own_plan(form.read(text.replace("type: action", ""), "en"), "en")
     assert as_json([bare]) == [{"id": "a", "description": "Do a", "estimated_time": "5 min"}]
-
-
-def test_the_plan_of_the_guide_to_own_plans_is_one():
-    page = Path(__file__).parents[2] / "docs/how-to/own-plan.md"
-    text = page.read_text().partition("```yaml\n")[2].partition("```")[0]
-    goal, subtasks = own_plan(form.read(text, "en"), "en")
-    tools = {"execute_command"}
-    assert goal == "Keep a changelog"
-    assert parse_subtasks(as_json(subtasks), agents={"coder"}, tools=tools) == subtasks

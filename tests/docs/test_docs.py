@@ -3,7 +3,6 @@
 import importlib
 import json
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,31 +10,18 @@ from typing import Any
 import pytest
 from typer.main import get_command
 
+from fakes.reader import blocks_of
 from gonogo.cli.app import app
 from gonogo.domain import errors
 from gonogo.domain.events import EVENTS
-from gonogo.domain.messages import ClientMessage, PlanDecision, UserMessage, parse_message
-from gonogo.domain.plan import parse_subtasks
-from gonogo.execution.agent import load_profiles
-from gonogo.policy import load_rules
+from gonogo.domain.messages import ClientMessage, parse_message
 from gonogo.settings import Settings
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
-TUTORIAL = (DOCS / "tutorial" / "first-plan.md").read_text(encoding="utf-8")
 
-_BLOCK = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\]\(([^)#\s]+)(#[^)]*)?\)")
-
-
-def blocks(text: str, language: str) -> list[tuple[str, str]]:
-    """The code blocks in one language, each with what stands after the language."""
-    return [
-        (found[3].strip(), re.sub(rf"^{found[1]}", "", found[4], flags=re.MULTILINE))
-        for found in _BLOCK.finditer(text)
-        if found[2] == language
-    ]
+_LINK = re.compile(r"\]\((?!\w+:)([^)#\s]*)(#[^)]*)?\)")
 
 
 def page_id(path: Path) -> str:
@@ -45,20 +31,48 @@ def page_id(path: Path) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
 def test_every_link_leads_to_a_file(page: Path) -> None:
     links = [link[1] for link in _LINK.finditer(page.read_text(encoding="utf-8"))]
-    missing = [x for x in links if "://" not in x and not (page.parent / x).exists()]
+    missing = [x for x in links if not (page.parent / x).exists()]
 
     assert missing == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=page_id)
-def test_every_block_of_shell_and_json_can_be_parsed(page: Path) -> None:
-    text = page.read_text(encoding="utf-8")
-    for _, script in blocks(text, "sh"):
-        subprocess.run(["bash", "-n"], input=script, text=True, check=True, timeout=60)
-    if page.name == "protocol.md":
-        return
-    for _, body in blocks(text, "json"):
-        json.loads(body)
+def test_every_link_to_a_heading_leads_to_one(page: Path) -> None:
+    found = _LINK.finditer(page.read_text(encoding="utf-8"))
+    wanted = [(link[1] or page.name, link[2][1:]) for link in found if link[2]]
+    lost = [(x, place) for x, place in wanted if place not in headings(page.parent / x)]
+
+    assert lost == []
+
+
+def test_a_page_says_first_what_it_gives_and_last_where_to_go_on() -> None:
+    kinds = ("how-to", "tutorial", "explanation", "ru/tutorial")
+    pages = [page for kind in kinds for page in (DOCS / kind).glob("*.md")]
+    texts = {page_id(page): page.read_text(encoding="utf-8").split("\n\n") for page in pages}
+
+    ends = ("Next: ", "Дальше: ")
+    assert [page for page, parts in texts.items() if parts[1].startswith(("#", "```"))] == []
+    assert [page for page, parts in texts.items() if not parts[-1].startswith(ends)] == []
+
+
+def test_a_page_in_two_languages_leads_to_itself_in_the_other() -> None:
+    russian = {page: DOCS / page.relative_to(DOCS / "ru") for page in (DOCS / "ru").rglob("*.md")}
+    pairs = {ROOT / "README.ru.md": ROOT / "README.md", **russian}
+    both = [*pairs.items(), *((english, page) for page, english in pairs.items())]
+    lost = [
+        page_id(page)
+        for page, other in both
+        if (page.parent / _LINK.search(page.read_text(encoding="utf-8"))[1]).resolve() != other
+    ]
+
+    assert len(both) == 8
+    assert lost == []
+
+
+def headings(page: Path) -> set[str]:
+    """The names under which the headings of a page can be linked to, as GitHub makes them."""
+    found = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
 def meant(message: ClientMessage) -> dict[str, Any]:
@@ -69,7 +83,7 @@ def meant(message: ClientMessage) -> dict[str, Any]:
 
 def test_an_older_message_of_the_page_on_older_clients_means_what_stands_beside_it() -> None:
     page = (DOCS / "how-to" / "older-clients.md").read_text(encoding="utf-8")
-    shown = [(info, meant(parse_message(json.loads(body)))) for info, body in blocks(page, "json")]
+    shown = [(each.info, meant(parse_message(json.loads(each.text)))) for each in blocks_of(page)]
     older = [message for info, message in shown if info == "older"]
     heard = page.partition("## What they hear")[2].partition("## Words")[0]
     named = set(re.findall(r"`((?:agent|subtask|plan|approval)_[a-z]+)`", heard))
@@ -152,46 +166,11 @@ def test_the_way_of_a_message_names_what_there_is() -> None:
     assert lost == []
 
 
-def test_the_rules_that_the_reference_prints_can_be_loaded(tmp_path: Path) -> None:
-    page = (DOCS / "reference" / "policy.md").read_text(encoding="utf-8")
-    rules = tmp_path / "rules.toml"
-    rules.write_text("".join(text for _, text in blocks(page, "toml")))
+def test_what_the_page_of_the_console_names_can_be_read_in_the_console() -> None:
+    page = (DOCS / "how-to" / "web-console.md").read_text(encoding="utf-8")
+    texts = (ROOT / "console" / "src" / "shared" / "i18n").rglob("*.ts")
+    console = "\n".join(path.read_text(encoding="utf-8") for path in texts)
+    named = set(re.findall(r"\*\*([^*]+)\*\*", page))
 
-    assert len(load_rules(None, rules).user) == 3
-
-
-def test_the_agent_that_the_guide_prints_can_be_loaded(tmp_path: Path) -> None:
-    page = (DOCS / "how-to" / "own-agent.md").read_text(encoding="utf-8")
-    ((_, text),) = blocks(page, "markdown")
-    (tmp_path / "reviewer.md").write_text(text)
-
-    assert load_profiles(tmp_path)["reviewer"].may_write == ("notes/*.md",)
-
-
-def walk_bodies() -> dict[tuple[str, str], dict[str, object]]:
-    """The body that each step of the tutorial's walks sends, with a made-up plan."""
-    bodies: dict[tuple[str, str], dict[str, object]] = {}
-    for info, script in blocks(TUTORIAL, "sh"):
-        if named := re.fullmatch(r"walk=(\d) step=(\w+)", info):
-            body = re.search(r"-d '(.*)'\s*$", script, re.DOTALL)
-            assert body is not None
-            bodies[named[1], named[2]] = json.loads(body[1].replace("'\"$PLAN\"'", "p_1"))
-    return bodies
-
-
-def test_the_walks_create_and_then_decide_in_one_session_each() -> None:
-    bodies = walk_bodies()
-
-    assert len(bodies) == 6
-    for walk in "123":
-        create, decide = bodies[walk, "create"], bodies[walk, "decide"]
-        assert create["session_id"] == decide["session_id"]
-        assert isinstance(parse_message(create["message"]), UserMessage)
-        assert isinstance(parse_message(decide["message"]), PlanDecision)
-
-
-def test_the_edit_of_the_third_walk_is_a_valid_plan() -> None:
-    decision = parse_message(walk_bodies()["3", "decide"]["message"])
-
-    assert isinstance(decision, PlanDecision)
-    assert len(parse_subtasks(decision.modified_subtasks, agents={"coder"})) == 1
+    assert len(named) > 10
+    assert {name for name in named if f'"{name}"' not in console} == set()

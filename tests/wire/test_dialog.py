@@ -15,7 +15,7 @@ from wire.deployment import STREAM
 from wire.states import Scene, read_events
 
 PROTOCOL = Path(__file__).parent.parent.parent / "docs" / "reference" / "protocol.md"
-_BLOCK = re.compile(r"## 2\. Client messages.*?```json\n(.*?)```", re.DOTALL)
+_BLOCK = re.compile(r"## 2\. Client messages.*?```json lines\n(.*?)```", re.DOTALL)
 
 
 def printed() -> list[dict[str, Any]]:

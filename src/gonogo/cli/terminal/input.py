@@ -8,7 +8,7 @@ import shlex
 import sys
 import termios
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -211,18 +211,24 @@ def chosen(typed: str, options: Mapping[str, str]) -> str | None:
     key = said.translate(_PLACES)
     found = {word for word in options if key and word.startswith(key)}
     if len(said) > 1:
-        found |= {word for word in options if _means(said, word, options)}
+        whole = {word for word in options if said in _words(word, options)}
+        begun = {word for word in options if _begins(said, _words(word, options))}
+        found = whole or found | begun
     elif said != key:
         begun = [word for word, label in options.items() if label.lower().startswith(said)]
         found |= set(begun if len(begun) == 1 else ())
     return found.pop() if len(found) == 1 else None
 
 
-def _means(said: str, word: str, options: Mapping[str, str]) -> bool:
-    """Whether somebody who types this, in whatever language, means that answer."""
+def _words(word: str, options: Mapping[str, str]) -> tuple[str, ...]:
+    """What somebody who means an answer may type, in whatever language."""
     words = [word, *(also for also in _ALSO.get(word, ()) if also not in options)]
     spelled = [term("answer", each, locale) for each in words for locale in LOCALES]
-    return any(each.startswith(said) for each in (*spelled, options[word].lower()))
+    return (*spelled, options[word].lower())
+
+
+def _begins(said: str, words: Iterable[str]) -> bool:
+    return any(each.startswith(said) for each in words)
 
 
 class Withdrawn(Exception):
