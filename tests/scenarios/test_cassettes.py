@@ -87,9 +87,12 @@ async def test_a_recorded_plan_with_parallel_subtasks_is_played_without_its_prov
     assert [each.status for each in exchanges].count(503) == 1
     assert len(exchanges) == asked
     assert KEY not in tape.read_text()
-    again, answer = await tell(tmp_path / "second", model=f"replay:{tape}")
-    assert again == told
+    again, answer = await tell(
+        tmp_path / "second", model=f"replay:{tape}", record=tmp_path / "again.jsonl"
+    )
+    print(answer)
     assert answer["content"] == "Two files."
+    assert again == told
     # Somebody who says something else is told where the difference is.
     shutil.rmtree(tmp_path / "second")
     (tmp_path / "second").mkdir()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from pydantic import TypeAdapter
-from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, union_all, update
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import FORM, Revision, Subtask, as_meant, worker_name
@@ -26,7 +26,15 @@ from gonogo.store.rows import (
     row_of,
     rows,
 )
-from gonogo.store.schema import grants, plan_revisions, plans, sessions, subtasks, watches
+from gonogo.store.schema import (
+    comments,
+    grants,
+    plan_revisions,
+    plans,
+    sessions,
+    subtasks,
+    watches,
+)
 from gonogo.store.transaction import Tx, go_on
 
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
@@ -40,6 +48,10 @@ _SESSION_PLANS = (
     .order_by(plans.c.created_at.desc(), plans.c.id.desc())
 )
 _ALL_PLANS = select(*columns_of(plans, Plan)).order_by(plans.c.created_at.desc(), plans.c.id.desc())
+_NAMED_IDS = union_all(
+    select(plans.c.id).where(plans.c.session_id == bindparam("of")),
+    select(comments.c.id).where(comments.c.session_id == bindparam("of")),
+)
 _LIVE_PLANS = select(plans.c.id).where(among(plans.c.status, ("running", "replanning")))
 _ROWS = (
     select(*columns_of(subtasks, SubtaskRow))
@@ -252,6 +264,11 @@ def list_plans(tx: Tx, session_ids: Sequence[str] | None, status: str | None) ->
     else:
         found = many(tx, _SESSION_PLANS, {"of": list(session_ids)}, Plan)
     return [plan for plan in found if status is None or plan.status == status]
+
+
+def named_ids(tx: Tx, session_id: str) -> list[str]:
+    """The ids of a session's plans and of the comments on them, as they were made."""
+    return sorted(tx.execute(_NAMED_IDS, {"of": session_id}).scalars())
 
 
 def live_plans(tx: Tx) -> list[str]:
