@@ -213,7 +213,7 @@ async def test_what_execute_plan_gives_names_the_end_of_each_subtask(store: Stor
 
     assert await store.write(over) == {
         "plan_id": "p1", "status": "awaiting_approval", "total": 3, "completed": 1, "failed": 1,
-        "skipped": 1, "cancelled": 0, "revision": 1,
+        "skipped": 1, "cancelled": 0, "duration_seconds": 0.0, "revision": 1,
         "success_rate": 0.3333, "errors": [{"subtask_id": "b", "message": "no network"}],
         "subtasks": {
             "a": {"status": "completed", "result": {"output": "made"}},

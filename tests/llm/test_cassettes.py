@@ -426,7 +426,7 @@ def test_an_exchange_is_written_without_what_it_does_not_have(tape):
     assert msgspec.json.decode(msgspec.json.encode(read)) == line
     assert msgspec.structs.asdict(read) == line | {
         "base_url": None, "role": None, "effort": None, "temperature": None, "window": None,
-        "price": None, "status": None, "headers": {}, "chunks": (), "error": None,
+        "attempts": None, "price": None, "status": None, "headers": {}, "chunks": (), "error": None,
         "withheld": False,
     }  # fmt: skip
 
@@ -604,8 +604,8 @@ def recorder_of(tape):
 def test_an_exchange_is_recorded_with_all_that_came_of_it_and_without_secrets(tape):
     facts = {
         "model": "x:y", "base_url": "http://h:1/v1", "role": None, "effort": None,
-        "temperature": None, "window": None, "price": None, "method": "POST", "path": "/v1/a?b=***",
-        "body": '{"a":"***"}',
+        "temperature": None, "window": None, "attempts": None, "price": None,
+        "method": "POST", "path": "/v1/a?b=***", "body": '{"a":"***"}',
     }  # fmt: skip
     kept = {"content-type": "application/json", "retry-after": "3", "retry-after-ms": "3000"}
     response = httpx2.Response(429, headers=kept | {"x-other": "y"})

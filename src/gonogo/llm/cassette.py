@@ -65,6 +65,8 @@ class AskedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     effort: Effort | None = None
     temperature: float | None = None
     window: int | None = None
+    attempts: int | None = None
+    """How often a request was tried at most."""
     price: Prices | None = None
 
 

@@ -275,7 +275,7 @@ def _recorder(wanted: _Wanted, settings: ModelSettings) -> "Recorder":
     asked = AskedModel(
         model=wanted.name, base_url=without_user(wanted.base_url), role=settings.role,
         effort=settings.effort, temperature=settings.temperature, window=settings.window,
-        price=price,
+        attempts=settings.max_attempts, price=price,
     )  # fmt: skip
     redaction = Redaction((*wanted.secrets, *settings.secrets))
     recorder = Recorder(path=settings.record, asked=asked, redaction=redaction)
@@ -307,6 +307,7 @@ def _played(asked: "AskedModel", settings: ModelSettings, client: "AsyncClient")
     opened = replace(
         settings, api_key=NO_KEY, effort=asked.effort, temperature=asked.temperature,
         window=asked.window, price=price, backoff=0.0,
+        max_attempts=asked.attempts or settings.max_attempts,
     )  # fmt: skip
     environment = {"OPENAI_BASE_URL": asked.base_url} if asked.base_url else {}
     wanted = _Wanted.of(asked.model, opened, environment)

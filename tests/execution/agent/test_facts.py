@@ -90,8 +90,8 @@ def a_lot(tx: Tx) -> None:
 WHOLE = f"""\
 ## The plan
 - Plan p1, revision 1, awaiting_approval. Goal: A goal
-- a (pending; this is the one you work on): Do a
-- b (pending): Do b
+- a (this is the one you work on): Do a
+- b: Do b
 
 ## What is granted
 - In the session: {{"tool": "t1"}}

@@ -288,8 +288,15 @@ def answer_of(call: CallRow, locale: str) -> ToolAnswer:
     return ToolAnswer(
         call_id=call.id,
         tool_name=call.tool,
-        content=json.dumps(call.result, ensure_ascii=False),
+        content=json.dumps(came_of(call), ensure_ascii=False),
     )
+
+
+def came_of(call: CallRow) -> Any:  # noqa: ANN401 - JSON
+    """What a model is told of a call's end: not how long it took, which is never the same."""
+    if call.error is not None or not isinstance(call.result, dict):
+        return call.result if call.error is None else call.error
+    return {name: value for name, value in call.result.items() if name != "duration_seconds"}
 
 
 def is_remote(tx: Tx, call: CallRow) -> bool:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import ContextFacts, ContextShortened
 from gonogo.domain.failures import is_away
+from gonogo.domain.plan import ancestors
 from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.states import CallStatus
@@ -319,9 +320,13 @@ def _plan(tx: Tx, thread: Thread) -> list[str]:
         revision = revision_of(tx, plan.id, thread.revision) or revision
     lines = [f"Plan {plan.id}, revision {revision.number}, {plan.status}. Goal: {revision.goal}"]
     stands = {row.subtask_id: row.status for row in subtask_rows(tx, plan.id, revision.number)}
+    # Of what runs at the same time it says nothing that is another thing a moment later.
+    mine = thread.subtask_id
+    settled = ancestors(revision.subtasks)[mine] if mine is not None else stands.keys()
     for each in revision.subtasks:
-        mine = "; this is the one you work on" if each.id == thread.subtask_id else ""
-        lines.append(f"{each.id} ({stands.get(each.id, 'pending')}{mine}): {each.description}")
+        stand = f" ({stands.get(each.id, 'pending')})" if each.id in settled else ""
+        own = " (this is the one you work on)" if each.id == mine else ""
+        lines.append(f"{each.id}{stand}{own}: {each.description}")
     return lines
 
 

@@ -181,7 +181,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         return excerpt(self._came_of(call), tokens, how)
 
     def _came_of(self, call: CallRow) -> str:
-        return self.aliases.told(text_of(call.error if call.error is not None else call.result))
+        return self.aliases.told(text_of(call_log.came_of(call)))
 
     def size_of(self, place: Passage) -> int:
         """What one place takes in a request."""

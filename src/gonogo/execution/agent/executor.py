@@ -506,7 +506,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         if secrets:
             raise ToolFailed("secret", f"{secrets[0]!r} may hold secrets: use {call.tool} anew")
         aliases = await self.store.read(aliases_of, thread)
-        return aliases.told_value(call.error if call.error is not None else call.result)
+        return aliases.told_value(record.came_of(call))
 
     # Transactions -----------------------------------------------------------------------------
 

@@ -100,7 +100,7 @@ def execution_result(tx: Tx, plan: Plan) -> dict[str, Any]:
     facts = account_of(tx, plan)
     rows = subtask_rows(tx, plan.id, plan.revision)
     return {
-        **_without_time(facts),
+        **facts.model_dump(mode="json", exclude_none=True),
         "success_rate": round(facts.completed / facts.total, 4),
         "errors": [
             {"subtask_id": row.subtask_id, "message": row.error["message"]}
@@ -114,11 +114,6 @@ def execution_result(tx: Tx, plan: Plan) -> dict[str, Any]:
 def _subtask_result(row: SubtaskRow) -> dict[str, Any]:
     found = {"status": row.status, "result": row.result, "error": row.error, "reason": row.reason}
     return {name: value for name, value in found.items() if value is not None}
-
-
-def _without_time(facts: PlanEndedFacts) -> dict[str, Any]:
-    """What models are told: the same each time that the same is done."""
-    return facts.model_dump(mode="json", exclude_none=True, exclude={"duration_seconds"})
 
 
 def account_of(tx: Tx, plan: Plan) -> PlanEndedFacts:
@@ -294,7 +289,7 @@ class _Teller(Struct, frozen=True, kw_only=True):
     def _plan(self) -> dict[str, Any]:
         ended, used = self.record.ended, self.record.used
         return {
-            **_without_time(ended),
+            **ended.model_dump(mode="json", exclude_none=True, exclude={"duration_seconds"}),
             "goal": self._cut(self.record.plan.goal),
             "revision": self.record.plan.revision,
             "model_requests": used.requests,
