@@ -19,7 +19,7 @@ from msgspec import Struct
 from gonogo.domain.errors import ModelNotConfigured
 from gonogo.llm.model import Model, ModelSettings
 from gonogo.llm.roles import ROLES, Roles, TokenPrice, choices_of
-from gonogo.llm.scripted import DEMO, demo_model
+from gonogo.llm.scripted import DEMO
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
@@ -212,7 +212,9 @@ def open_model(settings: ModelSettings, environment: Mapping[str, str]) -> Model
     if name is None:
         raise ModelNotConfigured(f"No model is configured. {_advice()}")
     if name == DEMO:
-        return demo_model()
+        from gonogo.llm.demo import open_demo
+
+        return open_demo()
     if name.startswith(REPLAY):
         return _replayed(name.removeprefix(REPLAY), settings)
     wanted = _Wanted.of(name, settings, environment)

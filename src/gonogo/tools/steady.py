@@ -16,7 +16,7 @@ _DIFFERS = (
     # Fri Jan  2 03:04:05 UTC 2026, as `date` and git have it; Jan  2 03:04, as `ls -l` has it.
     (
         re.compile(
-            rf"\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?{_MONTHS} [ \d]\d "
+            rf"\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?{_MONTHS} {{1,2}}\d{{1,2}} "
             rf"(?:{_CLOCK}(?: [A-Z]{{3,4}})?(?: \d{{4}})?(?: [+-]\d{{4}})?|\d\d:\d\d\b| \d{{4}}\b)"
         ),
         "<time>",

@@ -16,6 +16,7 @@ from gonogo.llm import (
     NO_KEY,
     REPLAY,
     ROLES,
+    DemoModel,
     FallbackModel,
     Model,
     ModelChoice,
@@ -198,6 +199,12 @@ class ModelPool(Struct, kw_only=True):
         if told and choices and not any(choice.window for choice in choices):
             return told
         return self(name, role).window or CAREFUL_WINDOW
+
+    def compared(self) -> tuple[int, int]:
+        """How many requests to the demo's model were the recorded ones, of how many in all."""
+        demos = [each for each in self.opened.values() if isinstance(each, DemoModel)]
+        played = sum(each.played for each in demos)
+        return played, played + sum(len(each.differences) for each in demos)
 
     async def aclose(self) -> None:
         """Give back the connections of all of them."""
