@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -296,7 +296,8 @@ def came_of(call: CallRow) -> Any:  # noqa: ANN401 - JSON
     """What a model is told of a call's end: not how long it took, which is never the same."""
     if call.error is not None or not isinstance(call.result, dict):
         return call.result if call.error is None else call.error
-    return {name: value for name, value in call.result.items() if name != "duration_seconds"}
+    fields = cast("dict[str, Any]", call.result)
+    return {name: value for name, value in fields.items() if name != "duration_seconds"}
 
 
 def is_remote(tx: Tx, call: CallRow) -> bool:
