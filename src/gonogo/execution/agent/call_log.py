@@ -294,9 +294,10 @@ def answer_of(call: CallRow, locale: str) -> ToolAnswer:
 
 def came_of(call: CallRow) -> Any:  # noqa: ANN401 - JSON
     """What a model is told of a call's end: not how long it took, which is never the same."""
-    if call.error is not None or not isinstance(call.result, dict):
-        return call.result if call.error is None else call.error
-    fields = cast("dict[str, Any]", call.result)
+    result: object = call.result if call.error is None else call.error
+    if not isinstance(result, dict):
+        return result
+    fields = cast("dict[str, Any]", result)
     return {name: value for name, value in fields.items() if name != "duration_seconds"}
 
 
