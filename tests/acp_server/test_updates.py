@@ -16,6 +16,7 @@ from gonogo.acp_server.updates import (
     form_of,
     locations_of,
     options_of,
+    other_model,
     start_of,
 )
 from gonogo.client import Unreachable
@@ -77,6 +78,37 @@ def test_each_kind_of_question_has_its_choices_each_with_a_name(kind: str, local
 
     assert [(option.option_id, option.kind) for option in options] == _CHOICES[kind]
     assert all(option.name and "editor_" not in option.name for option in options)
+
+
+def test_another_model_can_be_chosen_where_one_does_not_answer() -> None:
+    asked = question(kind="intervention", details={"about": "model", "models": ["openai:b", "c"]})
+
+    options = options_of(asked, "en", forms=False)
+
+    assert [(option.option_id, option.kind, option.name) for option in options] == [
+        ("approve", "allow_once", "Approve"),
+        ("model:openai:b", "allow_once", "Ask openai:b instead, from now on"),
+        ("model:c", "allow_once", "Ask c instead, from now on"),
+        ("reject", "reject_once", "Reject"),
+    ]
+    answer = other_model(asked, "model:openai:b")
+    assert answer is not None
+    assert (answer["decision"], answer["modified_arguments"]) == (
+        "edit", {"result": {"model": "openai:b"}},
+    )  # fmt: skip
+    assert other_model(asked, "approve") is None
+
+
+def test_an_editor_is_told_how_full_the_window_of_the_conversation_is() -> None:
+    updates = Updates("/project", ShownPlan())
+    used = {"type": "window_used", "metadata": {"window": 32_000, "tokens": 8_000}, "seq": 1}
+
+    [update] = updates.of(used)
+
+    assert update.model_dump(by_alias=True, exclude_none=True) == {
+        "sessionUpdate": "usage_update", "used": 8_000, "size": 32_000,
+    }  # fmt: skip
+    assert updates.of({**used, "subtask_id": "a"}) == []
 
 
 def test_arguments_are_asked_about_one_a_line() -> None:

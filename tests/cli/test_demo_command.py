@@ -25,6 +25,8 @@ def test_yes_runs_the_whole_path_and_ends_with_the_tests_green(gonogo, temporary
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FAILED (failures=1)" in done.stdout
     assert "OK" in done.stdout
+    # It is a cassette: if this fails, scripts/demo_cassettes.py makes it anew.
+    assert "20 of 20 requests to the model were the recorded ones, byte for byte" in done.stdout
     folder = folder_in(done.stdout)
     assert run_tests(folder / "tally").passed
     assert f"GONOGO_HOME={folder}/state" in done.stdout
@@ -37,8 +39,12 @@ def test_at_a_terminal_the_plan_and_the_command_are_asked(terminal, temporary):
     assert "json_flag" in at.expect("[a] approve")
     at.type("a\n")
     assert "python3 -m tally expenses.csv --json" in at.expect("[a] approve")
-    at.type("a\n")
-    assert at.end() == 0
+    at.type("r\n")
+    at.expect("Why")
+    at.type("\n")
+    assert at.end() == 4
+    # Who goes another way is answered by the story.
+    assert "19 of 20 requests to the model were the recorded ones" in at.output
     assert "gonogo audit verify" in at.output
 
 
@@ -62,3 +68,4 @@ def test_the_demo_speaks_russian(gonogo, temporary):
     done = gonogo("demo", "--yes", env={**temporary, "GONOGO_LOCALE": "ru"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "План подтвержден. Начинаю выполнение 5 подзадач..." in done.stdout
+    assert "совпавшие с записанными до байта: 20 из 20" in done.stdout

@@ -194,7 +194,7 @@ def test_what_is_made_of_a_request_says_nothing_that_nobody_said():
     request = ModelRequest(agent="a", thread="main", system="s", messages=())
     assert request.model_dump() == {
         "agent": "a", "thread": "main", "system": "s", "messages": (), "tools": (),
-        "cache_key": "", "earlier": (),
+        "session": "", "cache_key": "", "earlier": (),
     }  # fmt: skip
     reply = Reply()
     assert (reply.begun, reply.passed, reply.said) == ("", "", "")

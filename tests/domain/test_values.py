@@ -45,7 +45,7 @@ USED = {
     player: lambda: player._error_of(
         cassette.HttpExchange(model="m", method="GET", path="/", body="")
     ),
-    provider: lambda: provider.clean("a"), recorder: lambda: recorder._without_user(None),
+    provider: lambda: provider.clean("a"), recorder: lambda: recorder.without_user(None),
     roles: lambda: roles.choices_of({}, "work"),
     tables: lambda: tables.TableFile(what="", names=(), refusal=errors.InvalidMessage).read(
         None, "a"
@@ -54,7 +54,7 @@ USED = {
 """Something of each module, for what is in a module counts where it is used."""
 CHANGING = {findings.Overlaps, findings._Look}
 BY_PLACE = {
-    audit_chain.Claim, audit_chain.Holding, cassette.NormalForm, cassette.Redaction,
+    audit_chain.Claim, audit_chain.Holding, cassette.PackedPiece, cassette.Redaction,
     conditions.Token, findings.Overlaps, network.HostPattern, network.PrivateHosts, records.Job,
     records.JobStop, replanning._Step, tool_calls.ToolHistory, findings._Look, states.Machine,
     failures.Patterns,

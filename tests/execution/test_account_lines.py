@@ -89,7 +89,7 @@ FILES = {
 WHOLE: list[dict[str, Any]] = [
     {
         "plan_id": "p1", "status": "partial", "total": 3, "completed": 1, "failed": 1,
-        "skipped": 1, "cancelled": 0, "duration_seconds": 2.5, "revision": 2, "goal": "A goal",
+        "skipped": 1, "cancelled": 0, "revision": 2, "goal": "A goal",
         "model_requests": 3, "tokens": 24, "dollars": 1.5, "replies_of_unknown_price": 1,
     },
     {

@@ -8,6 +8,7 @@ import signal
 import stat
 import subprocess
 import sys
+from functools import partial
 
 import anyio
 import httpx2
@@ -15,19 +16,23 @@ import msgspec
 import pytest
 
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured
-from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
-from gonogo.llm import open_model, secrets_in
+from gonogo.domain.tool_calls import Reply, UserText
+from gonogo.llm import ModelRole, open_model, secrets_in
 from gonogo.llm.cassette import (
+    AskedModel,
     HttpExchange,
-    NormalForm,
+    PackedPiece,
     Redaction,
     bytes_of,
     difference,
+    is_same,
     path_of,
     piece_of,
     read_cassette,
 )
+from gonogo.llm.player import Player
 from gonogo.llm.recorder import Recorder
+from gonogo.llm.roles import TokenPrice
 
 KEY = "sk-test-0123456789abcdef"
 OTHER = "hunter2-hunter2"
@@ -52,9 +57,10 @@ def record(settings, tape, asked):
 
 @pytest.fixture
 def replay(settings, tape, asked):
-    async def run(*conversations, name="", **changes):
+    async def run(*conversations, name="", session="", **changes):
         given = {"name": f"replay:{tape}{name}", "base_url": None, "api_key": None, **changes}
-        return await answers(open_model(settings(**given), {}), asked, conversations)
+        model = open_model(settings(**given), {})
+        return await answers(model, partial(asked, session=session), conversations)
 
     return run
 
@@ -150,7 +156,7 @@ async def test_a_reply_that_holds_a_secret_is_left_out_even_if_it_comes_in_piece
     ids=["packed", "secret", "broken"],
 )
 def test_an_answer_that_is_packed_is_recorded_as_it_is_read(tape, answer, chunks, withheld):
-    recorder = Recorder(path=tape, model="x:y", base_url=None, redaction=Redaction((OTHER,)))
+    recorder = recorder_of(tape)
     asked = httpx2.Request("POST", "http://x/v1/a?key=secret&b=1", content=b"{}")
     response = httpx2.Response(200, headers={"content-encoding": "gzip", "set-cookie": "a=b"})
     kept = recorder.exchange(asked, response, [answer[:5], answer[5:]], None)
@@ -220,86 +226,135 @@ async def test_the_same_request_gets_its_answers_one_after_the_other_and_no_more
         each for each in await replay(*[says("Same")] * 3) if each not in ("first", "second")
     )
     assert (first[0], second[0]) == ("first", "second")
-    assert "asked more often than it was recorded" in third
+    assert "made more often than it was recorded" in third
 
 
 async def test_another_request_is_told_where_it_differs(provider, record, replay):
     provider.replies({"text": "A"}, {"text": "B"})
     await record(says("Something else"), says("Count the files in src"))
     (failure,) = await replay(says("Count the tests in src"))
-    assert (
-        "This request is not in tape.jsonl. Nearest is exchange 2: messages[1].content" in failure
-    )
+    assert "it is not the recorded one. Nearest is exchange 2: messages[1].content" in failure
     assert "differs at character 10" in failure
     assert "'Count the files in src'" in failure
     assert "'Count the tests in src'" in failure
 
 
-async def test_ids_of_the_recorded_run_that_a_model_names_are_those_of_the_replay(
-    provider, record, replay
-):
-    was, is_ = ("plan_" + digit * 32 for digit in "ab")
-    run = {"name": "execute_plan", "arguments": {"plan_id": was}}
-    provider.replies({"text": f"I run {was}.", "calls": [run]}, {"text": "Done"})
-    first = says(f"Run plan {was}, not \nplan_{'c' * 32}")
-    reply = (await record(first))[-1]
-    then = ToolAnswer(call_id=reply.calls[0].id, tool_name="execute_plan", content=was)
-    await record([*first, reply, then])
-    now = says(f"Run plan {is_}, not \nplan_{'d' * 32}")
-    played = (await replay(now))[-1]
-    assert played.text == f"I run {is_}."
-    assert [call.arguments for call in played.calls] == [{"plan_id": is_}]
-    assert was not in str(played.raw)
-    again = then.model_copy(update={"call_id": played.calls[0].id, "content": is_})
-    assert (await replay([*now, played, again]))[-1].text == "Done"
+async def test_requests_are_compared_byte_for_byte(provider, record, replay, tape):
+    provider.script({"default": {"text": "Hi"}})
+    for said in ("plan_" + "a" * 32, "in 0.1s", "at 2026-01-02T03:04:05Z", "/srv/a/x.py"):
+        tape.unlink(missing_ok=True)
+        await record(says(said))
+        assert told(await replay(says(said)))[-1][0] == "Hi"
+        (failure,) = await replay(says(said[:-1] + "9"))
+        assert f"differs at character {len(said) - 1}" in failure
 
 
 @pytest.mark.parametrize(
-    ("was", "now"),
+    ("recorded", "now", "same"),
     [
-        ("s_" + "a" * 32 + " plan_" + "b" * 32, "s_" + "c" * 32 + " plan_" + "d" * 32),
-        ("\\ncall_" + "a" * 24, "\\ncall_" + "b" * 24),
-        ("a1b2c3d4e", "0b2c3d4e5"),
-        ("at 2026-01-02T03:04:05.678Z", "at 2027-11-12 13:14:15+02:00"),
-        ('{"duration_ms": 12}', '{"duration_ms": 3.5}'),
-        ('{"duration_seconds":12}', '{"duration_seconds":3.5}'),
-        ("Ran 3 tests in 0.002s", "Ran 3 tests in 1.5s"),
-        ("File /tmp/a-1/work/x.py", "File /var/folders/b2/work/x.py"),
+        ('{"a":"***"}', '{"a": "hunter2"}', True),
+        ('{"a":"x *** y ***"}', '{"a":"x \\"one\\" y two words"}', True),
+        ('{"a":"***"}', '{"a":""}', False),
+        ('{"a":"***"}', '{"a":"b","c":"d"}', False),
+        ('{"a":"x *** y *** z"}', '{"a":"x 1 z"}', False),
+        ('{"a":"x *** y"}', '{"a":"y *** x"}', False),
+        ('{"a":"b"}', '{"a":"b"}', False),
     ],
 )
-def test_what_differs_in_each_run_is_no_difference(was, now):
-    forms = [NormalForm.of(json.dumps({"x": [text]}), Redaction()) for text in (was, now)]
-    assert difference(forms[0].value, forms[1].value) == ""
-    assert forms[0].value == forms[1].value
+def test_in_the_place_of_a_secret_that_was_taken_out_any_text_may_stand(recorded, now, same):
+    assert is_same(recorded, now) is same
 
 
-@pytest.mark.parametrize(
-    ("was", "now", "place"),
-    [
-        ({"a": "call_" + "a" * 24 + " call_" + "a" * 24},
-         {"a": "call_" + "a" * 24 + " call_" + "b" * 24}, "a differs at character 15"),
-        ({"a": [1, {"b": 2}]}, {"a": [1, {"b": 3}]}, "a[1].b differs"),
-        ({"a": [1, 2]}, {"a": [1]}, "the length of a differs"),
-        ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "the list of fields of the body differs"),
-        ({"a": "0 files"}, {"a": "0 tests"}, "a differs at character 2"),
-        ({"a": "2 s"}, {"a": "3 s"}, "a differs at character 0"),
-        ({"a": "/srv/x"}, {"a": "/srv/y"}, "a differs at character 5"),
-        ({"a": "deadbeef" * 8}, {"a": "beefdead" * 8}, "a differs at character 0"),
-    ],
-)  # fmt: skip
-def test_everything_else_is_one(was, now, place):
-    forms = [NormalForm.of(json.dumps(body), Redaction()) for body in (was, now)]
-    assert difference(forms[0].value, forms[1].value).startswith(place)
-
-
-def test_a_hint_for_a_cache_is_no_difference_and_a_body_that_is_no_json_is_compared_as_it_is():
-    one, two = (
-        NormalForm.of(json.dumps({"a": 1, "prompt_cache_key": key}), Redaction()) for key in "xy"
+async def test_who_plays_a_cassette_need_not_have_the_secrets_of_who_recorded_it(
+    provider, record, replay
+):
+    provider.replies({"text": "Thanks"})
+    await record(says(f"The password is {OTHER}, keep it"))
+    assert told(await replay(says(f"The password is {OTHER}, keep it"), secrets=()))[-1][0] == (
+        "Thanks"
     )
-    assert one == two
-    assert difference(*(NormalForm.of(text, Redaction()).value for text in ("{a", "{b"))) == (
-        "the body differs at character 1: recorded '{a', now '{b'"
+    assert told(await replay(says("The password is another one, keep it")))[-1][0] == "Thanks"
+    (failure,) = await replay(says(f"The password is {OTHER}, lose it"))
+    assert "keep it" in failure
+    assert "lose it" in failure
+
+
+async def test_what_is_secret_only_where_a_cassette_is_played_is_no_difference(
+    provider, record, replay
+):
+    provider.replies({"text": "Hi"})
+    await record(says("Use the staging server"))
+    assert told(await replay(says("Use the staging server"), secrets=("staging",)))[-1][0] == "Hi"
+
+
+async def test_after_the_first_difference_the_replay_of_a_session_ends(provider, record, replay):
+    provider.script({"default": {"text": "Hi"}})
+    await record(says("One"), says("Two"))
+    said, first, other, second = await replay(*map(says, ("One", "Other", "Two")), session="s1")
+    assert said == first.text == "Hi"
+    assert "tape.jsonl, request 2 of this session: it is not the recorded one" in other
+    assert other.endswith("recorded 'One', now 'Other'. The replay ends here.")
+    assert second == other
+
+
+async def test_each_session_plays_a_cassette_from_its_beginning(
+    provider, record, settings, tape, asked
+):
+    provider.replies({"text": "first"}, {"text": "second"})
+    await record(says("Same"), says("Same"))
+    model = open_model(settings(name=f"replay:{tape}", base_url=None, api_key=None), {})
+    found = []
+    for session in ("s1", "s2", "s1", "s2"):
+        request = asked(*says("Same"), session=session)
+        found.append((await model.request(request, lambda _text: None)).text)
+    await model.aclose()
+    assert found == ["first", "first", "second", "second"]
+
+
+async def test_a_replay_that_is_recorded_makes_the_same_cassette(
+    provider, record, replay, tape, tmp_path
+):
+    provider.replies({"status": 503, "error": "Overloaded"}, {"text": ["Half", "way"]})
+    await record(says("Go"))
+    again = tmp_path / "again.jsonl"
+    await replay(says("Go"), record=again)
+    first, second = (
+        [(e.asked, e.path, e.body, e.status, "".join(e.chunks)) for e in read_cassette(each)]
+        for each in (tape, again)
     )
+    assert first == second
+
+
+async def test_a_model_is_opened_for_each_role_as_it_was(provider, record, settings, tape):
+    provider.script({"default": {"text": "Hi"}})
+    price = TokenPrice(input=1, output=2)
+    plan = {"role": "plan", "effort": "high", "temperature": 0.5, "window": 50_000, "price": price}
+    await record(says("Plan"), **plan)
+    await record(says("Work"), role="work", window=9_000)
+    sent = [(each.get("reasoning_effort"), each.get("temperature")) for each in provider.requests]
+    assert sent == [("high", 0.5), (None, None)]
+
+    def of(role: ModelRole):
+        name = {"name": f"replay:{tape}", "base_url": None, "api_key": None, "role": role}
+        return open_model(settings(**name), {})
+
+    assert [of(role).window for role in ("plan", "work")] == [50_000, 9_000]
+    assert of("review").window == 9_000
+
+
+async def test_the_model_that_stood_in_for_another_stands_in_for_it_again(
+    provider, record, replay, tape
+):
+    provider.replies(*[{"status": 503, "error": "Overloaded"}] * 2, {"text": "I am here"})
+    with_two = {"max_attempts": 2, "role": "work"}
+    failure, reply = (
+        (await record(says("Go"), **with_two))[-1],
+        (await record(says("Go"), name="openai:other", **with_two))[-1],
+    )
+    assert "503" in failure
+    played = (await replay(says("Go"), max_attempts=5))[-1]
+    assert (played.text, played.model) == (reply.text, "openai:other")
+    assert "503" in played.passed
 
 
 async def test_an_incomplete_last_line_is_left_out_and_recording_goes_on_after_it(
@@ -370,17 +425,17 @@ def test_an_exchange_is_written_without_what_it_does_not_have(tape):
     [read] = read_cassette(tape)
     assert msgspec.json.decode(msgspec.json.encode(read)) == line
     assert msgspec.structs.asdict(read) == line | {
-        "base_url": None, "status": None, "headers": {}, "chunks": (), "error": None,
+        "base_url": None, "role": None, "effort": None, "temperature": None, "window": None,
+        "attempts": None, "price": None, "status": None, "headers": {}, "chunks": (), "error": None,
         "withheld": False,
     }  # fmt: skip
 
 
 def test_a_piece_that_is_no_text_is_kept_as_it_came():
     assert piece_of("é".encode()) == "é"
-    assert piece_of(b"\xff\x00") == {"base64": "/wA="}
-    assert [bytes_of(each) for each in ("é", {"base64": "/wA="}, {})] == [
-        "é".encode(), b"\xff\x00", b"",
-    ]  # fmt: skip
+    assert piece_of(b"\xff\x00") == PackedPiece(b"\xff\x00")
+    assert msgspec.json.encode(piece_of(b"\xff\x00")) == b'{"base64":"/wA="}'
+    assert [bytes_of(each) for each in ("é", PackedPiece(b"\xff"))] == ["é".encode(), b"\xff"]
 
 
 @pytest.mark.parametrize(
@@ -420,8 +475,8 @@ async def test_what_cannot_be_played_is_told_whole(tape, replay):
     tape.write_text(json.dumps(line) + "\n")
     (failure,) = await replay(says("Go"))
     assert failure.startswith(
-        "openai:x answered 422: This request is not in tape.jsonl. Nearest is exchange 1: the list"
-        " of fields of the body differs at character 0: recorded '', now '"
+        "tape.jsonl, request 1 of this session: it is not the recorded one. Nearest is exchange 1:"
+        " the list of fields of the body differs at character 0: recorded '', now '"
     )
 
 
@@ -431,20 +486,16 @@ async def test_what_cannot_be_played_is_told_whole(tape, replay):
      ("Client", httpx2.ReadError), ("nothing", httpx2.ReadError), (None, httpx2.ReadError)],
 )  # fmt: skip
 async def test_what_broke_off_breaks_off_in_the_same_way(tape, error, kind):
-    from gonogo.llm.player import Player
-
     exchange = HttpExchange(model="m", method="POST", path="/", body="{}", error=error)
-    player = Player(tape, [exchange], Redaction())
+    player = Player(tape, [(1, exchange)], Redaction())
     with pytest.raises(kind, match=r"^as it was recorded$") as failure:
         await player.handle_async_request(httpx2.Request("POST", "http://x/", content=b"{}"))
     assert type(failure.value) is kind
 
 
 async def test_an_answer_that_was_not_recorded_is_a_refusal_in_the_words_of_providers(tape):
-    from gonogo.llm.player import Player
-
     held = HttpExchange(model="m", method="POST", path="/", body="{}", withheld=True, status=200)
-    player = Player(tape, [held], Redaction())
+    player = Player(tape, [(1, held)], Redaction())
     request = httpx2.Request("POST", "http://x/", content=b"{}")
     said = []
     for _ in range(2):
@@ -454,14 +505,14 @@ async def test_an_answer_that_was_not_recorded_is_a_refusal_in_the_words_of_prov
         said.append(told["error"].pop("message"))
         assert told == {"type": "error", "error": {"type": "not_recorded", "code": 422}}
     assert said == [
-        "tape.jsonl, exchange 1: The reply held a secret, so it was not recorded, and nothing after"
-        " it can be played",
-        "This request is asked more often than it was recorded in tape.jsonl",
+        "exchange 1: The reply held a secret, so it was not recorded, and nothing after it can be"
+        " played",
+        "it is made more often than it was recorded (exchange 1)",
     ]
     other = await player.handle_async_request(httpx2.Request("PUT", "http://x/y", content=b"{}"))
     assert json.loads(other.content)["error"]["message"] == (
-        "This request is not in tape.jsonl. Nearest is exchange 1: the address differs at"
-        " character 1: recorded '/', now '/y'"
+        "it is not the recorded one. Nearest is exchange 1: the address differs at"
+        " character 1: recorded 'POST /', now 'PUT /y'"
     )
 
 
@@ -507,7 +558,7 @@ async def test_every_providers_own_library_is_answered_from_a_cassette(tape, rep
     line = {"model": model, "method": "POST", "path": "/other", "body": "{}"}
     tape.write_text(json.dumps(line) + "\n")
     (failure,) = await replay(says("Go"))
-    assert "This request is not in tape.jsonl. Nearest is exchange 1: the list of fields" in failure
+    assert "is not the recorded one. Nearest is exchange 1: the list of fields" in failure
     assert path not in tape.read_text()
 
 
@@ -531,18 +582,6 @@ def test_secrets_are_known_by_the_names_of_variables_and_short_ones_are_none():
     assert secrets_in({"A_KEY": "k" * 8}) == ("k" * 8,)
 
 
-def test_a_call_without_arguments_has_none_after_a_replay_either(tape, settings):
-    from gonogo.llm.player import Player
-
-    player = Player(tape, [], Redaction())
-    player._names = {"a" * 32: "b" * 32}
-    broken = ToolRequest(id="call_" + "c" * 24, name="read_file", problem=f"plan_{'a' * 32}")
-    renamed = player.renamed(Reply(text="x", calls=(broken,), cut=True))
-    assert renamed.calls[0].arguments is None
-    assert renamed.calls[0].problem == f"plan_{'b' * 32}"
-    assert renamed.cut
-
-
 async def test_a_played_model_is_called_and_has_the_window_as_the_one_that_was_recorded(
     tape, settings
 ):
@@ -558,15 +597,15 @@ ASKED = httpx2.Request("POST", f"http://x/v1/a?b={OTHER}", content=f'{{"a": "{OT
 
 
 def recorder_of(tape):
-    return Recorder(
-        path=tape, model="x:y", base_url="http://me:pw@h:1/v1", redaction=Redaction((OTHER,))
-    )
+    asked = AskedModel(model="x:y", base_url="http://h:1/v1")
+    return Recorder(path=tape, asked=asked, redaction=Redaction((OTHER,)))
 
 
 def test_an_exchange_is_recorded_with_all_that_came_of_it_and_without_secrets(tape):
     facts = {
-        "model": "x:y", "base_url": "http://h:1/v1", "method": "POST", "path": "/v1/a?b=***",
-        "body": '{"a":"***"}',
+        "model": "x:y", "base_url": "http://h:1/v1", "role": None, "effort": None,
+        "temperature": None, "window": None, "attempts": None, "price": None,
+        "method": "POST", "path": "/v1/a?b=***", "body": '{"a":"***"}',
     }  # fmt: skip
     kept = {"content-type": "application/json", "retry-after": "3", "retry-after-ms": "3000"}
     response = httpx2.Response(429, headers=kept | {"x-other": "y"})
@@ -577,7 +616,7 @@ def test_an_exchange_is_recorded_with_all_that_came_of_it_and_without_secrets(ta
     }  # fmt: skip
     broke = recorder_of(tape).exchange(ASKED, None, [b"\xff"], httpx2.ConnectError("no"))
     assert msgspec.structs.asdict(broke) == facts | {
-        "status": None, "headers": {}, "chunks": ({"base64": "/w=="},), "error": "ConnectError",
+        "status": None, "headers": {}, "chunks": (PackedPiece(b"\xff"),), "error": "ConnectError",
         "withheld": False,
     }  # fmt: skip
 

@@ -154,7 +154,7 @@ def test_what_a_model_is_opened_with_unless_something_else_is_said():
     assert asdict(ModelSettings()) == {
         "name": None, "base_url": None, "api_key": None, "timeout": 120.0, "total_timeout": 1800.0,
         "max_attempts": 5, "temperature": None, "effort": None, "window": None, "price": None,
-        "backoff": 0.5, "max_retry_after": 60.0, "record": None, "secrets": (),
+        "backoff": 0.5, "max_retry_after": 60.0, "role": None, "record": None, "secrets": (),
     }  # fmt: skip
     hidden = ModelSettings(api_key=KEY, secrets=(KEY,))
     assert KEY not in repr(hidden)

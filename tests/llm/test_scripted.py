@@ -99,7 +99,7 @@ async def test_replies_that_are_no_longer_shown_are_counted(say):
 async def test_what_a_line_took_is_told_by_its_length(say):
     said = UserText(content="x" * 100)
     reply = await say(ScriptedModel({"main/coder": [{"text": "y" * 100}]}), said, said)
-    assert reply.usage.input_tokens == 2 * len(str(said)) // 4
+    assert reply.usage.input_tokens == 2 * 100 // 4
     assert reply.usage.output_tokens == len('{"text": ""}' + "y" * 100) // 4
     assert 0 < reply.usage.duration_ms < 60_000
     assert ScriptedModel({}).window == 200_000

@@ -343,18 +343,18 @@ async def test_what_a_secret_held_is_not_read_again_without_a_question(make):
 async def test_a_subtask_reads_no_results_of_another_one(make):
     seen = []
 
-    def keeps(request):
-        seen.append(next(m.call_id for m in request.messages if isinstance(m, ToolAnswer)))
-        return says("Kept")
-
     lines = {
         "main/architect": [plan(step("a"), step("b", "a"))],
-        "a": [calls(call("read_file", path="f0.py")), keeps],
+        "a": [calls(call("read_file", path="f0.py")), says("Kept")],
         "b": [lambda _: calls(call("read_output", id=seen[0])), says("Done")],
     }
     async with make(lines) as world:
         laid_out(world, 1)
-        await world.decide_plan(await world.propose())
+        held = world.model.hold("b")
+        plan_id = await world.begin()
+        seen.append((await world.until("tool_result", tool_name="read_file"))["call_id"])
+        held.set()
+        await world.until("plan_completed", plan_id=plan_id)
         last = world.model.asked("b")[-1].messages[-1]
         assert last.content.startswith("not_found: ")
 

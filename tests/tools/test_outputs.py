@@ -159,13 +159,13 @@ def test_of_an_excerpt_two_thirds_are_its_beginning():
 def test_one_line_stands_for_a_result_that_was_given_before():
     given = {"path": "a.txt", "lines": [1, "ж"], "text": "x\n  y"}
 
-    assert line_of("search", given, "c1", "10:00", 5_000) == (
-        '[search path=a.txt lines=[1, "ж"] text=x y: 5000 characters, given at 10:00 and left out'
+    assert line_of("search", given, "c1", 5_000) == (
+        '[search path=a.txt lines=[1, "ж"] text=x y: 5000 characters, given before and left out'
         ' here. To see them again: read_output with {"id": "c1"}.]'
     )
-    assert line_of("read_output", {"id": "c1"}, "c2", "10:00", 5) == (
-        "[read_output id=c1: 5 characters, given at 10:00 and left out here."
+    assert line_of("read_output", {"id": "c1"}, "c2", 5) == (
+        "[read_output id=c1: 5 characters, given before and left out here."
         " To see them again: call it anew.]"
     )
-    long = line_of("search", {"text": "x" * 300}, "c1", "10:00", 5)
+    long = line_of("search", {"text": "x" * 300}, "c1", 5)
     assert long.startswith("[search text=" + "x" * 195 + ": 5 characters")

@@ -409,7 +409,6 @@ async def test_a_command_is_shown_as_it_is_and_runs_where_it_says(workspace: Wor
 
     assert prepared.access == Access(command="pwd; exit 3", cwd="real")
     assert prepared.preview == "cd real\npwd; exit 3"
-    assert result.pop("duration_ms") >= 0
     assert result == {
         "exit_code": 3,
         "output": f"{workspace.root}/real\n",

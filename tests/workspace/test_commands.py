@@ -4,7 +4,6 @@ import json
 import os
 import secrets
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -166,7 +165,6 @@ async def test_what_a_command_leaves_in_the_background_ends_with_it(
     result = await run(workspace, f"{sleepers(token)} echo done", sandbox=sandbox)
 
     assert result.output.endswith("done\n")
-    assert result.duration_ms < 10_000
     assert alive(token) == []
 
 
@@ -196,13 +194,6 @@ async def test_a_signal_is_told_as_a_shell_tells_it(workspace: Workspace) -> Non
     result = await run(workspace, "kill -TERM $$", sandbox=None)
 
     assert result.exit_code == 128 + 15
-
-
-async def test_how_long_a_command_took_is_told_in_milliseconds(workspace: Workspace) -> None:
-    began = time.perf_counter()
-    result = await run(workspace, "read -t 0.1 < <(exec sleep 30)", sandbox=None)
-
-    assert 100 <= result.duration_ms <= (time.perf_counter() - began) * 1000 + 1
 
 
 async def test_where_there_is_no_bash_it_says_so(

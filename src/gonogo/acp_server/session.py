@@ -36,6 +36,7 @@ from gonogo.acp_server.updates import (
     form_of,
     is_plan,
     options_of,
+    other_model,
     said,
     start_of,
 )
@@ -305,7 +306,7 @@ class Dialogue:
     async def _meant(self, approval: ApprovalView, word: str) -> Act | None:
         """What a choice does; None when nothing is to be done now."""
         if word not in {REVISE, EDIT}:
-            return partial(self.carry, decided(approval, word))
+            return partial(self.carry, other_model(approval, word) or decided(approval, word))
         answers = await self._filled_in(approval, word)
         if answers and word == EDIT:
             return partial(self.carry, edited(approval, answers))

@@ -190,6 +190,8 @@ _TOOL: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
 _OTHER: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
     ("approve", "allow_once"), ("reject", "reject_once"),
 )  # fmt: skip
+_MODEL = "model:"
+"""What the choice of a model begins with that is asked in the place of one that does not answer."""
 _OPTIONS = {ApprovalKind.PLAN: _PLAN, ApprovalKind.TOOL: _TOOL}
 
 
@@ -214,11 +216,21 @@ def options_of(
         forms: Whether the editor can ask for more than a choice.
     """
     given = _OPTIONS.get(cast("ApprovalKind", approval.kind), _OTHER)
-    return [
+    found = [
         schema.PermissionOption(option_id=word, kind=kind, name=_named(word, approval, locale))
         for word, kind in given
         if (forms or word != EDIT) and (word != FOR_PLAN or "words_for_plan" in approval.details)
     ]
+    models: list[str] = approval.details.get("models", [])
+    # Before what ends the work, as at a terminal.
+    found[-1:-1] = [
+        schema.PermissionOption(
+            option_id=f"{_MODEL}{model}", kind="allow_once",
+            name=say("editor_other_model", locale, model=one_line(model)),
+        )
+        for model in models
+    ]  # fmt: skip
+    return found
 
 
 def after_why(approval: ApprovalView, locale: str) -> list[schema.PermissionOption]:
@@ -298,6 +310,14 @@ def decided(approval: ApprovalView, word: str) -> dict[str, Any]:
             for_plan=word == FOR_PLAN,
         )  # fmt: skip
     return decision.model_dump(mode="json", exclude_none=True)
+
+
+def other_model(approval: ApprovalView, word: str) -> dict[str, Any] | None:
+    """The message by which another model is asked from now on; None for any other choice."""
+    if not word.startswith(_MODEL):
+        return None
+    chosen = {"result": {"model": word.removeprefix(_MODEL)}}
+    return {**decided(approval, EDIT), "modified_arguments": chosen}
 
 
 def edited(approval: ApprovalView, answers: Mapping[str, Any]) -> dict[str, Any]:
@@ -423,7 +443,10 @@ Update = (
     | schema.AvailableCommandsUpdate
     | schema.CurrentModeUpdate
     | schema.SessionInfoUpdate
+    | schema.UsageUpdate
 )
+_ASIDE = frozenset({"assistant_message", "window_used"})
+"""Events after which what is being said goes on."""
 _QUIET = frozenset({"subtask_completed", "subtask_cancelled"})
 """The list of subtasks says it."""
 
@@ -456,6 +479,7 @@ class Updates:
             "tool_approved": self._allowed,
             "tool_rejected": self._refused,
             "tool_result": self._resulted,
+            "window_used": self._filled,
             **dict.fromkeys(TONES, self._noticed),
         }
 
@@ -467,7 +491,7 @@ class Updates:
         else:
             show = self._shows.get(kind)
             found = show(event) if show else []
-        if found and kind != "assistant_message":
+        if found and kind not in _ASIDE:
             self._speaking = None
         return found
 
@@ -485,6 +509,14 @@ class Updates:
             locations=locations_of(tool, arguments, self._root) or None,
             raw_input=dict(arguments),
         )
+
+    def _filled(self, event: Event) -> list[Update]:
+        """How full the window of the session's own conversation is; subtasks have their own."""
+        facts = event["metadata"]
+        if event.get("subtask_id"):
+            return []
+        used, size = facts["tokens"], facts["window"]
+        return [schema.UsageUpdate(session_update="usage_update", used=used, size=size)]
 
     def ended(
         self, call_id: str, tool: str, result: object, error: str | None

@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn, cast
 
 from gonogo.domain.errors import InvalidMessage, TooLarge
@@ -129,3 +130,17 @@ def digest(value: Any) -> str:  # noqa: ANN401 - any JSON value
 def content_hash(data: bytes) -> str:
     """`sha256:` and the hex digest of a file's bytes."""
     return "sha256:" + hashlib.sha256(data).hexdigest()
+
+
+def mapped(value: object, change: Callable[[str], str]) -> Any:  # noqa: ANN401 - any JSON value
+    """A JSON value with every text in it changed; the names of fields stay."""
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [mapped(item, change) for item in cast("list[object]", value)]
+        case dict():
+            fields = cast("dict[str, object]", value)
+            return {name: mapped(item, change) for name, item in fields.items()}
+        case _:
+            return value

@@ -471,6 +471,8 @@ class ModelRequest(Stored):
     system: str
     messages: tuple[Message, ...]
     tools: tuple[ToolSchema, ...] = ()
+    session: str = ""
+    """Whose request it is; models are not told."""
     cache_key: str = ""
     """The same in all requests of a thread: where providers look for what they have cached."""
     earlier: tuple[str, ...] = ()

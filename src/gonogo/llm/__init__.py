@@ -18,6 +18,7 @@ from gonogo.llm.choice import (
     secrets_in,
     speaks_openai,
 )
+from gonogo.llm.demo import DemoModel
 from gonogo.llm.fallback import ATTEMPTS, FallbackModel, ModelRest
 from gonogo.llm.model import Model, ModelSettings, OnText
 from gonogo.llm.roles import (
@@ -38,6 +39,7 @@ __all__ = [
     "REPLAY",
     "ROLES",
     "BadModels",
+    "DemoModel",
     "FallbackModel",
     "Line",
     "Model",

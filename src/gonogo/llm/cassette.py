@@ -6,78 +6,99 @@ unchanged and appends a line when an exchange is over. Playing answers each requ
 recorded for the same request, and never reaches the network.
 
 Exchanges are found by their request and not by their place in the file, for subtasks run at the
-same time. Two requests are the same if their bodies are, byte for byte, but for what differs in
-each run: see `NormalForm`. No headers of requests are kept; what is secret is taken out of the rest
-before it is written.
+same time. Two requests are the same if their bodies are, byte for byte; where a secret was taken
+out of the recorded one, any text may stand. No headers of requests are kept.
 """
 
-import base64
-import hashlib
 import json
 import logging
 import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import httpx2
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from gonogo.domain.errors import ModelNotConfigured
+from gonogo.domain.strict_json import mapped
 from gonogo.llm.failures import redacted
+from gonogo.llm.roles import Effort, ModelRole
 
 WITHHELD = "The reply held a secret, so it was not recorded, and nothing after it can be played"
 _MOST = 1 << 30
 """Bytes of a cassette that is played."""
 _AROUND = 40
 """Characters that are shown before and after the place where two requests differ."""
+_FAILURES = 400
 KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms")
 _TOKEN = re.compile(r"gng_[-_A-Za-z0-9]{20,}")
+REMOVED = "***"
+"""What stands in the place of a secret."""
+_IN_A_TEXT = re.compile(r'(?:[^"\\]|\\.)+')
 
 logger = logging.getLogger(__name__)
 
 
-class HttpExchange(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One request to a provider, and what came of it."""
+Prices = dict[str, float | None]
+"""A `TokenPrice` as it is written."""
+
+
+class PackedPiece(Struct, frozen=True):
+    """A piece of an answer that is no UTF-8."""
+
+    base64: bytes
+
+
+class AskedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The model that was asked, as it was opened: what shapes its requests, and what it costs."""
 
     model: str
     """As people call it: `openai:gpt-5`."""
     base_url: str | None = None
-    """The OpenAI-compatible server that the model was asked at."""
+    """The OpenAI-compatible server that it was asked at."""
+    role: ModelRole | None = None
+    """What it was asked for."""
+    effort: Effort | None = None
+    temperature: float | None = None
+    window: int | None = None
+    attempts: int | None = None
+    """How often a request was tried at most."""
+    price: Prices | None = None
+
+
+class HttpExchange(AskedModel, frozen=True, kw_only=True, omit_defaults=True):
+    """One request to a provider, and what came of it."""
+
     method: str
     path: str
     """Path and query, without a key."""
     body: str
-    status: int | None = None
+    status: Annotated[int, Meta(ge=100, le=599)] | None = None
     """None: there was no answer."""
-    headers: dict[str, str] = {}
-    chunks: tuple[str | dict[str, str], ...] = ()
-    """The pieces of the answer; `{"base64": …}` is one that is not UTF-8."""
+    headers: dict[str, Annotated[str, Meta(pattern=r"\A[ -~]*\Z")]] = {}
+    chunks: tuple[str | PackedPiece, ...] = ()
+    """The pieces of the answer."""
     error: str | None = None
     """How it broke off: the name of a transport error of httpx."""
     withheld: bool = False
     """The answer was left out, for a secret is in it."""
 
+    @property
+    def asked(self) -> AskedModel:
+        """The model that was asked."""
+        return AskedModel(**{name: getattr(self, name) for name in AskedModel.__struct_fields__})
 
-# What is secret, and what differs in each run.
+    @property
+    def is_failure(self) -> bool:
+        """Whether it is no answer to what was asked."""
+        return self.status is None or self.status >= _FAILURES or self.error is not None
 
 
-def mapped(value: object, change: Callable[[str], str]) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON value with every text in it changed."""
-    match value:
-        case str():
-            return change(value)
-        case list():
-            return [mapped(item, change) for item in cast("list[object]", value)]
-        case dict():
-            fields = cast("dict[str, object]", value)
-            return {name: mapped(item, change) for name, item in fields.items()}
-        case _:
-            return value
+# What is secret.
 
 
 def json_of(text: str) -> Any:  # noqa: ANN401 - any JSON value
@@ -102,12 +123,15 @@ class Redaction(Struct, frozen=True):
 
     def of_text(self, text: str) -> str:
         """A text without the secrets, and without what looks like one."""
-        return _TOKEN.sub("***", redacted(text, self.secrets))
+        return _TOKEN.sub(REMOVED, redacted(text, self.secrets))
 
     def of_body(self, body: str) -> str:
         """A body without them; the very same text where it holds none."""
         value = json_of(body)
-        clean = mapped(value, self.of_text)
+        try:
+            clean = mapped(value, self.of_text)
+        except RecursionError:
+            return self.of_text(body)
         return body if clean == value else text_of(clean)
 
     def is_clean(self, answer: str) -> bool:
@@ -136,55 +160,22 @@ def _gather(
             pass
 
 
-ID = re.compile(r"(?<=_)[0-9a-f]{24,32}(?![0-9A-Za-z])|\A[0-9a-f]{9}\Z")
-"""Our ids without their first word: `plan_…`, `call_…`; and those that a provider has cut short."""
-_DIFFERS = (
-    (
-        re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?"),
-        "<time>",
-    ),
-    (re.compile(r'(?<=duration_ms": )[\d.]+|(?<=duration_ms":)[\d.]+'), "<duration>"),
-    (re.compile(r'(?<=duration_seconds": )[\d.]+|(?<=duration_seconds":)[\d.]+'), "<duration>"),
-    (re.compile(r"\b\d+\.\d+ ?(?:ms|s|sec|seconds)\b"), "<duration>"),
-    (re.compile(r"(?:/private)?(?:/var)?/(?:tmp|folders)(?:/[\w.@+-]+)+"), "<temporary>"),
-)
-_HINTS = frozenset({"prompt_cache_key"})
-"""Fields of a request that change no answer, and that hold ids in forms of their own."""
+def is_same(recorded: str, now: str) -> bool:
+    """Whether a body is the recorded one where that has lost its secrets: any text is one.
 
-
-class NormalForm(Struct, frozen=True):
-    """A request's body without what differs in each run of the same session.
-
-    These are our own ids (the same id stands for the same thing), times of day with their date,
-    durations, and paths of temporary folders. Everything else counts, the order of fields too.
+    Both are without what is known to be secret here.
     """
-
-    value: Any
-    ids: tuple[str, ...]
-    """The ids in the order in which they come first."""
-
-    @classmethod
-    def of(cls, body: str, redaction: Redaction) -> "NormalForm":
-        """The normal form of a body."""
-        ids: dict[str, str] = {}
-
-        def change(text: str) -> str:
-            text = redaction.of_text(text)
-            text = ID.sub(lambda found: ids.setdefault(found[0], f"<{len(ids) + 1}>"), text)
-            for pattern, word in _DIFFERS:
-                text = pattern.sub(word, text)
-            return text
-
-        value = json_of(body)
-        if isinstance(value, dict):
-            fields = cast("dict[str, Any]", value)
-            value = {name: item for name, item in fields.items() if name not in _HINTS}
-        return cls(mapped(value, change), tuple(ids))
-
-    def digest(self, exchange: HttpExchange) -> str:
-        """What two same requests have in common."""
-        told = "\n".join((exchange.method, exchange.path, text_of(self.value)))
-        return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+    first, *rest = recorded.split(REMOVED)
+    now = text_of(json_of(now))
+    if not rest or not (now.startswith(first) and now.endswith(rest[-1])):
+        return False
+    at, end = len(first), len(now) - len(rest[-1])
+    for part in rest[:-1]:
+        found = now.find(part, at + 1, end)
+        if found < 0 or not _IN_A_TEXT.fullmatch(now, at, found):
+            return False
+        at = found + len(part)
+    return _IN_A_TEXT.fullmatch(now, at, end) is not None
 
 
 def difference(recorded: object, now: object, place: str = "") -> str:
@@ -224,17 +215,17 @@ def told_apart(place: str, recorded: str, now: str) -> str:
 # Its lines.
 
 
-def piece_of(chunk: bytes) -> str | dict[str, str]:
+def piece_of(chunk: bytes) -> str | PackedPiece:
     """A piece of an answer as it is written."""
     try:
         return chunk.decode("utf-8")
     except UnicodeDecodeError:
-        return {"base64": base64.b64encode(chunk).decode("ascii")}
+        return PackedPiece(chunk)
 
 
-def bytes_of(piece: str | dict[str, str]) -> bytes:
+def bytes_of(piece: str | PackedPiece) -> bytes:
     """A piece of an answer as it came."""
-    return piece.encode() if isinstance(piece, str) else base64.b64decode(piece.get("base64", ""))
+    return piece.encode() if isinstance(piece, str) else piece.base64
 
 
 def body_of(request: httpx2.Request) -> str:
@@ -259,15 +250,15 @@ def read_cassette(path: Path) -> list[HttpExchange]:
     """
     try:
         lines = _lines(path)
-    except OSError as error:
-        raise ModelNotConfigured(
-            "replay:{path}: {strerror}", path=path, strerror=error.strerror
-        ) from None
+    except (OSError, ValueError) as error:
+        # A name with a NUL in it is a ValueError.
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ModelNotConfigured("replay:{path}: {strerror}", path=path, strerror=why) from None
     found: list[HttpExchange] = []
     for number, line in enumerate(lines, start=1):
         try:
             found.append(msgspec.json.decode(line, type=HttpExchange))
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             if found and number == len(lines):
                 logger.warning("%s: the last line is incomplete and was left out", path)
                 break

@@ -18,12 +18,15 @@ from msgspec import Struct
 
 from gonogo.domain.errors import ModelNotConfigured, because
 from gonogo.llm.model import Model, ModelSettings
-from gonogo.llm.roles import ROLES, Roles, choices_of
-from gonogo.llm.scripted import DEMO, demo_model
+from gonogo.llm.roles import ROLES, Roles, TokenPrice, choices_of
+from gonogo.llm.scripted import DEMO
 
 if TYPE_CHECKING:
     from httpx2 import AsyncClient
     from pydantic_ai.models import Model as TheirModel
+
+    from gonogo.llm.cassette import AskedModel
+    from gonogo.llm.recorder import Recorder
 
 NO_KEY = "no-key"
 """What a server is told that gets none of our keys."""
@@ -209,7 +212,9 @@ def open_model(settings: ModelSettings, environment: Mapping[str, str]) -> Model
     if name is None:
         raise ModelNotConfigured("No model is configured. {what}", what=_advice())
     if name == DEMO:
-        return demo_model()
+        from gonogo.llm.demo import open_demo
+
+        return open_demo()
     if name.startswith(REPLAY):
         return _replayed(name.removeprefix(REPLAY), settings)
     wanted = _Wanted.of(name, settings, environment)
@@ -236,7 +241,7 @@ class _Wanted(Struct, frozen=True, kw_only=True):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        return (*(secret for secret in (self.key,) if secret), *_secrets_of(self.base_url))
+        return (*(key for key in (self.key,) if key and key != NO_KEY), *_secrets_of(self.base_url))
 
     def open(self, settings: ModelSettings, client: "AsyncClient | None" = None) -> Model:
         """Open it, with a client of ours in the place of the one that its library makes."""
@@ -250,41 +255,68 @@ class _Wanted(Struct, frozen=True, kw_only=True):
         return ProviderModel(self.name, theirs, settings, self.secrets)
 
 
-def _recorded(wanted: _Wanted, settings: ModelSettings) -> Model:
-    """A model whose exchanges are recorded."""
-    from gonogo.llm.cassette import Redaction
-    from gonogo.llm.player import TapedModel
-    from gonogo.llm.recorder import Recorder, RecordingClient
+def _recorded(wanted: _Wanted, settings: ModelSettings, way: "AsyncClient | None" = None) -> Model:
+    """A model whose exchanges are recorded.
+
+    Args:
+        way: What sends its requests; None is a client of its own.
+    """
+    from gonogo.llm.player import RecordedModel
+    from gonogo.llm.recorder import RecordingClient
+
+    client = RecordingClient(_recorder(wanted, settings), way)
+    return RecordedModel(model=wanted.open(settings, client), client=client)
+
+
+def _recorder(wanted: _Wanted, settings: ModelSettings) -> "Recorder":
+    from gonogo.llm.cassette import AskedModel, Redaction
+    from gonogo.llm.recorder import Recorder, without_user
 
     assert settings.record is not None  # noqa: S101 - the only reason to come here
-    recorder = Recorder(
-        path=settings.record, model=wanted.name, base_url=wanted.base_url,
-        redaction=Redaction((*wanted.secrets, *settings.secrets)),
+    price = settings.price.model_dump(exclude_none=True) if settings.price else None
+    asked = AskedModel(
+        model=wanted.name, base_url=without_user(wanted.base_url), role=settings.role,
+        effort=settings.effort, temperature=settings.temperature, window=settings.window,
+        attempts=settings.max_attempts, price=price,
     )  # fmt: skip
+    redaction = Redaction((*wanted.secrets, *settings.secrets))
+    recorder = Recorder(path=settings.record, asked=asked, redaction=redaction)
     recorder.check()
-    client = RecordingClient(recorder)
-    return TapedModel(model=wanted.open(settings, client), client=client)
+    return recorder
 
 
 def _replayed(told: str, settings: ModelSettings) -> Model:
-    """A model that answers with what was recorded, under the name that it had then."""
+    """The models that were recorded for a role, under the names that they had then."""
     from gonogo.llm.cassette import Redaction, read_cassette
-    from gonogo.llm.player import Player, TapedModel, playing_client
+    from gonogo.llm.player import PlayedModel, Player, playing_client
 
     file, _, name = told.partition("#")
-    exchanges = read_cassette(Path(file))
-    first = next((each for each in exchanges if name in ("", each.model)), None)
-    if first is None:
-        known = ", ".join(sorted({each.model for each in exchanges}))
+    path = Path(file)
+    recorded = list(enumerate(read_cassette(path), start=1))
+    found = [each for each in recorded if name in ("", each[1].model)]
+    if not found:
+        known = ", ".join(sorted({each.model for _, each in recorded}))
         raise ModelNotConfigured(
             "{replay}{file} has no {name!r}, but {known}",
             replay=REPLAY, file=file, name=name, known=known,
         )  # fmt: skip
-    player = Player(Path(file), exchanges, Redaction(settings.secrets))
-    environment = {"OPENAI_BASE_URL": first.base_url} if first.base_url else {}
-    wanted = _Wanted.of(first.model, replace(settings, api_key=NO_KEY), environment)
-    client = playing_client(player)
-    return TapedModel(model=wanted.open(settings, client), client=client, player=player)
+    found = [each for each in found if each[1].role == settings.role] or found
+    client = playing_client(Player(path, found, Redaction(settings.secrets)))
+    models = {repr(each.asked): each.asked for _, each in found}
+    return PlayedModel(path, [_played(each, settings, client) for each in models.values()], client)
+
+
+def _played(asked: "AskedModel", settings: ModelSettings, client: "AsyncClient") -> Model:
+    """One of the models that were recorded, opened as it was then; nobody waits for it."""
+    price = TokenPrice.model_validate(asked.price) if asked.price else None
+    opened = replace(
+        settings, api_key=NO_KEY, effort=asked.effort, temperature=asked.temperature,
+        window=asked.window, price=price, backoff=0.0,
+        max_attempts=asked.attempts or settings.max_attempts,
+    )  # fmt: skip
+    environment = {"OPENAI_BASE_URL": asked.base_url} if asked.base_url else {}
+    wanted = _Wanted.of(asked.model, opened, environment)
+    return _recorded(wanted, opened, client) if settings.record else wanted.open(opened, client)
 
 
 def _advice() -> str:

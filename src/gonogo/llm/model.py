@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from gonogo.domain.tool_calls import ModelRequest, Reply
-from gonogo.llm.roles import Effort, TokenPrice
+from gonogo.llm.roles import Effort, ModelRole, TokenPrice
 
 OnText = Callable[[str], None]
 """Is given each new piece of the text while the model writes it."""
@@ -67,6 +67,8 @@ class ModelSettings:
     """Seconds before the second attempt; doubled for each further one, with jitter."""
     max_retry_after: float = 60.0
     """The longest wait, in seconds, that a provider may ask of us before we give up."""
+    role: ModelRole | None = None
+    """What the model is asked for, where that is recorded or played."""
     record: Path | None = None
     """The cassette that the exchanges with the provider are appended to."""
     secrets: tuple[str, ...] = field(default=(), repr=False)

@@ -1,10 +1,13 @@
-"""Plays a cassette: answers a provider's requests with what was recorded for them.
+"""Plays a cassette: answers a provider's requests with what was recorded for the very same ones.
 
-Nothing reaches the network. Ids of the recorded run that stand in a reply become those of this run.
+Nothing reaches the network. Where a request is not the recorded one, byte for byte, the replay of
+its session ends: what is asked after that belongs to another session than the recorded one.
 """
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import AsyncIterator, Sequence
+from contextvars import ContextVar
+from hashlib import sha256
 from pathlib import Path
 
 import anyio
@@ -13,115 +16,145 @@ import httpx2
 from msgspec import Struct
 from pydantic_ai.models import create_async_httpx2_client
 
+from gonogo.domain.errors import ModelFailed
 from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.llm.cassette import (
-    ID,
+    REMOVED,
     WITHHELD,
     HttpExchange,
-    NormalForm,
     Redaction,
     agreed,
     body_of,
     bytes_of,
     difference,
-    mapped,
+    is_same,
+    json_of,
     path_of,
-    text_of,
     told_apart,
 )
+from gonogo.llm.fallback import all_failed
 from gonogo.llm.model import Model, OnText
+from gonogo.llm.provider import Relay
 
 _NOT_RECORDED = 422
+"""What no provider's library tries again."""
+
+
+class _Asking:
+    """One request of a session, while it is answered."""
+
+    def __init__(self, session: str) -> None:
+        self.session = session
+        self.missed: str | None = None
+        """Why there is nothing to answer it with."""
+        self.last: HttpExchange | None = None
+        """What it was answered with last."""
+
+
+_ASKING: ContextVar[_Asking | None] = ContextVar("asking", default=None)
 
 
 class Player(httpx2.AsyncBaseTransport):
     """Answers requests with what was recorded for them; reaches no network.
 
-    A request that was not recorded, or is asked more often than it was, is answered with 422, which
-    no provider's library tries again, and with where it differs from the nearest one.
+    Each session plays the cassette from its beginning: what was recorded several times for the same
+    request is given in that order.
     """
 
-    def __init__(self, path: Path, exchanges: Sequence[HttpExchange], redaction: Redaction) -> None:
-        """Take what was recorded."""
+    def __init__(
+        self, path: Path, exchanges: Sequence[tuple[int, HttpExchange]], redaction: Redaction
+    ) -> None:
+        """Take what was recorded, each with its number in the file."""
         self._path, self._exchanges, self._redaction = path, exchanges, redaction
-        self._waiting: dict[str, deque[tuple[int, HttpExchange]]] | None = None
-        self._names: dict[str, str] = {}
+        self._recorded: dict[str, list[tuple[int, HttpExchange]]] | None = None
+        self._played = defaultdict[tuple[str, str], int](int)
         self._lock = anyio.Lock()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Find the exchange of a request, and answer as it was answered."""
+        asking = _ASKING.get() or _Asking("")
         async with self._lock:
-            found = await anyio.to_thread.run_sync(self._answered, request)
+            found = await anyio.to_thread.run_sync(self._found, request, asking)
         if isinstance(found, str):
+            asking.missed = found
             error = {"type": "not_recorded", "code": _NOT_RECORDED, "message": found}
             return httpx2.Response(_NOT_RECORDED, json={"type": "error", "error": error})
+        asking.last = found
         if found.status is None:
             raise _error_of(found)
         return httpx2.Response(found.status, headers=found.headers, stream=_Playing(found))
 
-    def renamed(self, reply: Reply) -> Reply:
-        """A reply in which the ids of the recorded run are those of this one."""
-        if not self._names:
-            return reply
-        told = reply.model_dump(include={"text", "raw"}) | {
-            "calls": [call.model_dump() for call in reply.calls]
-        }
-        fresh = mapped(told, lambda text: ID.sub(lambda f: self._names.get(f[0], f[0]), text))
-        return Reply.model_validate({**reply.model_dump(), **fresh})
+    def _found(self, request: httpx2.Request, asking: _Asking) -> HttpExchange | str:
+        """What a request is answered with next, or why there is nothing."""
+        address = f"{request.method} {path_of(request)}"
+        body = self._redaction.of_body(body_of(request))
+        key = self._key_of(address, body)
+        if key is None:
+            return f"it is not the recorded one. {self._nearest(address, body)}"
+        recorded, place = self._index()[key], (asking.session, key)
+        if self._played[place] < len(recorded):
+            number, found = recorded[self._played[place]]
+            self._played[place] += 1
+            return f"exchange {number}: {WITHHELD}" if found.withheld else found
+        if asking.last is not None and asking.last.is_failure:
+            # Nobody tried so often then. What failed to its end then does so now.
+            return asking.last
+        return f"it is made more often than it was recorded (exchange {recorded[0][0]})"
 
-    def _answered(self, request: httpx2.Request) -> HttpExchange | str:
-        """The next exchange of a request, or why there is none."""
-        now = HttpExchange(
-            model="", method=request.method, path=path_of(request), body=body_of(request)
-        )
-        form = NormalForm.of(now.body, self._redaction)
-        waiting = self._index()
-        same = waiting.get(form.digest(now))
-        if same is None:
-            return f"This request is not in {self._path.name}. {self._nearest(now, form)}"
-        if not same:
-            return f"This request is asked more often than it was recorded in {self._path.name}"
-        number, found = same.popleft()
-        if found.withheld:
-            return f"{self._path.name}, exchange {number}: {WITHHELD}"
-        ids = NormalForm.of(found.body, self._redaction).ids
-        self._names |= {old: new for old, new in zip(ids, form.ids, strict=True) if old != new}
-        return found
+    def _index(self) -> dict[str, list[tuple[int, HttpExchange]]]:
+        """What was recorded by its request, each in the order of the recording."""
+        if self._recorded is None:
+            found = defaultdict[str, list[tuple[int, HttpExchange]]](list)
+            for number, each in self._exchanges:
+                found[_digest(_address(each), self._body(each))].append((number, each))
+            self._recorded = dict(found)
+        return self._recorded
 
-    def _index(self) -> dict[str, deque[tuple[int, HttpExchange]]]:
-        """What was not played yet, by its request, each in the order of the recording."""
-        if self._waiting is None:
-            found = defaultdict[str, deque[tuple[int, HttpExchange]]](deque)
-            for number, exchange in enumerate(self._exchanges, start=1):
-                form = NormalForm.of(exchange.body, self._redaction)
-                found[form.digest(exchange)].append((number, exchange))
-            self._waiting = dict(found)
-        return self._waiting
+    def _body(self, exchange: HttpExchange) -> str:
+        """A recorded body, also without what is secret only here."""
+        return self._redaction.of_body(exchange.body)
 
-    def _nearest(self, now: HttpExchange, form: NormalForm) -> str:
-        """Where a request differs from the recorded one that is most like it."""
-        text = text_of(form.value)
+    def _key_of(self, address: str, body: str) -> str | None:
+        """Where what was recorded for a request is found; None: nothing was."""
+        key = _digest(address, body)
+        if key in self._index():
+            return key
+        for _, each in self._exchanges:
+            recorded = self._body(each) if REMOVED in each.body else ""
+            if _address(each) == address and is_same(recorded, body):
+                return _digest(address, recorded)
+        return None
 
-        def likeness(item: tuple[int, NormalForm]) -> int:
-            return agreed(text_of(item[1].value), text)
+    def _nearest(self, address: str, body: str) -> str:
+        """Where a request differs first from the recorded one that begins most like it."""
+        bodies = [(number, _address(each), self._body(each)) for number, each in self._exchanges]
+        number, there, recorded = max(bodies, key=lambda each: agreed(each[2], body))
+        # Its last sentence is what differs: bodies with equal values may be written differently.
+        told = difference(json_of(recorded), json_of(body)) if recorded != body else ""
+        told = told or (
+            told_apart("the address", there, address) if there != address
+            else told_apart("the body", recorded, body)
+        )  # fmt: skip
+        return f"Nearest is exchange {number}: {told}"
 
-        forms = [NormalForm.of(exchange.body, self._redaction) for exchange in self._exchanges]
-        number, nearest = max(enumerate(forms, start=1), key=likeness)
-        told = difference(nearest.value, form.value)
-        recorded = self._exchanges[number - 1]
-        return f"Nearest is exchange {number}: " + (
-            told or told_apart("the address", recorded.path, now.path)
-        )
+
+def _digest(address: str, body: str) -> str:
+    return sha256(f"{address}\n{body}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _address(exchange: HttpExchange) -> str:
+    return f"{exchange.method} {exchange.path}"
 
 
 class _Playing(httpx2.AsyncByteStream):
     """The body of a recorded answer, in its pieces."""
 
     def __init__(self, exchange: HttpExchange) -> None:
-        self._exchange = exchange
+        self._exchange, self._left = exchange, iter(exchange.chunks)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        for piece in self._exchange.chunks:
+        # Whoever reads on finds what is left, as on a connection.
+        for piece in self._left:
             yield bytes_of(piece)
         if self._exchange.error is not None:
             raise _error_of(self._exchange)
@@ -136,12 +169,77 @@ def _error_of(exchange: HttpExchange) -> httpx2.TransportError:
     return (kind if kind is not None and known else httpx2.ReadError)("as it was recorded")
 
 
-class TapedModel(Struct, frozen=True, kw_only=True):
-    """A model whose exchanges are recorded, or played."""
+class PlayedModel:
+    """The models that were recorded for one role, each asked where the recording has its request.
+
+    One that failed then fails now, and the next one that was asked answers in its place.
+    """
+
+    def __init__(self, path: Path, models: Sequence[Model], client: httpx2.AsyncClient) -> None:
+        """Take the models in the order in which they were asked first."""
+        self._path, self._models, self.client = path, models, client
+        self._asked = defaultdict[str, int](int)
+        self._ended: dict[str, str] = {}
+
+    @property
+    def name(self) -> str:
+        """The first one's."""
+        return self._models[0].name
+
+    @property
+    def window(self) -> int | None:
+        """The smallest of theirs, as `FallbackModel.window`."""
+        return min(filter(None, (model.window for model in self._models)), default=None)
+
+    async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
+        """Ask the models, one after the other; see `Model.request`.
+
+        Raises:
+            ModelFailed: they failed as they did then, or the request is not in the cassette.
+        """
+        if (told := self._ended.get(request.session)) is not None:
+            raise ModelFailed(told)
+        self._asked[request.session] += 1
+        relay, failed, missed = Relay(on_text), list[ModelFailed](), list[str]()
+        for model in self._models:
+            relay.restart()
+            asking = _Asking(request.session)
+            token = _ASKING.set(asking)
+            try:
+                reply = await model.request(request, relay.feed)
+            except ModelFailed as failure:
+                if asking.missed is None:
+                    failed.append(failure)
+                else:
+                    missed.append(asking.missed)
+                continue
+            finally:
+                _ASKING.reset(token)
+            relay.finish()
+            return reply.model_copy(update={"passed": str(failed[0])}) if failed else reply
+        raise all_failed(failed) if failed else self._end(request.session, missed[0])
+
+    def _end(self, session: str, missed: str) -> ModelFailed:
+        """The replay of a session ends, and says so to all that is asked later."""
+        told = (
+            f"{self._path.name}, request {self._asked[session]} of this session: {missed}. "
+            "The replay ends here."
+        )
+        self._ended[session] = told
+        return ModelFailed(told)
+
+    async def aclose(self) -> None:
+        """Give back the connections."""
+        for model in self._models:
+            await model.aclose()
+        await self.client.aclose()
+
+
+class RecordedModel(Struct, frozen=True, kw_only=True):
+    """A model whose exchanges are recorded."""
 
     model: Model
     client: httpx2.AsyncClient
-    player: Player | None = None
 
     @property
     def name(self) -> str:
@@ -155,8 +253,7 @@ class TapedModel(Struct, frozen=True, kw_only=True):
 
     async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
         """Ask the model; see `Model.request`."""
-        reply = await self.model.request(request, on_text)
-        return self.player.renamed(reply) if self.player else reply
+        return await self.model.request(request, on_text)
 
     async def aclose(self) -> None:
         """Give back the connections."""

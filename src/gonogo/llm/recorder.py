@@ -24,6 +24,7 @@ from gonogo.domain.errors import ModelNotConfigured
 from gonogo.llm.cassette import (
     KEPT_HEADERS,
     WITHHELD,
+    AskedModel,
     HttpExchange,
     Redaction,
     body_of,
@@ -39,8 +40,7 @@ class Recorder(Struct, frozen=True, kw_only=True):
     """Appends exchanges to a cassette."""
 
     path: Path
-    model: str
-    base_url: str | None
+    asked: AskedModel
     redaction: Redaction
 
     def check(self) -> None:
@@ -69,7 +69,7 @@ class Recorder(Struct, frozen=True, kw_only=True):
             withheld, pieces = False, [redaction.of_body(answer)]
         headers = response.headers if response is not None else httpx2.Headers()
         return HttpExchange(
-            model=self.model, base_url=_without_user(self.base_url), method=request.method,
+            **msgspec.structs.asdict(self.asked), method=request.method,
             path=redaction.of_text(path_of(request)), body=redaction.of_body(body_of(request)),
             status=response.status_code if response is not None else None,
             headers={name: headers[name] for name in KEPT_HEADERS if name in headers},
@@ -142,7 +142,8 @@ def _readable(response: httpx2.Response | None, chunks: Sequence[bytes]) -> Sequ
         return []
 
 
-def _without_user(url: str | None) -> str | None:
+def without_user(url: str | None) -> str | None:
+    """An address without a name and a password."""
     if url is None:
         return None
     parts = urlsplit(url)
@@ -152,9 +153,13 @@ def _without_user(url: str | None) -> str | None:
 class RecordingClient(httpx2.AsyncClient):
     """An HTTP client that records what it sends and gets."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        """Take who writes it down."""
-        self._way = create_async_httpx2_client()
+    def __init__(self, recorder: Recorder, way: httpx2.AsyncClient | None = None) -> None:
+        """Take who writes it down.
+
+        Args:
+            way: What sends the requests; None is one of its own.
+        """
+        self._way = way or create_async_httpx2_client()
         super().__init__(timeout=self._way.timeout, headers=self._way.headers)
         self._recorder = recorder
 

@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured
-from gonogo.domain.tool_calls import ModelRequest, Reply, ToolRequest, Usage
+from gonogo.domain.tool_calls import Message, ModelRequest, Reply, ToolRequest, Usage
 from gonogo.llm.model import OnText, new_call_id
 from gonogo.llm.provider import clean, read_arguments
 
@@ -57,8 +57,13 @@ class ScriptedModel:
 
     async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
         """Give the next line of the conversation's script, its text in small pieces."""
+        return await self.answer(self.next_line(request), request, on_text)
+
+    async def answer(
+        self, line: Mapping[str, Any], request: ModelRequest, on_text: OnText
+    ) -> Reply:
+        """Give a line as the answer to a request."""
         began = time.perf_counter()
-        line = self._next_line(request)
         await anyio.sleep(line.get("delay", 0))
         text = clean(str(line.get("text", "")))
         for start in range(0, len(text), _PIECE):
@@ -70,7 +75,7 @@ class ScriptedModel:
             cut=bool(line.get("cut")),
             model=self._mark(request),
             usage=Usage(
-                input_tokens=sum(len(str(message)) for message in request.messages) // 4,
+                input_tokens=sum(map(_size, request.messages)) // 4,
                 output_tokens=len(json.dumps(line, default=str)) // 4,
                 duration_ms=(time.perf_counter() - began) * 1000,
             ),
@@ -82,7 +87,12 @@ class ScriptedModel:
     def _mark(self, request: ModelRequest) -> str:
         return f"{self.name}/{request.agent}"
 
-    def _next_line(self, request: ModelRequest) -> Mapping[str, Any]:
+    def next_line(self, request: ModelRequest) -> Mapping[str, Any]:
+        """The next line of a conversation's script.
+
+        Raises:
+            ModelFailed: there is none.
+        """
         in_main = request.thread == "main"
         key = f"main/{request.agent}" if in_main else request.thread
         given = [
@@ -98,6 +108,12 @@ class ScriptedModel:
         if line is None:
             raise ModelFailed(f"The script {self.name!r} has no line {said} for {key!r}")
         return line(request) if callable(line) else line
+
+
+def _size(message: Message) -> int:
+    """Characters of a message; not of what a provider, or the record, has noted beside it."""
+    made = "".join(map(str, getattr(message, "calls", ())))
+    return len(getattr(message, "content", "") or getattr(message, "text", "")) + len(made)
 
 
 def _call(call: Mapping[str, Any]) -> ToolRequest:

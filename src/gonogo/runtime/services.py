@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import anyio
@@ -25,6 +25,7 @@ from gonogo.execution.agent import (
     ModelPool,
     Profile,
     Thread,
+    is_taped,
     nothing_given,
 )
 from gonogo.execution.approvals import ApprovalService
@@ -136,7 +137,7 @@ def open_means(settings: Settings) -> Means:
     return Means(
         command_timeout=settings.command_timeout, command_output=settings.command_output,
         result_tokens=settings.result_tokens, diagnostics=open_diagnostics(settings),
-        hidden=_hidden(settings),
+        hidden=_hidden(settings), is_taped=partial(is_taped, settings),
         ceilings=Ceilings(
             processes=settings.command_processes, memory=settings.command_memory,
             file=settings.command_file_size, disk=settings.command_disk,

@@ -7,7 +7,18 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from pydantic import TypeAdapter
-from sqlalchemy import Select, and_, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy import (
+    Select,
+    and_,
+    bindparam,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    union_all,
+    update,
+)
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import FORM, Revision, Subtask, as_meant, worker_name
@@ -26,7 +37,15 @@ from gonogo.store.rows import (
     row_of,
     rows,
 )
-from gonogo.store.schema import grants, plan_revisions, plans, sessions, subtasks, watches
+from gonogo.store.schema import (
+    comments,
+    grants,
+    plan_revisions,
+    plans,
+    sessions,
+    subtasks,
+    watches,
+)
 from gonogo.store.transaction import Tx, go_on
 
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
@@ -34,6 +53,10 @@ _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
 _POINTS = frozenset({"status", "revision", "approved_revision"})
 """Columns that say where a plan is, and in which revision."""
 _LOCK = select(*columns_of(plans, Plan)).where(plans.c.id == bindparam("id")).with_for_update()
+_NAMED_IDS = union_all(
+    select(plans.c.id).where(plans.c.session_id == bindparam("of")),
+    select(comments.c.id).where(comments.c.session_id == bindparam("of")),
+)
 _SEEN = select(sessions.c.id).where(sessions.c.deleted == 0)
 _SEEN_OF = _SEEN.where(sessions.c.principal_id == bindparam("principal_id"))
 _LIVE_PLANS = select(plans.c.id).where(among(plans.c.status, ("running", "replanning")))
@@ -270,6 +293,11 @@ def _plans_with(known: frozenset[str]) -> Select[Any]:
     for name in sorted(known - {"principal_id"}):
         found = found.where(plans.c[name] == bindparam(name))
     return found
+
+
+def named_ids(tx: Tx, session_id: str) -> list[str]:
+    """The ids of a session's plans and of the comments on them, as they were made."""
+    return sorted(tx.execute(_NAMED_IDS, {"of": session_id}).scalars())
 
 
 def live_plans(tx: Tx) -> list[str]:

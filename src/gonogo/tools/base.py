@@ -23,6 +23,7 @@ from gonogo.domain.errors import InvalidArguments, ToolFailed, defect_of
 from gonogo.domain.paths import is_secret
 from gonogo.domain.tool_calls import Access, FileEffect, ToolClass, ToolSchema
 from gonogo.tools.mcp.schemas import SchemaChecks
+from gonogo.tools.steady import steady
 from gonogo.workspace import (
     DEFAULT_PATH,
     OUTPUT_CAP,
@@ -103,7 +104,13 @@ class Bench(Struct, frozen=True, kw_only=True):
     """What a model is given of one result."""
     command_timeout: float = 120.0
     """Seconds, for a command that names no time limit."""
+    steady: bool = False
+    """What a program prints is told without what differs in each run."""
     on_spawn: Callable[[int], None] | None = None
+
+    def told(self, output: str) -> str:
+        """A program's output as it is told."""
+        return steady(output, str(self.workspace.root)) if self.steady else output
 
     def base(self, path: str, named: str | None = None) -> Base:
         """What `path` must hold when it is changed: as approved, else as the arguments say."""

@@ -101,10 +101,9 @@ async def _run(bench: Bench, arguments: ExecuteCommand) -> JsonObject:
         raise
     told: JsonObject = {
         "exit_code": result.exit_code,
-        "output": result.output,
+        "output": bench.told(result.output),
         "truncated": result.truncated,
         "timed_out": result.timed_out,
-        "duration_ms": result.duration_ms,
     }
     if result.over is not None:
         told["over"] = f"ended: it took more {result.over} than one command may"

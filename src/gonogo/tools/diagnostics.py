@@ -69,7 +69,7 @@ class Diagnostics:
         except OSError as failure:
             return self._failed("io_error", f"it could not run: {failure.strerror or failure}")
         # Of thousands of names and lines it takes seconds, which are not everybody's.
-        output = done.output.replace(f"{bench.workspace.root}/", "")
+        output = bench.told(done.output).replace(f"{bench.workspace.root}/", "")
         found = await anyio.to_thread.run_sync(_about, files, output)
         return self._of(done, found)
 

@@ -5,7 +5,6 @@ A conversation is made here of its parts, as the store would give them.
 
 import json
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -31,6 +30,7 @@ from gonogo.domain.tool_calls import (
 from gonogo.execution.agent.context import (
     Frame,
     Passage,
+    StoredThread,
     cache_key,
     estimate,
     kept_places,
@@ -42,7 +42,6 @@ from gonogo.execution.agent.context import (
     too_long,
     transcript,
 )
-from gonogo.runtime import bare_thread
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FRAME = Frame("You are the coder.", ())
@@ -68,7 +67,8 @@ def asks(*ids, text="", tokens=0, **more):
 
 
 def record(said, *calls, accounts=None, locale="en"):
-    return record_of_thread(said, {call.id: call for call in calls}, accounts or {}, locale)
+    stored = StoredThread(said=said, calls={call.id: call for call in calls})
+    return record_of_thread(stored, accounts or {}, locale)
 
 
 def steps(count, size, **more):
@@ -130,7 +130,7 @@ def test_old_results_of_calls_that_only_looked_become_a_line_each():
     shorter = record([*said, Shortened(results=lines)], *calls)
     answers = [m for m in shorter.messages if isinstance(m, ToolAnswer)]
     assert answers[0].content == (
-        "[read_file path=c0.py: 2817 characters, given at 2026-01-01T00:00:00+00:00 and left out"
+        "[read_file path=c0.py: 2817 characters, given before and left out"
         ' here. To see them again: read_output with {"id": "c0"}.]'
     )
     assert (
@@ -384,12 +384,12 @@ def test_what_a_message_takes_is_its_text_its_arguments_and_a_little_around():
 
 
 def test_where_a_provider_looks_for_a_conversation_tells_nothing_of_it():
-    thread = replace(bare_thread(Path("/code"), "coder"), session_id="s", name="main")
-    key = cache_key(thread)
+    begun = (Instructions(content="Use tabs.", files=()), UserText(content="Do it"))
+    key = cache_key(Frame("system", ()), begun)
     assert len(key) == 32
-    others = [replace(thread, **{field: "x"}) for field in ("session_id", "name", "agent")]
-    assert len({key, *map(cache_key, others)}) == 4
-    assert cache_key(replace(thread, script="x", workspace=Path("/"))) == key
+    assert key == cache_key(Frame("system", ()), (*begun, Reply(text="x"), UserText(content="y")))
+    others = [(Frame("other", ()), begun), (Frame("system", ()), begun[:1])]
+    assert len({key, *(cache_key(*each) for each in others)}) == 3
 
 
 @pytest.mark.parametrize(
@@ -456,6 +456,6 @@ def test_what_is_summed_up_is_cut_in_the_middle_and_of_very_many_the_newest_stay
 def test_who_is_not_told_of_instruction_files_is_asked_as_if_there_were_none():
     said = [UserText(content="Do it"), Instructions(content="Use tabs.", files=())]
     assert len(record(said).messages) == 2
-    bare = record_of_thread(said, {}, {}, "en", briefed=False)
+    bare = record_of_thread(StoredThread(said=said, calls={}), {}, "en", briefed=False)
     assert bare.messages == (said[0],)
     assert bare.whole == record(said).whole

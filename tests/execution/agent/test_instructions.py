@@ -18,7 +18,7 @@ from gonogo.domain.tool_calls import (
     UserText,
 )
 from gonogo.execution.agent import MODEL, Briefings, facts_of
-from gonogo.execution.agent.context import record_of_thread
+from gonogo.execution.agent.context import StoredThread, record_of_thread
 from gonogo.execution.agent.instructions import compose, touched_paths, usable
 from gonogo.i18n import say
 from gonogo.runtime import bare_thread
@@ -34,8 +34,9 @@ async def test_a_conversation_is_told_what_it_does_not_know_and_nothing_twice(tm
     told = await briefings.news(thread, [TASK], ())
     assert told is not None
     assert await briefings.news(thread, [TASK, told], ()) is None
-    assert record_of_thread([TASK, told], {}, {}, "en").messages == (told, TASK)
-    assert record_of_thread([TASK, told], {}, {}, "en", briefed=False).messages == (TASK,)
+    stored = StoredThread(said=[TASK, told], calls={})
+    assert record_of_thread(stored, {}, "en").messages == (told, TASK)
+    assert record_of_thread(stored, {}, "en", briefed=False).messages == (TASK,)
     off = Briefings(reader=InstructionReader(on=False))
     assert await off.news(thread, [TASK], ()) is None
 

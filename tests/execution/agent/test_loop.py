@@ -63,9 +63,9 @@ def test_requests_are_counted_since_the_user_spoke_last() -> None:
 
 
 @pytest.mark.parametrize(("locale", "language"), [("en", "English"), ("ru", "Russian")])
-def test_a_prompt_ends_with_the_workspace_and_the_language(locale: str, language: str) -> None:
+def test_a_prompt_ends_with_the_language_and_names_no_folder(locale: str, language: str) -> None:
     thread = bare_thread(Path("/code/shop"), locale=locale)
-    assert _system("You are.", thread) == f"You are.\n\nWorkspace: shop. Answer in {language}."
+    assert _system("You are.", thread) == f"You are.\n\nAnswer in {language}."
 
 
 def test_a_model_that_says_nothing_or_comes_to_no_end_is_asked_no_more() -> None:

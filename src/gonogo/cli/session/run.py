@@ -226,7 +226,9 @@ async def _carry_through(folder: Path, wish: Wish) -> Exit:
             )
         wish = replace(wish, prefix=f"GONOGO_HOME={settings.home} ", keeps=False)
         outcome = await talk(link, settings, TASKS[locale], wish)
+        played, count = link.runtime.parts.models.compared()
     after = await anyio.to_thread.run_sync(run_tests, project)
+    _tell(say("cli_demo_played", locale, played=played, count=count), wish)
     for told in _account(settings, project, after, locale):
         _tell(told, wish)
     return Exit.FAILED if outcome is Exit.DONE and not after.passed else outcome

@@ -38,7 +38,7 @@ from gonogo.execution.agent.gate import (
 )
 from gonogo.execution.agent.instructions import Briefings, compose, facts_of
 from gonogo.execution.agent.loop import Finished, Handed, Loop, Resting, keep_reply
-from gonogo.execution.agent.models import ModelPool
+from gonogo.execution.agent.models import ModelPool, is_taped
 from gonogo.execution.agent.profiles import (
     EXPLORER,
     MODEL,
@@ -89,6 +89,7 @@ __all__ = [
     "facts_of",
     "fields_from",
     "given_in",
+    "is_taped",
     "is_unheard",
     "keep_reply",
     "load_profiles",

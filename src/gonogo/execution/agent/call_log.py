@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -291,8 +291,17 @@ def answer_of(call: CallRow, locale: str) -> ToolAnswer:
     return ToolAnswer(
         call_id=call.id,
         tool_name=call.tool,
-        content=json.dumps(call.result, ensure_ascii=False),
+        content=json.dumps(came_of(call), ensure_ascii=False),
     )
+
+
+def came_of(call: CallRow) -> Any:  # noqa: ANN401 - JSON
+    """What a model is told of a call's end: not how long it took, which is never the same."""
+    result: object = call.result if call.error is None else call.error
+    if not isinstance(result, dict):
+        return result
+    fields = cast("dict[str, Any]", result)
+    return {name: value for name, value in fields.items() if name != "duration_seconds"}
 
 
 def is_remote(tx: Tx, call: CallRow) -> bool:

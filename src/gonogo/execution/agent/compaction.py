@@ -16,17 +16,18 @@ from msgspec.structs import replace
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import ContextFacts, ContextShortened
 from gonogo.domain.failures import is_away
+from gonogo.domain.plan import ancestors
 from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.states import CallStatus
-from gonogo.domain.tool_calls import Compacted, Message, ModelRequest, Reply, Shortened, UserText
+from gonogo.domain.tool_calls import Compacted, ModelRequest, Reply, Shortened, UserText
 from gonogo.execution.agent.budget import Meter, keep_usage
 from gonogo.execution.agent.context import (
     COMPACT_FROM,
     ELIDE_FROM,
     Frame,
+    StoredThread,
     ThreadRecord,
-    cache_key,
     kept_places,
     plans_in,
     read_thread,
@@ -78,24 +79,21 @@ class Contexts(Struct, frozen=True, kw_only=True):
         Raises:
             Superseded: somebody else holds the thread's work now.
         """
-        said, calls, waited = await self.store.read(read_thread, thread)
-        news = await self.briefings.news(thread, spoken_in(said), list(calls.values()))
+        stored = await self.store.read(read_thread, thread)
+        calls = list(stored.calls.values())
+        news = await self.briefings.news(thread, spoken_in(stored.said), calls)
         if news is not None:
-            await self.store.write(self.briefings.keep, thread, said, news)
-            said = [*said, news]
-        return await self._record(thread, said, calls, waited)
+            await self.store.write(self.briefings.keep, thread, stored.said, news)
+            stored = replace(stored, said=[*stored.said, news])
+        return await self._record(thread, stored)
 
     async def read(self, thread: Thread) -> ThreadRecord:
         """A conversation as the record has it now."""
-        return await self._record(thread, *await self.store.read(read_thread, thread))
+        return await self._record(thread, await self.store.read(read_thread, thread))
 
-    async def _record(
-        self, thread: Thread, said: list[Message], calls: Mapping[str, CallRow], waited: bool
-    ) -> ThreadRecord:
-        accounts = {each: await self.account(each, thread.locale) for each in plans_in(said)}
-        return record_of_thread(
-            said, calls, accounts, thread.locale, waited=waited, briefed=self.briefings.reader.on
-        )
+    async def _record(self, thread: Thread, stored: StoredThread) -> ThreadRecord:
+        accounts = {each: await self.account(each, thread.locale) for each in plans_in(stored.said)}
+        return record_of_thread(stored, accounts, thread.locale, briefed=self.briefings.reader.on)
 
     def window(self, thread: Thread, found: ThreadRecord) -> int:
         """The tokens of the model's window, as far as anybody knows by now."""
@@ -152,7 +150,8 @@ class Contexts(Struct, frozen=True, kw_only=True):
         end = to_compact(found, window)
         if end <= found.start or not (refused or found.is_worth(end, window)):
             return None
-        facts = await self.store.read(facts_of, thread, int(window * _OF_FACTS))
+        room = int(window * _OF_FACTS)
+        facts = await self.store.read(facts_of, thread, room, found.aliases.told)
         reply = await self._summary(thread, found, end, window)
         summary = _bounded(reply.text, int(window * _OF_SUMMARY)) if reply else ""
         mark = Compacted(
@@ -180,7 +179,7 @@ class Contexts(Struct, frozen=True, kw_only=True):
         words = int(window * _OF_SUMMARY) // 2
         request = ModelRequest(
             agent=COMPACT, thread=COMPACT, system=_PROMPT.format(words=words),
-            messages=(UserText(content=said),), cache_key=cache_key(of_summary(thread)),
+            session=thread.session_id, messages=(UserText(content=said),),
         )  # fmt: skip
         model = self.models(thread.model, "compact")
         try:
@@ -272,11 +271,12 @@ def _bounded(text: str, tokens: int) -> str:
     return data.decode("utf-8", "ignore").replace("</summary>", "")
 
 
-def facts_of(tx: Tx, thread: Thread, tokens: int) -> str:
+def facts_of(tx: Tx, thread: Thread, tokens: int, told: Callable[[str], str]) -> str:
     """What must not be lost, as the database has it.
 
     Args:
         tokens: What all of it may take; of long lists the newest entries stay.
+        told: How a model is told a text.
     """
     sections = {
         "The plan": _plan(tx, thread),
@@ -287,7 +287,7 @@ def facts_of(tx: Tx, thread: Thread, tokens: int) -> str:
         "Files changed so far": _files(tx, thread),
         "Commands so far": _commands(tx, thread),
     }
-    found = {title: lines for title, lines in sections.items() if lines}
+    found = {title: [*map(told, lines)] for title, lines in sections.items() if lines}
     room = tokens * 4 // max(len(found), 1)
     return "\n\n".join(f"## {title}\n{_listed(lines, room)}" for title, lines in found.items())
 
@@ -320,9 +320,13 @@ def _plan(tx: Tx, thread: Thread) -> list[str]:
         revision = revision_of(tx, plan.id, thread.revision) or revision
     lines = [f"Plan {plan.id}, revision {revision.number}, {plan.status}. Goal: {revision.goal}"]
     stands = {row.subtask_id: row.status for row in subtask_rows(tx, plan.id, revision.number)}
+    # Of what runs at the same time it says nothing that is another thing a moment later.
+    mine = thread.subtask_id
+    settled = ancestors(revision.subtasks)[mine] if mine is not None else stands.keys()
     for each in revision.subtasks:
-        mine = "; this is the one you work on" if each.id == thread.subtask_id else ""
-        lines.append(f"{each.id} ({stands.get(each.id, 'pending')}{mine}): {each.description}")
+        stand = f" ({stands.get(each.id, 'pending')})" if each.id in settled else ""
+        own = " (this is the one you work on)" if each.id == mine else ""
+        lines.append(f"{each.id}{stand}{own}: {each.description}")
     return lines
 
 

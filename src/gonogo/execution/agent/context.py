@@ -14,8 +14,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from hashlib import sha256
-from itertools import chain
-from typing import Any
+from itertools import chain, takewhile
 
 from msgspec import Struct
 
@@ -43,10 +42,12 @@ from gonogo.domain.tool_calls import (
     with_instructions_first,
 )
 from gonogo.execution.agent import call_log
+from gonogo.execution.agent.aliases import Aliases
 from gonogo.execution.agent.conversation import Thread
 from gonogo.i18n import say
 from gonogo.store import Tx
 from gonogo.store.calls import thread_calls
+from gonogo.store.plans import named_ids
 from gonogo.store.sessions import conversation
 from gonogo.tools import excerpt, how_to_read, line_of, text_of
 
@@ -113,6 +114,8 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
     """The model is told what instruction files say."""
     begun: str = ""
     """What the replies at its end said that are no answer yet."""
+    aliases: Aliases = Aliases()
+    """What the ids in it are called."""
     said: int = 0
     """How many words of people to an agent at work there are in it."""
 
@@ -130,7 +133,8 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def messages(self) -> tuple[Message, ...]:
         """What the model is shown of it."""
-        return self._told([*self._head(), *chain.from_iterable(map(self.shown_of, self._rest))])
+        found = [*self._head(), *chain.from_iterable(map(self.shown_of, self._rest))]
+        return tuple(map(self.aliases.sent, self._told(found)))
 
     @property
     def _rest(self) -> Sequence[Passage]:
@@ -152,7 +156,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
             return
         for at in self.compacted.kept:
             yield _clipped(self.places[at].message, self.compacted.clip)
-        yield UserText(content=self.compacted.text)
+        yield UserText(content=self.aliases.told(self.compacted.text))
 
     def shown_of(self, place: Passage) -> tuple[Message, ...]:
         """One place as the model sees it."""
@@ -162,8 +166,22 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         tokens, call = self.shown.get(answer.call_id), self.calls.get(answer.call_id)
         if tokens is None or call is None:
             return answer
-        content = _line(call) if tokens == 0 else _part(call, tokens)
+        content = self._line(call) if tokens == 0 else self._part(call, tokens)
         return answer.model_copy(update={"content": content})
+
+    # How what is shown less of is shown. These are the rules of version 1: a later version adds
+    # others beside them, since records name the one that they were made by.
+
+    def _line(self, call: CallRow) -> str:
+        told = self.aliases.told_value(call.arguments)
+        return line_of(call.tool, told, self.aliases.of_id(call.id), len(self._came_of(call)))
+
+    def _part(self, call: CallRow, tokens: int) -> str:
+        how = how_to_read(self.aliases.of_id(call.id), call.tool)
+        return excerpt(self._came_of(call), tokens, how)
+
+    def _came_of(self, call: CallRow) -> str:
+        return self.aliases.told(text_of(call_log.came_of(call)))
 
     def size_of(self, place: Passage) -> int:
         """What one place takes in a request."""
@@ -261,20 +279,38 @@ def tokens_in(message: Message) -> int:
             return _AROUND + estimate(getattr(message, "content", ""))
 
 
-def cache_key(thread: Thread) -> str:
-    """Where providers look for what they have cached of a thread; it tells them nothing of it."""
-    name = "\0".join((thread.session_id, thread.name, thread.agent))
-    return sha256(name.encode()).hexdigest()[:32]
+def cache_key(frame: Frame, messages: Sequence[Message]) -> str:
+    """Where providers look for what they have cached of a conversation: the same in all of it.
+
+    It is made of what they are told first, so that the same work has the same one wherever it runs.
+    """
+    first = takewhile(lambda message: not isinstance(message, Reply), messages)
+    told = "\0".join((frame.system, *(getattr(message, "content", "") for message in first)))
+    return sha256(told.encode("utf-8", "replace")).hexdigest()[:32]
 
 
 # From the rows of the database to the conversation.
 
 
-def read_thread(tx: Tx, thread: Thread) -> tuple[list[Message], Mapping[str, CallRow], bool]:
-    """The messages and calls of a thread, and whether its owner waits for a model."""
-    said = conversation(tx, thread.session_id, thread.name)
+class StoredThread(Struct, frozen=True, kw_only=True):
+    """The rows of a conversation."""
+
+    said: Sequence[Message]
+    calls: Mapping[str, CallRow]
+    """By their ids, in their order."""
+    named: Sequence[str] = ()
+    """The ids of the session's plans, and of comments on them, as they were made."""
+    waited: bool = False
+    """Its owner waits for a model that did not answer."""
+
+
+def read_thread(tx: Tx, thread: Thread) -> StoredThread:
+    """The rows of a thread."""
     calls = {call.id: call for call in thread_calls(tx, thread.session_id, thread.name)}
-    return said, calls, thread.owner.is_waiting(tx)
+    return StoredThread(
+        said=conversation(tx, thread.session_id, thread.name), calls=calls,
+        named=named_ids(tx, thread.session_id), waited=thread.owner.is_waiting(tx),
+    )  # fmt: skip
 
 
 def plans_in(said: Sequence[Message]) -> set[str]:
@@ -288,20 +324,15 @@ def spoken_in(said: Sequence[Message]) -> list[Message]:
 
 
 def record_of_thread(
-    said: Sequence[Message],
-    calls: Mapping[str, CallRow],
-    accounts: Mapping[str, str],
-    locale: str,
-    *,
-    waited: bool = False,
-    briefed: bool = True,
+    stored: StoredThread, accounts: Mapping[str, str], locale: str, *, briefed: bool = True
 ) -> ThreadRecord:
     """A conversation from its stored messages: what was said, and what is shown of it since."""
+    calls, aliases = stored.calls, Aliases.of(stored.calls.values(), stored.named)
     spoken: list[Message] = []
     shown: dict[str, int] = {}
     compacted, marked = None, 0
     refused: list[int] = []
-    for message in said:
+    for message in map(aliases.told_message, stored.said):
         match message:
             case Shortened():
                 shown |= message.results
@@ -312,11 +343,16 @@ def record_of_thread(
             case _:
                 spoken.append(message)
     lost = say("model_lost", locale)
-    answers = [call_log.answer_of(c, locale) for c in calls.values() if c.retry_of is None]
+    answers = [
+        aliases.told_message(call_log.answer_of(call, locale))
+        for call in calls.values()
+        if call.retry_of is None
+    ]
     return ThreadRecord(
         places=_places(repaired([*_in_order(spoken, locale), *answers], lost)),
         calls=calls, shown=shown, compacted=compacted, marked=marked,
-        refused=min(refused, default=None), accounts=accounts, waited=waited, briefed=briefed,
+        refused=min(refused, default=None), waited=stored.waited, briefed=briefed, aliases=aliases,
+        accounts={plan_id: aliases.told(text) for plan_id, text in accounts.items()},
         note=say("model_continue", locale), said=count_said(spoken),
         begun="".join(part.text for part in unfinished(spoken)),
     )  # fmt: skip
@@ -343,24 +379,6 @@ def _places(messages: Sequence[Message]) -> list[Passage]:
         else:
             found.append((message, []))
     return [Passage(message, tuple(answers)) for message, answers in found]
-
-
-# How what is shown less of is shown. These are the rules of version 1: a later version adds others
-# beside them, since records name the one that they were made by.
-
-
-def _line(call: CallRow) -> str:
-    when = call.finished_at.isoformat(timespec="seconds") if call.finished_at else "?"
-    size = len(text_of(_came_of(call)))
-    return line_of(call.tool, call.arguments, call.id, when, size)
-
-
-def _part(call: CallRow, tokens: int) -> str:
-    return excerpt(text_of(_came_of(call)), tokens, how_to_read(call.id, call.tool))
-
-
-def _came_of(call: CallRow) -> Any:  # noqa: ANN401 - JSON
-    return call.error if call.error is not None else call.result
 
 
 def _clipped(message: Message, tokens: int) -> Message:

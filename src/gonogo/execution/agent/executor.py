@@ -20,6 +20,7 @@ from gonogo.domain.records import CallRow, Watch
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.execution.agent import call_log as record
+from gonogo.execution.agent.aliases import aliases_of
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.file_changes import ChangeTrace, Traces
 from gonogo.execution.agent.gate import Gate, Gated, Surroundings
@@ -55,6 +56,8 @@ class Means(Struct, frozen=True, kw_only=True):
     """What a model is given of one result."""
     diagnostics: Diagnostics | None = None
     """The operator's command that looks at what was written."""
+    is_taped: Callable[[str | None], bool] = lambda _model: False
+    """Whether what a session's model is asked is recorded, or was."""
 
     def bench(self, gate: Gate, thread: Thread, gated: Gated, *, asked: bool) -> Bench:
         """Where one call runs.
@@ -82,6 +85,7 @@ class Means(Struct, frozen=True, kw_only=True):
             command_timeout=self.command_timeout,
             output_cap=self.command_output,
             result_tokens=self.result_tokens,
+            steady=self.is_taped(thread.model),
             search_path=gate.programs.elsewhere(thread.workspace),
             **_around(gated.around, asked=asked),
         )
@@ -501,7 +505,8 @@ class Hands(Struct, frozen=True, kw_only=True):
         secrets = [path for path in _named_paths(call) if is_secret(path)]
         if secrets:
             raise ToolFailed("secret", f"{secrets[0]!r} may hold secrets: use {call.tool} anew")
-        return call.error if call.error is not None else call.result
+        aliases = await self.store.read(aliases_of, thread)
+        return aliases.told_value(record.came_of(call))
 
     # Transactions -----------------------------------------------------------------------------
 

@@ -12,7 +12,6 @@ started again by anybody.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -288,12 +287,14 @@ class Loop(Struct, frozen=True, kw_only=True):
     async def _send(self, thread: Thread, found: ThreadRecord, frame: Frame) -> Reply:
         request = ModelRequest(
             agent=thread.agent, thread=thread.script, system=frame.system, tools=frame.tools,
-            messages=found.messages, cache_key=cache_key(thread), earlier=found.earlier,
+            messages=found.messages, cache_key=cache_key(frame, found.whole), earlier=found.earlier,
+            session=thread.session_id,
         )  # fmt: skip
         model = self.models(thread.model, thread.role)
         reply = await self.contexts.meter.ask(
             thread, request, lambda: model.request(request, lambda token: self._show(thread, token))
         )
+        reply = found.aliases.read(reply)
         passed = "" if answered_by(found.whole) == reply.model else reply.passed
         reply = with_filling(reply, found.whole, self.contexts.window(thread, found))
         return reply.model_copy(update={"passed": passed})
@@ -379,4 +380,4 @@ def _requests(messages: Sequence[Message]) -> int:
 
 def _system(prompt: str, thread: Thread) -> str:
     language = {"ru": "Russian", "en": "English"}[thread.locale]
-    return f"{prompt}\n\nWorkspace: {Path(thread.workspace).name}. Answer in {language}."
+    return f"{prompt}\n\nAnswer in {language}."

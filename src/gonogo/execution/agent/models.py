@@ -1,5 +1,6 @@
 """The models that agents ask: opened when they are first needed, and counted."""
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -15,6 +16,7 @@ from gonogo.llm import (
     NO_KEY,
     REPLAY,
     ROLES,
+    DemoModel,
     FallbackModel,
     Model,
     ModelChoice,
@@ -98,8 +100,9 @@ class ModelPool(Struct, kw_only=True):
             return CountedModel(self.only, self.metrics)
         choices = self.choices(name, role)
         if len(choices) > 1:
-            return FallbackModel(choices, partial(self._open, attempts=ATTEMPTS), self.rests)
-        return self._open(choices[0])
+            opened = partial(self._open, attempts=ATTEMPTS, role=role)
+            return FallbackModel(choices, opened, self.rests)
+        return self._open(choices[0], role=role)
 
     def choices(self, name: str | None, role: ModelRole) -> Sequence[ModelChoice]:
         """Which models are asked, in order: the one that a person named is asked alone."""
@@ -173,8 +176,12 @@ class ModelPool(Struct, kw_only=True):
         """
         return self._open(choice).name
 
-    def _open(self, choice: ModelChoice, attempts: int | None = None) -> Model:
+    def _open(
+        self, choice: ModelChoice, attempts: int | None = None, role: ModelRole | None = None
+    ) -> Model:
         wanted = model_settings(self.settings, choice, self.environment, attempts)
+        if is_taped(self.settings, wanted.name):
+            wanted = dataclasses.replace(wanted, role=role)
         if wanted not in self.opened:
             self.opened[wanted] = open_model(wanted, self.environment)
         return CountedModel(self.opened[wanted], self.metrics)
@@ -188,9 +195,16 @@ class ModelPool(Struct, kw_only=True):
         told = self.settings.model_window
         if self.only is not None:
             return told or self.only.window or CAREFUL_WINDOW
-        if told and not any(choice.window for choice in self.choices(name, role)):
+        choices = () if self._is_played else self.choices(name, role)
+        if told and choices and not any(choice.window for choice in choices):
             return told
         return self(name, role).window or CAREFUL_WINDOW
+
+    def compared(self) -> tuple[int, int]:
+        """How many requests to the demo's model were the recorded ones, of how many in all."""
+        demos = [each for each in self.opened.values() if isinstance(each, DemoModel)]
+        played = sum(each.played for each in demos)
+        return played, played + sum(len(each.differences) for each in demos)
 
     async def aclose(self) -> None:
         """Give back the connections of all of them."""
@@ -223,6 +237,16 @@ def model_settings(
         window=choice.window or settings.model_window, record=settings.record,
         secrets=secrets_in(environment, settings.secrets),
     )  # fmt: skip
+
+
+def is_taped(settings: Settings, model: str | None) -> bool:
+    """Whether what a model is asked is recorded, or compared with what was.
+
+    Args:
+        model: The session's; None: the configured one.
+    """
+    name = model or settings.model or ""
+    return settings.record is not None or not _is_model(name)
 
 
 def _is_model(name: str) -> bool:

@@ -298,7 +298,7 @@ class _Teller(Struct, frozen=True, kw_only=True):
     def _plan(self) -> dict[str, Any]:
         ended, used = self.record.ended, self.record.used
         return {
-            **ended.model_dump(mode="json", exclude_none=True),
+            **ended.model_dump(mode="json", exclude_none=True, exclude={"duration_seconds"}),
             "goal": self._cut(self.record.plan.goal),
             "revision": self.record.plan.revision,
             "model_requests": used.requests,

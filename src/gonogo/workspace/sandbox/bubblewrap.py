@@ -355,11 +355,13 @@ def _sockets(box: Box, covered: set[Path]) -> set[Path]:
         lines = _SOCKETS.read_text("utf-8", "replace").splitlines()[1:]
     except OSError:
         return set()
-    paths = {Path(fields[7]) for line in lines if len(fields := line.split(None, 7)) == 8}
+    names = {fields[7] for line in lines if len(fields := line.split(None, 7)) == 8}
+    # Where a name is too long for a socket, it was bound through an open folder: /proc/self/fd/9/s.
+    paths = {Path(os.path.realpath(name)) for name in names if name.startswith("/")}
     return {
         path
         for path in paths
-        if path.is_absolute() and path.is_socket()
+        if path.is_socket()
         and (path.is_relative_to(box.workspace) or not covered.intersection(path.parents))
     }  # fmt: skip
 

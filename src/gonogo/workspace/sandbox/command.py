@@ -277,7 +277,6 @@ class CommandOutput(Struct, frozen=True, kw_only=True):
     output: str
     truncated: bool
     timed_out: bool
-    duration_ms: int
     over: str | None = None
     """The limit that it passed and was ended for: `processes`, `memory` or `disk`."""
     network: Reached | None = None
@@ -335,7 +334,6 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
     """
     if read_only and sandbox is None:
         raise ToolFailed("io_error", "Without a sandbox nothing keeps a command from writing")
-    started = time.perf_counter()
     box = Box(
         workspace=workspace.root,
         cwd=workspace.root / workspace.normal(cwd or "."),
@@ -359,7 +357,6 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         output=end.sink.text(),
         truncated=end.sink.truncated,
         timed_out=end.timed_out,
-        duration_ms=round((time.perf_counter() - started) * 1000),
         over=None if end.timed_out else end.over,
         network=end.network,
     )

@@ -1,0 +1,119 @@
+"""Short names for our ids, in what models read and write: `call-3`, `plan-1`, `comment-2`.
+
+An id names a row and is another one in each run. A model is shown the number of what it names: of a
+call in its conversation, of a plan or a comment in its session. So the same work makes the same
+requests wherever it runs, and each name costs a model two tokens and not twenty. Numbers never
+change, for what they count is only added to. Names in a model's calls become ids as soon as its
+reply is there; what it says is kept word for word.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from msgspec import Struct
+
+from gonogo.domain.records import CallRow
+from gonogo.domain.strict_json import mapped
+from gonogo.domain.tool_calls import Message, Reply, ToolAnswer, ToolRequest
+from gonogo.execution.agent.conversation import Thread
+from gonogo.store import Tx
+from gonogo.store.calls import thread_calls
+from gonogo.store.plans import named_ids
+from gonogo.tools import READ_OUTPUT
+
+_ID = re.compile(r"(?:call|plan|comment)_[0-9a-f]{24,32}")
+_NAMING = {"execute_plan": "plan_id", READ_OUTPUT: "id"}
+"""The arguments of tools that take an id."""
+
+
+class Aliases(Struct, frozen=True):
+    """The short names of one conversation."""
+
+    names: Mapping[str, str] = {}
+    """By id."""
+
+    @classmethod
+    def of(cls, calls: Iterable[CallRow], others: Iterable[str]) -> "Aliases":
+        """The names of a conversation's calls, and of the plans and comments of its session.
+
+        Args:
+            calls: In their order.
+            others: Ids, in the order in which they were made.
+        """
+        found, counts = dict[str, str](), dict[str, int]()
+        # A call in the place of another one is told under the id of that.
+        own = (call.id for call in calls if call.retry_of is None)
+        for each in filter(_ID.fullmatch, (*own, *others)):
+            word = each.partition("_")[0]
+            counts[word] = counts.get(word, 0) + 1
+            found[each] = f"{word}-{counts[word]}"
+        return cls(found)
+
+    def told(self, text: str) -> str:
+        """A text with names for ids."""
+        return _ID.sub(lambda found: self.of_id(found[0]), text)
+
+    def told_value(self, value: object) -> Any:  # noqa: ANN401 - any JSON value
+        """A JSON value with names for ids in all its texts."""
+        return mapped(value, self.told)
+
+    def of_id(self, each: str) -> str:
+        """The name of an id; the id itself where it is not known here."""
+        return self.names.get(each, each)
+
+    def told_message(self, message: Message) -> Message:
+        """A message whose texts have names for ids; those of its calls stay as they are."""
+        if isinstance(message, Reply):
+            calls = tuple(
+                call.model_copy(update={"arguments": self.told_value(call.arguments)})
+                for call in message.calls
+            )
+            return message.model_copy(update={"text": self.told(message.text), "calls": calls})
+        content = getattr(message, "content", "")
+        told = self.told(content)
+        return message if told == content else message.model_copy(update={"content": told})
+
+    def sent(self, message: Message) -> Message:
+        """A message as a model is sent it: its calls have their names too."""
+        if isinstance(message, ToolAnswer):
+            return message.model_copy(update={"call_id": self.of_id(message.call_id)})
+        if not isinstance(message, Reply) or not message.calls:
+            return message
+        calls = (c.model_copy(update={"id": self.of_id(c.id)}) for c in message.calls)
+        return message.model_copy(update={"calls": (*calls,), "raw": self.told_value(message.raw)})
+
+    def read(self, reply: Reply) -> Reply:
+        """A model's reply whose calls have ids where they name something."""
+        ids = {name: each for each, name in self.names.items()}
+        calls = tuple(_with_ids(call, ids) for call in reply.calls)
+        return reply if calls == reply.calls else reply.model_copy(update={"calls": calls})
+
+
+def aliases_of(tx: Tx, thread: Thread) -> Aliases:
+    """The short names of a conversation."""
+    calls = thread_calls(tx, thread.session_id, thread.name)
+    return Aliases.of(calls, named_ids(tx, thread.session_id))
+
+
+def _with_ids(call: ToolRequest, ids: Mapping[str, str]) -> ToolRequest:
+    given = call.arguments
+    if given is None:
+        return call
+    told: dict[str, Any] = {}
+    if (field := _NAMING.get(call.name)) in given:
+        told[field or ""] = _id(given[field or ""], ids)
+    if call.name == "create_plan" and isinstance(given.get("answers"), list):
+        told["answers"] = [_answer(each, ids) for each in given["answers"]]
+    return call.model_copy(update={"arguments": {**given, **told}}) if told else call
+
+
+def _answer(answer: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - as a model wrote it
+    if not isinstance(answer, dict):
+        return answer
+    fields = cast("dict[str, Any]", answer)
+    return {name: _id(it, ids) if name == "comment_id" else it for name, it in fields.items()}
+
+
+def _id(value: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - as a model wrote it
+    return ids.get(value, value) if isinstance(value, str) else value
