@@ -265,7 +265,7 @@ def _become(order: dict[str, Any], files: list[int]) -> int:
     sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
     os.environ.clear()
     os.environ.update(order["environment"])
-    if "coverage" in sys.modules:
+    if "coverage" in sys.modules or _MEASURING[1] in os.environ:
         _measure_anew()
     os.chdir(order["folder"])
     module, *sys.argv[1:] = order["words"]
@@ -297,7 +297,9 @@ def _measure_anew() -> None:
 
     if (ours := Coverage.current()) is not None:
         ours.stop()
-        process_startup(force=True)
+        # What was imported before the fork is written down by the process that did it.
+        atexit.unregister(ours._atexit)  # pyright: ignore[reportPrivateUsage]
+    process_startup(force=True)
 
 
 if __name__ == "__main__":
