@@ -82,6 +82,18 @@ def test_case(number): pass
 def test_all(number): pass
 """
 
+SPREAD = """
+import pytest
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("number", range(7))
+def test_case(number): assert number in (0, 3, 6) or "GONOGO_NIGHTLY" in __import__("os").environ
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("number", [1])
+def test_all(number): pass
+"""
+
 NIGHTLY = """
 import pytest
 from plugins.nightly import examples
@@ -206,6 +218,17 @@ def test_what_is_left_to_the_night_is_named_with_its_case_or_for_all_of_them(
 
     assert "1 passed, 3 deselected" in run(tmp_path)
     assert "4 passed" in run(tmp_path, "--nightly")
+
+
+def test_of_many_cases_every_run_has_a_fixed_spread_and_a_nightly_one_all(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\naddopts = -p plugins.nightly\nmarkers = spread(n): every n-th\n"
+        f"pythonpath = {ROOT / 'tests'}\n"
+    )
+    (tmp_path / "test_it.py").write_text(SPREAD)
+
+    assert "4 passed, 4 deselected" in run(tmp_path)
+    assert "8 passed" in run(tmp_path, "--nightly")
 
 
 def test_whatever_is_left_to_the_night_has_tests_of_every_run_that_hold_its_promise() -> None:
