@@ -1,5 +1,6 @@
 """The account of the acceptance table: a row is proven by a passing test, and by nothing less."""
 
+import ast
 import importlib
 import json
 import os
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from plugins import nightly
 
 ROOT = Path(__file__).parent.parent
 
@@ -68,6 +71,28 @@ def run(project: Path, *args: str) -> str:
     )
     return done.stdout
 
+
+CASES = """
+import pytest
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_case(number): pass
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_all(number): pass
+"""
+
+SPREAD = """
+import pytest
+
+@pytest.mark.spread(3)
+@pytest.mark.parametrize("number", range(7))
+def test_case(number): assert number in (0, 3, 6) or "GONOGO_NIGHTLY" in __import__("os").environ
+
+@pytest.mark.spread(2)
+@pytest.mark.parametrize("number", [1])
+def test_all(number): pass
+"""
 
 NIGHTLY = """
 import pytest
@@ -177,6 +202,51 @@ def test_what_is_long_runs_with_nightly_alone(tmp_path: Path) -> None:
 
     assert "1 passed, 1 deselected" in usual
     assert "1 failed, 1 passed" in nightly
+
+
+def test_what_is_left_to_the_night_is_named_with_its_case_or_for_all_of_them(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        f"[pytest]\naddopts = -p plugins.nightly\npythonpath = {ROOT / 'tests'}\n"
+    )
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_it.py").write_text(CASES)
+    (tmp_path / "tests" / "nightly.toml").write_text(
+        '["test_it.py"]\n"test_case[1]" = ["test_it.py::test_case"]\ntest_all = []\n'
+    )
+
+    assert "1 passed, 3 deselected" in run(tmp_path)
+    assert "4 passed" in run(tmp_path, "--nightly")
+
+
+def test_of_many_cases_every_run_has_a_fixed_spread_and_a_nightly_one_all(tmp_path: Path) -> None:
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\naddopts = -p plugins.nightly\nmarkers = spread(n): every n-th\n"
+        f"pythonpath = {ROOT / 'tests'}\n"
+    )
+    (tmp_path / "test_it.py").write_text(SPREAD)
+
+    assert "4 passed, 4 deselected" in run(tmp_path)
+    assert "8 passed" in run(tmp_path, "--nightly")
+
+
+def test_whatever_is_left_to_the_night_has_tests_of_every_run_that_hold_its_promise() -> None:
+    left = nightly.listed(ROOT / "tests")
+
+    assert {name for name in left if not is_there(name)} == set()
+    assert [name for name, day in left.items() if not day] == []
+    assert {
+        name for day in left.values() for name in day if name in left or not is_there(name)
+    } == set()
+
+
+def is_there(name: str) -> bool:
+    """Whether a file of tests has a function of this name."""
+    file, _, test = name.partition("::")
+    path = ROOT / "tests" / file
+    functions = ast.walk(ast.parse(path.read_text())) if path.exists() else ()
+    return test.partition("[")[0] in {getattr(each, "name", None) for each in functions}
 
 
 def test_every_run_has_on_postgresql_the_store_the_first_of_each_file_and_what_is_marked(

@@ -13,6 +13,7 @@ from gonogo.domain.plan import Revision, Scope, Subtask
 from gonogo.domain.replanning import next_revision, stays_within
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, Rules, verdict
+from plugins.nightly import examples
 
 WIDE = {"tools": ["write_file", "execute_command"], "commands": ["touch pwned"]}
 NARROW = {"tools": ["write_file"], "paths": ["src/**"]}
@@ -78,7 +79,7 @@ def reaches(new, old):
 
 
 @pytest.mark.feature(202)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, nightly=150), deadline=None)
 @given(old=scopes(), new=scopes())
 def test_what_stays_within_a_grant_allows_no_call_that_the_grant_did_not(old, new):
     before = Subtask(id="a", description="Do it", agent="coder", scope=old)

@@ -12,6 +12,7 @@ from gonogo.domain.text_safety import undrawn
 from gonogo.domain.tool_calls import Access, Call, ToolClass
 from gonogo.policy import Conditions, RuleText, make_rule, make_rules, verdict
 from gonogo.workspace import Workspace
+from plugins.nightly import examples
 
 GUARDED = (
     ".git", ".gonogo", ".hg", ".vscode", ".ssh", ".bashrc", ".mcp.json", "Makefile", "conftest.py",
@@ -57,7 +58,7 @@ def drawn(data, name):
 
 
 @pytest.mark.feature(202)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, nightly=150), deadline=None)
 @given(data=st.data(), name=st.sampled_from(GUARDED))
 def test_a_name_is_guarded_in_every_spelling(data, name):
     other = drawn(data, name)

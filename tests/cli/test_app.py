@@ -10,18 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from typer.core import TyperGroup
 
 from cli.conftest import SECONDS, environment
+from cli.test_help import COMMAND, helps
 from gonogo import __version__
-from gonogo.cli.app import app
 from gonogo.cli.checks import Check, _database, _models
 from gonogo.cli.daemon import _opening
 from gonogo.cli.folder import read_settings
 from gonogo.settings import Settings
 
-COMMAND = typer.main.get_command(app)
 HEAVY = "import sys, gonogo.cli; print(sorted(set(sys.modules) & set(sys.argv[1:])))"
 LIBRARIES = [
     "rich",
@@ -123,11 +121,22 @@ def test_what_crosses_a_border_is_built_when_it_first_does():
     assert said_by(BUILT) == "True []"
 
 
+@pytest.fixture(scope="module")
+def shown() -> dict[str, str]:
+    """Each command, with its help."""
+    return dict(helps(COMMAND, "gonogo", None))
+
+
 @pytest.mark.parametrize("words", [*commands()], ids=" ".join)
-def test_every_command_has_help_with_an_example(gonogo, words):
-    done = gonogo(*words, "-h")
-    assert done.returncode == 0
-    assert re.search(rf"Example:\n+(?:    .*\n)*    gonogo {' '.join(words)}", done.stdout)
+def test_every_command_has_help_with_an_example(shown, words):
+    command = f"gonogo {' '.join(words)}"
+    assert re.search(rf"Example:\n+(?:    .*\n)*    {command}", shown[command])
+
+
+def test_help_is_said_where_it_is_asked_for_in_short(gonogo):
+    done = gonogo("plans", "show", "-h")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "gonogo plans show" in done.stdout
 
 
 def test_the_help_of_the_program_says_where_to_start(gonogo):

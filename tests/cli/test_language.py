@@ -8,7 +8,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from cli.test_help import helps
+from cli.test_help import pages
 from fakes.golden import kept
 from gonogo.cli.app import app
 from gonogo.cli.language import asked_locale, explain_in, named_locale
@@ -28,7 +28,7 @@ def texts(command: Any) -> Iterator[str]:
 def test_the_help_of_every_command_reads_in_russian_as_it_is_kept():
     command = typer.main.get_command(app)
     explain_in(command, "ru")
-    found = "\n".join(helps(command, "gonogo", None))
+    found = pages(command)
     assert found == kept(GOLDEN, found)
 
 

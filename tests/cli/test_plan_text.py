@@ -16,6 +16,7 @@ from gonogo.domain.checks import DoneCheck, FileText
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask, parse_subtasks
 from gonogo.domain.strict_json import MAX_DEPTH, loads
 from gonogo.domain.text_safety import _LOOKS_ESCAPED, guarded, visible
+from plugins.nightly import examples
 
 PIECES = (
     "## x", "# t", "- agent: a", "* type : b", "- scope:", "  - tools: x", "\\", "\\\\", "\\x1b",
@@ -82,7 +83,7 @@ def read_back(goal, subtasks):
 
 
 @given(goal=ODD, subtasks=st.lists(SUBTASK, max_size=2))
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(25, nightly=60))
 def test_what_was_written_is_read_as_it_was(goal, subtasks):
     assert read_back(goal, subtasks) == subtasks
 
@@ -241,7 +242,7 @@ def plans(draw):
 
 @pytest.mark.feature(241)
 @given(plans())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(25, nightly=60))
 def test_a_plan_that_is_exported_comes_back_the_same(plan):
     goal, subtasks = plan
     reading = form.read(form.write(goal, subtasks), "en")

@@ -26,6 +26,7 @@ from gonogo.domain.failures import (
     diagnosed,
     hint_of,
 )
+from plugins.nightly import examples
 
 CASES = json.loads(
     (Path(__file__).parents[1] / "cases/error_classification.json").read_text("utf-8")
@@ -437,7 +438,7 @@ def test_only_the_ends_of_a_long_text_are_read_and_kept():
         assert KNOWN.classify_text(f"{noise} {at_end}").rule == rule
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(60, nightly=200))
 @given(
     st.lists(
         st.sampled_from(

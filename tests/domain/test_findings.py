@@ -10,6 +10,7 @@ from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask, SubtaskTyp
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.policy import read_prefix
 from gonogo.policy.globs import covers
+from plugins.nightly import examples
 
 TOOLS = {
     "read_file": ToolClass.PURE,
@@ -488,7 +489,7 @@ def plans(draw):
     return steps
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50, nightly=150), deadline=None)
 @given(plans())
 def test_two_writers_that_may_meet_are_always_found_and_others_never(steps):
     found = {f.subtask_id: f for f in look(*steps) if f.code == "overlapping_writers"}

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gonogo.domain.findings import EVERYTHING, Overlaps, common_path, plain
 from gonogo.policy.globs import covers
+from plugins.nightly import examples
 
 NAMES = ["".join(name) for size in (1, 2) for name in product("ab", repeat=size)]
 PATHS = [
@@ -74,7 +75,7 @@ def test_a_path_that_both_cover_is_the_shortest_that_one_would_write(one, other,
     assert Overlaps().any((one,), (other,)) == path
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(120, nightly=400), deadline=None)
 @given(GLOBS, GLOBS)
 def test_the_answer_is_that_of_trying_every_path(one, other):
     found, _ = common_path(one, other)

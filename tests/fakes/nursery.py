@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
-from typing import IO, Any, NoReturn, TextIO
+from typing import IO, Any, NamedTuple, NoReturn, TextIO
 
 _LONGEST = 1 << 17
 _FILES = 4
@@ -175,23 +175,56 @@ def main(number: int) -> None:
     # What is here already is not to be looked through for garbage by each process as it ends.
     gc.freeze()
     line = socket.socket(fileno=number)
+    alive: dict[int, _Alive] = {}
+    news = select.poll()
+    news.register(line, select.POLLIN)
     while True:
-        order, files, *_ = socket.recv_fds(line, _LONGEST, _FILES)
-        if not order:
-            return
-        if os.fork() == 0:
-            line.close()
-            _keep(files)
-            _end(_become(json.loads(order), files))
-        for each in files:
-            os.close(each)
-        _forget_keepers()
+        for ready, _ in news.poll():
+            if ready != line.fileno():
+                news.unregister(ready)
+                alive.pop(ready).tell()
+            elif (born := _bear(line, alive)) is None:
+                return
+            else:
+                alive[born.watch] = born
+                news.register(born.watch, select.POLLIN)
 
 
-def _forget_keepers() -> None:
-    with suppress(ChildProcessError):
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
+class _Alive(NamedTuple):
+    pid: int
+    watch: int
+    """Can be read when it has ended."""
+    life: int
+    """Where to say how it ended."""
+
+    def tell(self) -> None:
+        status = os.waitpid(self.pid, 0)[1]
+        # Nobody may want to know any more.
+        with suppress(BrokenPipeError):
+            os.write(self.life, b"%d\n" % os.waitstatus_to_exitcode(status))
+        self.close()
+
+    def close(self) -> None:
+        os.close(self.watch)
+        os.close(self.life)
+
+
+def _bear(line: socket.socket, alive: Mapping[int, _Alive]) -> _Alive | None:
+    """One more process; None when nobody orders any more."""
+    order, files, *_ = socket.recv_fds(line, _LONGEST, _FILES)
+    if not order:
+        return None
+    if (pid := os.fork()) == 0:
+        line.close()
+        for other in alive.values():
+            other.close()
+        os.close(files.pop())
+        _end(_become(json.loads(order), files))
+    *theirs, life = files
+    for each in theirs:
+        os.close(each)
+    os.write(life, b"%d\n" % pid)
+    return _Alive(pid, os.pidfd_open(pid), life)
 
 
 def _import_everything() -> None:
@@ -237,20 +270,6 @@ async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     writer.close()
 
 
-def _keep(files: list[int]) -> None:
-    """Fork once more, and come back as the child; the parent tells its id, and how it ends."""
-    child = os.fork()
-    if child == 0:
-        return
-    life = files.pop()
-    os.write(life, b"%d\n" % child)
-    for each in files:
-        os.close(each)
-    status = os.waitpid(child, 0)[1]
-    os.write(life, b"%d\n" % os.waitstatus_to_exitcode(status))
-    os._exit(0)
-
-
 def _become(order: dict[str, Any], files: list[int]) -> int:
     """Be the process that was ordered. Gives its exit code."""
     os.setsid()
@@ -265,7 +284,7 @@ def _become(order: dict[str, Any], files: list[int]) -> int:
     sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
     os.environ.clear()
     os.environ.update(order["environment"])
-    if "coverage" in sys.modules:
+    if "coverage" in sys.modules or _MEASURING[1] in os.environ:
         _measure_anew()
     os.chdir(order["folder"])
     module, *sys.argv[1:] = order["words"]
@@ -297,7 +316,9 @@ def _measure_anew() -> None:
 
     if (ours := Coverage.current()) is not None:
         ours.stop()
-        process_startup(force=True)
+        # What was imported before the fork is written down by the process that did it.
+        atexit.unregister(ours._atexit)  # pyright: ignore[reportPrivateUsage]
+    process_startup(force=True)
 
 
 if __name__ == "__main__":

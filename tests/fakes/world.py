@@ -236,9 +236,9 @@ class World:
 
     async def answer(self, receipt: Receipt) -> list[Body]:
         """The events of an answer, without the deltas of text."""
-        with anyio.fail_after(LIMIT):
+        with anyio.fail_after(LIMIT) as limit:
             async with self.runtime.streams.answer(receipt) as events:
-                return [event async for event in events if "token" not in event]
+                return [event async for event in renewing(events, limit) if "token" not in event]
 
     async def say(self, content: str = "Go", agent: str | None = None, **more: Any) -> list[Body]:
         """Say something as the user."""
@@ -290,10 +290,10 @@ class World:
         self, type_: str, *, session: str | None = None, after: int = 0, **fields: Any
     ) -> Body:
         """Wait for an event of a session."""
-        with anyio.fail_after(LIMIT):
+        with anyio.fail_after(LIMIT) as limit:
             of = session or self.session
             async with self.runtime.streams.follow(self.runtime.owner, of, after) as events:
-                async for event in events:
+                async for event in renewing(events, limit):
                     flat = {**event.get("metadata", {}), **event}
                     wanted = all(flat.get(name) == value for name, value in fields.items())
                     if event["type"] == type_ and wanted and "token" not in event:
@@ -315,6 +315,13 @@ class World:
         """A file's text, None when there is no file."""
         file = self.folder / path
         return file.read_text() if file.exists() else None
+
+
+async def renewing(events: AsyncIterator[Body], limit: anyio.CancelScope) -> AsyncIterator[Body]:
+    """Events as they come; the time that anything may take begins again with each."""
+    async for event in events:
+        limit.deadline = anyio.current_time() + LIMIT
+        yield event
 
 
 def kinds(events: Sequence[Body]) -> list[str]:

@@ -1,12 +1,16 @@
 """What takes too long for every run of the tests: `scripts/test --nightly` has it as well.
 
-A test marked `nightly` runs only then. A test that tries many examples asks `examples` how many:
-each run takes a share of what a nightly one takes. What is told on both kinds of database is told
+A test marked `nightly`, or named in `tests/nightly.toml` with those that hold its promise in every
+run, runs only then; of the many cases of a test marked `spread(n)` every n-th runs always. A test
+that tries many examples asks `examples` how many: each run takes a share of what a nightly one
+takes. What is told on both kinds of database is told
 on PostgreSQL in every run by the store's own tests, by those marked `each_database`, and by the
 first of each other file.
 """
 
 import os
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,11 +56,40 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what only a nightly run has, unless this is one."""
     if is_nightly():
         return
+    tests = config.rootpath / "tests"
     left_out = {item for item in items if item.get_closest_marker("nightly")}
-    left_out |= {*_told_again(config.rootpath / "tests" / "store", items)}
+    left_out |= {*_listed(tests, items), *_told_again(tests / "store", items), *_between(items)}
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]
+
+
+def listed(tests: Path) -> dict[str, list[str]]:
+    """The tests that a list in the folder of tests leaves to the night, with those of every run."""
+    path = tests / "nightly.toml"
+    files = tomllib.loads(path.read_text()) if path.exists() else {}
+    return {f"{file}::{test}": day for file, found in files.items() for test, day in found.items()}
+
+
+def _listed(tests: Path, items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """What is named in it, with its case or for all of them."""
+    named = listed(tests)
+    for item in items:
+        if named and item.path.is_relative_to(tests):
+            name = f"{item.path.relative_to(tests)}::{item.name}"
+            if name in named or name.partition("[")[0] in named:
+                yield item
+
+
+def _between(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """The cases of a long list between those of every run."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        if spread := item.get_closest_marker("spread"):
+            test = item.nodeid.partition("[")[0]
+            if seen[test] % spread.args[0]:
+                yield item
+            seen[test] += 1
 
 
 def _told_again(store: Path, items: list[pytest.Item]) -> Iterator[pytest.Item]:

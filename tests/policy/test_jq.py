@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gonogo.policy.kinds import looks_out
+from plugins.nightly import examples
 
 CANARY = b"5d1f0c"
 HARMLESS = r"""
@@ -162,7 +163,7 @@ PIECES = (
 )
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=examples(50, nightly=120), deadline=None)
 @given(st.lists(st.sampled_from([*PIECES, " ", "$ ENV", "as $x"]), min_size=1, max_size=8))
 def test_no_filter_that_is_harmless_shows_the_environment(pieces):
     text = "".join(pieces)

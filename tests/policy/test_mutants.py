@@ -19,6 +19,7 @@ from mutants.mutator import Seed, mutants
 from mutants.reading import expected
 from mutants.sweep import sweep
 from mutants.workspace import build
+from plugins.nightly import examples
 
 FIXED = 20_261
 
@@ -42,7 +43,7 @@ def _tally(box, count, seed):
     return tally
 
 
-@pytest.mark.parametrize(("fixed", "count"), [(FIXED, 1_500), (None, 500)])
+@pytest.mark.parametrize(("fixed", "count"), [(FIXED, examples(500, nightly=1_500)), (None, 500)])
 def test_no_mutant_is_allowed_that_bash_or_a_manual_reads_otherwise(box, fixed, count):
     # Drawn here, so that all workers of a run collect the same tests.
     seed = fixed or random.SystemRandom().randrange(1_000_000)

@@ -28,6 +28,7 @@ from gonogo.store.calls import (
 from gonogo.store.columns import as_kept
 from gonogo.store.sessions import append_message, conversation, history
 from gonogo.store.texts import LONG
+from plugins.nightly import examples
 
 WRITTEN = "def f() -> None:\n    ...  # «ünï» 😀\n" * 40
 
@@ -181,7 +182,10 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=examples(50, nightly=150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(VALUES)
 async def test_any_value_is_read_as_it_was_written(store, value):
     def work(tx):

@@ -49,6 +49,7 @@ def deployment(request, tmp_path):
 
 
 @pytest.mark.feature(88)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
 def test_a_case_ends_in_one_of_its_classes(case: dict[str, Any], deployment: Deployment) -> None:
     if case["id"] in NOT_DRIVEN:

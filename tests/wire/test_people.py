@@ -45,6 +45,7 @@ FORGED = (
 
 
 @pytest.mark.feature(202)
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("message", DECISIONS, ids=lambda message: json.dumps(message)[:60])
 def test_a_viewer_says_nothing_in_a_session_that_it_may_see(shared, message) -> None:
     scene = Scene(shared, "viewer", "S3")
@@ -120,6 +121,7 @@ def test_no_text_of_a_user_is_a_decision(shared, text) -> None:
 
 
 @pytest.mark.feature(202)
+@pytest.mark.spread(4)
 @pytest.mark.parametrize("kind", SERVER_TYPES)
 def test_an_event_of_the_server_is_no_message_of_a_client(shared, kind) -> None:
     scene = Scene(shared, "server-type", "S3")

@@ -1041,7 +1041,7 @@ def test_a_rollback_that_was_killed_is_finished_by_applying_it_again(
     before = snapshots.take(workspace)
     undo(snapshots, workspace, after, before)
     assert picture(root) == second
-    store, codes, every = str(place / "state" / "snapshots"), [77], examples(6, nightly=1)
+    store, codes, every = str(place / "state" / "snapshots"), [77], examples(12, nightly=1)
     while codes[-1] == 77:
         again = place / f"killed {len(codes)}"
         shutil.copytree(root, again, symlinks=True)
@@ -1260,7 +1260,7 @@ def unknown(seen: Picture, name: str) -> bool:
 
 
 @settings(
-    max_examples=examples(60, nightly=600),
+    max_examples=examples(30, nightly=600),
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
@@ -1384,7 +1384,7 @@ def test_what_is_no_id_is_refused_before_a_program_sees_it(snapshots: Snapshots)
 
 
 @settings(
-    max_examples=examples(20, nightly=200),
+    max_examples=examples(10, nightly=200),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(st.lists(st.lists(st.sampled_from("abc"), max_size=6), min_size=2, max_size=8))

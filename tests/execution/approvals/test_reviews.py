@@ -43,6 +43,7 @@ from gonogo.store.calls import approval_of, list_approvals
 from gonogo.store.jobs import due_timers, first_timer
 from gonogo.store.plans import add_plan
 from gonogo.store.sessions import add_session, add_turn
+from plugins.nightly import examples
 
 LIMIT = 60
 HOUR = timedelta(hours=1)
@@ -632,7 +633,9 @@ def _admitted(review, requested_by, who):
 
 
 @settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(30, nightly=60),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @drawn(
     rules=st.lists(_RULE, max_size=2), steps=_STEPS, kind=st.sampled_from(["deploy", "draft"]),

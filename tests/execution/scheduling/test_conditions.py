@@ -17,6 +17,7 @@ from gonogo.execution.scheduling.conditions import (
     _Size,
     holds,
 )
+from plugins.nightly import examples
 
 RESULTS = {
     "build": {
@@ -167,7 +168,7 @@ EXPRESSIONS = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100, nightly=300), deadline=None)
 @given(EXPRESSIONS)
 def test_every_expression_has_an_answer_or_a_reason(text):
     results = {"a": {"status": "completed", "o": {"n": 3, "l": [1, "a", None]}, "t": "é"}}

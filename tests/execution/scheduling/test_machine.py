@@ -29,7 +29,7 @@ from gonogo.domain.states import ApprovalKind, DecisionWord
 from gonogo.store import Store
 from plugins.nightly import examples, is_nightly
 
-EXAMPLES = examples(200, nightly=2000)
+EXAMPLES = examples(120, nightly=2000)
 SEEDS = range(8)
 """The examples are tried in as many tests, which run at the same time."""
 STEPS = 6
