@@ -50,6 +50,7 @@ from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import pending_approvals, thread_calls
 from gonogo.store.erasing import was_erased
+from gonogo.store.places import add_place
 from gonogo.store.plans import plan_of
 from gonogo.store.sessions import (
     MessageRow,
@@ -316,6 +317,8 @@ class Sessions(Struct, frozen=True):
             raise Conflict(f"The session id {wanted} is taken")
         if opening.tool_host not in _TOOL_HOSTS:
             raise InvalidMessage("tool_host: server or client")
+        if opening.tool_host == "client":
+            self._parts.require_alone("A session whose client runs its tools")
         session = Session(
             id=wanted, principal_id=principal.id, title=opening.title,
             workspace=str(self._workspace(opening)), locale=opening.locale,
@@ -325,6 +328,8 @@ class Sessions(Struct, frozen=True):
             unattended=opening.unattended,
         )  # fmt: skip
         add_session(tx, session)
+        if self._parts.store.shared_as is not None:
+            add_place(tx, session.workspace, self._parts.store.shared_as)
         log.note(
             tx, log.SYSTEM, actor=principal.id, action="session.opened", subject=wanted,
             workspace=session.workspace,

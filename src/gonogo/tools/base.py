@@ -96,6 +96,8 @@ class Bench(Struct, frozen=True, kw_only=True):
     command_timeout: float = 120.0
     """Seconds, for a command that names no time limit."""
     on_spawn: Callable[[int], None] | None = None
+    is_ours: Callable[[], bool] | None = None
+    """Whether nobody else can have the work; None: nobody else ever can."""
 
     def base(self, path: str, named: str | None = None) -> Base:
         """What `path` must hold when it is changed: as approved, else as the arguments say."""

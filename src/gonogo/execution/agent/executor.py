@@ -55,6 +55,8 @@ class Means(Struct, frozen=True, kw_only=True):
     """What a model is given of one result."""
     diagnostics: Diagnostics | None = None
     """The operator's command that looks at what was written."""
+    is_ours: Callable[[], bool] | None = None
+    """Whether no other process can have the work of this one; None: none ever can."""
 
     def bench(self, gate: Gate, thread: Thread, gated: Gated, *, asked: bool) -> Bench:
         """Where one call runs.
@@ -83,6 +85,7 @@ class Means(Struct, frozen=True, kw_only=True):
             output_cap=self.command_output,
             result_tokens=self.result_tokens,
             search_path=gate.programs.elsewhere(thread.workspace),
+            is_ours=self.is_ours,
             **_around(gated.around, asked=asked),
         )
 
