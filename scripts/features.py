@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 TABLE = ROOT / "docs" / "reference" / "features.md"
 RESULT = ROOT / ".features.json"
-NOT_BUILT = frozenset({235, 236, 237})
+NOT_BUILT: frozenset[int] = frozenset()
 """Rows that may be missing. One that is proven leaves this list for good."""
 _ROW = re.compile(r"^\| (\d+) \|(.*)\|$")
 _KINDS = re.compile(r"must|must \(was \w+\)|test|risk|measure")

@@ -38,12 +38,17 @@ class Ground:
         """Where it is: a file of SQLite, or the URL that the servers are given."""
         return self.environment.get("GONOGO_DB") or self.home / "gonogo.db"
 
-    def server(self, *, whole: bool = False) -> Server:
-        """A new life; a `whole` one begins with a new Python."""
+    def server(self, *words: str, whole: bool = False) -> Server:
+        """A new life; a `whole` one begins with a new Python.
+
+        Args:
+            words: Its command in the place of `serve`.
+        """
         born = None if whole else self.nursery
         server = Server(
-            self.folder, self.model.base_url, born, len(self._servers), self.environment
-        )
+            self.folder, self.model.base_url, born, len(self._servers), self.environment,
+            words or ("serve",),
+        )  # fmt: skip
         self._servers.append(server)
         return server
 

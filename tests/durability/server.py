@@ -5,7 +5,7 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ import anyio
 import httpx
 
 from durability.story import SESSION
-from fakes.nursery import Nursery, Process, python
+from fakes.nursery import Nursery, python
 from gonogo.client import Client
 from gonogo.domain.errors import AlreadyDecided, Conflict
 
@@ -35,6 +35,7 @@ class Server:
         born: Nursery | None,
         number: int,
         more: Mapping[str, str] | None = None,
+        words: Sequence[str] = ("serve",),
     ) -> None:
         self.home, self.workspace = folder / "home", folder / "workspace"
         environment = {
@@ -55,17 +56,21 @@ class Server:
         where = {"env": environment, "cwd": folder}
         with self.log.open("a") as log, self._out.open("w") as out:
             files = {"stdout": out.fileno(), "stderr": log.fileno()}
-            self.process = _whole(where, files) if born is None else _born(born, where, files)
+            self.process = (
+                _whole(words, where, files)
+                if born is None
+                else born.start("gonogo", *words, **files, **where)
+            )
         self.pid = self.process.pid
 
     @property
     def is_alive(self) -> bool:
         return self.process.poll() is None
 
-    def wait(self) -> "Server":
-        """Wait until it listens."""
+    def wait(self, says: re.Pattern[str] = _URL) -> "Server":
+        """Wait until it listens, or says something else."""
         until = time.monotonic() + STARTING
-        while not (found := self._out.exists() and _URL.search(self._out.read_text())):
+        while not (found := self._out.exists() and says.search(self._out.read_text())):
             alive = self.is_alive and time.monotonic() < until
             assert alive, f"the server does not listen:\n{self.log.read_text()}"
             time.sleep(0.005)
@@ -98,13 +103,11 @@ class Server:
         return httpx.AsyncClient(base_url=f"{self.url}/api/v1", headers=headers, timeout=60)
 
 
-def _whole(where: dict[str, Any], files: dict[str, int]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "gonogo", "serve"]
+def _whole(
+    words: Sequence[str], where: dict[str, Any], files: dict[str, int]
+) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "gonogo", *words]
     return subprocess.Popen(command, start_new_session=True, **files, **where)
-
-
-def _born(nursery: Nursery, where: dict[str, Any], files: dict[str, int]) -> Process:
-    return nursery.start("gonogo", "serve", **files, **where)
 
 
 class Wire:

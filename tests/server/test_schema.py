@@ -56,6 +56,7 @@ PATHS = """
 /approvals/{approval_id}/decision post
 /approvals/{approval_id}/links delete post
 /approvals/decisions post
+/nodes get
 /agents get
 /tools get
 /tools/accept post

@@ -35,6 +35,7 @@ QUESTION = ApprovalView(
 )  # fmt: skip
 GIVES = {
     "plans.grants": [], "plans.revisions": [], "reports.calls": [], "servers.all": [],
+    "maintenance.nodes": [],
     "sessions.rules": [], "sessions.log_page": [], "audit.entries": [], "audit.prune": [],
     "audit.page": Audit(entries=[]), "approvals.get": QUESTION,
     "approvals.decide": SimpleNamespace(approval_id="a1"),
@@ -182,6 +183,7 @@ CASES: list[tuple[str, str, Any, int, list[Any]]] = [
     ("GET", "/analytics?session_id=s1&since=2026-01-01T00:00:00Z&until=2026-01-02T00:00:00Z",
      None, 200,
      [asks("reports.analytics", "s1", datetime(2026, 1, 1, tzinfo=UTC), DAY)]),
+    ("GET", "/nodes", None, 200, [asks("maintenance.nodes")]),
     ("GET", "/tokens", None, 200, [asks("people.tokens")]),
     ("DELETE", "/tokens/t1", None, 204, [asks("people.revoke_token", "t1")]),
 ]  # fmt: skip
@@ -190,7 +192,7 @@ WHOLE = {
     "sessions.log_page": {"events": []}, "plans.revisions": {"revisions": []},
     "audit.page": {"entries": []}, "audit.entries": {"entries": []}, "audit.prune": {"heads": []},
     "servers.all": {"servers": []}, "plans.grants": {"grants": []}, "reports.calls": {"calls": []},
-    "people.tokens": {"tokens": []},
+    "people.tokens": {"tokens": []}, "maintenance.nodes": {"nodes": []},
 }  # fmt: skip
 
 

@@ -49,7 +49,7 @@ async def test_a_turn_is_queued_behind_the_others_of_its_session(store):
     assert await store.read(sessions.turn_of, "t1") == one
     assert await store.write(sessions.lock_turn, "t2") == two
     assert await store.read(sessions.open_turns, "s1") == [one, two]
-    assert await store.read(sessions.unfinished_turns) == [one, two, three_]
+    assert await store.read(sessions.unfinished_turns) == ["t1", "t2", three_.id]
 
 
 async def test_what_becomes_of_a_turn_is_written_by_who_holds_it(store):

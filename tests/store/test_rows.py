@@ -109,7 +109,7 @@ async def test_turns_stand_in_line_and_leave_it_when_they_are_over(store):
     first = await store.write(sessions.take_turn, first, TurnStatus.RUNNING)
     await store.write(sessions.move_turn, first, TurnStatus.PARKED)
     assert [t.id for t in await store.read(sessions.open_turns, "s1")] == ["t1", "t2"]
-    assert [t.id for t in await store.read(sessions.unfinished_turns)] == ["t2", "t3"]
+    assert await store.read(sessions.unfinished_turns) == ["t2", "t3"]
     assert await store.write(sessions.set_turn_agent, second, "coder")
     assert (await store.read(sessions.turn_of, "t2")).agent == "coder"
 

@@ -5,8 +5,10 @@ They run by their text and import nothing of ours, so here they run as they do t
 
 import os
 import select
+import signal
 import socket
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,11 +29,12 @@ exit 5"""
 class Kept:
     """A program, its keeper, and our end of the keeper's pipe."""
 
-    def __init__(self, command: tuple[str, ...], folder: Path) -> None:
+    def __init__(self, command: tuple[str, ...], folder: Path, seconds: float) -> None:
         theirs, self.ours = os.pipe()
         self.keeper = Popen(
-            [*PYTHON, keeper.__file__, str(theirs), *command], cwd=folder, pass_fds=(theirs,),
-            stdin=PIPE, stdout=PIPE, stderr=PIPE, start_new_session=True,
+            [*PYTHON, keeper.__file__, str(theirs), str(seconds), *command],
+            cwd=folder, pass_fds=(theirs,), start_new_session=True,
+            stdin=PIPE, stdout=PIPE, stderr=PIPE,
         )  # fmt: skip
         os.close(theirs)
 
@@ -46,8 +49,8 @@ class Kept:
 
 
 @contextmanager
-def kept(folder: Path, *command: str) -> Iterator[Kept]:
-    found = Kept(command, folder)
+def kept(folder: Path, *command: str, seconds: float = 0) -> Iterator[Kept]:
+    found = Kept(command, folder, seconds)
     try:
         yield found
     finally:
@@ -70,6 +73,19 @@ def test_a_keeper_ends_as_its_program_does(
 ) -> None:
     with kept(tmp_path, *command) as found:
         assert found.end() == end
+
+
+def test_a_keeper_that_hears_nothing_for_so_long_as_it_was_told_ends_its_program(
+    tmp_path: Path,
+) -> None:
+    began = time.monotonic()
+    with kept(tmp_path, "sleep", "60", seconds=0.6) as found:
+        for _ in range(6):
+            os.write(found.ours, b".")
+            time.sleep(0.2)
+        assert found.keeper.poll() is None
+        assert found.end()[0] == 128 + signal.SIGKILL
+    assert time.monotonic() - began >= 1.4
 
 
 def test_a_keeper_ends_its_program_once_nobody_holds_the_other_end(tmp_path: Path) -> None:

@@ -98,7 +98,8 @@ def test_a_lifeline_is_cut_when_its_block_ends_and_the_keeper_holds_the_one_end(
         [theirs] = line.fds
         keeper = Path(process.__file__).with_name("keeper.py").read_text("utf-8")
         assert line.kept(["a", "b"]) == [
-            str(Path(sys.executable).resolve()), "-I", "-S", "-c", keeper, str(theirs), "a", "b",
+            str(Path(sys.executable).resolve()), "-I", "-S", "-c", keeper, str(theirs), "0",
+            "a", "b",
         ]  # fmt: skip
         copy = os.dup(theirs)
         os.set_blocking(copy, False)

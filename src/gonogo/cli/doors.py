@@ -2,6 +2,7 @@
 
 import logging
 import os
+import signal
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -37,6 +38,8 @@ class Address(Struct, frozen=True):
     """How the server is reached, besides its host and port."""
 
     auth: bool
+    pool: str | None = None
+    """The workers who do its work; None: it does all by itself."""
 
 
 async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
@@ -51,10 +54,38 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
     folder = Folder(settings.home)
     folder.prepare()
     with ExitStack() as held:
-        await _take(folder, held)
+        # Several servers may share a folder: the first of them serves the commands of this machine.
+        ours = hold(held, folder.owned()) if address.pool is not None else None
+        if ours is None:
+            await _take(folder, held)
         setup_logging()
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
-        await _serve(settings, folder, address)
+        await _serve(settings, folder, address, with_socket=ours is not False)
+    return Exit.DONE
+
+
+async def run_worker(pool: str, capacity: int, given: Mapping[str, Any]) -> Exit:
+    """Drive places of a pool until SIGINT or SIGTERM; a second one ends it at once."""
+    from gonogo.runtime import Runtime, member_of
+
+    settings, locale = read_settings(given), own_locale()
+    Folder(settings.home).prepare()
+    setup_logging()
+    member = member_of(settings, "worker", pool, capacity)
+    with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+        async with Runtime.open(settings, shared_as=member) as runtime:
+            typer.echo(say("cli_working", locale, pool=visible(pool), pid=os.getpid()))
+            await anext(aiter(signals))
+            typer.echo(say("cli_draining", locale))
+            async with anyio.create_task_group() as group:
+
+                async def end_at_once() -> None:
+                    await anext(aiter(signals))
+                    group.cancel_scope.cancel()
+
+                group.start_soon(end_at_once)
+                await runtime.drain()
+                group.cancel_scope.cancel()
     return Exit.DONE
 
 
@@ -84,19 +115,24 @@ def _taken(folder: Folder) -> Stop:
     )  # fmt: skip
 
 
-async def _serve(settings: Settings, folder: Folder, address: Address) -> None:
-    from gonogo.runtime import Runtime
+async def _serve(
+    settings: Settings, folder: Folder, address: Address, *, with_socket: bool
+) -> None:
+    from gonogo.runtime import Runtime, member_of
     from gonogo.server import serve
 
-    async with Runtime.open(settings) as runtime:
-        folder.write_facts(facts_of_this("server"))
+    pool = address.pool
+    member = None if pool is None else member_of(settings, "server", pool)
+    async with Runtime.open(settings, shared_as=member) as runtime:
+        if with_socket:
+            folder.write_facts(facts_of_this("server"))
         await leave_token(runtime, folder)
         public = _public(settings)
         await serve(
             runtime,
             host=settings.host,
             port=settings.port,
-            uds=folder.address,
+            uds=folder.address if with_socket else None,
             auth=address.auth,
             hosts=public.hosts,
             origins=public.origins,

@@ -52,6 +52,7 @@ from gonogo.domain.views import (
     MadeToken,
     Me,
     Models,
+    Nodes,
     PendingApprovals,
     PolicyView,
     Revisions,
@@ -605,8 +606,7 @@ class Client(Transport):
         plan = await self.plan(plan_id)
         if plan.status in ENDED:
             return plan
-        asked = or_asked and (await self.pending_approvals(session_id)).count
-        return plan if asked else None
+        return plan if or_asked and (await self.pending_approvals(session_id)).count else None
 
     async def health(self) -> Health:
         """Whether the server is there; needs no token."""
@@ -640,11 +640,12 @@ class Client(Transport):
         """The rules that were read there; for admins."""
         return await self._get("/policy", PolicyView)
 
-    async def vacuum(self, *, dry_run: bool = False) -> Vacuumed:
-        """Give back the room that the server's database and snapshots do not need; for admins.
+    async def nodes(self) -> Nodes:
+        """The servers and workers that share the work; for admins."""
+        return await self._get("/nodes", Nodes)
 
-        However long it takes, it is waited for.
-        """
+    async def vacuum(self, *, dry_run: bool = False) -> Vacuumed:
+        """Give back room of database and snapshots, however long it takes; for admins."""
         return await self._post("/maintenance/vacuum", Vacuumed, {"dry_run": dry_run}, timeout=None)
 
     async def grants(self, *, session_id: str | None = None) -> list[GrantView]:

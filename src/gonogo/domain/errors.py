@@ -12,7 +12,9 @@
     ├── NotFound                   404  foreign things look the same
     ├── Conflict                   409  stale revision, wrong state
     │   ├── AlreadyDecided         409  names who and when
-    │   └── IllegalTransition      409
+    │   ├── IllegalTransition      409
+    │   └── Superseded             409  the work is somebody else's now
+    │       └── PlaceLost          409  as is all work in its workspace
     ├── Expired                    410
     ├── InvalidCursor              400
     ├── TooLarge                   413
@@ -226,6 +228,14 @@ class Conflict(Refused):
 
     code = "conflict"
     status = 409
+
+
+class Superseded(Conflict):
+    """Somebody else holds this work now; what the caller would write is refused."""
+
+
+class PlaceLost(Superseded):
+    """Another worker has the workspace, or may have it."""
 
 
 class AlreadyDecided(Conflict):

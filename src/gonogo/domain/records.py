@@ -399,6 +399,33 @@ class Timer(Struct, frozen=True, kw_only=True):
     run_at: datetime
 
 
+# Several processes on one database: see `store.places`.
+
+
+class Node(Struct, frozen=True, kw_only=True):
+    """A process that takes part: a server in front, or a worker behind."""
+
+    id: str
+    kind: str
+    """`server` or `worker`."""
+    host: str
+    pid: int
+    pool: str | None
+    """The places that a worker takes; None for a server."""
+    capacity: int
+    """How many places a worker drives at once; 0 for a server."""
+    version: str
+    started_at: datetime
+    beat_at: datetime
+    """When it last said that it lives, by the clock of the database."""
+    draining: bool
+    """It takes no place any more, and gives those away that it has."""
+    lives: bool
+    """It has beaten lately."""
+    places: int
+    """How many places it owns."""
+
+
 class Job(Struct, frozen=True):
     """Something to go on with now: drive one turn, plan or subtask as far as it goes.
 

@@ -547,6 +547,33 @@ class AuditHeads(View):
     heads: list[AuditHead]
 
 
+class NodeView(View):
+    """A process that shares the work with others: a server, or a worker."""
+
+    node_id: str
+    kind: str
+    host: str
+    pid: int
+    pool: str | None = None
+    """The workspaces that a worker takes."""
+    capacity: int
+    """How many workspaces a worker works in at one time."""
+    places: int
+    """In how many it works now."""
+    version: str
+    started_at: datetime
+    beat_at: datetime
+    """When it last said that it lives."""
+    status: str
+    """`alive`, `draining` or `dead`."""
+
+
+class Nodes(View):
+    """The processes that share the work."""
+
+    nodes: list[NodeView]
+
+
 class Tokens(View):
     """The tokens, without their secrets."""
 

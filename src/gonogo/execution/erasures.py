@@ -22,7 +22,7 @@ from gonogo.domain.audit_chain import DELETED, SYSTEM
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Job, Session
 from gonogo.execution.event_bus import Hub
-from gonogo.execution.jobs import LocalDispatcher
+from gonogo.execution.jobs import Dispatcher
 from gonogo.store import Store, Tx, go_on
 from gonogo.store import events as log
 from gonogo.store.erasing import (
@@ -42,6 +42,7 @@ ERASE = "erase"
 """The job that erases the deleted sessions of one workspace."""
 _SETTLINGS, _PAUSE = 20, 0.25
 """How often it is tried that the database's log is emptied, and seconds between."""
+_LOOK = 0.25
 _PATIENCE = 5.0
 """Seconds for which whoever deletes a session waits until it is erased."""
 
@@ -56,7 +57,7 @@ class Erasures(Struct, frozen=True, kw_only=True):
     """Where people's edits of plans are kept while they are not sent."""
     taken: Path
     """Where what people had taken away lies, a folder for each call."""
-    dispatcher: LocalDispatcher
+    dispatcher: Dispatcher
     hub: Hub
     _alone: anyio.Lock = field(default_factory=anyio.Lock)
     _waited_for: dict[str, anyio.Event] = field(default_factory=dict[str, anyio.Event])
@@ -67,19 +68,20 @@ class Erasures(Struct, frozen=True, kw_only=True):
         log.note(tx, SYSTEM, actor=by, action=DELETED, subject=session.id, **why)
         go_on(tx, ERASE, session.workspace)
 
-    def recover(self, tx: Tx) -> None:
-        """After a start: erase what was deleted and is still there."""
-        for workspace in {deleted.workspace for deleted in deleted_sessions(tx)}:
-            go_on(tx, ERASE, workspace)
+    def recover(self, tx: Tx, workspace: str | None = None) -> None:
+        """After a start: erase what was deleted and is still there, of all or one workspace."""
+        for found in {deleted.workspace for deleted in deleted_sessions(tx, workspace)}:
+            go_on(tx, ERASE, found)
 
     async def done(self, session_id: str) -> None:
         """Wait until a session that was deleted is erased, if that does not take too long."""
         self.hub.end(session_id)
         event = self._waited_for.setdefault(session_id, anyio.Event())
         with anyio.move_on_after(_PATIENCE):
-            found = await self.store.read(deleted_sessions)
-            if session_id in {deleted.id for deleted in found}:
-                await event.wait()
+            while session_id in {each.id for each in await self.store.read(deleted_sessions)}:
+                # Where another process erases it, nobody tells.
+                with anyio.move_on_after(_LOOK):
+                    await event.wait()
         self._waited_for.pop(session_id, None)
 
     async def expire(self, days: float) -> None:

@@ -25,6 +25,8 @@ class Follower:
 
     def __init__(self) -> None:
         self.items: deque[Body] = deque(maxlen=_BUFFER)
+        self.seen = 0
+        """The place in the log up to which the reader has it."""
         self.is_last = False
         """Whether nothing follows what is in `items`: the session is gone."""
         self.is_behind = False
@@ -124,6 +126,25 @@ class Hub:
                 # Whoever only counts events must not keep them from those who wait for them.
                 _LOG.exception("a watcher of events failed")
 
+    @property
+    def followed(self) -> list[str]:
+        """The sessions that somebody follows here."""
+        return list(self._followers)
+
+    def told_elsewhere(self, session_id: str, seq: int | None = None) -> None:
+        """Have those who follow a session look into its log: another process has written there.
+
+        Args:
+            seq: Where the log ends; who has read that far is left alone.
+        """
+        if seq is None:
+            # What it wrote is known to whoever looks.
+            self.tell_news({SYSTEM: ()})
+        for follower in self._followers.get(session_id, ()):
+            if seq is None or follower.seen < seq:
+                follower.is_behind = True
+                follower.wake()
+
     def end(self, session_id: str) -> None:
         """Have those who follow a session know that it is gone."""
         for follower in self._followers.get(session_id, ()):
@@ -133,10 +154,8 @@ class Hub:
     def refresh(self) -> None:
         """Have every reader look into the log: another process may have written there."""
         self.tell_news({SYSTEM: ()})
-        for followers in self._followers.values():
-            for follower in followers:
-                follower.is_behind = True
-                follower.wake()
+        for session_id in self._followers:
+            self.told_elsewhere(session_id)
 
     def wake_all(self) -> None:
         """Have every reader look again: the process is about to end."""

@@ -5,13 +5,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
-from gonogo.domain.errors import Busy
+from gonogo.domain.errors import Busy, PlaceLost
 from gonogo.domain.records import Job, JobStop, Timer
 from gonogo.store import Outbox, Store, Tx, patiently
 from gonogo.store.jobs import AGAIN, due_timers, first_timer, set_timer, take_timer
@@ -37,35 +37,18 @@ class _Slot(Struct):
             self.scope.cancel()
 
 
-class LocalDispatcher:
-    """Runs the jobs of the store that this process owns."""
+class Dispatcher(Protocol):
+    """Has jobs done: in this process, or by the owners of their places."""
 
-    def __init__(
-        self,
-        store: Store,
-        *,
-        capacity: int = 64,
-        aside: Collection[str] = (),
-    ) -> None:
-        """Take what the jobs need; nothing runs before `serve`.
+    @property
+    def is_idle(self) -> bool:
+        """Whether no job runs here or is about to."""
+        ...
 
-        Args:
-            capacity: Jobs that run at once.
-            aside: Kinds of jobs that bound themselves and wait for strangers: they take no place.
-        """
-        self._store = store
-        self._handlers: Mapping[str, Handler] = {}
-        self._on_timer: OnTimer = _drop
-        self._room = anyio.Semaphore(capacity, fast_acquire=True)
-        self._aside = frozenset(aside)
-        self._running: dict[tuple[str, str], _Slot] = {}
-        self._again: dict[tuple[str, str], Job] = {}
-        self._earlier = anyio.Event()
-        self._first: datetime | None = None
-        """When the earliest timer fires that is known of; None while nobody waits for one."""
-        self._boxes: deque[Outbox] = deque()
-        self._arrived = anyio.Event()
-        self._group: TaskGroup | None = None
+    @property
+    def serves(self) -> bool:
+        """Whether jobs are run, here or elsewhere."""
+        ...
 
     async def serve(
         self,
@@ -80,11 +63,69 @@ class LocalDispatcher:
             handlers: What carries a job of each kind out.
             on_timer: Carries a timer out, in the transaction that takes it.
         """
-        self._handlers, self._on_timer = handlers, on_timer
+        ...
+
+    async def at_rest(self, keys: Collection[str]) -> None:
+        """Wait until no job with one of these keys runs here, of whatever kind."""
+        ...
+
+    def take(self, box: Outbox) -> None:
+        """Set going what a committed transaction left to do. May be called outside any task."""
+        ...
+
+    async def drain(self) -> None:
+        """Begin nothing more, and let what runs come to its end or have others go on with it."""
+        ...
+
+
+class LocalDispatcher:
+    """Runs the jobs of the store that this process owns, or those of one place that it owns."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        capacity: int = 64,
+        aside: Collection[str] = (),
+        shares_timers: bool = False,
+    ) -> None:
+        """Take what the jobs need; nothing runs before `serve`.
+
+        Args:
+            capacity: Jobs that run at once.
+            aside: Kinds of jobs that bound themselves and wait for strangers: they take no place.
+            shares_timers: Other processes set timers too, so they are looked for each second.
+        """
+        self._store = store
+        self._handlers: Mapping[str, Handler] = {}
+        self._on_timer: OnTimer = _drop
+        self._room = anyio.Semaphore(capacity, fast_acquire=True)
+        self._aside = frozenset(aside)
+        self._shares_timers = shares_timers
+        self._begins = True
+        self._running: dict[tuple[str, str], _Slot] = {}
+        self._again: dict[tuple[str, str], Job] = {}
+        self._earlier = anyio.Event()
+        self._first: datetime | None = None
+        """When the earliest timer fires that is known of; None while nobody waits for one."""
+        self._boxes: deque[Outbox] = deque()
+        self._arrived = anyio.Event()
+        self._group: TaskGroup | None = None
+
+    async def serve(
+        self,
+        handlers: Mapping[str, Handler],
+        on_timer: OnTimer | None,
+        *,
+        task_status: Any = anyio.TASK_STATUS_IGNORED,  # noqa: ANN401
+    ) -> None:
+        """See `Dispatcher.serve`; without `on_timer`, timers are somebody else's."""
+        self._handlers, self._on_timer = handlers, on_timer or _drop
         try:
             async with anyio.create_task_group() as group:
                 self._group = group
-                group.start_soon(self._keep_time)
+                if on_timer is not None:
+                    group.start_soon(self._keep_time)
                 task_status.started()
                 try:
                     await self._open_boxes()
@@ -133,6 +174,8 @@ class LocalDispatcher:
     def submit(self, job: Job) -> None:
         """Have a job run now, or after its twin that runs; before `serve`, when that begins."""
         key = (job.kind, job.key)
+        if not self._begins:
+            return
         if self._group is None:
             self.take(Outbox(jobs=[job]))
             return
@@ -141,6 +184,17 @@ class LocalDispatcher:
             return
         self._running[key] = _Slot()
         self._group.start_soon(self._run, job)
+
+    def begin_no_more(self) -> None:
+        """Have what runs come to its end, and begin nothing after it."""
+        self._begins = False
+        self._again.clear()
+
+    async def drain(self) -> None:
+        """See `Dispatcher.drain`."""
+        self.begin_no_more()
+        while not self.is_idle:  # noqa: ASYNC110 - the last job tells nobody
+            await anyio.sleep(_GLANCE)
 
     def _stop(self, stop: JobStop) -> None:
         key = (stop.kind, stop.key)
@@ -170,6 +224,9 @@ class LocalDispatcher:
     async def _handle(self, job: Job) -> None:
         try:
             await self._handlers[job.kind](job)
+        except PlaceLost:
+            # Whoever has the place now takes it up.
+            return
         except Exception as error:
             # The group must outlive any one job; what the job left is taken up a little later.
             _log(error, "job %s %s failed", job.kind, job.key)
@@ -196,6 +253,8 @@ class LocalDispatcher:
         while (wait := (self._first - self._store.clock()).total_seconds()) > 0:
             with anyio.move_on_after(min(wait, _GLANCE)):
                 await self._earlier.wait()
+                return
+            if self._shares_timers:
                 return
         await self._fire_due()
 

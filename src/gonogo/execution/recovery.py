@@ -129,14 +129,18 @@ def _work(tx: Tx, row: SubtaskRow) -> Work:
     )
 
 
-def recover(tx: Tx, engine: Engine) -> None:
-    """After a start: everything that waits for nobody goes on."""
-    for turn in unfinished_turns(tx):
-        go_on(tx, "turn", turn.id)
-    for key in running_subtasks(tx):
+def recover(tx: Tx, engine: Engine, place: str | None = None) -> None:
+    """After a start: everything that waits for nobody goes on.
+
+    Args:
+        place: Only what is in its sessions.
+    """
+    for turn_id in unfinished_turns(tx, place):
+        go_on(tx, "turn", turn_id)
+    for key in running_subtasks(tx, place):
         engine.work.take_over(tx, key)
-    for plan_id in live_plans(tx):
+    for plan_id in live_plans(tx, place):
         engine.rounds.advance(tx, plan_id)
-    for plan_id in plans_in_revision(tx):
+    for plan_id in plans_in_revision(tx, place):
         go_on(tx, REPLAN, plan_id)
-    resume_watches(tx)
+    resume_watches(tx, place)

@@ -9,7 +9,13 @@ from gonogo.runtime.links import LinkPage
 from gonogo.runtime.oidc import look_for_keys
 from gonogo.runtime.receipts import Once, Receipt
 from gonogo.runtime.runtime import Runtime
-from gonogo.runtime.services import bare_thread, look_at_models, open_gate, open_reader
+from gonogo.runtime.services import (
+    bare_thread,
+    look_at_models,
+    member_of,
+    open_gate,
+    open_reader,
+)
 
 __all__ = [
     "Extensions",
@@ -21,6 +27,7 @@ __all__ = [
     "look_at_models",
     "look_at_servers",
     "look_for_keys",
+    "member_of",
     "open_gate",
     "open_reader",
 ]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar, cast
 
@@ -31,7 +32,8 @@ from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Sweeps
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.inbox import Inbox
-from gonogo.execution.jobs import Handler, LocalDispatcher
+from gonogo.execution.jobs import Dispatcher, Handler, LocalDispatcher
+from gonogo.execution.places import Places, Recovery
 from gonogo.execution.plans import (
     REPLAN_QUESTION,
     AbsenceKind,
@@ -63,6 +65,7 @@ from gonogo.llm import Model, load_roles
 from gonogo.policy import ALWAYS_ASK
 from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
 from gonogo.runtime.links import open_hooks
+from gonogo.runtime.maintenance import take_up_common, take_up_place
 from gonogo.runtime.oidc import open_bearers
 from gonogo.runtime.services import (
     Parts,
@@ -72,7 +75,7 @@ from gonogo.runtime.services import (
     replan_rules,
 )
 from gonogo.settings import Settings
-from gonogo.store import Clock, Store
+from gonogo.store import Clock, Membership, Store, Whose
 from gonogo.store.plans import WATCH
 from gonogo.telemetry import Metrics, Tracing
 from gonogo.webhooks import HOOK
@@ -82,6 +85,12 @@ KINDS, PATTERNS, NAMED_STRATEGIES = (
     "gonogo.subtask_kinds", "gonogo.failure_patterns", "gonogo.strategies",
 )  # fmt: skip
 _T = TypeVar("_T")
+_ASIDE = {HOOK, ERASE}
+ROUTES: Mapping[str, Whose] = {
+    "turn": Whose.TURN, "plan": Whose.PLAN, REPLAN: Whose.PLAN, "subtask": Whose.SUBTASK,
+    WATCH: Whose.CALL, ERASE: Whose.WORKSPACE, HOOK: Whose.NONE, SWEEP: Whose.NONE,
+}  # fmt: skip
+"""What the key of each kind of job names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,23 +222,30 @@ def open_parts(
     extensions: Extensions | None,
     *,
     drives: bool,
+    shared_as: Membership | None = None,
 ) -> Parts:
     """Open every room.
 
     Args:
         drives: Be the process that carries out what is in the database.
+        shared_as: With `drives`: as what to be one of several that do.
     """
     more = extensions or Extensions.installed()
     store = Store(
         settings.db or f"sqlite:///{settings.home / 'gonogo.db'}", drives=drives,
-        accept_restored=settings.accept_restored, clock=clock,
+        shared_as=shared_as, accept_restored=settings.accept_restored, clock=clock,
     )  # fmt: skip
     try:
-        return build(settings, environment, model, more, store)
+        parts = build(settings, environment, model, more, store)
     except BaseException:
         # Whoever tries again, in this process too, must find it free.
         store.close()
         raise
+    if isinstance(parts.dispatcher, Places):
+        parts.dispatcher.recovery = Recovery(
+            partial(take_up_place, parts), partial(take_up_common, parts)
+        )
+    return parts
 
 
 def open_tracing(settings: Settings, store: Store) -> Tracing | None:
@@ -275,7 +291,7 @@ def build(
         )),
     )  # fmt: skip
     rollbacks = Rollbacks(store=store, traffic=traces.traffic, snapshots=traces.snapshots)
-    dispatcher = LocalDispatcher(store, aside={HOOK, ERASE})
+    dispatcher = _dispatcher(store, hub)
     erasures = Erasures(
         store=store, snapshots=traces.snapshots, traffic=traces.traffic, dispatcher=dispatcher,
         hub=hub, drafts=settings.drafts, taken=settings.taken,
@@ -291,7 +307,7 @@ def build(
             taken=settings.taken,
             resume=lambda tx, call: went_on.of_call(tx, call),
         ),
-        means=open_means(settings),
+        means=open_means(settings, dispatcher.is_fresh if isinstance(dispatcher, Places) else None),
     )  # fmt: skip
     loop = Loop(
         store=store, desk=desk, gate=gate, hands=hands, models=models, hub=hub,
@@ -389,3 +405,11 @@ def build(
         closing=anyio.Event(), bearers=open_bearers(settings, store.clock),
         tracing=tracing,
     )  # fmt: skip
+
+
+def _dispatcher(store: Store, hub: Hub) -> Dispatcher:
+    """What has jobs done: in this process, or in the places that it owns."""
+    if store.shared_as is None:
+        return LocalDispatcher(store, aside=_ASIDE)
+    store.routes = ROUTES
+    return Places(store, hub, aside=_ASIDE)

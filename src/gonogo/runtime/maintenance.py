@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,15 +11,18 @@ from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, ToolFailed
 from gonogo.domain.identity import Principal, Role
-from gonogo.domain.views import StateRoom, Vacuumed
+from gonogo.domain.records import Node
+from gonogo.domain.views import NodeView, StateRoom, Vacuumed
 from gonogo.execution.erasures import SWEEP
 from gonogo.execution.event_bus import Hub
-from gonogo.execution.jobs import Handler, LocalDispatcher, OnTimer
+from gonogo.execution.jobs import Dispatcher, Handler, OnTimer
+from gonogo.execution.recovery import recover
 from gonogo.runtime.services import Parts
 from gonogo.store import Store, Tx, patiently
 from gonogo.store.calls import count_open_questions
 from gonogo.store.erasing import deleted_sessions
 from gonogo.store.jobs import first_but, kept_objects
+from gonogo.store.places import all_nodes
 from gonogo.telemetry import Metrics
 from gonogo.workspace import Snapshots
 
@@ -52,6 +56,17 @@ class Maintenance(Struct, frozen=True):
         await store.vacuum()
         return Vacuumed(dry_run=False, before=before, after=await self._room())
 
+    async def nodes(self, principal: Principal) -> list[NodeView]:
+        """The processes that share the work on this database, and those that died today.
+
+        Raises:
+            Forbidden: the principal is no admin.
+        """
+        principal.require(Role.ADMIN)
+        store = self._parts.store
+        found = await store.read(all_nodes) if store.can_be_shared else []
+        return [_node_view(node) for node in found]
+
     async def next_due(self) -> datetime | None:
         """When work is due by itself, such as after a pause; what only tidies up is none."""
         return await self._parts.store.read(first_but, SWEEP)
@@ -82,6 +97,15 @@ class Maintenance(Struct, frozen=True):
             ) from failure
 
 
+def _node_view(node: Node) -> NodeView:
+    working = "draining" if node.draining else "alive"
+    return NodeView(
+        node_id=node.id, kind=node.kind, host=node.host, pid=node.pid, pool=node.pool,
+        capacity=node.capacity, places=node.places, version=node.version,
+        started_at=node.started_at, beat_at=node.beat_at, status=working if node.lives else "dead",
+    )  # fmt: skip
+
+
 # Driving: what goes on by itself, for as long as this process is the one that drives the database.
 #
 # When another process has driven meanwhile, everything that is under way here is nobody's: it is
@@ -92,7 +116,7 @@ class Driving(Struct, frozen=True, kw_only=True):
     """Runs the jobs and timers of one store."""
 
     store: Store
-    dispatcher: LocalDispatcher
+    dispatcher: Dispatcher
     hub: Hub
     metrics: Metrics
     handlers: Mapping[str, Handler]
@@ -127,3 +151,29 @@ class Driving(Struct, frozen=True, kw_only=True):
         """Count the open questions, before anything runs that could open or close one."""
         for kind, count in (await self.store.read(count_open_questions)).items():
             self.metrics.set_pending(kind, count)
+
+
+# What was left undone, and is taken up by who carries the work out.
+
+
+def take_up(parts: Parts, tx: Tx) -> None:
+    """Set all of it going, or have the owners of places do that where there are several."""
+    if parts.store.shared_as is not None:
+        return
+    recover(tx, parts.engine)
+    parts.erasures.recover(tx)
+    take_up_common(parts, tx)
+
+
+def take_up_place(parts: Parts, tx: Tx, place: str, path: str) -> None:
+    """Set going what was left in one place."""
+    # The folder may be new to this process.
+    parts.gate.programs.know(Path(path))
+    recover(tx, parts.engine, place)
+    parts.erasures.recover(tx, path)
+
+
+def take_up_common(parts: Parts, tx: Tx) -> None:
+    """Set going what belongs to no workspace."""
+    parts.sweeps.arm(tx)
+    parts.sender.recover(tx)

@@ -119,9 +119,10 @@ class Checkpoints(Struct, frozen=True):
             InvalidMessage: not one of a plan and a session is named.
             NotFound: there is none of that id that the principal may see.
             Conflict: something of the plan, or a call in its folder, is under way; there is no
-                plan, or there are no files.
+                plan, or there are no files; or workers do the work.
         """
         principal.require(Role.OPERATOR)
+        self._parts.require_alone("A checkpoint by hand")
         if (plan_id is None) == (session_id is None):
             raise InvalidMessage("Name a plan or a session, and one of them")
 
@@ -154,7 +155,8 @@ class Checkpoints(Struct, frozen=True):
         Raises:
             InvalidMessage: more than one of a checkpoint, a subtask and the whole is named.
             NotFound: there is no such plan, checkpoint or subtask that the principal may see.
-            Conflict: something of the plan runs, or the files cannot be put back.
+            Conflict: something of the plan runs, or the files cannot be put back; or workers do
+                the work.
         """
         principal.require(Role.VIEWER if dry_run else Role.OPERATOR)
         if [checkpoint_id is None, subtask_id is None, not whole].count(False) > 1:
@@ -169,6 +171,7 @@ class Checkpoints(Struct, frozen=True):
         verbs = self._parts.rollbacks
         if dry_run:
             return _rolled_view(await verbs.look(find, include_shared=include_shared))
+        self._parts.require_alone("A rollback")
         done = await verbs.carry_out(find, principal.id, include_shared=include_shared)
         return _rolled_view(done)
 

@@ -1,5 +1,6 @@
 """The runtime: the verbs of gonogo over one opened set of rooms."""
 
+import math
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from gonogo.domain.errors import Busy, Conflict, OutcomeUnknown, PolicyDenied
 from gonogo.domain.identity import Principal, Role
@@ -16,7 +18,6 @@ from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.undo import shown_path
 from gonogo.domain.views import AgentView, ToolView
 from gonogo.execution.agent import Gated
-from gonogo.execution.recovery import recover
 from gonogo.llm import Model, available_models
 from gonogo.runtime.approvals import Approvals
 from gonogo.runtime.audit import AuditLog
@@ -24,7 +25,7 @@ from gonogo.runtime.build import Extensions, open_parts
 from gonogo.runtime.changes import FileChanges
 from gonogo.runtime.foreign_tools import ForeignServers, remember
 from gonogo.runtime.links import Links
-from gonogo.runtime.maintenance import Driving, Maintenance
+from gonogo.runtime.maintenance import Driving, Maintenance, take_up
 from gonogo.runtime.messages import Messages
 from gonogo.runtime.people import People
 from gonogo.runtime.plans import Plans
@@ -35,12 +36,14 @@ from gonogo.runtime.services import Parts, bare_thread
 from gonogo.runtime.sessions import Sessions, visible
 from gonogo.runtime.streams import Streams
 from gonogo.settings import Settings
-from gonogo.store import Clock, Outbox, Tx, utc_now
+from gonogo.store import Clock, Membership, Outbox, Tx, utc_now
 from gonogo.store import events as log
 from gonogo.store.people import OWNER
+from gonogo.store.places import settle_in
 from gonogo.store.sessions import workspaces
 from gonogo.telemetry import Metrics
 
+_ELSEWHERE = 10.0
 _PATIENCE = 9.0
 """Seconds that database and state folder may take to answer."""
 
@@ -81,6 +84,7 @@ class Runtime:
         model: Model | None = None,
         clock: Clock = utc_now,
         idle: bool = False,
+        shared_as: Membership | None = None,
         extensions: Extensions | None = None,
     ) -> AsyncGenerator["Runtime"]:
         """Open every room, go on with what was left undone, and run until left.
@@ -88,6 +92,7 @@ class Runtime:
         Args:
             model: In the place of the configured one.
             idle: Set nothing going: neither what was left undone, nor timers, nor new work.
+            shared_as: As what to be one of several processes that work on one PostgreSQL.
             extensions: In the place of what is installed.
 
         Raises:
@@ -97,25 +102,25 @@ class Runtime:
         """
         environment = dict(os.environ)
         opened = partial(open_parts, settings, environment, model, clock, extensions)
-        parts = await anyio.to_thread.run_sync(partial(opened, drives=not idle))
+        parts = await anyio.to_thread.run_sync(
+            partial(opened, drives=not idle, shared_as=shared_as)
+        )
         runtime = cls(parts)
         parts.store.deliver = runtime._deliver
         driving = Driving(
             store=parts.store, dispatcher=parts.dispatcher, hub=parts.hub, metrics=parts.metrics,
-            handlers=parts.handlers, on_timer=parts.on_timer, take_up=partial(_take_up, parts),
+            handlers=parts.handlers, on_timer=parts.on_timer, take_up=partial(take_up, parts),
         )  # fmt: skip
         try:
             await remember(parts)
+            if shared_as is not None:
+                await parts.store.write(settle_in, shared_as)
             async with anyio.create_task_group() as group:
                 await parts.store.write(_open, parts)
                 if idle:
                     await driving.count_questions()
                 else:
-                    if parts.servers is not None:
-                        await group.start(parts.servers.serve)
-                    if parts.tracing is not None:
-                        await group.start(parts.tracing.serve)
-                    await group.start(driving.serve)
+                    await _start(group, parts, driving)
                 try:
                     yield runtime
                 finally:
@@ -135,6 +140,11 @@ class Runtime:
     def is_idle(self) -> bool:
         """Whether nothing is under way in this process; what waits for a person is not."""
         return self.parts.dispatcher.is_idle
+
+    @property
+    def hears_within(self) -> float:
+        """Seconds after which to look for what another process may have done, if any may."""
+        return math.inf if self.parts.store.shared_as is None else _ELSEWHERE
 
     @property
     def closing(self) -> anyio.Event:
@@ -165,6 +175,10 @@ class Runtime:
         self.parts.closing.set()
         self.parts.hub.wake_all()
 
+    async def drain(self) -> None:
+        """As one of several processes: have the others go on with what this one drives."""
+        await self.parts.dispatcher.drain()
+
     # Tool hosts -------------------------------------------------------------------------------
 
     async def claim_tool_host(self, principal: Principal, session_id: str, connection: str) -> None:
@@ -174,6 +188,7 @@ class Runtime:
             Conflict: another connection does, or the session's tools run on the server.
         """
         principal.require(Role.OPERATOR)
+        self.parts.require_alone("A session whose client runs its tools")
         session = await self.parts.store.read(visible, principal, session_id)
         if session.tool_host != "client":
             raise Conflict("The server carries out this session's tools")
@@ -229,6 +244,7 @@ class Runtime:
             PolicyDenied: the gate denies it.
         """
         principal.require(Role.OPERATOR)
+        self.parts.require_alone("A single call of a tool")
         thread = bare_thread(workspace)
         gated = await self.parts.gate.judge(thread, name, arguments)
         found = gated.verdict
@@ -270,6 +286,13 @@ class Runtime:
         await anyio.to_thread.run_sync(self.parts.store.close)
 
 
+async def _start(group: TaskGroup, parts: Parts, driving: Driving) -> None:
+    """Have the rooms that work by themselves begin; the one that sets work going is last."""
+    for room in (parts.servers, parts.tracing, driving):
+        if room is not None:
+            await group.start(room.serve)
+
+
 def _open(tx: Tx, parts: Parts) -> None:
     log.start_system_chain(tx)
     # Folders that people of this machine had sessions in, besides the roots.
@@ -280,13 +303,6 @@ def _open(tx: Tx, parts: Parts) -> None:
             tx, log.SYSTEM, actor=OWNER.id,
             action="database.accepted", subject=log.SYSTEM, missing=parts.store.missing,
         )  # fmt: skip
-
-
-def _take_up(parts: Parts, tx: Tx) -> None:
-    recover(tx, parts.engine)
-    parts.erasures.recover(tx)
-    parts.sweeps.arm(tx)
-    parts.sender.recover(tx)
 
 
 def _note_tool(tx: Tx, principal: Principal, name: str, gated: Gated) -> None:

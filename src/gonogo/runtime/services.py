@@ -1,14 +1,18 @@
 """The opened parts of a runtime, and the gate as the settings have it."""
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache, partial
 from pathlib import Path
+from secrets import token_hex
+from socket import gethostname
 
 import anyio
 from msgspec import Struct, field
 
-from gonogo.domain.errors import ModelNotConfigured
+from gonogo.domain.errors import Busy, Conflict, ModelNotConfigured
 from gonogo.domain.failures import Severity
 from gonogo.domain.network import PrivateHosts
 from gonogo.domain.plan import READ_TOOL
@@ -33,7 +37,7 @@ from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.erasures import Erasures, Sweeps
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.inbox import Inbox
-from gonogo.execution.jobs import Handler, LocalDispatcher, OnTimer
+from gonogo.execution.jobs import Dispatcher, Handler, OnTimer
 from gonogo.execution.plans import Answering, Engine, Planning, PlanRunner, Replanning
 from gonogo.execution.recovery import Continuation
 from gonogo.execution.rollback import Rollbacks
@@ -42,7 +46,7 @@ from gonogo.llm import ROLES, ModelRole, load_roles
 from gonogo.policy import Conditions, Reviews, load_reviews, load_rules, verdict
 from gonogo.runtime.oidc import Bearers
 from gonogo.settings import Settings
-from gonogo.store import Store
+from gonogo.store import Membership, Store
 from gonogo.telemetry import Metrics, Tracing
 from gonogo.tools import Diagnostics, ServerPool, Tool
 from gonogo.webhooks import Sender
@@ -132,12 +136,12 @@ def open_programs(settings: Settings, path: str | None) -> Programs:
     return Programs(path=path or DEFAULT_PATH, roots=settings.allowed_roots)
 
 
-def open_means(settings: Settings) -> Means:
-    """What tools may have."""
+def open_means(settings: Settings, is_ours: Callable[[], bool] | None = None) -> Means:
+    """What tools may have; see `Means.is_ours`."""
     return Means(
         command_timeout=settings.command_timeout, command_output=settings.command_output,
         result_tokens=settings.result_tokens, diagnostics=open_diagnostics(settings),
-        hidden=_hidden(settings), is_taped=partial(is_taped, settings),
+        is_ours=is_ours, hidden=_hidden(settings), is_taped=partial(is_taped, settings),
         ceilings=Ceilings(
             processes=settings.command_processes, memory=settings.command_memory,
             file=settings.command_file_size, disk=settings.command_disk,
@@ -234,7 +238,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     sender: Sender
     turns: Turns
     inbox: Inbox
-    dispatcher: LocalDispatcher
+    dispatcher: Dispatcher
     models: ModelPool
     profiles: dict[str, Profile]
     tools: Mapping[str, Tool]
@@ -248,6 +252,44 @@ class Parts(Struct, frozen=True, kw_only=True):
     tracing: Tracing | None
     hosts: dict[str, str] = field(default_factory=dict[str, str])
     """Session → the connection that carries out its tools."""
+
+    def require_alone(self, what: str) -> None:
+        """Check that this process does all the work, for what no other one can be asked for.
+
+        Raises:
+            Conflict: workers do it.
+        """
+        if self.store.shared_as is not None:
+            raise Conflict(
+                f"{what} is not possible yet where workers do the work; stop all servers and "
+                "workers of this database, and start gonogo serve without --no-work"
+            )
+
+
+_STATE = "state.id"
+
+
+def member_of(settings: Settings, kind: str, pool: str, capacity: int = 0) -> Membership:
+    """As what this process takes part, where several work on one database.
+
+    Args:
+        kind: `server` or `worker`.
+
+    Raises:
+        Busy: the state folder cannot be written.
+    """
+    file = settings.home / _STATE
+    try:
+        if not file.exists():
+            made = file.with_name(f"{_STATE}.{token_hex(4)}")
+            made.write_text(f"{gethostname()[:40]}-{token_hex(6)}\n")
+            with suppress(FileExistsError):
+                os.link(made, file)
+            made.unlink()
+        home = file.read_text().strip()
+    except OSError as error:
+        raise Busy(reason=f"{file} cannot be written: {error.strerror}") from error
+    return Membership(kind=kind, pool=pool, home=home, capacity=capacity)
 
 
 class RoleReport(Struct, frozen=True, kw_only=True):

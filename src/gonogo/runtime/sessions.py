@@ -56,6 +56,7 @@ from gonogo.store import events as log
 from gonogo.store.calls import pending_approvals, thread_calls
 from gonogo.store.erasing import was_erased
 from gonogo.store.jobs import set_timer
+from gonogo.store.places import add_place
 from gonogo.store.plans import plan_of
 from gonogo.store.reports import used_by_session
 from gonogo.store.session_list import SessionFilter, list_sessions, standings
@@ -352,6 +353,8 @@ class Sessions(Struct, frozen=True):
             raise Conflict("The session id {wanted} is taken", wanted=wanted)
         if opening.tool_host not in _TOOL_HOSTS:
             raise InvalidMessage("tool_host: server or client")
+        if opening.tool_host == "client":
+            self._parts.require_alone("A session whose client runs its tools")
         session = Session(
             id=wanted, principal_id=principal.id, title=opening.title,
             workspace=str(self._workspace(opening)), locale=opening.locale,
@@ -363,6 +366,8 @@ class Sessions(Struct, frozen=True):
         add_session(tx, session)
         if seconds := (opening.limits or {}).get("seconds"):
             set_timer(tx, SESSION_TIMEOUT, wanted, tx.now + timedelta(seconds=seconds))
+        if self._parts.store.shared_as is not None:
+            add_place(tx, session.workspace, self._parts.store.shared_as)
         log.note(
             tx, log.SYSTEM, actor=principal.id, action="session.opened", subject=wanted,
             workspace=session.workspace,

@@ -100,11 +100,13 @@ class Streams(Struct, frozen=True):
         async for body in self._kept(session_id, cursor):
             cursor = body["seq"]
             yield body
+        follower.seen = cursor
         while not self._parts.closing.is_set():
             await follower.wait()
             async for body in self._pushed(follower, session_id, cursor):
                 cursor = max(cursor, body.get("seq", 0))
                 yield body
+            follower.seen = cursor
             if follower.is_last:
                 raise NotFound("The session {session_id} was deleted", session_id=session_id)
 

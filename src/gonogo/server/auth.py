@@ -287,7 +287,8 @@ class ServerState(Struct, kw_only=True):
         """Wait until a credential may have ended: somebody's was revoked, or time went by."""
         # Only the provider's tokens have an end of their own. The clock may be set, and a machine
         # that sleeps counts no seconds: so it is looked at.
-        with anyio.move_on_after(left if left == math.inf else min(left, _GLANCE)):
+        longest = _GLANCE if left < math.inf else self.runtime.hears_within
+        with anyio.move_on_after(min(left, longest)):
             await changed.wait()
 
     @asynccontextmanager

@@ -10,20 +10,24 @@ Store functions are synchronous, take a `Tx` first and never commit; callers say
 `await store.write(fn, …)` or `await store.read(fn, …)`.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from gonogo.domain.errors import Busy
+from gonogo.domain.errors import Busy, Conflict, PlaceLost
 from gonogo.store.driver import Driver, count_transaction, join_writers
+from gonogo.store.hints import Hints
+from gonogo.store.lease import Lease
 from gonogo.store.migrate import is_current, migrate
 from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
+from gonogo.store.places import Membership, Whose, hand_over, held
 from gonogo.store.postgres import PostgresBackend
 from gonogo.store.sqlite import SqliteBackend
 from gonogo.store.transaction import (
     Clock,
     Footprint,
+    Hold,
     Outbox,
     Tx,
     go_on,
@@ -34,8 +38,22 @@ from gonogo.store.transaction import (
 )
 
 __all__ = [
-    "Clock", "Footprint", "Outbox", "Stopwatch", "Store", "Tx", "go_on", "new_id", "part",
-    "patiently", "stop", "utc_now",
+    "Clock",
+    "Footprint",
+    "Hold",
+    "Lease",
+    "Membership",
+    "Outbox",
+    "Stopwatch",
+    "Store",
+    "Tx",
+    "Whose",
+    "go_on",
+    "new_id",
+    "part",
+    "patiently",
+    "stop",
+    "utc_now",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -53,6 +71,7 @@ class Store:
         *,
         patience: float = 4.0,
         drives: bool = False,
+        shared_as: Membership | None = None,
         accept_restored: bool = False,
         clock: Clock = utc_now,
     ) -> None:
@@ -64,6 +83,7 @@ class Store:
             patience: Seconds that a transaction waits for another one's lock. Who does not wait
                 `patiently` waits twice as long for the database.
             drives: Be the process that carries work out.
+            shared_as: With `drives`: as what to be one of several processes that do.
             accept_restored: Go on with a database that is older than what is known of it.
             clock: Says what moment a transaction is done at.
 
@@ -78,7 +98,13 @@ class Store:
         """Called in each transaction after its function, for what follows from what it told."""
         self._outage = Outage("the database", 2 * patience)
         self._beside = Outage("the state folder", 2 * patience)
-        self._backend = _backend(url, self._hand_over, patience, self._now)
+        self._backend = _backend(url, self._hand_over, patience, self._now, shared_as)
+        self.shared_as = shared_as
+        """As what this process takes part, where several own places."""
+        self.routes: Mapping[str, Whose] = {}
+        """What the key of a job names, by the job's kind: so others find its place."""
+        self.hints = None if shared_as is None else Hints(self._postgres.beside)
+        """What one of several processes says to the others, and hears."""
         self.driver: Driver | None = None
         """This process as the one that drives, if it does."""
         self.missing: list[str] = []
@@ -97,12 +123,42 @@ class Store:
 
         Raises:
             Busy: the database is away for longer than the caller waits; nothing is half done.
+            PlaceLost: it is written for a place that another worker has, or may have.
         """
+        if self.shared_as is not None:
+            return await self._write_shared(lambda tx: fn(tx, *args, **kwargs))
 
         def work(tx: Tx) -> T:
             outcome = fn(tx, *args, **kwargs)
             self.before_commit(tx)
             return outcome
+
+        return await self._write(work)
+
+    async def _write_shared(self, fn: Callable[[Tx], T]) -> T:
+        """Write as one of several processes: under the hold of a place, or for its owner."""
+        hold = held()
+
+        def work(tx: Tx) -> T:
+            tx.hold = tx.outbox.hold = hold
+            outcome = fn(tx)
+            self.before_commit(tx)
+            hand_over(tx, self.routes)
+            return outcome
+
+        if hold is None:
+            return await self._write(work)
+        try:
+            _check_safe(hold)
+            outcome = await self._write(work)
+            # What was written holds; but what comes after it, such as an effect, must not begin.
+            _check_safe(hold)
+        except PlaceLost:
+            hold.lost()
+            raise
+        return outcome
+
+    async def _write(self, work: Callable[[Tx], T]) -> T:
 
         async def attempt() -> T:
             if self.driver is not None:
@@ -174,19 +230,45 @@ class Store:
     def close(self) -> None:
         """Finish the writes that wait and close the database."""
         with self._backend.ending():
+            if self.hints is not None:
+                self.hints.close()
             self._backend.close()
             if self.driver is not None:
                 self.driver.close()
 
+    def join(self) -> Lease:
+        """Be a node, which beats from now on. Blocks.
+
+        Raises:
+            Busy: the database is away.
+        """
+        assert self.shared_as is not None  # noqa: S101 - it was opened as one of several
+        return Lease(self._postgres.beside, self.shared_as)
+
+    @property
+    def can_be_shared(self) -> bool:
+        """Whether several processes can work on it."""
+        return isinstance(self._backend, PostgresBackend)
+
+    @property
+    def _postgres(self) -> PostgresBackend:
+        assert isinstance(self._backend, PostgresBackend)  # noqa: S101 - checked when it was opened
+        return self._backend
+
     def _open(self, patience: float, *, drives: bool, accept_restored: bool) -> None:
         engine, lock = self._backend.engine, self._backend.lock
-        changes = drives or not is_current(engine)
+        alone = drives and self.shared_as is None
+        changes = alone or not is_current(engine)
         if changes:
             # Under whoever drives, the schema stays as it is.
             lock.take(patience)
         self.missing = self._backend.missing(accept=accept_restored)
         if changes:
             migrate(engine)
+        if self.shared_as is not None:
+            lock.release()
+            self._postgres.lock.is_shared = True
+            lock.take(patience)
         if drives:
             lock.claim()
             self.driver = Driver(lock, self._outage.wake)
@@ -200,6 +282,11 @@ class Store:
         return self.clock()
 
 
+def _check_safe(hold: Hold) -> None:
+    if not hold.is_safe():
+        raise PlaceLost("This worker has not reached the database for too long")
+
+
 def _nothing_more(tx: Tx) -> None:
     """Most transactions are whole with their function."""
 
@@ -210,13 +297,22 @@ def _probe(tx: Tx) -> None:
 
 
 def _backend(
-    url: str, deliver: Callable[[Outbox], None], patience: float, clock: Clock
+    url: str,
+    deliver: Callable[[Outbox], None],
+    patience: float,
+    clock: Clock,
+    shared_as: Membership | None,
 ) -> SqliteBackend | PostgresBackend:
     if url.startswith("sqlite:///"):
+        if shared_as is not None:
+            raise Conflict(
+                "Several processes can share the work only on PostgreSQL; set GONOGO_DB to a "
+                "postgresql:// address, or use gonogo serve alone"
+            )
         path = Path(url.removeprefix("sqlite:///"))
         try:
             return SqliteBackend(path, deliver, patience, clock)
         except OSError as error:
             raise Busy(reason=f"{path} cannot be opened: {error.strerror}") from error
     psycopg = url.replace("postgresql://", "postgresql+psycopg://", 1)
-    return PostgresBackend(psycopg, deliver, patience, clock)
+    return PostgresBackend(psycopg, deliver, patience, clock, is_shared=shared_as is not None)

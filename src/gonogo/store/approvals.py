@@ -9,7 +9,7 @@ from gonogo.domain.records import Approval, Comment, Vote
 from gonogo.domain.reviews import DecisionLink
 from gonogo.store.columns import Clean
 from gonogo.store.plans import MAKER
-from gonogo.store.rows import by, change, columns_of, many, one, put, row_of
+from gonogo.store.rows import by, change, columns_of, found_in, many, one, put, row_of
 from gonogo.store.schema import approvals, comments, links, plans, sessions, tokens, turns, votes
 from gonogo.store.transaction import Tx
 
@@ -149,9 +149,13 @@ def answer_comment(tx: Tx, comment_id: str, answer: str, revision: int) -> bool:
     return tx.execute(_ANSWER, params).rowcount == 1
 
 
-def plans_in_revision(tx: Tx) -> list[str]:
-    """The ids of the plans that wait for a person while their planner answers comments."""
-    return list(tx.execute(_REVISED).scalars())
+def plans_in_revision(tx: Tx, place: str | None = None) -> list[str]:
+    """The ids of the plans that wait for a person while their planner answers comments.
+
+    Args:
+        place: Only those in its sessions.
+    """
+    return list(found_in(tx, place, _REVISED, plans.c.session_id).scalars())
 
 
 def end_revising(tx: Tx, plan_id: str) -> None:

@@ -30,7 +30,7 @@ from sqlalchemy.exc import DBAPIError
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.store.outage import Pool, raise_told
 from gonogo.store.rows import put
-from gonogo.store.schema import drivers, writers
+from gonogo.store.schema import drivers, places, writers
 from gonogo.store.transaction import Tx
 
 _LOG = logging.getLogger(__name__)
@@ -48,7 +48,10 @@ _SCHEMA = text(
 _PID = text("SELECT pg_backend_pid()")
 _NAME = text("SELECT set_config('application_name', :name, false)")
 _END = text("SELECT pg_terminate_backend(:pid)")
-_TRY = text("SELECT pg_try_advisory_lock(:key)")
+_TRY = {
+    False: text("SELECT pg_try_advisory_lock(:key)"),
+    True: text("SELECT pg_try_advisory_lock_shared(:key)"),
+}
 _OURS = "locktype = 'advisory' AND granted AND classid = :kind AND objid = :schema AND objsubid = 1"
 _HELD = text(
     "SELECT pg_backend_pid() AS pid, EXISTS (SELECT FROM pg_locks"  # noqa: S608 - our own words
@@ -67,6 +70,15 @@ _TAKE_OVER = (
     .returning(drivers.c.fence)
 )
 _END_ALL = delete(writers)
+_NODES = "nodes"
+_BEGIN = insert(drivers).values(id=_THE_ONE, fence=0).on_conflict_do_nothing()
+_HOLD_ALL = select(drivers.c.id, drivers.c.fence).order_by(drivers.c.id).with_for_update()
+_TOGETHER = (
+    insert(drivers)
+    .values(id=_NODES, fence=bindparam("of"))
+    .on_conflict_do_update(index_elements=[drivers.c.id], set_={"fence": bindparam("of")})
+)
+_FREE_ALL = update(places).values(owner=None, placed=True, fence=places.c.fence + 1)
 _HOLD_FENCE = _FENCE.with_for_update(read=True)
 _COUNT = (
     update(writers)
@@ -208,6 +220,8 @@ class AdvisoryLock:
             engine: Makes a new connection each time, which commits each statement by itself.
         """
         self.fence: int | None = None
+        self.is_shared = False
+        """Whether several processes may have it, which own places and keep out who drives alone."""
         self._engine = engine
         self._conn: Connection | None = None
         self._pid = 0
@@ -227,7 +241,8 @@ class AdvisoryLock:
 
     def _take(self, conn: Connection, until: float) -> None:
         key = _key(conn)
-        while not conn.execute(_TRY, {"key": key["kind"] << 32 | key["schema"]}).scalar():
+        attempt, number = _TRY[self.is_shared], key["kind"] << 32 | key["schema"]
+        while not conn.execute(attempt, {"key": number}).scalar():
             holder = conn.execute(_HOLDER, key).first()
             if holder is not None and holder.application_name == self._name:
                 # Our own connection that was lost; the server does not know it yet.
@@ -240,9 +255,7 @@ class AdvisoryLock:
         """See `DriverLock.claim`."""
         assert self._conn is not None  # noqa: S101 - the lock was taken
         try:
-            fence = self._conn.execute(_TAKE_OVER).scalar_one()
-            # Waits for what runs; whatever begins later finds its row gone.
-            self._conn.execute(_END_ALL)
+            fence = _joined(self._conn) if self.is_shared else _taken_over(self._conn)
         except DBAPIError as error:
             self.release()
             raise_told(error)
@@ -300,6 +313,29 @@ class AdvisoryLock:
                         "nothing could keep a second gonogo from the same work; name the server "
                         "itself, or a pool in session mode"
                     )
+
+
+def _taken_over(conn: Connection) -> int:
+    """Begin to drive alone. Gives the fence."""
+    fence = conn.execute(_TAKE_OVER).scalar_one()
+    # Waits for what runs; whatever begins later finds its row gone.
+    conn.execute(_END_ALL)
+    return fence
+
+
+def _joined(conn: Connection) -> int:
+    """Be one of several. Gives their fence; the first of them sees off who drove alone."""
+    conn.exec_driver_sql("BEGIN")
+    conn.execute(_BEGIN)
+    found = {row.id: row.fence for row in conn.execute(_HOLD_ALL)}
+    fence = found[_THE_ONE]
+    if found.get(_NODES) != fence:
+        fence = conn.execute(_TAKE_OVER).scalar_one()
+        conn.execute(_TOGETHER, {"of": fence})
+        conn.execute(_FREE_ALL)
+        conn.execute(_END_ALL)
+    conn.exec_driver_sql("COMMIT")
+    return fence
 
 
 def _key(conn: Connection) -> dict[str, int]:

@@ -13,14 +13,14 @@ from msgspec import Struct, field
 from sqlalchemy import bindparam, null, select, union_all, update
 
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
-from gonogo.domain.errors import NotFound
+from gonogo.domain.errors import NotFound, PlaceLost
 from gonogo.domain.events import Event
 from gonogo.domain.report_views import AuditEntry
 from gonogo.store.columns import as_kept, clean, stamp
 from gonogo.store.rows import many, put
-from gonogo.store.schema import audit, chains, events, sessions
+from gonogo.store.schema import audit, chains, events, places, sessions
 from gonogo.store.texts import whole_rows
-from gonogo.store.transaction import Extent, Tx
+from gonogo.store.transaction import Extent, Hold, Tx
 
 _EXTENT = union_all(
     select(sessions.c.audit_seq, sessions.c.audit_hash, sessions.c.last_seq).where(
@@ -48,6 +48,14 @@ _ADVANCE = (
     )
     .returning(sessions.c.last_seq, sessions.c.audit_seq, sessions.c.audit_hash)
 )
+_ADVANCE_OWNED = _ADVANCE.where(
+    sessions.c.place_id == bindparam("held"), sessions.c.fence == bindparam("under")
+)
+_HELD = (
+    select(places.c.id)
+    .where(places.c.id == bindparam("held"), places.c.fence == bindparam("under"))
+    .with_for_update(read=True)
+)
 _SET_HASH = {
     True: update(chains)
     .where(chains.c.chain == bindparam("of"))
@@ -63,6 +71,9 @@ _AFTER = (
     .limit(bindparam("limit"))
 )
 _LAST_SEQ = select(sessions.c.last_seq).where(sessions.c.id == bindparam("of"))
+_LAST_SEQS = select(sessions.c.id, sessions.c.last_seq).where(
+    sessions.c.id.in_(bindparam("ids", expanding=True)), sessions.c.deleted == 0
+)
 _HOLD_LAST_SEQ = _LAST_SEQ.with_for_update()
 _ENTRIES = (
     select(audit)
@@ -130,16 +141,36 @@ def flush(tx: Tx) -> None:
 
     Raises:
         NotFound: a session that was told of is gone.
+        PlaceLost: it was written for a place that has another owner now.
     """
     # In one order for all, so that no two transactions wait for each other's chain.
     for chain, pending in sorted(tx.outbox.pending.items()):
         if pending.bodies or pending.notes:
             _flush_chain(tx, chain, pending)
+    if tx.hold is not None and not tx.outbox.extents.keys() - {SYSTEM}:
+        # What tells of no session moved no head that has the fence: the place itself is asked.
+        check_hold(tx, tx.hold)
+
+
+def check_hold(tx: Tx, hold: Hold) -> None:
+    """Check that a place has its owner still, and keep it so until the transaction ends.
+
+    Raises:
+        PlaceLost: it has another one.
+    """
+    if tx.execute(_HELD, {"held": hold.place_id, "under": hold.fence}).first() is None:
+        raise PlaceLost(f"Place {hold.place_id} has another owner")
 
 
 def last_seq(tx: Tx, session_id: str) -> int:
     """The place of the last event in a session's log; 0 for an empty one."""
     return tx.execute(_LAST_SEQ, {"of": session_id}).scalar() or 0
+
+
+def last_seqs(tx: Tx, session_ids: Sequence[str]) -> dict[str, int]:
+    """The place of the last event in several logs, of the sessions that are not deleted."""
+    found = tx.execute(_LAST_SEQS, {"ids": list(session_ids)})
+    return {row.id: row.last_seq for row in found}
 
 
 def told_seq(tx: Tx, session_id: str) -> int:
@@ -188,8 +219,15 @@ def _flush_chain(tx: Tx, chain: str, pending: Pending) -> None:
         tx.outbox.extents[chain] = Extent(head.audit_seq, digest)
         return
     counts = {"told": len(pending.bodies), "notes": len(pending.notes)}
-    head = tx.execute(_ADVANCE, {"of": chain, "at": tx.now, **counts}).one_or_none()
+    params = {"of": chain, "at": tx.now, **counts}
+    if tx.hold is None:
+        head = tx.execute(_ADVANCE, params).one_or_none()
+    else:
+        mine = {"held": tx.hold.place_id, "under": tx.hold.fence}
+        head = tx.execute(_ADVANCE_OWNED, {**params, **mine}).one_or_none()
     if head is None:
+        if tx.hold is not None:
+            check_hold(tx, tx.hold)
         raise NotFound("No session found with id={chain}", chain=chain)
     digest = _write_notes(tx, chain, pending.notes, head)
     tx.outbox.extents[chain] = Extent(head.audit_seq, digest, head.last_seq)

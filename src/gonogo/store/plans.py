@@ -31,6 +31,7 @@ from gonogo.store.rows import (
     change,
     change_all,
     columns_of,
+    found_in,
     many,
     one,
     put,
@@ -75,7 +76,11 @@ _STANDINGS = (
     .group_by(*_STANDING)
 )
 """A row for each way to stand, since most subtasks of a plan stand alike; ids hold no blanks."""
-_RUNNING_SUBTASKS = select(subtasks.c.key).where(subtasks.c.status == "running")
+_RUNNING_SUBTASKS = (
+    select(subtasks.c.key)
+    .join(plans, plans.c.id == subtasks.c.plan_id)
+    .where(subtasks.c.status == "running")
+)
 _REVISIONS = (
     select(plan_revisions)
     .where(plan_revisions.c.plan_id == bindparam("of"))
@@ -300,9 +305,9 @@ def named_ids(tx: Tx, session_id: str) -> list[str]:
     return sorted(tx.execute(_NAMED_IDS, {"of": session_id}).scalars())
 
 
-def live_plans(tx: Tx) -> list[str]:
-    """The ids of the plans that run."""
-    return list(tx.execute(_LIVE_PLANS).scalars())
+def live_plans(tx: Tx, place: str | None = None) -> list[str]:
+    """The ids of the plans that run, of all or in the sessions of a place."""
+    return list(found_in(tx, place, _LIVE_PLANS, plans.c.session_id).scalars())
 
 
 def revision_of(tx: Tx, plan_id: str, number: int) -> Revision | None:
@@ -358,9 +363,9 @@ def subtask_row(tx: Tx, key: str) -> SubtaskRow | None:
     return one(tx, by(subtasks, SubtaskRow, "key"), {"key": key}, SubtaskRow)
 
 
-def running_subtasks(tx: Tx) -> list[str]:
-    """The keys of the subtasks that run, in every plan."""
-    return list(tx.execute(_RUNNING_SUBTASKS).scalars())
+def running_subtasks(tx: Tx, place: str | None = None) -> list[str]:
+    """The keys of the subtasks that run, in every plan or in the sessions of a place."""
+    return list(found_in(tx, place, _RUNNING_SUBTASKS, plans.c.session_id).scalars())
 
 
 class Move(NamedTuple):
@@ -614,7 +619,7 @@ def look_later(tx: Tx, call_id: str) -> None:
         go_on(tx, WATCH, call_id)
 
 
-def resume_watches(tx: Tx) -> None:
-    """After a start: whatever was to be looked at, or taken away, is."""
-    for call_id in tx.execute(_DUE).scalars().all():
+def resume_watches(tx: Tx, place: str | None = None) -> None:
+    """After a start: whatever was to be looked at, or taken away, is; or that of a place."""
+    for call_id in found_in(tx, place, _DUE, watches.c.session_id).scalars().all():
         go_on(tx, WATCH, call_id)

@@ -39,6 +39,8 @@ _AGAIN = frozenset({"40001", "40P01", "23505"})
 _OVERTAKEN = "Another process has taken the database over"
 _WRITER = "gonogo.writer"
 _PAUSE = 0.5
+_IDLE = 4_000
+"""Milliseconds that a transaction of one of several processes may stand still."""
 _MANNERS = 2.0
 """Seconds that a server may take to answer when this process is about to end."""
 _LINE: dict[str, str] = {
@@ -73,16 +75,24 @@ class PostgresBackend:
     """Runs functions on one PostgreSQL database."""
 
     def __init__(
-        self, url: str, deliver: Callable[[Outbox], None], patience: float, clock: Clock
+        self,
+        url: str,
+        deliver: Callable[[Outbox], None],
+        patience: float,
+        clock: Clock,
+        *,
+        is_shared: bool = False,
     ) -> None:
         self._deliver, self._clock = deliver, clock
+        self._is_shared = is_shared
         self._closed = False
         self._lines: WeakSet[Any] = WeakSet()
         opened = partial(_engine, url, partial(self._prepare, patience))
         self.engine = opened(pool_size=_POOL, max_overflow=0, pool_timeout=patience)
         self._recent = Recent()
-        alone = opened(poolclass=NullPool, isolation_level="AUTOCOMMIT")
-        self.lock = AdvisoryLock(alone)
+        self.beside = opened(poolclass=NullPool, isolation_level="AUTOCOMMIT")
+        """Makes connections that commit each statement by itself."""
+        self.lock = AdvisoryLock(self.beside)
         self._writers = Pool(_POOL - _READERS, "gonogo-writer")
         self._readers = Pool(_READERS, "gonogo-reader")
         self._doubts: set[asyncio.Task[Any]] = set()
@@ -161,6 +171,9 @@ class PostgresBackend:
     def _prepare(self, patience: float, raw: Any, _record: object) -> None:  # noqa: ANN401
         with raw.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {round(patience * 1000)}")
+            if self._is_shared:
+                # A process that is stopped inside a transaction keeps nobody from its places.
+                cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE}")
         raw.commit()
         self._lines.add(raw)
 

@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 from sqlalchemy import (
     ColumnElement,
     Executable,
+    Result,
     Row,
     Select,
     Table,
@@ -25,6 +26,7 @@ from sqlalchemy import (
     update,
 )
 
+from gonogo.store.schema import sessions
 from gonogo.store.texts import packed_rows, whole_rows
 from gonogo.store.transaction import Tx
 
@@ -59,6 +61,25 @@ def among(column: ColumnElement[Any], words: Iterable[str]) -> ColumnElement[boo
     A list that is handed to `in_` as it is may have any length, and so is never prepared.
     """
     return column.in_([literal(word, column.type) for word in words])
+
+
+def found_in(
+    tx: Tx, place: str | None, statement: Select[Any], session_id: ColumnElement[str]
+) -> Result[Any]:
+    """What a statement gives in the sessions of a place; in all of them for None.
+
+    Args:
+        session_id: The statement's column that names the session.
+    """
+    if place is None:
+        return tx.execute(statement)
+    return tx.execute(_in_place(statement, session_id), {"place": place})
+
+
+@cache
+def _in_place(statement: Select[Any], session_id: ColumnElement[str]) -> Select[Any]:
+    own = select(sessions.c.id).where(sessions.c.place_id == bindparam("place"))
+    return statement.where(session_id.in_(own))
 
 
 @cache

@@ -269,7 +269,10 @@ sessions = table(
     Column("unattended", Flag, nullable=False, server_default="0"),
     Column("instructions", Json),
     Column("limits", Json),
+    Column("place_id", Clean),
+    Column("fence", Integer, nullable=False, server_default="0"),
     Index(None, "principal_id", "created_at"),
+    Index(None, "place_id"),
     Index(None, "created_at"),
 )
 
@@ -526,6 +529,47 @@ drivers = table(
     "drivers",
     Column("id", Clean, primary_key=True),
     Column("fence", Integer, nullable=False),
+)
+
+# Several processes on one PostgreSQL; with one process, and on SQLite, nothing looks at them.
+
+nodes = table(
+    "nodes",
+    Column("id", Clean, primary_key=True),
+    Column("kind", Clean, nullable=False),
+    Column("host", Clean, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("pool", Clean),
+    Column("capacity", Integer, nullable=False),
+    Column("version", Clean, nullable=False),
+    Column("started_at", Utc, nullable=False),
+    Column("beat_at", Utc, nullable=False),
+    Column("draining", Flag, nullable=False, server_default="0"),
+)
+
+places = table(
+    "places",
+    Column("id", Clean, primary_key=True),
+    Column("path", Clean, nullable=False, unique=True),
+    Column("pool", Clean, nullable=False),
+    Column("home", Clean, nullable=False),
+    Column("owner", Clean),
+    Column("fence", Integer, nullable=False),
+    Column("placed", Flag, nullable=False),
+    Column("wanted", SERIAL, nullable=False),
+    Index(None, "placed", "pool"),
+)
+
+handoffs = table(
+    "handoffs",
+    Column("id", SERIAL, primary_key=True, autoincrement=True),
+    Column("place_id", Clean, ForeignKey("places.id"), nullable=False),
+    Column("op", Clean, nullable=False),
+    Column("kind", Clean, nullable=False),
+    Column("key", Clean, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("since", Utc),
+    Index(None, "place_id", "id"),
 )
 
 # The connections of PostgreSQL that write, each with the number of its last transaction.

@@ -13,7 +13,18 @@ from gonogo.domain.records import Session, SessionRule, Turn
 from gonogo.domain.states import TURN, TurnStatus
 from gonogo.domain.tool_calls import MESSAGE, Message, Steering
 from gonogo.store.events import GENESIS
-from gonogo.store.rows import among, by, change, columns_of, many, one, put, row_of, rows
+from gonogo.store.rows import (
+    among,
+    by,
+    change,
+    columns_of,
+    found_in,
+    many,
+    one,
+    put,
+    row_of,
+    rows,
+)
 from gonogo.store.schema import messages, session_rules, sessions, turns
 from gonogo.store.texts import whole_rows
 from gonogo.store.transaction import Tx
@@ -43,7 +54,7 @@ _OPEN_TURNS = (
     .order_by(turns.c.position)
 )
 _UNFINISHED = (
-    select(*columns_of(turns, Turn))
+    select(turns.c.id)
     .where(among(turns.c.status, ("queued", "running")))
     .order_by(turns.c.session_id, turns.c.position)
 )
@@ -155,9 +166,9 @@ def open_turns(tx: Tx, session_id: str) -> list[Turn]:
     return many(tx, _OPEN_TURNS, {"of": session_id}, Turn)
 
 
-def unfinished_turns(tx: Tx) -> list[Turn]:
-    """Every session's turns that wait for nobody, oldest first."""
-    return many(tx, _UNFINISHED, {}, Turn)
+def unfinished_turns(tx: Tx, place: str | None = None) -> list[str]:
+    """The ids of the turns that wait for nobody, oldest first: all, or those of a place."""
+    return list(found_in(tx, place, _UNFINISHED, turns.c.session_id).scalars())
 
 
 def move_turn(tx: Tx, turn: Turn, status: TurnStatus, **to: Any) -> bool:  # noqa: ANN401

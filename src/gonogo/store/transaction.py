@@ -42,9 +42,24 @@ class Extent(NamedTuple):
     """The place of the last event; None for what has none."""
 
 
+class Hold(Struct, frozen=True, eq=False):
+    """One worker's hold of a place: what it writes under it is refused once another has it."""
+
+    place_id: str
+    fence: int
+    is_safe: Callable[[], bool]
+    """Whether nobody else can have the place yet, by the clock of this process."""
+    lost: Callable[[], None]
+    """Ends what is done under it; called in the event loop."""
+
+
 class Outbox(Struct):
     """Filled by store functions inside a transaction, handed over after its commit."""
 
+    hold: Hold | None = None
+    """Under which hold of a place it was written, and so what it sets going is to be done."""
+    wanted: set[str] = field(default_factory=set[str])
+    """The places that it has work for, which their owners are told of."""
     events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     jobs: list[Job] = field(default_factory=list[Job])
     stops: list[JobStop] = field(default_factory=list[JobStop])
@@ -102,14 +117,16 @@ class Tx:
         conn: What it is done on.
         now: When it is done: one moment for all of it.
         outbox: What it sets going.
+        hold: The place that it is written for, by its owner; None for all others.
         recent: What is remembered of long texts.
     """
 
-    __slots__ = ("conn", "execute", "now", "outbox", "recent")
+    __slots__ = ("conn", "execute", "hold", "now", "outbox", "recent")
 
     def __init__(self, conn: Connection, now: datetime, recent: Recent) -> None:
         self.conn, self.now, self.recent = conn, now, recent
         self.outbox = Outbox()
+        self.hold: Hold | None = None
         self.execute = conn.execute
 
 

@@ -107,6 +107,8 @@ class Bench(Struct, frozen=True, kw_only=True):
     steady: bool = False
     """What a program prints is told without what differs in each run."""
     on_spawn: Callable[[int], None] | None = None
+    is_ours: Callable[[], bool] | None = None
+    """Whether nobody else can have the work; None: nobody else ever can."""
 
     def told(self, output: str) -> str:
         """A program's output as it is told."""

@@ -73,26 +73,15 @@ def _preview(arguments: ExecuteCommand, cwd: str | None) -> Iterator[str]:
 async def _run(bench: Bench, arguments: ExecuteCommand) -> JsonObject:
     try:
         result = await run_command(
-            bench.workspace,
-            arguments.command if bench.run_as is None else bench.run_as,
-            cwd=arguments.cwd,
-            timeout=arguments.timeout or bench.command_timeout,
-            output_cap=bench.output_cap,
-            sandbox=bench.sandbox,
-            hidden=bench.hidden,
-            network=bench.network,
-            read_only=bench.read_only,
-            on_copy=bench.on_copy,
-            writes_git=bench.writes_git,
-            shown=bench.shown,
-            may_change=bench.may_change,
-            guards=bench.guards,
-            unlooked=bench.unlooked,
-            ceilings=bench.ceilings,
-            search_path=bench.search_path,
-            programs=bench.programs,
-            on_spawn=bench.on_spawn,
-        )
+            bench.workspace, arguments.command if bench.run_as is None else bench.run_as,
+            cwd=arguments.cwd, timeout=arguments.timeout or bench.command_timeout,
+            output_cap=bench.output_cap, sandbox=bench.sandbox,
+            hidden=bench.hidden, network=bench.network, read_only=bench.read_only,
+            on_copy=bench.on_copy, writes_git=bench.writes_git, shown=bench.shown,
+            may_change=bench.may_change, guards=bench.guards, unlooked=bench.unlooked,
+            ceilings=bench.ceilings, search_path=bench.search_path, programs=bench.programs,
+            on_spawn=bench.on_spawn, is_ours=bench.is_ours,
+        )  # fmt: skip
     except ToolFailed as failure:
         if failure.kind == "symlink_escape":
             raise ToolFailed(

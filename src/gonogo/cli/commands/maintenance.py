@@ -44,10 +44,32 @@ def vacuum(
     carry_out(_vacuum, dry_run, json)
 
 
+@top.command(epilog=example("gonogo nodes", "gonogo nodes --json"))
+def nodes(json: Json = False) -> None:
+    """List the servers and workers that share the work on one PostgreSQL database."""
+    carry_out(_nodes, json)
+
+
 @top.command(epilog=example("gonogo doctor", "gonogo doctor --json"))
 def doctor(json: Json = False) -> None:
     """Check what gonogo needs, and show what is missing."""
     carry_out(_doctor, json)
+
+
+async def _nodes(json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, table
+
+    async with connected() as client:
+        found = (await client.nodes()).nodes
+    if json:
+        return facts(found)
+    rows = [
+        (n.kind, n.status, n.pool or "", f"{n.places}/{n.capacity}" if n.capacity else "", n.host,
+         str(n.pid), n.beat_at)
+        for n in found
+    ]  # fmt: skip
+    return table(("kind", "status", "pool", "workspaces", "host", "process", "seen"), rows)
 
 
 async def _doctor(json: bool) -> Exit:

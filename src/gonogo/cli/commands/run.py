@@ -166,9 +166,10 @@ def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> Non
     epilog=example(
         "gonogo serve --workspace path/to/repo",
         "gonogo serve --host 0.0.0.0 --port 8001 --db postgresql://localhost/gonogo",
+        "gonogo serve --no-work --db postgresql://localhost/gonogo",
     )
 )
-def serve(
+def serve(  # noqa: PLR0913 - each is an option of the command
     host: Annotated[str | None, typer.Option("--host", help="The address to listen on.")] = None,
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 picks a free one.")
@@ -203,19 +204,62 @@ def serve(
             "--exit-when-idle", help="With --socket-only: exit when there is nothing left to do."
         ),
     ] = False,
+    work: Annotated[
+        bool,
+        typer.Option(
+            "--work/--no-work",
+            help="Do the work in this process, or leave it to workers (PostgreSQL only).",
+        ),
+    ] = True,
+    pool: Annotated[
+        str | None,
+        typer.Option("--pool", help="With --no-work: the workers that get new workspaces."),
+    ] = None,
 ) -> None:
     """Serve HTTP, SSE and WebSocket until stopped."""
     from gonogo.cli.daemon import run_in_background
     from gonogo.cli.doors import Address, run_server
 
+    if pool is not None and work:
+        raise typer.BadParameter("it goes with --no-work", param_hint="--pool")
     if socket_only:
+        if not work:
+            raise typer.BadParameter("it does all the work itself", param_hint="--socket-only")
         given = {"db": db, "model": model, "accept_restored": accept_restored or None}
         carry_out(partial(run_in_background, until_idle=exit_when_idle), given)
     given = {
         "host": host, "port": port, "workspace": workspace, "db": db, "model": model,
         "accept_restored": accept_restored or None,
     }  # fmt: skip
-    carry_out(run_server, Address(auth=not no_auth), given)
+    address = Address(auth=not no_auth, pool=None if work else pool or "default")
+    carry_out(run_server, address, given)
+
+
+@top.command(
+    epilog=example(
+        "gonogo worker --db postgresql://localhost/gonogo",
+        "gonogo worker --pool large --capacity 8",
+    )
+)
+def worker(
+    pool: Annotated[
+        str, typer.Option("--pool", help="Work in the workspaces of this pool.")
+    ] = "default",
+    capacity: Annotated[
+        int, typer.Option("--capacity", min=1, help="The workspaces it works in at one time.")
+    ] = 64,
+    db: Annotated[str | None, typer.Option("--db", help="The database as a URL.")] = None,
+    model: Model = None,
+) -> None:
+    """Do the work of servers that run with --no-work (PostgreSQL only).
+
+    Start any number of workers on one database. Each workspace has one worker at a time. If a
+    worker dies, another one continues its work. Ctrl-C or SIGTERM lets running steps end, for up to
+    30 seconds, and gives the rest to other workers.
+    """
+    from gonogo.cli.doors import run_worker
+
+    carry_out(run_worker, pool, capacity, {"db": db, "model": model})
 
 
 @top.command(epilog=example("gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5"))

@@ -58,6 +58,8 @@ class Means(Struct, frozen=True, kw_only=True):
     """The operator's command that looks at what was written."""
     is_taped: Callable[[str | None], bool] = lambda _model: False
     """Whether what a session's model is asked is recorded, or was."""
+    is_ours: Callable[[], bool] | None = None
+    """Whether no other process can have the work of this one; None: none ever can."""
 
     def bench(self, gate: Gate, thread: Thread, gated: Gated, *, asked: bool) -> Bench:
         """Where one call runs.
@@ -87,6 +89,7 @@ class Means(Struct, frozen=True, kw_only=True):
             result_tokens=self.result_tokens,
             steady=self.is_taped(thread.model),
             search_path=gate.programs.elsewhere(thread.workspace),
+            is_ours=self.is_ours,
             **_around(gated.around, asked=asked),
         )
 

@@ -3,6 +3,7 @@
 It knows no agents and no models: what runs a subtask is a `SubtaskRunner`.
 """
 
+from gonogo.domain.errors import Superseded
 from gonogo.execution.scheduling.conditions import check_condition
 from gonogo.execution.scheduling.outcomes import (
     Completed,
@@ -15,7 +16,6 @@ from gonogo.execution.scheduling.outcomes import (
     Start,
     Step,
     SubtaskRunner,
-    Superseded,
     Work,
 )
 from gonogo.execution.scheduling.plan_state import (

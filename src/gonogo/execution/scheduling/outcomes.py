@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import anyio
 from msgspec import Struct
 
-from gonogo.domain.errors import Conflict, ModelFailed
+from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import (
     AgentSwitched,
     ErrorHappened,
@@ -32,10 +32,6 @@ from gonogo.domain.states import SubtaskStatus
 from gonogo.execution.scheduling.plan_state import PlanState
 from gonogo.store import Stopwatch, Tx
 from gonogo.store import events as log
-
-
-class Superseded(Conflict):
-    """Somebody else holds this work now; what the caller would write is refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

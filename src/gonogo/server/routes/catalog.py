@@ -14,6 +14,7 @@ from gonogo.domain.views import (
     Grants,
     Judgement,
     Models,
+    Nodes,
     PolicyView,
     Servers,
     Tools,
@@ -45,6 +46,12 @@ _NEWS: dict[int | str, dict[str, Any]] = {
 async def list_agents(caller: Authenticated) -> Response:
     """The agent profiles."""
     return answer(Agents(agents=caller.runtime.agents()))
+
+
+@router.get("/nodes", response_model=Nodes)
+async def list_nodes(caller: Authenticated) -> Response:
+    """The servers and workers that share the work."""
+    return answer(Nodes(nodes=await caller.runtime.maintenance.nodes(caller.principal)))
 
 
 @router.get("/tools", response_model=Tools)

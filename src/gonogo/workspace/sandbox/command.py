@@ -217,14 +217,20 @@ def _held(processes: Iterable[Path]) -> Space:
 
 
 def _inside(leader: int) -> list[Path]:
-    """The processes of the box that a bubblewrap made: those of its first child's namespace."""
-    try:
-        children = (_PROC / str(leader) / "task" / str(leader) / "children").read_text().split()
-    except OSError:
-        return []
-    space = _space(_PROC / children[0]) if children else None
-    if space is None or space == _space(_PROC / "self"):
-        return []
+    """The processes of the box that a bubblewrap made: those of its first child's namespace.
+
+    Args:
+        leader: The bubblewrap, or its keeper.
+    """
+    own, space, child = _space(_PROC / "self"), None, str(leader)
+    while space in (None, own):
+        try:
+            children = (_PROC / child / "task" / child / "children").read_text().split()
+        except OSError:
+            return []
+        if not children or (space := _space(_PROC / children[0])) is None:
+            return []
+        child = children[0]
     return [entry for entry in _processes() if _space(entry) == space]
 
 
@@ -304,6 +310,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
     search_path: str = DEFAULT_PATH,
     programs: Mapping[str, str] = NO_PROGRAMS,
     on_spawn: Callable[[int], None] | None = None,
+    is_ours: Callable[[], bool] | None = None,
 ) -> CommandOutput:
     """Run a script in bash, with a clean environment, and end all that it started.
 
@@ -325,6 +332,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
         search_path: The command's PATH; folders that lie in the workspace are no part of it.
         programs: The full paths of programs that the script names.
         on_spawn: Told the id of the process group's leader, for each box that is built.
+        is_ours: Whether nobody else can have the work: see `Lifeline`.
 
     Raises:
         ToolFailed: `file_not_found` or `symlink_escape` for `cwd`, `io_error` when there is no
@@ -350,7 +358,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
     named = _named(programs, workspace.root) + script
     async with copy_of(workspace.root, shown) if on_copy else nullcontext() as copy:
         inside = _Inside(named, replace(box, copy=copy), sandbox, ceilings)
-        order = _Order(inside, network, output_cap, on_spawn)
+        order = _Order(inside, network, output_cap, on_spawn, is_ours)
         end = await _carried_out(workspace, order, anyio.current_time() + timeout)
     return CommandOutput(
         exit_code=end.exit_code,
@@ -378,6 +386,12 @@ class _Order(Struct, frozen=True):
     network: Network | None
     output_cap: int
     on_spawn: Callable[[int], None] | None
+    is_ours: Callable[[], bool] | None
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether a keeper stands between us and it: a box ends with us, but not when we stop."""
+        return self.inside.sandbox is None or self.is_ours is not None
 
 
 class _End(Struct, frozen=True):
@@ -416,7 +430,7 @@ async def _try(workspace: Workspace, order: _Order, until: float) -> _End:
     with (
         door_of(order.network, boxed=boxed) as door,
         sign_of(boxed=boxed) as sign,
-        nullcontext() if boxed else lifeline() as line,
+        lifeline(order.is_ours) if order.is_kept else nullcontext() as line,
     ):
         inherited = _Inherited(door, sign, line)
         async with _started(workspace, order, inherited) as process:
@@ -449,6 +463,8 @@ async def _watched(
         group.start_soon(watch)
         if inherited.sign is not None:
             group.start_soon(inherited.sign.answer)
+        if inherited.line is not None:
+            group.start_soon(inherited.line.beat)
         if inherited.door is not None:
             await stack.enter_async_context(inherited.door.served())
         await process.finish(sink)
@@ -476,7 +492,7 @@ async def _started(
 
 
 class _Inherited(Struct, frozen=True):
-    """What a box, or the keeper of a command without one, has from us."""
+    """What a box or a keeper has from us."""
 
     door: CommandProxy | None
     sign: Sign | None
@@ -519,11 +535,11 @@ async def _spawn(
         fds = (*held_settings, *fds)
         if inherited.door is not None:
             argv = inherited.door.through(argv)
-        if inherited.line is not None:
-            argv = inherited.line.kept(argv)
         if inside.sandbox is not None:
             wrap = partial(inside.sandbox.wrap, argv, box, filter_, held_settings)
             argv = await anyio.to_thread.run_sync(wrap)
+        if inherited.line is not None:
+            argv = inherited.line.kept(argv)
         # By its descriptor: a folder that is swapped for a link now is not followed.
         here = f"/proc/self/fd/{folder}" if sys.platform == "linux" else str(box.cwd)
         try:

@@ -1,9 +1,12 @@
-"""Run between us and a program in no box: when we say so or are gone, it ends all that this is.
+"""Run between us and a program: when we say so or are gone, it ends all that the program is.
 
 Run by its text, with a bare interpreter, so it imports nothing of ours. It holds one end of a
 pipe whose other end only we have; that one closes when we end, however we end. Whatever the program
 starts becomes this process's child when its own parent dies, so nothing runs away. If it is this
 process that is killed, the program goes with it.
+
+Where another machine may take our work over, it also hears each moment that the work is ours still;
+when it has not heard so for a few seconds, as when we are stopped, it ends the program as well.
 """
 
 import ctypes
@@ -11,6 +14,7 @@ import os
 import select
 import signal
 import sys
+import time
 from contextlib import suppress
 
 _PDEATHSIG, _SUBREAPER = 1, 36
@@ -68,8 +72,20 @@ def _over(child: int) -> int | None:
     return None
 
 
-def main(lifeline: int, command: list[str]) -> int:
-    """Run the program until it ends, or until nobody holds the other end of the pipe."""
+def _close_others(*kept: int) -> None:
+    """Close what is the program's alone: held here too, its end would be seen by nobody."""
+    for name in os.listdir("/dev/fd"):
+        if int(name) not in kept:
+            with suppress(OSError):
+                os.close(int(name))
+
+
+def main(lifeline: int, seconds: float, command: list[str]) -> int:
+    """Run the program until it ends, or until nobody holds the other end of the pipe.
+
+    Args:
+        seconds: For which the pipe may be silent; 0: for ever.
+    """
     _prctl(_SUBREAPER, 1)
     woken, waker = os.pipe()
     os.set_blocking(waker, False)
@@ -77,14 +93,15 @@ def main(lifeline: int, command: list[str]) -> int:
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.set_wakeup_fd(waker)
     child = _started(command, lifeline)
-    # The program's own pipes are its own: held here too, their end would be seen by nobody.
-    for standard in (0, 1):
-        os.close(standard)
-    code = None
+    _close_others(2, lifeline, woken, waker)
+    code, heard = None, time.monotonic()
     while code is None:
-        ready = select.select([lifeline, woken], [], [])[0]
-        if lifeline in ready:
+        left = heard + seconds - time.monotonic() if seconds else None
+        ready = select.select([lifeline, woken], [], [], None if left is None else max(left, 0))[0]
+        if not ready or (lifeline in ready and not os.read(lifeline, 512)):
             break
+        if lifeline in ready:
+            heard = time.monotonic()
         with suppress(BlockingIOError):
             os.read(woken, 512)
         code = _over(child)
@@ -93,4 +110,4 @@ def main(lifeline: int, command: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2:]))
+    sys.exit(main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3:]))

@@ -5,7 +5,7 @@ import shutil
 import signal
 import stat
 import sys
-from collections.abc import AsyncGenerator, Generator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -77,11 +77,23 @@ def _belongs(entry: Path, leader: int, wanted: bytes) -> bool:
 # us, or with us.
 
 
+_BEAT, _SILENT = 0.5, 3.5
+"""Seconds between two beats, and those of silence after which a keeper ends its program."""
+
+
 class Lifeline:
     """One program's; cut when its block ends."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_ours: Callable[[], bool] | None = None) -> None:
+        """Hold on to a program that is to be started.
+
+        Args:
+            is_ours: Whether nobody else can have the work; when the keeper has not heard so for a
+                few seconds, it ends the program. None: nobody else ever can.
+        """
+        self._is_ours = is_ours
         self._theirs, self._ours = os.pipe()
+        os.set_blocking(self._ours, False)
         self._open = [self._theirs, self._ours]
 
     @property
@@ -91,7 +103,16 @@ class Lifeline:
 
     def kept(self, argv: Sequence[str]) -> list[str]:
         """The command line of a keeper that runs the program."""
-        return [*_interpreter(), "-c", _text(), str(self._theirs), *argv]
+        seconds = "0" if self._is_ours is None else str(_SILENT)
+        return [*_interpreter(), "-c", _text(), str(self._theirs), seconds, *argv]
+
+    async def beat(self) -> None:
+        """Say that the work is ours for as long as it is; to be cancelled."""
+        while self._is_ours is not None and self._ours in self._open:
+            if self._is_ours():
+                with suppress(OSError):
+                    os.write(self._ours, b".")
+            await anyio.sleep(_BEAT)
 
     def spawned(self) -> None:
         """The keeper has its end."""
@@ -109,9 +130,9 @@ class Lifeline:
 
 
 @contextmanager
-def lifeline() -> Generator[Lifeline]:
-    """A lifeline that is cut when the block is over."""
-    line = Lifeline()
+def lifeline(is_ours: Callable[[], bool] | None = None) -> Generator[Lifeline]:
+    """A lifeline that is cut when the block is over; see `Lifeline`."""
+    line = Lifeline(is_ours)
     try:
         yield line
     finally:

@@ -1,0 +1,296 @@
+"""The places that this process owns: each is driven by a dispatcher of its own.
+
+What is done in a place is written under its hold, so that nothing of it counts once another worker
+has the place. Which places are ours is read from the database each second, and told by hints
+meanwhile; a place in which nothing is left to do is kept for a while, so that an answer of a person
+is carried out at once, and is released then. A server owns none.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from anyio.abc import TaskGroup
+from msgspec import Struct, field
+
+from gonogo.domain.errors import Busy, PlaceLost
+from gonogo.execution.event_bus import Hub
+from gonogo.execution.jobs import Handler, LocalDispatcher, OnTimer
+from gonogo.store import Hold, Lease, Outbox, Store, Tx, patiently
+from gonogo.store.events import last_seqs
+from gonogo.store.hints import Hint
+from gonogo.store.places import (
+    COMMON,
+    Owned,
+    appoint,
+    are_free,
+    drain,
+    give_away,
+    owned_by,
+    owning,
+    release,
+    take_handoffs,
+)
+
+_LOG = logging.getLogger(__name__)
+_LOOK, _GLANCE, _COMPARE = 1.0, 0.25, 5.0
+_LINGER, _DRAIN = 30.0, 30.0
+"""Seconds that a place is kept in which nothing is left to do; that a drain waits for what runs."""
+_NOTHING_SEEN = -1
+
+
+class _Run(Struct, eq=False):
+    """A place that is driven here."""
+
+    hold: Hold
+    dispatcher: LocalDispatcher
+    scope: anyio.CancelScope
+    news: anyio.Event = field(default_factory=anyio.Event)
+    """Set when something was handed to it."""
+
+
+class Recovery(Struct, frozen=True):
+    """What sets going that was left undone, in a transaction of who goes on with it."""
+
+    of_place: Callable[[Tx, str, str], None]
+    """In a place, by its id and its path."""
+    of_common: Callable[[Tx], None]
+    """What belongs to no workspace."""
+
+
+class Places:
+    """The dispatcher of one of several processes: what it owns it drives."""
+
+    serves = True
+
+    recovery: Recovery
+    """To be set before `serve`."""
+
+    def __init__(self, store: Store, hub: Hub, *, aside: Collection[str] = ()) -> None:
+        """Own nothing before `serve`.
+
+        Args:
+            aside: See `LocalDispatcher`.
+        """
+        assert store.shared_as is not None  # noqa: S101 - who opens it says so
+        self._store, self._hub = store, hub
+        self._as, self._aside = store.shared_as, aside
+        self._handlers: Mapping[str, Handler] = {}
+        self._on_timer: OnTimer | None = None
+        self._runs: dict[str, _Run] = {}
+        self._lease: Lease | None = None
+        self._news = anyio.Event()
+        self._is_draining = False
+
+    @property
+    def is_idle(self) -> bool:
+        """See `Dispatcher.is_idle`."""
+        return all(run.dispatcher.is_idle for run in self._runs.values())
+
+    def is_fresh(self) -> bool:
+        """Whether this node has beaten a moment ago, so that nobody else has what it drives."""
+        return self._lease is not None and self._lease.is_fresh
+
+    async def at_rest(self, keys: Collection[str]) -> None:
+        """See `Dispatcher.at_rest`: a place is driven by one process."""
+        for run in list(self._runs.values()):
+            await run.dispatcher.at_rest(keys)
+
+    def take(self, box: Outbox) -> None:
+        """See `Dispatcher.take`; what others are to do is in the database, and they are told."""
+        hold, hints = box.hold, self._store.hints
+        run = self._runs.get(hold.place_id) if hold is not None else None
+        if run is not None and run.hold is hold:
+            run.dispatcher.take(box)
+        if hints is not None:
+            hints.say({body["session_id"] for body in box.events}, box.wanted)
+        self._look_at(box.wanted)
+
+    async def serve(
+        self,
+        handlers: Mapping[str, Handler],
+        on_timer: OnTimer,
+        *,
+        task_status: Any = anyio.TASK_STATUS_IGNORED,  # noqa: ANN401
+    ) -> None:
+        """See `Dispatcher.serve`. Whoever loses its lease begins again as another node."""
+        self._handlers, self._on_timer = handlers, on_timer
+        assert self._store.hints is not None  # noqa: S101 - as the store is shared
+        self._store.hints.listen(self._heard)
+        task_status.started()
+        while True:
+            try:
+                lease = await anyio.to_thread.run_sync(self._store.join)
+            except Busy:
+                await anyio.sleep(_LOOK)
+            else:
+                await self._live(lease)
+
+    async def drain(self) -> None:
+        """Take no more places, and have others go on with those that are ours.
+
+        What runs comes to its end first, if that does not take too long.
+        """
+        self._is_draining = True
+        if self._lease is not None:
+            await self._store.write(drain, self._lease.node)
+        self._look_at(self._runs)
+        while self._runs:  # noqa: ASYNC110 - each run sees by itself that it is to end
+            await anyio.sleep(_GLANCE)
+
+    async def _live(self, lease: Lease) -> None:
+        """Be a node until the lease is lost."""
+        self._lease = lease
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._compare)
+                if self._as.capacity:
+                    group.start_soon(self._own, lease, group)
+                while lease.is_safe:  # noqa: ASYNC110 - a clock tells nobody
+                    await anyio.sleep(_GLANCE)
+                _LOG.warning("node %s has lost its lease: what it drives is ended", lease.node)
+                group.cancel_scope.cancel()
+        finally:
+            self._lease = None
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(lease.end)
+
+    def _heard(self, hint: Hint | None) -> None:
+        if hint is None:
+            self._hub.refresh()
+            self._look_at(self._runs)
+            return
+        for session_id in hint.sessions:
+            self._hub.told_elsewhere(session_id)
+        self._look_at(hint.places)
+
+    def _look_at(self, places: Collection[str]) -> None:
+        for place in places:
+            if place in self._runs:
+                self._runs[place].news.set()
+        if places:
+            self._news.set()
+
+    async def _compare(self) -> None:
+        """See by what the database says that no follower has missed anything."""
+        while True:
+            await anyio.sleep(_COMPARE)
+            followed = self._hub.followed
+            if not followed:
+                continue
+            with patiently():
+                found = await self._store.read(last_seqs, followed)
+            for session_id in followed:
+                if session_id in found:
+                    self._hub.told_elsewhere(session_id, found[session_id])
+                else:
+                    self._hub.end(session_id)
+
+    # Owning places ----------------------------------------------------------------------------
+
+    async def _own(self, lease: Lease, group: TaskGroup) -> None:
+        while True:
+            try:
+                with patiently():
+                    await self._look(lease, group)
+            except Exception as error:
+                if not isinstance(error, Busy):
+                    _LOG.exception("places could not be looked for")
+                await anyio.sleep(_LOOK)
+            with anyio.move_on_after(_LOOK):
+                await self._news.wait()
+            self._news = anyio.Event()
+
+    async def _look(self, lease: Lease, group: TaskGroup) -> None:
+        """Drive what is ours by the database, and nothing else."""
+        room = self._as.capacity - len(self._runs)
+        takes = room > 0 and not self._is_draining
+        if takes and await self._store.read(are_free, self._as.pool):
+            await self._store.write(appoint, lease.node, self._as.pool, room)
+        owned = {place.id: place for place in await self._store.read(owned_by, lease.node)}
+        for place in owned.values():
+            run = self._runs.get(place.id)
+            if run is None:
+                self._begin(place, lease, group)
+            elif run.hold.fence != place.fence:
+                run.scope.cancel()
+            elif place.has_more:
+                run.news.set()
+        for place_id in self._runs.keys() - owned.keys():
+            self._runs[place_id].scope.cancel()
+
+    def _begin(self, place: Owned, lease: Lease, group: TaskGroup) -> None:
+        scope, is_common = anyio.CancelScope(), place.id == COMMON
+        self._runs[place.id] = run = _Run(
+            hold=Hold(place.id, place.fence, lambda: lease.is_safe, scope.cancel),
+            dispatcher=LocalDispatcher(self._store, aside=self._aside, shares_timers=is_common),
+            scope=scope,
+        )
+        group.start_soon(self._drive_common if is_common else self._drive, run, place)
+
+    async def _drive(self, run: _Run, place: Owned) -> None:
+        """Drive a place until it is released, given away or lost."""
+        try:
+            with run.scope, patiently(), owning(run.hold):
+                async with anyio.create_task_group() as group:
+                    await group.start(run.dispatcher.serve, self._handlers, None)
+                    await self._store.write(self.recovery.of_place, place.id, place.path)
+                    await self._keep(run)
+                    group.cancel_scope.cancel()
+        except* PlaceLost:
+            _LOG.warning("place %s (%s) has another owner", place.id, place.path)
+        except* Exception:
+            _LOG.exception("place %s (%s) cannot be driven", place.id, place.path)
+            await anyio.sleep(_LOOK)
+        finally:
+            del self._runs[place.id]
+            self._news.set()
+
+    async def _drive_common(self, run: _Run, place: Owned) -> None:
+        """Drive what belongs to no workspace: what it sets going is for the places' owners.
+
+        Its writes are fenced by what they change: a timer and a delivery are taken by one.
+        """
+        try:
+            with run.scope, patiently():
+                async with anyio.create_task_group() as group:
+                    await group.start(run.dispatcher.serve, self._handlers, self._on_timer)
+                    await self._store.write(self.recovery.of_common)
+                    await self._keep(run)
+                    group.cancel_scope.cancel()
+        except* PlaceLost:
+            _LOG.warning("another worker does what belongs to no workspace")
+        except* Exception:
+            _LOG.exception("place %s cannot be driven", place.id)
+            await anyio.sleep(_LOOK)
+        finally:
+            del self._runs[place.id]
+            self._news.set()
+
+    async def _keep(self, run: _Run) -> None:
+        """Take what is handed to a place, until nothing has been left to do for a while."""
+        since, until, seen = anyio.current_time(), 0.0, _NOTHING_SEEN
+        while True:
+            if run.news.is_set() or seen == _NOTHING_SEEN:
+                run.news = anyio.Event()
+                with owning(run.hold):
+                    seen = await self._store.write(take_handoffs, run.hold)
+            now = anyio.current_time()
+            if self._is_draining:
+                until = until or now + _DRAIN
+                run.dispatcher.begin_no_more()
+                if run.dispatcher.is_idle or now > until:
+                    with owning(run.hold):
+                        await self._store.write(give_away, run.hold)
+                    return
+            elif not run.dispatcher.is_idle or run.hold.place_id == COMMON:
+                since = now
+            elif now - since > _LINGER:
+                with owning(run.hold):
+                    if await self._store.write(release, run.hold, seen):
+                        return
+                seen = _NOTHING_SEEN
+            with anyio.move_on_after(_GLANCE if self._is_draining else _LOOK):
+                await run.news.wait()

@@ -1,0 +1,395 @@
+"""Places: which worker drives which workspace, and what others hand to it.
+
+Whoever makes work for a place hands it over in the transaction that made it; so it is there for
+whichever worker has the place, or gets it. An owner is appointed with a fence that no earlier owner
+had, and everything that it writes carries the fence: see `Hold` and `events.flush`. Whether an
+owner lives is told by the beat of its node, by the clock of the database.
+"""
+
+from collections import defaultdict
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import Enum
+from hashlib import sha256
+from typing import Any, NamedTuple
+
+from msgspec import Struct
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Table,
+    bindparam,
+    delete,
+    exists,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+
+from gonogo.domain.errors import Conflict
+from gonogo.domain.records import Job, JobStop, Node
+from gonogo.store.columns import Utc
+from gonogo.store.events import check_hold
+from gonogo.store.rows import many, put, rows
+from gonogo.store.schema import (
+    handoffs,
+    nodes,
+    places,
+    plans,
+    sessions,
+    subtasks,
+    tool_calls,
+    turns,
+)
+from gonogo.store.transaction import Hold, Tx
+
+COMMON = "common"
+"""The place of what belongs to no workspace: timers, deliveries, sweeps. One worker has it."""
+STALE = 6
+"""Seconds without a beat after which a node counts as dead."""
+
+
+class Membership(Struct, frozen=True, kw_only=True):
+    """As what a process takes part, where several work on one database."""
+
+    kind: str
+    """`server` or `worker`."""
+    pool: str
+    """A worker: the places that it takes. A server: the pool of places that it makes."""
+    home: str
+    """The state folder, which all of them share: what wrote down snapshots has them there."""
+    capacity: int = 0
+    """How many places it drives at once; a server none."""
+
+
+_held: ContextVar[Hold | None] = ContextVar("held", default=None)
+_STOP = "stop"
+
+
+@contextmanager
+def owning(hold: Hold) -> Generator[None]:
+    """What is written inside is written by the owner of a place."""
+    token = _held.set(hold)
+    try:
+        yield
+    finally:
+        _held.reset(token)
+
+
+def held() -> Hold | None:
+    """The place whose owner is writing, if it is one that does."""
+    return _held.get()
+
+
+# Nodes.
+
+
+def _clock(seconds: int = 0) -> ColumnElement[Any]:
+    """The time by the database, so many seconds ago, as it is stored."""
+    return literal_column(
+        f"to_char((clock_timestamp() - interval '{seconds} seconds') AT TIME ZONE 'UTC',"
+        ' \'YYYY-MM-DD"T"HH24:MI:SS.US"Z"\')',
+        Utc,
+    )
+
+
+_LIVES = exists().where(nodes.c.id == places.c.owner, nodes.c.beat_at > _clock(STALE))
+JOIN = insert(nodes).values(
+    id=bindparam("node"), kind=bindparam("as_kind"), host=bindparam("on_host"),
+    pid=bindparam("as_pid"), pool=bindparam("of_pool"), capacity=bindparam("up_to"),
+    version=bindparam("in_version"), started_at=_clock(), beat_at=_clock(), draining=False,
+)  # fmt: skip
+BEAT = (
+    update(nodes)
+    .where(nodes.c.id == bindparam("node"))
+    .values(beat_at=_clock())
+    .returning(nodes.c.id)
+)
+LEAVE = delete(nodes).where(nodes.c.id == bindparam("node"))
+FORGET = delete(nodes).where(nodes.c.beat_at < _clock(86_400))
+_DRAIN = update(nodes).where(nodes.c.id == bindparam("node")).values(draining=True)
+_NODES = select(
+    nodes,
+    (nodes.c.beat_at > _clock(STALE)).label("lives"),
+    select(func.count())
+    .where(places.c.owner == nodes.c.id, places.c.id != COMMON)
+    .scalar_subquery()
+    .label("places"),
+).order_by(nodes.c.kind, nodes.c.started_at)
+
+
+def drain(tx: Tx, node: str) -> None:
+    """A node takes no more places."""
+    tx.execute(_DRAIN, {"node": node})
+
+
+def all_nodes(tx: Tx) -> list[Node]:
+    """Every node, also those that died today."""
+    return many(tx, _NODES, {}, Node)
+
+
+# Places, and who has them.
+
+_MAKE = insert(places).on_conflict_do_nothing()
+_ELSEWHERE = select(places.c.home).where(places.c.home != bindparam("home")).limit(1)
+_HOMELESS = (
+    select(sessions.c.workspace)
+    .where(sessions.c.place_id.is_(None), sessions.c.deleted == 0)
+    .distinct()
+)
+_GIVE_PLACE = (
+    update(sessions)
+    .where(sessions.c.place_id.is_(None), sessions.c.workspace == bindparam("path"))
+    .values(
+        place_id=bindparam("place"),
+        fence=select(places.c.fence).where(places.c.id == bindparam("place")).scalar_subquery(),
+    )
+)
+_HOLD_PLACE = select(places.c.id).where(places.c.id == bindparam("place")).with_for_update()
+_FREE = select(places.c.id).where(
+    places.c.placed == 1,
+    or_(places.c.pool == bindparam("pool"), places.c.id == COMMON),
+    or_(places.c.owner.is_(None), ~_LIVES),
+)
+_ANY_FREE = _FREE.limit(1)
+_HOLD_FREE = _FREE.order_by(places.c.id).limit(bindparam("room")).with_for_update(skip_locked=True)
+_APPOINT = (
+    update(places)
+    .where(places.c.id.in_(bindparam("ids", expanding=True)))
+    .values(fence=places.c.fence + 1, owner=bindparam("node"))
+    .returning(places.c.id, places.c.fence)
+)
+_FENCE = (
+    update(sessions)
+    .where(sessions.c.place_id == bindparam("place"))
+    .values(fence=bindparam("to_fence"))
+)
+_CLEAR = delete(handoffs).where(handoffs.c.place_id == bindparam("place"))
+_RELEASE = (
+    update(places)
+    .where(
+        places.c.id == bindparam("place"),
+        places.c.fence == bindparam("of_fence"),
+        places.c.wanted == bindparam("seen"),
+    )
+    .values(owner=None, placed=False)
+)
+_GIVE_AWAY = (
+    update(places)
+    .where(places.c.id == bindparam("place"), places.c.fence == bindparam("of_fence"))
+    .values(owner=None, placed=True)
+)
+
+
+def place_id_of(path: str) -> str:
+    """The id of a workspace's place: the same for whichever process asks first."""
+    return f"place_{sha256(path.encode(errors='surrogateescape')).hexdigest()[:16]}"
+
+
+def settle_in(tx: Tx, shared_as: Membership) -> None:
+    """Give every session a place, as the first of several processes does.
+
+    Raises:
+        Conflict: places have their snapshots in another state folder.
+    """
+    home = shared_as.home
+    if (other := tx.execute(_ELSEWHERE, {"home": home}).scalar()) is not None:
+        raise Conflict(
+            f"The snapshots of this database's workspaces are in another state folder ({other}); "
+            "start every server and worker with the same GONOGO_HOME"
+        )
+    _make(tx, COMMON, "", home, "", placed=True)
+    for row in rows(tx, _HOMELESS, {}):
+        _make(tx, place_id_of(row.workspace), row.workspace, home, shared_as.pool, placed=True)
+        give_place(tx, row.workspace)
+
+
+def add_place(tx: Tx, path: str, shared_as: Membership) -> None:
+    """Have a workspace be a place, and its sessions belong to it."""
+    _make(tx, place_id_of(path), path, shared_as.home, shared_as.pool, placed=False)
+    give_place(tx, path)
+
+
+def give_place(tx: Tx, path: str) -> None:
+    """Have the sessions of a workspace that belong to no place belong to its own."""
+    place = place_id_of(path)
+    # Held, so that no owner is appointed who would not count them among its own.
+    tx.execute(_HOLD_PLACE, {"place": place})
+    tx.execute(_GIVE_PLACE, {"path": path, "place": place})
+
+
+def are_free(tx: Tx, pool: str) -> bool:
+    """Whether there is a place that nobody who lives has, and that there is work for."""
+    return tx.execute(_ANY_FREE, {"pool": pool}).first() is not None
+
+
+def appoint(tx: Tx, node: str, pool: str, room: int) -> None:
+    """Have a node own places that nobody who lives has, and that there is work for.
+
+    What was handed to them is dropped: whoever gets a place reads all that is left to do there.
+
+    Args:
+        pool: Only places of this one, and the common one.
+        room: So many at most.
+    """
+    ids = list(tx.execute(_HOLD_FREE, {"pool": pool, "room": room}).scalars())
+    for place in rows(tx, _APPOINT, {"ids": ids, "node": node}) if ids else ():
+        tx.execute(_FENCE, {"place": place.id, "to_fence": place.fence})
+        tx.execute(_CLEAR, {"place": place.id})
+
+
+def release(tx: Tx, hold: Hold, seen: int) -> bool:
+    """Have a place have no owner, if there is no more to do than its owner has seen."""
+    params = {"place": hold.place_id, "of_fence": hold.fence, "seen": seen}
+    return tx.execute(_RELEASE, params).rowcount == 1
+
+
+def give_away(tx: Tx, hold: Hold) -> None:
+    """Have another worker go on with a place."""
+    tx.execute(_GIVE_AWAY, {"place": hold.place_id, "of_fence": hold.fence})
+
+
+# Handing over: what a transaction sets going that is not its place's owner's.
+
+
+def _by_session(table: Table, key: ColumnElement[Any]) -> Select[Any]:
+    joined = sessions.join(table, table.c.session_id == sessions.c.id)
+    return select(sessions.c.place_id).select_from(joined).where(key == bindparam("key"))
+
+
+class Whose(Enum):
+    """What the key of a kind of jobs names, and so whose place the job belongs to."""
+
+    TURN = "turn"
+    PLAN = "plan"
+    SUBTASK = "subtask"
+    CALL = "call"
+    WORKSPACE = "workspace"
+    NONE = "none"
+
+
+_OF_PLAN = _by_session(plans, plans.c.id)
+_ROUTES: Mapping[Whose, Select[Any]] = {
+    Whose.TURN: _by_session(turns, turns.c.id),
+    Whose.PLAN: _OF_PLAN,
+    Whose.SUBTASK: select(sessions.c.place_id)
+    .select_from(
+        sessions.join(plans, plans.c.session_id == sessions.c.id).join(
+            subtasks, subtasks.c.plan_id == plans.c.id
+        )
+    )
+    .where(subtasks.c.key == bindparam("key")),
+    Whose.CALL: _by_session(tool_calls, tool_calls.c.id),
+    Whose.WORKSPACE: select(places.c.id).where(places.c.path == bindparam("key")),
+}
+_WANT = (
+    update(places)
+    .where(places.c.id == bindparam("place"))
+    .values(wanted=places.c.wanted + 1, placed=True)
+)
+_WANTED = select(places.c.wanted).where(places.c.id == bindparam("place"))
+_TAKE = (
+    delete(handoffs)
+    .where(handoffs.c.place_id == bindparam("place"))
+    .returning(
+        handoffs.c.id, handoffs.c.op, handoffs.c.kind, handoffs.c.key, handoffs.c.epoch,
+        handoffs.c.since,
+    )
+)  # fmt: skip
+_OWNED = select(places, exists().where(handoffs.c.place_id == places.c.id).label("has_more")).where(
+    places.c.owner == bindparam("node")
+)
+
+
+def hand_over(tx: Tx, routes: Mapping[str, Whose]) -> None:
+    """Leave what a transaction sets going to the owners of its places, in that same transaction.
+
+    Args:
+        routes: What the key names, by the job's kind.
+    """
+    box, found = tx.outbox, defaultdict[str, list[Job | JobStop]](list)
+    for each in (*box.stops, *box.jobs):
+        route = routes[each.kind]
+        # What an owner sets going in its place it does itself.
+        if tx.hold is not None and route is not Whose.NONE:
+            continue
+        place = _place_of(tx, route, each.key)
+        if place is not None:
+            found[place].append(each)
+    if tx.hold is None:
+        box.jobs.clear()
+        box.stops.clear()
+    elif found:
+        box.jobs = [job for job in box.jobs if routes[job.kind] is not Whose.NONE]
+    # In one order for all, so that no two transactions wait for each other's place.
+    for place in sorted(found):
+        tx.execute(_WANT, {"place": place})
+        put(tx, handoffs, [_handed(place, each) for each in found[place]])
+    box.wanted.update(found)
+
+
+def take_handoffs(tx: Tx, hold: Hold) -> int:
+    """Set going what was handed to a place, in a transaction of its owner.
+
+    Returns:
+        How much was wanted of the place so far.
+    """
+    check_hold(tx, hold)
+    # Read first: what is wanted after this look is not among what is taken.
+    seen = tx.execute(_WANTED, {"place": hold.place_id}).scalar_one()
+    for row in sorted(rows(tx, _TAKE, {"place": hold.place_id}), key=lambda row: row.id):
+        if row.op == _STOP:
+            tx.outbox.stops.append(JobStop(row.kind, row.key))
+        else:
+            tx.outbox.jobs.append(Job(row.kind, row.key, row.epoch, row.since))
+    return seen
+
+
+class Owned(NamedTuple):
+    """A place that a node owns."""
+
+    id: str
+    path: str
+    fence: int
+    has_more: bool
+    """Something was handed to it."""
+
+
+def owned_by(tx: Tx, node: str) -> list[Owned]:
+    """The places of a node."""
+    return [
+        Owned(row.id, row.path, row.fence, row.has_more) for row in rows(tx, _OWNED, {"node": node})
+    ]
+
+
+def _place_of(tx: Tx, route: Whose, key: str) -> str | None:
+    """The place; None for what was erased meanwhile."""
+    if route is Whose.NONE:
+        return COMMON
+    return tx.execute(_ROUTES[route], {"key": key}).scalar()
+
+
+def _handed(place: str, each: Job | JobStop) -> dict[str, Any]:
+    if isinstance(each, JobStop):
+        return {
+            "place_id": place, "op": _STOP, "kind": each.kind, "key": each.key, "epoch": 0,
+            "since": None,
+        }  # fmt: skip
+    return {
+        "place_id": place, "op": "job", "kind": each.kind, "key": each.key, "epoch": each.epoch,
+        "since": each.since,
+    }  # fmt: skip
+
+
+def _make(tx: Tx, place: str, path: str, home: str, pool: str, *, placed: bool) -> None:
+    tx.execute(
+        _MAKE,
+        {
+            "id": place, "path": path, "pool": pool, "home": home, "owner": None, "fence": 0,
+            "placed": placed, "wanted": 0,
+        },
+    )  # fmt: skip

@@ -1,0 +1,322 @@
+"""Several servers and workers on one PostgreSQL: a worker that dies or stops harms nothing."""
+
+import os
+import re
+import signal
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import anyio
+import httpx
+import psycopg
+import pytest
+
+from durability import story
+from durability.ground import Ground
+from durability.person import Person
+from durability.server import Server, Wire, processes_in
+from fakes.nursery import Nursery
+from fakes.openai_server import FakeOpenAI
+from fakes.postgres import Server as Postgres
+from fakes.rows import begin
+from gonogo.client import Client
+from gonogo.domain.errors import GonogoError
+from gonogo.domain.events import AssistantMessage
+from gonogo.store import Membership, Outbox, Store
+from gonogo.store import events as log
+from gonogo.store.hints import Hint
+
+LIMIT = 60
+TAKEN_OVER = 10.0
+"""Seconds in which the work of a dead worker goes on."""
+HELD = "python3 tick.py held"
+_WORKS = re.compile(r"process \d+")
+_OWNER = """
+SELECT nodes.pid FROM places JOIN nodes ON nodes.id = places.owner WHERE places.id <> 'common'
+"""
+_SEQS = "SELECT array_agg(seq ORDER BY seq) FROM events WHERE session_id = %s"
+
+
+@pytest.fixture
+def ground(
+    tmp_path: Path,
+    model_server: FakeOpenAI,
+    born: Nursery,
+    postgres: Postgres,
+    _postgres_template: str,
+) -> Iterator[Ground]:
+    model_server.script(story.rules())
+    found = Ground(tmp_path, model_server, born)
+    name = postgres.lend(_postgres_template)
+    found.environment["GONOGO_DB"] = postgres.url(name)
+    yield found
+    found.close()
+    postgres.take_back(name)
+
+
+def server(ground: Ground) -> Server:
+    return ground.server("serve", "--no-work").wait()
+
+
+def worker(ground: Ground) -> Server:
+    return ground.server("worker").wait(_WORKS)
+
+
+def asked(ground: Ground, statement: str, *params: Any) -> Any:
+    with psycopg.connect(ground.environment["GONOGO_DB"]) as conn:
+        row = conn.execute(statement, params).fetchone()
+        return row[0] if row else None
+
+
+def owner_of(ground: Ground, workers: list[Server]) -> Server:
+    pid = asked(ground, _OWNER)
+    return next(each for each in workers if each.pid == pid)
+
+
+async def until(holds: Callable[[], object], seconds: float = LIMIT) -> float:
+    """Wait until something holds; the seconds that it took."""
+    began = time.monotonic()
+    with anyio.fail_after(seconds):
+        while not holds():  # noqa: ASYNC110 - other processes tell nobody
+            await anyio.sleep(0.02)
+    return time.monotonic() - began
+
+
+@asynccontextmanager
+async def line(front: Server) -> AsyncIterator[tuple[Client, Wire]]:
+    async with front.client() as client, front.http() as http:
+        yield client, Wire(client, http)
+
+
+class Follower:
+    """What a client of one server is told, and when."""
+
+    def __init__(self) -> None:
+        self.events: list[dict[str, Any]] = []
+        self.late: list[float] = []
+        """Seconds from an event's transaction to its arrival."""
+
+    async def follow(self, client: Client) -> None:
+        began = datetime.now(UTC)
+        async for body in client.follow(story.SESSION, 0):
+            if "seq" in body:
+                self.events.append(body)
+                if (told := datetime.fromisoformat(body["ts"])) > began:
+                    self.late.append((datetime.now(UTC) - told).total_seconds())
+
+    @property
+    def seqs(self) -> list[int]:
+        return [event["seq"] for event in self.events]
+
+    def has(self, kind: str) -> bool:
+        return any(event["type"] == kind for event in self.events)
+
+
+async def say(http: httpx.AsyncClient, message: dict[str, Any]) -> None:
+    body = {"session_id": story.SESSION, "message": message}
+    async with http.stream("POST", "/agent/message/stream", json=body) as answer:
+        assert answer.status_code == 200, await answer.aread()
+
+
+async def first_question(client: Client) -> Any:
+    with anyio.fail_after(LIMIT):
+        while True:
+            found = (await client.pending_approvals(story.SESSION)).pending_approvals
+            if found:
+                return found[0]
+            await anyio.sleep(0.05)
+
+
+async def begin_held(ground: Ground, client: Client, http: httpx.AsyncClient) -> None:
+    """Have an agent run a command that lasts until it is told to go."""
+    command = {"calls": [{"name": "execute_command", "arguments": {"command": HELD}}]}
+    ground.model.script({
+        "rules": [{"when": {"user": "Hold on"}, "replies": [command, {"text": "It is over."}]}]
+    })  # fmt: skip
+    await say(http, {"type": "user_message", "content": "Hold on", "agent_type": "coder"})
+    question = await first_question(client)
+    await Wire(client, http).decide(question.approval_id, {"decision": "approve"})
+    await until(lambda: story.starts(ground.workspace, HELD))
+
+
+@pytest.mark.feature(235)
+async def test_the_work_of_a_killed_worker_goes_on_elsewhere_and_every_follower_sees_it_all(
+    ground: Ground,
+) -> None:
+    fronts, workers = [server(ground), server(ground)], [worker(ground), worker(ground)]
+    followers = [Follower(), Follower()]
+    killed: list[datetime] = []
+
+    def watch(body: dict[str, Any]) -> None:
+        if body["type"] == "subtask_started" and not killed:
+            owner_of(ground, workers).kill()
+            killed.append(datetime.now(UTC))
+
+    async with (
+        line(fronts[0]) as (first, wire), line(fronts[1]) as (second, _),
+        anyio.create_task_group() as group,
+    ):  # fmt: skip
+        person = Person(wire, ground.told, ground.workspace)
+        async with anyio.create_task_group() as telling:
+            telling.start_soon(person.see_through, watch)
+            await until(lambda: ground.told.events)
+            for follower, client in zip(followers, (first, second), strict=True):
+                group.start_soon(follower.follow, client)
+        seqs = asked(ground, _SEQS, story.SESSION)
+        await until(lambda: all(follower.seqs == seqs for follower in followers))
+        group.cancel_scope.cancel()
+
+    told = (datetime.fromisoformat(event["ts"]) for event in followers[0].events)
+    gap = min(at - killed[0] for at in told if at > killed[0]).total_seconds()
+    assert gap < TAKEN_OVER
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert followers[0].events == followers[1].events
+    assert ground.problems() == []
+
+
+@pytest.mark.feature(235)
+async def test_a_worker_that_was_stopped_past_its_lease_has_no_effect_when_it_goes_on(
+    ground: Ground,
+) -> None:
+    front, first = server(ground), worker(ground)
+    async with line(front) as (client, wire), front.http() as http:
+        await begin_held(ground, client, http)
+        fence = asked(ground, "SELECT max(fence) FROM places WHERE id <> 'common'")
+        first.process.send_signal(signal.SIGSTOP)
+        ended = await until(lambda: not [p for p in processes_in(ground.workspace) if HELD in p])
+        second = worker(ground)
+        taken = await until(lambda: asked(ground, _OWNER) == second.pid)
+        (ground.workspace / "go").touch()
+        first.process.send_signal(signal.SIGCONT)
+        question = await first_question(client)
+        assert question.kind == "intervention"
+        before = asked(ground, _SEQS, story.SESSION)
+        await until(lambda: "lost its lease" in first.log.read_text())
+        # It is another node from then on, which has written nothing in the meantime.
+        await until(lambda: asked(ground, "SELECT count(*) FROM nodes WHERE kind = 'worker'") == 2)
+        assert asked(ground, _SEQS, story.SESSION) == before
+        decision = {"decision": "edit", "modified_arguments": {"result": {"seen": "cut off"}}}
+        await wire.decide(question.approval_id, decision)
+        follower = Follower()
+        async with anyio.create_task_group() as group:
+            group.start_soon(follower.follow, client)
+            await until(lambda: any(e.get("content") == "It is over." for e in follower.events))
+            group.cancel_scope.cancel()
+
+    assert ended + taken < TAKEN_OVER + 5
+    assert [entry["phase"] for entry in story.ledger(ground.workspace)] == ["start"]
+    assert asked(ground, "SELECT max(fence) FROM places WHERE id <> 'common'") > fence
+    assert follower.seqs == list(range(1, len(follower.seqs) + 1))
+
+
+@pytest.mark.feature(237)
+async def test_a_cancel_on_any_server_reaches_the_worker_within_a_second(ground: Ground) -> None:
+    fronts = [server(ground), server(ground)]
+    worker(ground)
+    async with line(fronts[0]) as (client, _), fronts[0].http() as http, fronts[1].http() as other:
+        await begin_held(ground, client, http)
+        began = time.monotonic()
+        await say(other, {"type": "cancel"})
+        await until(lambda: not [p for p in processes_in(ground.workspace) if HELD in p])
+        took = time.monotonic() - began
+    assert took < 1
+    assert [entry["phase"] for entry in story.ledger(ground.workspace)] == ["start"]
+
+
+NEWS = 200
+"""Events whose way to a follower is measured."""
+
+
+@pytest.mark.feature(236)
+@pytest.mark.parametrize("kind", ["postgresql"])
+async def test_what_is_told_by_one_process_is_with_a_follower_of_another_within_20_ms(
+    database_url: str, kind: str
+) -> None:
+    member = Membership(kind="server", pool="default", home="here")
+    heard, late = anyio.Event(), list[float]()
+
+    def hear(hint: Hint | None) -> None:
+        if hint is not None:
+            heard.set()
+
+    with (
+        closing(Store(database_url, drives=True, shared_as=member)) as teller,
+        closing(Store(database_url, drives=True, shared_as=member)) as reader,
+    ):
+        assert reader.hints is not None
+        teller.deliver = lambda box: say_hint(teller, box)
+        reader.hints.listen(hear)
+        await teller.write(begin, "s1")
+        for seq in range(NEWS):
+            heard = anyio.Event()
+            await teller.write(log.tell, "s1", AssistantMessage(content=str(seq)))
+            told = time.perf_counter()
+            with anyio.move_on_after(1):
+                await heard.wait()
+            found = await reader.read(log.events_after, "s1", seq)
+            late.append(time.perf_counter() - told)
+            assert [event["seq"] for event in found] == [seq + 1]
+    # A machine that is busy with other things says nothing of it.
+    assert median(late) <= 0.02 or os.getloadavg()[0] > 2 * (os.cpu_count() or 1)
+
+
+def say_hint(store: Store, box: Outbox) -> None:
+    assert store.hints is not None
+    store.hints.say({event["session_id"] for event in box.events}, box.wanted)
+
+
+@pytest.mark.feature(236)
+async def test_followers_on_two_servers_are_told_the_same_once_and_in_order(ground: Ground) -> None:
+    fronts = [server(ground), server(ground)]
+    worker(ground)
+    followers = [Follower(), Follower()]
+    async with (
+        line(fronts[0]) as (first, wire), line(fronts[1]) as (second, _),
+        anyio.create_task_group() as group,
+    ):  # fmt: skip
+        person = Person(wire, ground.told, ground.workspace)
+        async with anyio.create_task_group() as telling:
+            telling.start_soon(person.see_through)
+            await until(lambda: ground.told.events)
+            for follower, client in zip(followers, (first, second), strict=True):
+                group.start_soon(follower.follow, client)
+        seqs = asked(ground, _SEQS, story.SESSION)
+        await until(lambda: all(follower.seqs == seqs for follower in followers))
+        group.cancel_scope.cancel()
+    assert seqs == list(range(1, len(seqs) + 1))
+    assert followers[0].events == followers[1].events
+    assert ground.problems() == []
+
+
+@pytest.mark.feature(237)
+async def test_a_token_revoked_and_a_session_deleted_on_one_server_end_streams_of_another(
+    ground: Ground,
+) -> None:
+    fronts = [server(ground), server(ground)]
+    worker(ground)
+    async with line(fronts[0]) as (client, _), fronts[0].http() as http:
+        for session in ("revoked", "deleted"):
+            (await http.post("/sessions", json={"session_id": session})).raise_for_status()
+        made = await client.create_token(name="guest", role="admin")
+        ends = dict[str, float]()
+
+        async def follow(session: str, token: str) -> None:
+            began = time.monotonic()
+            async with Client(fronts[1].url, token=token, patience=0) as other:
+                with suppress(GonogoError):
+                    async for _ in other.follow(session, 0):
+                        pass
+            ends[session] = time.monotonic() - began
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(follow, "revoked", made.token)
+            group.start_soon(follow, "deleted", fronts[1].token)
+            await anyio.sleep(1)
+            await client.revoke_token(made.view.token_id)
+            await client.delete_session("deleted")
+    assert max(ends.values()) < 30
