@@ -36,6 +36,7 @@ from gonogo.llm.roles import TokenPrice
 
 KEY = "sk-test-0123456789abcdef"
 OTHER = "hunter2-hunter2"
+LINE = b'{"model": "openai:x", "method": "POST", "path": "/", "body": "{}"'
 pytestmark = pytest.mark.anyio
 
 
@@ -409,6 +410,10 @@ def test_a_recording_that_is_killed_can_be_played(provider, tape):
         (b"\n", "nothing is recorded in it"),
         (b"{}\n{}\n", "line 1 is no exchange"),
         (b"\xff\n", "line 1 is no exchange"),
+        (LINE + b', "status": 99999}\n', "line 1 is no exchange"),
+        (LINE + b', "headers": {"a": "b\\r\\nc"}}\n', "line 1 is no exchange"),
+        (LINE + b', "chunks": [{"base64": "!!"}]}\n', "line 1 is no exchange"),
+        (b"[" * 100_000, "line 1 is no exchange"),
     ],
 )
 def test_what_is_no_cassette_is_refused_by_name(tape, settings, content, problem):

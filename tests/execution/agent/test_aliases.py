@@ -1,8 +1,8 @@
 """Models read and write short names for our ids; no name stands for two things, or changes."""
 
 from fakes import rows
-from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
-from gonogo.execution.agent.aliases import Aliases
+from gonogo.domain.tool_calls import PlanAccount, Reply, ToolAnswer, ToolRequest, UserText
+from gonogo.execution.agent.aliases import Aliases, names_others
 
 CALLS = [f"call_{digit * 24}" for digit in "abc"]
 PLAN, COMMENT = "plan_" + "1" * 32, "comment_" + "2" * 32
@@ -67,3 +67,16 @@ def test_names_become_ids_where_a_tool_takes_one_and_nowhere_else():
         assert PLAN not in str(same.calls)
     broken = Reply(calls=(ToolRequest(id=CALLS[0], name="execute_plan", problem="no JSON"),))
     assert found.read(broken) is broken
+
+
+def test_names_of_plans_are_looked_up_only_where_one_may_stand():
+    plain = [UserText(content="A plan_of ours, call-1"), Reply(text="So", calls=(asks("a"),))]
+    assert not names_others(plain, [rows.call(CALLS[0], result={"a": "b"})])
+    for said, calls in (
+        ([UserText(content=f"Run {PLAN}")], []),
+        ([Reply(calls=(asks("execute_plan", plan_id=PLAN),))], []),
+        ([PlanAccount(plan_id=PLAN)], []),
+        ([], [rows.call(CALLS[0], result={"a": [COMMENT]})]),
+        ([], [rows.call(CALLS[0], error=f"There is no {PLAN}")]),
+    ):
+        assert names_others(said, calls)

@@ -123,7 +123,7 @@ WHOLE = f"""\
 async def test_all_that_is_written_down_is_told_a_line_for_each(store: Store) -> None:
     await store.write(a_lot)
 
-    assert await store.read(facts_of, thread(), 10_000, str) == WHOLE
+    assert await store.read(facts_of, thread(), 10_000) == WHOLE
 
 
 async def test_a_turn_is_told_of_the_plan_of_its_session_and_of_what_all_were_asked(
@@ -131,7 +131,7 @@ async def test_a_turn_is_told_of_the_plan_of_its_session_and_of_what_all_were_as
 ) -> None:
     await store.write(a_lot)
     bare = thread(name="main", plan_id=None, revision=None, subtask_id=None)
-    told = await store.read(facts_of, bare, 10_000, str)
+    told = await store.read(facts_of, bare, 10_000)
     rules = '## What is granted\n- In the session: {"tool": "t1"}'
     decided = "- question 1: rejected. They said: not so\n- question 2: approved"
     questions = "- tool: question 3\n- tool: question 4\n- tool: question 5"
@@ -143,7 +143,7 @@ async def test_a_turn_is_told_of_the_plan_of_its_session_and_of_what_all_were_as
     await store.write(set_session, "s1", active_plan_id="p1")
     plan = "Plan p1, revision 1, awaiting_approval. Goal: A goal"
     both = "- a (pending): Do a\n- b (pending): Do b"
-    told = await store.read(facts_of, bare, 10_000, str)
+    told = await store.read(facts_of, bare, 10_000)
     assert told == f"## The plan\n- {plan}\n{both}\n\n{rest}"
 
 
@@ -152,7 +152,7 @@ async def test_who_works_in_an_earlier_revision_is_told_of_that(store: Store) ->
     plan = await store.read(plan_of, "p1")
     await store.write(set_plan, plan, goal="Another")
 
-    told = await store.read(facts_of, thread(revision=7), 10_000, str)
+    told = await store.read(facts_of, thread(revision=7), 10_000)
     assert told.startswith("## The plan\n- Plan p1, revision 1, awaiting_approval. Goal: A goal\n")
 
 

@@ -8,14 +8,15 @@ reply is there; what it says is kept word for word.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, cast
 
 from msgspec import Struct
 
 from gonogo.domain.records import CallRow
 from gonogo.domain.strict_json import mapped
-from gonogo.domain.tool_calls import Message, Reply, ToolAnswer, ToolRequest
+from gonogo.domain.tool_calls import Message, PlanAccount, Reply, ToolAnswer, ToolRequest
 from gonogo.execution.agent.conversation import Thread
 from gonogo.store import Tx
 from gonogo.store.calls import thread_calls
@@ -23,6 +24,7 @@ from gonogo.store.plans import named_ids
 from gonogo.tools import READ_OUTPUT
 
 _ID = re.compile(r"(?:call|plan|comment)_[0-9a-f]{24,32}")
+_OTHER = re.compile(r"(?:plan|comment)_[0-9a-f]{24}")
 _NAMING = {"execute_plan": "plan_id", READ_OUTPUT: "id"}
 """The arguments of tools that take an id."""
 
@@ -94,6 +96,18 @@ def aliases_of(tx: Tx, thread: Thread) -> Aliases:
     """The short names of a conversation."""
     calls = thread_calls(tx, thread.session_id, thread.name)
     return Aliases.of(calls, named_ids(tx, thread.session_id))
+
+
+def names_others(said: Sequence[Message], calls: Iterable[CallRow]) -> bool:
+    """Whether a conversation may name a plan or a comment; most never do."""
+    texts = (
+        str((getattr(each, "content", ""), getattr(each, "text", ""), getattr(each, "calls", ())))
+        for each in said
+    )
+    results = (f"{call.result} {call.error}" for call in calls)
+    return any(map(_OTHER.search, chain(texts, results))) or any(
+        isinstance(each, PlanAccount) for each in said
+    )
 
 
 def _with_ids(call: ToolRequest, ids: Mapping[str, str]) -> ToolRequest:

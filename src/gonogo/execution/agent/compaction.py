@@ -21,6 +21,7 @@ from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import Compacted, ModelRequest, Reply, Shortened, UserText
+from gonogo.execution.agent.aliases import aliases_of
 from gonogo.execution.agent.budget import Meter, keep_usage
 from gonogo.execution.agent.context import (
     COMPACT_FROM,
@@ -150,8 +151,7 @@ class Contexts(Struct, frozen=True, kw_only=True):
         end = to_compact(found, window)
         if end <= found.start or not (refused or found.is_worth(end, window)):
             return None
-        room = int(window * _OF_FACTS)
-        facts = await self.store.read(facts_of, thread, room, found.aliases.told)
+        facts = await self.store.read(facts_of, thread, int(window * _OF_FACTS))
         reply = await self._summary(thread, found, end, window)
         summary = _bounded(reply.text, int(window * _OF_SUMMARY)) if reply else ""
         mark = Compacted(
@@ -271,12 +271,11 @@ def _bounded(text: str, tokens: int) -> str:
     return data.decode("utf-8", "ignore").replace("</summary>", "")
 
 
-def facts_of(tx: Tx, thread: Thread, tokens: int, told: Callable[[str], str]) -> str:
+def facts_of(tx: Tx, thread: Thread, tokens: int) -> str:
     """What must not be lost, as the database has it.
 
     Args:
         tokens: What all of it may take; of long lists the newest entries stay.
-        told: How a model is told a text.
     """
     sections = {
         "The plan": _plan(tx, thread),
@@ -287,6 +286,7 @@ def facts_of(tx: Tx, thread: Thread, tokens: int, told: Callable[[str], str]) ->
         "Files changed so far": _files(tx, thread),
         "Commands so far": _commands(tx, thread),
     }
+    told = aliases_of(tx, thread).told
     found = {title: [*map(told, lines)] for title, lines in sections.items() if lines}
     room = tokens * 4 // max(len(found), 1)
     return "\n\n".join(f"## {title}\n{_listed(lines, room)}" for title, lines in found.items())

@@ -42,7 +42,7 @@ from gonogo.domain.tool_calls import (
     with_instructions_first,
 )
 from gonogo.execution.agent import call_log
-from gonogo.execution.agent.aliases import Aliases
+from gonogo.execution.agent.aliases import Aliases, names_others
 from gonogo.execution.agent.conversation import Thread
 from gonogo.i18n import say
 from gonogo.store import Tx
@@ -306,11 +306,10 @@ class StoredThread(Struct, frozen=True, kw_only=True):
 
 def read_thread(tx: Tx, thread: Thread) -> StoredThread:
     """The rows of a thread."""
+    said = conversation(tx, thread.session_id, thread.name)
     calls = {call.id: call for call in thread_calls(tx, thread.session_id, thread.name)}
-    return StoredThread(
-        said=conversation(tx, thread.session_id, thread.name), calls=calls,
-        named=named_ids(tx, thread.session_id), waited=thread.owner.is_waiting(tx),
-    )  # fmt: skip
+    named = named_ids(tx, thread.session_id) if names_others(said, calls.values()) else ()
+    return StoredThread(said=said, calls=calls, named=named, waited=thread.owner.is_waiting(tx))
 
 
 def plans_in(said: Sequence[Message]) -> set[str]:
