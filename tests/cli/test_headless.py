@@ -229,7 +229,7 @@ DENIED = {
 
 def test_the_table_of_exit_codes_has_each_of_them():
     text = (DOCS / "cli.md").read_text()
-    table = text[text.index("| exit code |") :].split("\n\n")[0]
+    table = text[text.index("| code | meaning |") :].split("\n\n")[0]
     assert [int(each) for each in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)] == list(Exit)
 
 

@@ -89,8 +89,7 @@ class Client(Transport):
     ) -> AsyncGenerator[EventBody]:
         """Say something in a session, and get the events that it causes up to the final one.
 
-        Leaving early changes nothing in the session; close the generator then
-        (`contextlib.aclosing`).
+        Leaving early changes nothing in the session; close the generator (`contextlib.aclosing`).
 
         Args:
             session_id: Without one, `user_message` and `switch_agent` open a session.
@@ -604,9 +603,9 @@ class Client(Transport):
 
     async def _over(self, plan_id: str, session_id: str, *, or_asked: bool) -> PlanView | None:
         plan = await self.plan(plan_id)
-        if plan.status in ENDED:
+        if plan.status in ENDED or (or_asked and (await self.pending_approvals(session_id)).count):
             return plan
-        return plan if or_asked and (await self.pending_approvals(session_id)).count else None
+        return None
 
     async def health(self) -> Health:
         """Whether the server is there; needs no token."""

@@ -41,7 +41,7 @@ _LINGER, _DRAIN = 30.0, 30.0
 _NOTHING_SEEN = -1
 
 
-class _Run(Struct, eq=False):
+class _DrivenPlace(Struct, eq=False):
     """A place that is driven here."""
 
     hold: Hold
@@ -79,7 +79,7 @@ class Places:
         self._as, self._aside = store.shared_as, aside
         self._handlers: Mapping[str, Handler] = {}
         self._on_timer: OnTimer | None = None
-        self._runs: dict[str, _Run] = {}
+        self._runs: dict[str, _DrivenPlace] = {}
         self._lease: Lease | None = None
         self._news = anyio.Event()
         self._is_draining = False
@@ -223,14 +223,14 @@ class Places:
 
     def _begin(self, place: Owned, lease: Lease, group: TaskGroup) -> None:
         scope, is_common = anyio.CancelScope(), place.id == COMMON
-        self._runs[place.id] = run = _Run(
+        self._runs[place.id] = run = _DrivenPlace(
             hold=Hold(place.id, place.fence, lambda: lease.is_safe, scope.cancel),
             dispatcher=LocalDispatcher(self._store, aside=self._aside, shares_timers=is_common),
             scope=scope,
         )
         group.start_soon(self._drive_common if is_common else self._drive, run, place)
 
-    async def _drive(self, run: _Run, place: Owned) -> None:
+    async def _drive(self, run: _DrivenPlace, place: Owned) -> None:
         """Drive a place until it is released, given away or lost."""
         try:
             with run.scope, patiently(), owning(run.hold):
@@ -248,7 +248,7 @@ class Places:
             del self._runs[place.id]
             self._news.set()
 
-    async def _drive_common(self, run: _Run, place: Owned) -> None:
+    async def _drive_common(self, run: _DrivenPlace, place: Owned) -> None:
         """Drive what belongs to no workspace: what it sets going is for the places' owners.
 
         Its writes are fenced by what they change: a timer and a delivery are taken by one.
@@ -269,7 +269,7 @@ class Places:
             del self._runs[place.id]
             self._news.set()
 
-    async def _keep(self, run: _Run) -> None:
+    async def _keep(self, run: _DrivenPlace) -> None:
         """Take what is handed to a place, until nothing has been left to do for a while."""
         since, until, seen = anyio.current_time(), 0.0, _NOTHING_SEEN
         while True:

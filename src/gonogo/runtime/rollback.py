@@ -6,7 +6,7 @@ from typing import Literal
 import anyio.to_thread
 from msgspec import Struct
 
-from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, ToolFailed
+from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, ToolFailed, because
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan_views import (
     CheckpointDiff,
@@ -122,7 +122,7 @@ class Checkpoints(Struct, frozen=True):
                 plan, or there are no files; or workers do the work.
         """
         principal.require(Role.OPERATOR)
-        self._parts.require_alone("A checkpoint by hand")
+        self._parts.require_alone(because("A checkpoint by hand"))
         if (plan_id is None) == (session_id is None):
             raise InvalidMessage("Name a plan or a session, and one of them")
 
@@ -171,7 +171,7 @@ class Checkpoints(Struct, frozen=True):
         verbs = self._parts.rollbacks
         if dry_run:
             return _rolled_view(await verbs.look(find, include_shared=include_shared))
-        self._parts.require_alone("A rollback")
+        self._parts.require_alone(because("A rollback"))
         done = await verbs.carry_out(find, principal.id, include_shared=include_shared)
         return _rolled_view(done)
 

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 from anyio.abc import TaskGroup
 
-from gonogo.domain.errors import Busy, Conflict, OutcomeUnknown, PolicyDenied
+from gonogo.domain.errors import Busy, Conflict, OutcomeUnknown, PolicyDenied, because
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.undo import shown_path
@@ -188,7 +188,7 @@ class Runtime:
             Conflict: another connection does, or the session's tools run on the server.
         """
         principal.require(Role.OPERATOR)
-        self.parts.require_alone("A session whose client runs its tools")
+        self.parts.require_alone(because("A session whose client runs its tools"))
         session = await self.parts.store.read(visible, principal, session_id)
         if session.tool_host != "client":
             raise Conflict("The server carries out this session's tools")
@@ -244,7 +244,7 @@ class Runtime:
             PolicyDenied: the gate denies it.
         """
         principal.require(Role.OPERATOR)
-        self.parts.require_alone("A single call of a tool")
+        self.parts.require_alone(because("A single call of a tool"))
         thread = bare_thread(workspace)
         gated = await self.parts.gate.judge(thread, name, arguments)
         found = gated.verdict

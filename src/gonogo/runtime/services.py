@@ -261,8 +261,9 @@ class Parts(Struct, frozen=True, kw_only=True):
         """
         if self.store.shared_as is not None:
             raise Conflict(
-                f"{what} is not possible yet where workers do the work; stop all servers and "
-                "workers of this database, and start gonogo serve without --no-work"
+                "{what}: not possible yet where workers do the work; stop all servers and workers "
+                "of this database, and start gonogo serve without --no-work",
+                what=what,
             )
 
 

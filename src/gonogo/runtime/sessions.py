@@ -16,6 +16,7 @@ from gonogo.domain.errors import (
     InvalidMessage,
     ModelNotConfigured,
     NotFound,
+    because,
 )
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
@@ -354,7 +355,7 @@ class Sessions(Struct, frozen=True):
         if opening.tool_host not in _TOOL_HOSTS:
             raise InvalidMessage("tool_host: server or client")
         if opening.tool_host == "client":
-            self._parts.require_alone("A session whose client runs its tools")
+            self._parts.require_alone(because("A session whose client runs its tools"))
         session = Session(
             id=wanted, principal_id=principal.id, title=opening.title,
             workspace=str(self._workspace(opening)), locale=opening.locale,

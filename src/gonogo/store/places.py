@@ -199,8 +199,9 @@ def settle_in(tx: Tx, shared_as: Membership) -> None:
     home = shared_as.home
     if (other := tx.execute(_ELSEWHERE, {"home": home}).scalar()) is not None:
         raise Conflict(
-            f"The snapshots of this database's workspaces are in another state folder ({other}); "
-            "start every server and worker with the same GONOGO_HOME"
+            "The snapshots of this database's workspaces are in another state folder ({other}); "
+            "start every server and worker with the same GONOGO_HOME",
+            other=other,
         )
     _make(tx, COMMON, "", home, "", placed=True)
     for row in rows(tx, _HOMELESS, {}):

@@ -139,7 +139,8 @@ class _Sender:
             self._provider, self._exporter, self._ids = _provider(endpoint)
         except ImportError as missing:
             raise Refused(
-                f"GONOGO_OTLP_ENDPOINT needs a library ({missing.name}): pip install 'gonogo[otel]'"
+                "GONOGO_OTLP_ENDPOINT needs a library ({library}): pip install 'gonogo[otel]'",
+                library=missing.name,
             ) from None
         self._tracer = self._provider.get_tracer("gonogo", __version__)
 

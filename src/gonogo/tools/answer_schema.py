@@ -29,7 +29,9 @@ class AnswerSchema:
         from jsonschema.validators import validator_for
 
         if len(text) > MOST:
-            raise InvalidMessage(f"it has {len(text)} bytes, and {MOST} are the most")
+            raise InvalidMessage(
+                "it has {count} bytes, and {most} are the most", count=len(text), most=MOST
+            )
         schema: Any = loads(text)
         if not isinstance(schema, dict):
             raise InvalidMessage("it must be a JSON object")
@@ -74,6 +76,8 @@ def _check_references(schema: object) -> None:
     fields = cast("dict[str, Any]", schema)
     reference = fields.get("$ref")
     if isinstance(reference, str) and not reference.startswith("#"):
-        raise InvalidMessage(f"the reference {reference} leads out of the file; begin it with #")
+        raise InvalidMessage(
+            "the reference {reference} leads out of the file; begin it with #", reference=reference
+        )
     for each in fields.values():
         _check_references(each)
