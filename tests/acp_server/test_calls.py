@@ -96,7 +96,7 @@ async def test_a_call_is_rejected_changed_or_left_as_the_person_chooses(editor, 
         pad.default = None
         assert await pad.say(session_id, "make") == "end_turn"
         for of_plans in ("/revise Paint it", "/hold"):
-            with pytest.raises(RequestError, match="Nothing waits for a decision"):
+            with pytest.raises(RequestError, match="There are no open questions"):
                 await pad.say(session_id, of_plans)
         assert await pad.say(session_id, "/reject not again") == "end_turn"
     assert (folder / "a.txt").read_text() == "other\n"

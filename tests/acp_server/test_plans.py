@@ -82,7 +82,7 @@ async def test_a_plan_is_rejected_held_and_started_by_what_the_person_chooses_or
         pad.default = "reject"
         assert await pad.say(session_id, "Build it") == "end_turn"
         assert pad.of("plan")[-1].entries == []
-        with pytest.raises(RequestError, match="Nothing waits for a decision here"):
+        with pytest.raises(RequestError, match="There are no open questions here"):
             await pad.say(session_id, "/approve")
 
         pad.default = None

@@ -30,7 +30,7 @@ async def answer(model, request):
 @pytest.mark.parametrize("locale", TASKS)
 def test_a_cassette_holds_the_story_as_it_is_told_now(locale):
     held = unpacked(files("gonogo.demo").joinpath(f"{locale}.jsonl.gz").read_bytes())
-    story = [line for lines in recording().values() for line in lines]
+    story = [line for lines in recording(locale).values() for line in lines]
     told = [line_of(each) for each in held]
     assert [line for line in told if line not in story] == [], RENEW
     # What the story says when the plan is over is for people who ask about it.

@@ -96,7 +96,8 @@ def test_what_other_bodies_say_by_default_and_what_they_leave_out():
         "SessionView.tool_host": "server", "SessionView.unattended": False,
         "CallView.granted": False, "ServerView.refused": {}, "ServerView.changed": {},
         "ServerView.agents": [], "ServerView.sightings": {}, "ReviewView.not_requester": False,
-        "ApprovalFilter.mine": False,
+        "ApprovalFilter.mine": False, "ModelUsageView.cached_tokens": 0,
+        "ModelUsageView.cache_write_tokens": 0, "ModelUsageView.reasoning_tokens": 0,
     }  # fmt: skip
 
 

@@ -55,7 +55,7 @@ def test_rules_and_the_place_where_it_runs_count():
     assert why("pytest -q", {"decision": "deny", "command": "pytest", "reason": "no"}) == "no"
     assert why("pytest -q", {"decision": "ask", "command": "pytest", "reason": "look"}) == "look"
     assert "there is no sandbox" in (why("pytest -q", sandboxed=False) or "")
-    assert "not vetted" in (why("git status", repo_trusted=False) or "")
+    assert "an unvetted repository" in (why("git status", repo_trusted=False) or "")
     assert "may not" in (why("pytest -q", max_write_globs=("docs/**",)) or "")
     assert why("pytest -q", max_write_globs=(), writes_barred=True) is None
 

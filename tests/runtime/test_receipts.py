@@ -120,7 +120,7 @@ async def test_what_was_refused_of_a_batch_comes_first_and_ends_it_where_nothing
         "type": "error", "error": "why", "content": "why", "code": "conflict", "call_id": "c1",
         "is_final": False,
     }  # fmt: skip
-    silent = {**error, "error": "", "content": "", "code": None, "call_id": "c2"}
+    silent = {**error, "error": "Refused", "content": "Refused", "code": None, "call_id": "c2"}
 
     assert await answer(receipt(plan_id="p", answers=(yes, no)), last) == [error, last]
     assert await answer(receipt(plan_id="p", answers=(no, mute)), last) == [error, silent]
@@ -180,7 +180,8 @@ async def test_a_batch_has_an_answer_for_each_of_its_calls_once(tmp_path: Path) 
         assert taken.answers == (
             DecisionAnswer(id=first, ok=True, status="reject", outcome="decided"),
             DecisionAnswer(
-                id="none", ok=False, code="not_found", detail="No approval found with id=none"
+                id="none", ok=False, code="not_found", detail="No approval found with id=none",
+                template="No approval found with id={named}", params={"named": "none"},
             ),
             DecisionAnswer(id=second, ok=True, status="reject", outcome="decided"),
         )

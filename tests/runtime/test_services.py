@@ -36,7 +36,8 @@ def test_tools_have_what_the_settings_say(tmp_path: Path, monkeypatch: pytest.Mo
         command_temporary=8, network_private_hosts="10.1.0.0/16", port=9, network_transfer=3,
     )  # fmt: skip
 
-    assert open_means(settings) == Means(
+    made = open_means(settings)
+    assert made == Means(
         command_timeout=1, command_output=2_000, result_tokens=300,
         hidden=(tmp_path / "ann", tmp_path / "config"),
         ceilings=Ceilings(processes=40, memory=500, file=6, disk=7, temporary=8),
@@ -44,7 +45,10 @@ def test_tools_have_what_the_settings_say(tmp_path: Path, monkeypatch: pytest.Mo
             hosts=False, private=PrivateHosts((ip_network("10.1.0.0/16"),)),
             own_ports=frozenset({9}), transfer=3 * 1024 * 1024,
         ),
+        is_taped=made.is_taped,
     )  # fmt: skip
+    assert not made.is_taped("openai:gpt-5")
+    assert made.is_taped("replay:tape.jsonl")
 
 
 @pytest.mark.parametrize(

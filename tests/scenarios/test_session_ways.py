@@ -67,7 +67,7 @@ async def test_the_agents_of_a_session_ask_the_model_that_it_was_opened_with(mak
         assert (await world.runtime.sessions.get(world.ann, world.session)).model == "demo"
         asked = world.runtime.parts.models.opened
         events = await world.say("What is this?")
-        assert [each.name for each in asked] == ["demo"]
+        assert {each.name for each in asked} == {"demo"}
         assert events[-1]["is_final"]
 
 
