@@ -419,7 +419,7 @@ async def test_why_a_call_asks_or_is_denied_is_said_in_the_language_of_the_sessi
         assert (
             asked_for["metadata"]["reason"]
             == approval.reason
-            == "ни одно правило не разрешает 'make'"
+            == "ни одно правило не разрешает «make»"
         )
         [entry] = await world.audit("tool.denied")
         assert entry.details["reason"] == "удаляет /"

@@ -74,6 +74,7 @@ class StandIn:
     broken: bool = False
     away: GonogoError | None = None
     looks: int = 0
+    hears_within: float = math.inf
 
     def __post_init__(self) -> None:
         self.grew = anyio.Event()
