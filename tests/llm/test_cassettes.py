@@ -264,7 +264,7 @@ async def test_ids_of_the_recorded_run_that_a_model_names_are_those_of_the_repla
         ('{"duration_ms": 12}', '{"duration_ms": 3.5}'),
         ('{"duration_seconds":12}', '{"duration_seconds":3.5}'),
         ("Ran 3 tests in 0.002s", "Ran 3 tests in 1.5s"),
-        ("File /tmp/a-1/work/x.py", "File /var/folders/b2/work/x.py"),
+        ("File /tmp/a-1/code/x.py", "File /var/folders/b2/code/x.py"),
     ],
 )
 def test_what_differs_in_each_run_is_no_difference(was, now):
