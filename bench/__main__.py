@@ -12,7 +12,7 @@ import anyio
 from bench import _counts, _report
 from bench._decisions import decision_ms
 from bench._plans import layered_per_second, makespan_ratio, sequence_ms
-from bench._processes import answerable_s, command_s, parked_cost, restart_s
+from bench._processes import answerable_s, command_s, import_s, parked_cost, restart_s
 from bench._report import Figure
 from bench._rig import median, percentile
 from bench._snapshots import CHANGED, FILES, snapshot_ms
@@ -109,9 +109,7 @@ def _starts(*, quick: bool) -> Iterator[Figure]:
         work="`gonogo --help`", unit="s", value=command_s(runs, "-m", "gonogo", "--help"),
         target="≤ 0.25", peers="imports alone 0.8 to 1.8",
     )  # fmt: skip
-    bare = command_s(runs, "-c", "pass")
-    imported = command_s(runs, "-c", "import gonogo.runtime") - bare
-    yield Figure(work="`import gonogo.runtime`", unit="s", value=imported)
+    yield Figure(work="`import gonogo.runtime`", unit="s", value=import_s(runs, "gonogo.runtime"))
 
 
 def _files(*, quick: bool) -> Iterator[Figure]:

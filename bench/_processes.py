@@ -31,14 +31,31 @@ async def answerable_s(runs: int, count: int) -> float:
 def restart_s(runs: int) -> float:
     """Seconds from a restart after kill -9 until the step that was broken off runs again."""
     with TemporaryDirectory() as folder:
-        _killed(Path(folder), "begin")
-        took = [_killed(Path(folder), "go on") for _ in range(runs)]
-    return median(took)
+        killed_s(_command("work", Path(folder), "begin"))
+        again = _command("work", Path(folder), "go on")
+        return median([killed_s(again) for _ in range(runs)])
 
 
 def command_s(runs: int, *arguments: str, python: str = sys.executable) -> float:
     """Seconds of a whole Python process."""
     return median([_timed([python, *arguments]) for _ in range(runs)])
+
+
+def import_s(runs: int, module: str, *, python: str = sys.executable) -> float:
+    """Seconds that an import takes, without what a bare Python does."""
+    bare = command_s(runs, "-c", "pass", python=python)
+    return command_s(runs, "-c", f"import {module}", python=python) - bare
+
+
+def killed_s(command: list[str]) -> float:
+    """Seconds until a process prints at what monotonic time its work began; then it is killed."""
+    began = time.monotonic()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None  # noqa: S101 - it is a pipe
+    with process:
+        said = process.stdout.readline()
+        process.kill()
+    return float(said) - began
 
 
 def _timed(command: list[str]) -> float:
@@ -61,13 +78,3 @@ def _run(role: str, home: Path, word: str) -> list[float]:
 def _since_start(role: str, home: Path, word: str) -> float:
     began = time.monotonic()
     return _run(role, home, word)[0] - began
-
-
-def _killed(home: Path, word: str) -> float:
-    began = time.monotonic()
-    process = subprocess.Popen(_command("work", home, word), stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None  # noqa: S101 - it is a pipe
-    with process:
-        said = process.stdout.readline()
-        process.kill()
-    return float(said) - began

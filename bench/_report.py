@@ -58,10 +58,9 @@ def as_table(figures: Sequence[Figure], yardstick: float) -> str:
 
 def write(figures: Sequence[Figure], yardstick: float, command: str, now: datetime) -> None:
     """Write RESULTS.md."""
-    versions = ", ".join(f"{name} {number}" for name, number in _versions().items())
     text = f"""# What gonogo costs
 
-Made by `{command}` on {now:%d %B %Y}, on a shared machine with two cores; {versions}.
+{_made(command, now)}.
 
 Medians. The yardstick is one `INSERT` and `COMMIT` of the bare driver (WAL, `synchronous=FULL`) on
 the same disk in the same run: a disk or a machine that is busy moves both, so compare the column of
@@ -81,11 +80,10 @@ def write_peers(
     rows: Sequence[str], packages: Sequence[str], yardstick: float, now: datetime
 ) -> None:
     """Write PEERS.md."""
-    versions = ", ".join(f"{name} {number}" for name, number in _versions().items())
     table = "\n".join(rows)
     text = f"""# gonogo beside its peers
 
-Made by `scripts/bench --peers` on {now:%d %B %Y}, on a shared machine with two cores; {versions};
+{_made("scripts/bench --peers", now)};
 {", ".join(packages)}.
 
 Each work was done by all in turn, on the same disk. One `INSERT` and `COMMIT` of bare SQLite (WAL,
@@ -95,6 +93,11 @@ Each work was done by all in turn, on the same disk. One `INSERT` and `COMMIT` o
 {table}
 """
     (_FILE.parent / "PEERS.md").write_text(text, encoding="utf-8")
+
+
+def _made(command: str, now: datetime) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in _versions().items())
+    return f"Made by `{command}` on {now:%d %B %Y}, on a shared machine with two cores; {versions}"
 
 
 def _row(figure: Figure) -> str:

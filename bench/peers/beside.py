@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ import anyio
 
 from bench._decisions import decision_ms
 from bench._plans import layered_per_second, makespan_ratio, sequence_ms
-from bench._processes import command_s, restart_s
+from bench._processes import import_s, killed_s, restart_s
 from bench._report import say
 from bench._rig import median
 from bench._waking import woken_per_second
@@ -99,7 +98,7 @@ def works() -> tuple[PeerWork, ...]:
         ),
         PeerWork(
             key="import", name="import", unit="s", least=True,
-            ours=lambda: _import_s(Path(sys.executable), "gonogo.runtime"),
+            ours=lambda: import_s(3, "gonogo.runtime"),
         ),
     )  # fmt: skip
 
@@ -134,29 +133,14 @@ def measured(peer: Peer, python: Path, key: str) -> float | None:
     if key not in peer.works:
         return None
     if key == "import":
-        return _import_s(python, peer.module)
+        return import_s(3, peer.module, python=str(python))
     with TemporaryDirectory() as folder:
         command = [str(python), str(HERE / peer.script), folder, key]
         if key == "restart":
-            _killed(command)
-            return median([_killed(command) for _ in range(3)])
+            killed_s(command)
+            return median([killed_s(command) for _ in range(3)])
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=LIMIT)
     return float(done.stdout.split()[-1])
-
-
-def _import_s(python: Path, module: str) -> float:
-    bare = command_s(3, "-c", "pass", python=str(python))
-    return command_s(3, "-c", f"import {module}", python=str(python)) - bare
-
-
-def _killed(command: list[str]) -> float:
-    began = time.monotonic()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None  # noqa: S101 - it is a pipe
-    with process:
-        said = process.stdout.readline()
-        process.kill()
-    return float(said) - began
 
 
 def table() -> Iterator[str]:

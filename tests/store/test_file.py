@@ -17,6 +17,8 @@ from gonogo.store.schema import sessions
 from gonogo.store.sessions import set_session
 
 MIB = 1 << 20
+PAGE = 4_096
+"""Bytes of a page of SQLite."""
 
 
 @pytest.fixture
@@ -64,7 +66,8 @@ async def test_what_a_file_takes_and_what_of_it_nothing_needs_is_known(
     await store.vacuum()
     after = await store.room()
     assert (after.bytes, after.free, after.log) == (size_of(file), 0, 0)
-    assert after.bytes < full.bytes - MIB
+    # Tables that are written anew may lie otherwise, by a page.
+    assert after.bytes <= gap.bytes - gap.free + PAGE
 
 
 async def test_a_file_is_made_anew_only_where_there_is_room_for_two_copies(

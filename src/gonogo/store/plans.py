@@ -93,6 +93,9 @@ _END_GRANTS = (
     .values(status="ended", ended_at=bindparam("at"), ended_because=bindparam("because"))
 )
 _GRANTS = select(*columns_of(grants, GrantRow)).order_by(grants.c.created_at, grants.c.id)
+_GRANTS_IN = _GRANTS.where(grants.c.session_id == bindparam("session_id"))
+_GRANTS_SEEN = _GRANTS.where(grants.c.session_id.in_(_SEEN))
+_GRANTS_SEEN_OF = _GRANTS.where(grants.c.session_id.in_(_SEEN_OF))
 _ACTIVE_GRANT = select(*columns_of(grants, GrantRow)).where(
     grants.c.plan_id == bindparam("plan_id"),
     grants.c.revision == bindparam("revision"),
@@ -273,31 +276,34 @@ def list_plans(
     session_id: str | None = None,
     principal_id: str | None = None,
     status: str | None = None,
-    limit: int | None = None,
+    limit: int = 1_000,
     offset: int = 0,
 ) -> tuple[list[Plan], int]:
     """A page of the plans of sessions that are not deleted, newest first, and how many there are.
 
     Args:
         principal_id: Only of this principal's sessions; None is everybody's.
-        limit: At most so many; None is all.
     """
     wanted = {"session_id": session_id, "principal_id": principal_id, "status": status}
     params = {name: value for name, value in wanted.items() if value is not None}
-    of = _plans_with(frozenset(params))
-    total = tx.execute(select(func.count()).select_from(of.subquery()), params).scalar_one()
-    newest = of.order_by(plans.c.created_at.desc(), plans.c.id.desc())
-    return many(tx, newest.limit(limit).offset(offset), params, Plan), total
+    page, count = _plans_with(frozenset(params))
+    found = many(tx, page, {**params, "limit": limit, "offset": offset}, Plan)
+    return found, tx.execute(count, params).scalar_one()
 
 
 @cache
-def _plans_with(known: frozenset[str]) -> Select[Any]:
-    """Plans where each of these has its parameter's value."""
-    seen_in = _SEEN_OF if "principal_id" in known else _SEEN
-    found = select(*columns_of(plans, Plan)).where(plans.c.session_id.in_(seen_in))
-    for name in sorted(known - {"principal_id"}):
-        found = found.where(plans.c[name] == bindparam(name))
-    return found
+def _plans_with(known: frozenset[str]) -> tuple[Select[Any], Select[Any]]:
+    """A page of the plans where each of these has its parameter's value, and their number."""
+    where = [plans.c.session_id.in_(_SEEN_OF if "principal_id" in known else _SEEN)]
+    where += [plans.c[name] == bindparam(name) for name in sorted(known - {"principal_id"})]
+    page = (
+        select(*columns_of(plans, Plan))
+        .where(*where)
+        .order_by(plans.c.created_at.desc(), plans.c.id.desc())
+        .limit(bindparam("limit"))
+        .offset(bindparam("offset"))
+    )
+    return page, select(func.count()).select_from(plans).where(*where)
 
 
 def named_ids(tx: Tx, session_id: str) -> list[str]:
@@ -441,12 +447,10 @@ def list_grants(
 ) -> list[GrantRow]:
     """The grants of a session, of a principal's sessions, or of all that are not deleted."""
     if session_id is not None:
-        statement = _GRANTS.where(grants.c.session_id == bindparam("session_id"))
-        return many(tx, statement, {"session_id": session_id}, GrantRow)
+        return many(tx, _GRANTS_IN, {"session_id": session_id}, GrantRow)
     if principal_id is None:
-        return many(tx, _GRANTS.where(grants.c.session_id.in_(_SEEN)), {}, GrantRow)
-    statement = _GRANTS.where(grants.c.session_id.in_(_SEEN_OF))
-    return many(tx, statement, {"principal_id": principal_id}, GrantRow)
+        return many(tx, _GRANTS_SEEN, {}, GrantRow)
+    return many(tx, _GRANTS_SEEN_OF, {"principal_id": principal_id}, GrantRow)
 
 
 def grant_of(tx: Tx, grant_id: str) -> GrantRow | None:
