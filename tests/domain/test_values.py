@@ -56,8 +56,8 @@ CHANGING = {findings.Overlaps, findings._Look}
 BY_PLACE = {
     audit_chain.Claim, audit_chain.Holding, cassette.PackedPiece, cassette.Redaction,
     conditions.Token, findings.Overlaps, network.HostPattern, network.PrivateHosts, records.Job,
-    records.JobStop, records.SessionPlace, replanning._Step, tool_calls.ToolHistory, findings._Look, states.Machine,
-    failures.Patterns,
+    records.JobStop, records.SessionPlace, replanning._Step, tool_calls.ToolHistory, findings._Look,
+    states.Machine, failures.Patterns,
 }  # fmt: skip
 
 

@@ -74,7 +74,11 @@ def test_rules_that_always_hold_together_are_counted_together(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("locale", "names"), [("en", "asks: ann, bob"), ("ru", "если спрашивает один из этих людей, дать столько некому: ann, bob")]
+    ("locale", "names"),
+    [
+        ("en", "asks: ann, bob"),
+        ("ru", "если спрашивает один из этих людей, дать столько некому: ann, bob"),
+    ],
 )
 def test_a_finding_says_rule_place_and_who_is_meant(tmp_path, locale, names):
     (one,) = found(tmp_path, 'reviewers = ["ann", "bob"]\napprovals = 2\nnot_requester = true')

@@ -180,8 +180,12 @@ async def test_a_batch_has_an_answer_for_each_of_its_calls_once(tmp_path: Path) 
         assert taken.answers == (
             DecisionAnswer(id=first, ok=True, status="reject", outcome="decided"),
             DecisionAnswer(
-                id="none", ok=False, code="not_found", detail="No approval found with id=none",
-                template="No approval found with id={named}", params={"named": "none"},
+                id="none",
+                ok=False,
+                code="not_found",
+                detail="No approval found with id=none",
+                template="No approval found with id={named}",
+                params={"named": "none"},
             ),
             DecisionAnswer(id=second, ok=True, status="reject", outcome="decided"),
         )
