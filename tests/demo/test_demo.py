@@ -153,4 +153,4 @@ def test_without_git_the_sample_is_only_files_and_its_tests_leave_none(tmp_path,
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "test_it.py").write_text("import os\nos._exit(3)\n")
     ended = run_tests(tmp_path / "none")
-    assert (ended.passed, ended.summary) == (False, "no output")
+    assert (ended.passed, ended.summary) == (False, "")
