@@ -36,7 +36,7 @@ async def test_a_declared_command_that_asks_all_the_same_is_said_in_the_language
             "one: git push всё равно потребует одобрения: команды «git push» нет в списке "
             "разрешённых команд git"
         )
-        assert said["command_whole"].startswith("one: whoami выполняется как есть")
+        assert said["command_whole"].startswith("one: whoami выполняется ровно в этом виде")
         assert not any("notes" in message for message in said.values())
 
 
