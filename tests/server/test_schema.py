@@ -18,6 +18,7 @@ PATHS = """
 /sessions/{session_id} get patch delete
 /sessions/{session_id}/history get
 /sessions/{session_id}/context get
+/sessions/{session_id}/usage get
 /sessions/{session_id}/log get
 /sessions/{session_id}/changes get
 /sessions/{session_id}/pending-approvals get
@@ -63,6 +64,8 @@ PATHS = """
 /maintenance/vacuum post
 /servers get
 /models get
+/news get
+/workspaces get
 /policy get
 /policy/check post
 /grants get
