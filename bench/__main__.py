@@ -18,6 +18,7 @@ from bench._rig import median, percentile
 from bench._snapshots import CHANGED, FILES, snapshot_ms
 from bench._waking import woken_per_second
 from bench._yardstick import commit_ms
+from bench.peers import beside
 from gonogo.store import utc_now
 
 T = TypeVar("T")
@@ -127,6 +128,16 @@ def _files(*, quick: bool) -> Iterator[Figure]:
     )  # fmt: skip
 
 
+def _beside_peers() -> int:
+    yard, rows = commit_ms(), list[str]()
+    packages = [each for peer in beside.PEERS for each in peer.packages]
+    for row in beside.table():
+        print(row, flush=True)
+        rows.append(row)
+    _report.write_peers(rows, packages, (yard + commit_ms()) / 2, utc_now())
+    return 0
+
+
 def main() -> int:
     """Measure."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -138,9 +149,14 @@ def main() -> int:
     parser.add_argument(
         "--renew", action="store_true", help="with --check: keep what is counted now"
     )
+    parser.add_argument(
+        "--peers", action="store_true", help="install peers, and measure gonogo beside them"
+    )
     given = parser.parse_args()
     if given.check or given.renew:
         return _counts.check(renew=given.renew)
+    if given.peers:
+        return _beside_peers()
     figures = [f for part in (_plans, _people, _files, _starts) for f in part(quick=given.quick)]
     yard = median(_YARDS)
     if not given.quick:

@@ -2,20 +2,23 @@
 
 A plan of one subtask after another, so that nothing is written together by chance. It is the same
 each time, but for the length of numbers in a count of bytes, and for a read more or less of one who
-follows. `counts.json` beside this file says what was counted last; none of it may grow.
+follows, with what is encoded, validated and handed between threads for it. `counts.json` beside
+this file says what was counted last; none of it may grow.
 """
 
+import asyncio
 import json
 import os
 import sqlite3
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+from pydantic import BaseModel, TypeAdapter
 from scripts.talk import calls, plan_of, say
 from sqlalchemy import event
 
@@ -28,7 +31,20 @@ KEPT = Path(__file__).with_name("counts.json")
 SLACK = 0.03
 """How much more a count may be that is not the same each time."""
 _BYTES, _READS = "bytes", "reads"
+_LOOSE = (_BYTES, _READS, "validations", "encodings", "hops")
 _STEPS = ("one", "two", "three")
+_WORK = (
+    (os, "fsync", "fsyncs of files"),
+    (json.JSONEncoder, "encode", "encodings"),
+    (BaseModel, "model_dump", "encodings"),
+    (BaseModel, "model_dump_json", "encodings"),
+    (BaseModel, "__init__", "validations"),
+    (BaseModel, "model_validate", "validations"),
+    (TypeAdapter, "validate_python", "validations"),
+    (TypeAdapter, "validate_json", "validations"),
+    (asyncio.BaseEventLoop, "call_soon_threadsafe", "thread hops"),
+)
+"""What is counted besides the database: where it is, and as what."""
 _FRAMES = ("BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PRAGMA")
 
 
@@ -52,7 +68,7 @@ _LINES = {
 async def counts() -> dict[str, int]:
     """What a plan takes, by what is counted."""
     found = Counter[str]()
-    with tempfile.TemporaryDirectory(prefix="counts-") as folder, _synced(found):
+    with tempfile.TemporaryDirectory(prefix="counts-") as folder, _watched(found):
         settings = Settings(home=Path(folder, "home"), workspace=Path(folder))
         async with Runtime.open(settings, model=ScriptedModel(_LINES)) as runtime:
             store = runtime.parts.store
@@ -106,14 +122,25 @@ def _statements(store: Store, found: Counter[str]) -> Iterator[None]:
 
 
 @contextmanager
-def _synced(found: Counter[str]) -> Iterator[None]:
-    """Count what is brought to the disk besides the database."""
-    fsync = os.fsync
-    os.fsync = _counted(fsync, "fsyncs of files", found)
+def _watched(found: Counter[str]) -> Iterator[None]:
+    """Count what is brought to the disk besides the database, and what the processor does."""
+    with ExitStack() as stack:
+        for place, name, what in _WORK:
+            stack.enter_context(_replaced(place, name, what, found))
+        yield
+
+
+@contextmanager
+def _replaced(place: Any, name: str, what: str, found: Counter[str]) -> Iterator[None]:
+    kept = vars(place)[name]
+    if isinstance(kept, classmethod):
+        setattr(place, name, classmethod(_counted(kept.__func__, what, found)))
+    else:
+        setattr(place, name, _counted(kept, what, found))
     try:
         yield
     finally:
-        os.fsync = fsync
+        setattr(place, name, kept)
 
 
 def _size(file: Path) -> int:
@@ -140,7 +167,7 @@ def told(kept: Mapping[str, int], found: Mapping[str, int]) -> bool:
     grown = False
     for name in sorted(kept.keys() | found.keys()):
         now, before = found.get(name, 0), kept.get(name, 0)
-        more = now > before * (1 + SLACK if name.endswith((_BYTES, _READS)) else 1)
+        more = now > before * (1 + SLACK if name.endswith(_LOOSE) else 1)
         grown |= more
         print(f"{name:22} {before:10,} → {now:10,}{'  has grown' if more else ''}")
     return grown

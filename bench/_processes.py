@@ -36,9 +36,9 @@ def restart_s(runs: int) -> float:
     return median(took)
 
 
-def command_s(runs: int, *arguments: str) -> float:
+def command_s(runs: int, *arguments: str, python: str = sys.executable) -> float:
     """Seconds of a whole Python process."""
-    return median([_timed([sys.executable, *arguments]) for _ in range(runs)])
+    return median([_timed([python, *arguments]) for _ in range(runs)])
 
 
 def _timed(command: list[str]) -> float:

@@ -77,6 +77,26 @@ the whole runtime with a scripted model, and end when the approved tool runs.
     _FILE.write_text(text, encoding="utf-8")
 
 
+def write_peers(
+    rows: Sequence[str], packages: Sequence[str], yardstick: float, now: datetime
+) -> None:
+    """Write PEERS.md."""
+    versions = ", ".join(f"{name} {number}" for name, number in _versions().items())
+    table = "\n".join(rows)
+    text = f"""# gonogo beside its peers
+
+Made by `scripts/bench --peers` on {now:%d %B %Y}, on a shared machine with two cores; {versions};
+{", ".join(packages)}.
+
+Each work was done by all in turn, on the same disk. One `INSERT` and `COMMIT` of bare SQLite (WAL,
+`synchronous=FULL`) took {yardstick:.2f} ms. Models and tools are stubs; the scripts are in
+`bench/peers`. gonogo also writes events, audit entries and checkpoints in the same transaction.
+
+{table}
+"""
+    (_FILE.parent / "PEERS.md").write_text(text, encoding="utf-8")
+
+
 def _row(figure: Figure) -> str:
     met = {True: "yes", False: "no", None: "-"}[figure.is_met]
     commits = "-" if figure.commits is None else f"{figure.commits:.1f}"

@@ -20,7 +20,9 @@ def taken(follower):
 def test_a_follower_is_told_what_happens_in_its_session_and_in_no_other():
     hub = Hub()
     one, other = hub.follow("s1"), hub.follow("s2")
+    third = hub.follow("s1")
     hub.tell_event(event(1))
+    assert third.items[0] is one.items[0], "it is written down once for both"
     hub.tell("s1", {"token": "Hi"})
     hub.tell_event(event(1, "s2"))
     hub.tell_event(event(9, "nobody follows"))

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from gonogo.domain.errors import AlreadyDecided, Busy, Conflict, RateLimited, Unauthorized
+from gonogo.domain.events import Broadcast
 from gonogo.server import WaitLimits, create_app
 from gonogo.server.auth import CODE_SECONDS, WINDOW, Bucket, Codes, Failures, Rates, TooFast
 from gonogo.server.problems import error_event, problem_of, written
@@ -261,3 +262,14 @@ async def test_several_answers_are_named_one_by_one_or_as_a_group(ask, body, sai
         answer = await client.post("/api/v1/approvals/decisions", json=body)
 
     assert told(answer)[1].endswith(said)
+
+
+def test_what_several_follow_is_written_once_for_all_of_them():
+    told = Broadcast(type="assistant_message", content="При\u2028вет", seq=3)
+
+    first = as_json(told)
+
+    assert first == '{"type":"assistant_message","content":"При\\u2028вет","seq":3}'
+    assert as_json(told) is first
+    assert as_json({**told, "seq": 4}).endswith('"seq":4}')
+    assert frame(told).endswith(f"data: {first}\n\n".encode())

@@ -27,9 +27,6 @@ async def test_sessions_are_known_by_whose_they_are_and_where(store):
     await store.write(three)
 
     assert sorted(await store.read(sessions.workspaces)) == [Path("/a"), Path("/b")]
-    assert await store.read(sessions.session_ids, None) == {"s1", "s2", "s3"}
-    assert await store.read(sessions.session_ids, "ann") == {"s1", "s3"}
-    assert await store.read(sessions.session_ids, "eve") == set()
     assert await store.read(sessions.spoken_in, "s1") == "ru"
     assert await store.read(sessions.spoken_in, "s9") is None
 

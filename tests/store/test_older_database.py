@@ -69,7 +69,7 @@ async def test_what_is_edited_of_its_plan_is_written_in_the_new_form(world):
 async def test_what_is_done_again_of_its_plan_is_bound_in_the_new_form(empty_url, tmp_path):
     load(empty_url, tmp_path / "work")
     store = Store(empty_url, clock=lambda: KILLED)
-    [running] = await store.read(list_plans, [RUNNING], None)
+    [running], _ = await store.read(list_plans, session_id=RUNNING)
 
     plan = await store.write(take_up, running, {}, "user:ann", "again")
     again = await store.read(revision_of, plan.id, 2)

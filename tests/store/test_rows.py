@@ -224,13 +224,20 @@ async def test_plans_are_listed_newest_first_and_by_status(store):
 
     await store.write(made)
 
-    async def listed(*args):
-        return [each.id for each in await store.read(plans.list_plans, *args)]
+    async def listed(**wanted):
+        found, total = await store.read(plans.list_plans, **wanted)
+        return [each.id for each in found], total
 
-    assert await listed(None, None) == ["p2", "p1", "p0"]
-    assert await listed(["s1"], None) == ["p2", "p0"]
-    assert await listed(["s1", "s2"], "draft") == ["p1", "p0"]
-    assert await listed([], None) == []
+    assert await listed() == (["p2", "p1", "p0"], 3)
+    assert await listed(session_id="s1") == (["p2", "p0"], 2)
+    assert await listed(session_id="s3") == ([], 0)
+    assert await listed(status="draft") == (["p1", "p0"], 2)
+    assert await listed(limit=1, offset=1) == (["p1"], 3)
+    assert await listed(session_id="s1", status="running", limit=1, offset=1) == ([], 1)
+    assert await listed(principal_id="ann") == (["p2", "p1", "p0"], 3)
+    assert await listed(principal_id="nobody") == ([], 0)
+    await store.write(sessions.set_session, "s1", deleted=True)
+    assert await listed() == (["p1"], 1)
     assert await store.read(plans.live_plans) == ["p2"]
 
 
@@ -241,8 +248,8 @@ async def test_of_plans_that_were_made_at_one_moment_the_last_id_comes_first(sto
             plans.add_plan(tx, plan(name))
 
     await store.write(made)
-    for of in (None, ["s1"]):
-        found = await store.read(plans.list_plans, of, None)
+    for of in (None, "s1"):
+        found, _ = await store.read(plans.list_plans, session_id=of)
         assert [each.id for each in found] == ["p3", "p2", "p1"]
 
 
@@ -509,3 +516,22 @@ async def test_the_first_answer_to_a_repeated_request_stays(store):
     found = await store.read(people.kept_answer, "ann", "k")
     assert (found.request_digest, found.answer) == ("d", {"n": 1})
     assert await store.read(people.kept_answer, "bob", "k") is None
+
+
+@pytest.mark.parametrize(
+    ("table", "where"),
+    [("plans", ""), ("sessions", "WHERE deleted = 0 "), ("approvals", "WHERE status = 'pending' ")],
+)
+async def test_the_newest_rows_of_a_list_are_found_without_sorting_all(store, table, where):
+    def told(tx):
+        newest = f"SELECT * FROM {table} {where}ORDER BY created_at DESC LIMIT 50"  # noqa: S608
+        if tx.conn.dialect.name == "postgresql":
+            tx.conn.exec_driver_sql("SET LOCAL enable_seqscan = off")
+            return str(tx.conn.exec_driver_sql(f"EXPLAIN {newest}").all())
+        return str(tx.conn.exec_driver_sql(f"EXPLAIN QUERY PLAN {newest}").all())
+
+    how = await store.read(told)
+
+    assert f"ix_{table}_" in how
+    assert "TEMP B-TREE" not in how
+    assert "Sort" not in how

@@ -118,6 +118,10 @@ async def test_a_grant_ends_alone_or_with_its_plan_and_one_that_was_revoked_stay
     assert [each.id for each in await store.read(plans.list_grants, "s1")] == [
         "g1", "g3", "g4", "g5", "g2",
     ]  # fmt: skip
+    assert await store.read(plans.list_grants, None, "nobody") == []
+    assert len(await store.read(plans.list_grants, None, "ann")) == 5
+    await store.write(sessions.set_session, "s1", deleted=True)
+    assert await store.read(plans.list_grants) == []
 
 
 async def test_the_account_of_a_plan_is_kept_until_it_is_forgotten(store):

@@ -11,6 +11,8 @@ from typing import Any
 
 import anyio
 
+from gonogo.domain.events import Broadcast
+
 _LOG = logging.getLogger(__name__)
 Body = dict[str, Any]
 _BUFFER = 1_000
@@ -68,8 +70,11 @@ class Hub:
 
     def tell(self, session_id: str, body: Body) -> None:
         """Push something to everybody who follows the session."""
-        for follower in self._followers.get(session_id, ()):
-            follower.push(body)
+        followers = self._followers.get(session_id)
+        if followers:
+            told = Broadcast(body)
+            for follower in followers:
+                follower.push(told)
 
     def tell_event(self, body: Body) -> None:
         """Push a durable event, to the watchers too."""

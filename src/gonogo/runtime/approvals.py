@@ -1,6 +1,7 @@
 """Decisions: finds what a person's answer is about, prepares edits, and takes it to the desk."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
@@ -23,7 +24,7 @@ from gonogo.execution.agent import NOBODYS, RUNTIME, Thread, fields_from, runtim
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.runtime.receipts import Receipt
 from gonogo.runtime.services import Parts
-from gonogo.runtime.sessions import seen, seen_ids, seen_plan, visible
+from gonogo.runtime.sessions import seen, seen_plan, visible
 from gonogo.runtime.views import view_of
 from gonogo.store import Tx, part
 from gonogo.store.approvals import reviewed_of_plan, votes_of
@@ -102,14 +103,17 @@ def list_views(
 def _newest(
     tx: Tx, principal: Principal, wanted: ApprovalFilter, place: Approval | None
 ) -> Iterator[ApprovalView]:
-    own = seen_ids(tx, principal)
+    @cache
+    def own(session_id: str) -> bool:
+        return seen(tx, principal, session_id) is not None
+
     while True:
         found = list_approvals(
             tx, status=wanted.status, session_id=wanted.session_id, kind=wanted.kind,
             group=wanted.group, before=place, most=_AT_ONCE,
         )  # fmt: skip
         for approval in found:
-            if approval.session_id not in own and not _reviews(tx, principal, approval):
+            if not own(approval.session_id) and not _reviews(tx, principal, approval):
                 continue
             votes = votes_of(tx, approval.id) if approval.review else []
             if not wanted.mine or _waits_for(principal, approval, votes):

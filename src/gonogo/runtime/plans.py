@@ -35,7 +35,7 @@ from gonogo.execution.plans import LookedOver, Planning, Retry, in_words
 from gonogo.i18n import resolve
 from gonogo.runtime.approvals import readable_plan
 from gonogo.runtime.services import Parts
-from gonogo.runtime.sessions import seen, seen_ids, seen_plan, visible
+from gonogo.runtime.sessions import seen, seen_plan, visible, whose
 from gonogo.runtime.views import (
     comment_view,
     grant_view,
@@ -146,7 +146,7 @@ class Plans(Struct, frozen=True):
     ) -> PlanList:
         """A page of the plans that the principal may see, newest first."""
         found, total = await self._parts.store.read(
-            _plans, principal, session_id, status, slice(offset, offset + limit)
+            _plans, principal, session_id, status, limit, offset
         )
         return PlanList(plans=[plan_view(*each) for each in found], total=total)
 
@@ -462,15 +462,16 @@ def _plans(
     principal: Principal,
     session_id: str | None,
     status: str | None,
-    page: slice,
+    limit: int,
+    offset: int,
 ) -> tuple[list[Shown], int]:
     if session_id is not None:
         visible(tx, principal, session_id)
-        found = list_plans(tx, [session_id], status)
-    else:
-        ids = seen_ids(tx, principal)
-        found = [plan for plan in list_plans(tx, None, status) if plan.session_id in ids]
-    return [_shown(tx, plan) for plan in found[page]], len(found)
+    found, total = list_plans(
+        tx, session_id=session_id, principal_id=whose(principal), status=status,
+        limit=limit, offset=offset,
+    )  # fmt: skip
+    return [_shown(tx, plan) for plan in found], total
 
 
 def _revisions(tx: Tx, principal: Principal, plan_id: str) -> list[tuple[Revision, Any]]:
@@ -494,9 +495,7 @@ def _revision_view(revision: Revision, row: Any) -> RevisionView:  # noqa: ANN40
 def _grants(tx: Tx, principal: Principal, session_id: str | None) -> list[Any]:
     if session_id is not None:
         visible(tx, principal, session_id)
-        return list_grants(tx, session_id)
-    ids = seen_ids(tx, principal)
-    return [grant for grant in list_grants(tx, None) if grant.session_id in ids]
+    return list_grants(tx, session_id, whose(principal))
 
 
 def _revoke(tx: Tx, principal: Principal, grant_id: str) -> None:

@@ -203,7 +203,7 @@ def seen_checkpoint(tx: Tx, principal: Principal, checkpoint_id: str) -> Checkpo
 def _plan_in(tx: Tx, principal: Principal, session_id: str) -> Plan:
     session = visible_session(tx, principal, session_id)
     active = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
-    found = [active] if active else list_plans(tx, [session.id], None)[:1]
+    found = [active] if active else list_plans(tx, session_id=session.id, limit=1)[0]
     if not found:
         raise Conflict(f"Session {session.id} has no plan; a checkpoint is one of a plan")
     return found[0]

@@ -61,7 +61,6 @@ from gonogo.store.sessions import (
     history_in,
     list_sessions,
     open_turns,
-    session_ids,
     session_of,
     set_session,
 )
@@ -476,11 +475,6 @@ def seen_plan(tx: Tx, principal: Principal, plan_id: str, session_id: str | None
     if plan is None or session is None or session_id not in (None, session.id):
         raise NotFound(f"No plan found with id={plan_id}")
     return plan
-
-
-def seen_ids(tx: Tx, principal: Principal) -> set[str]:
-    """The ids of every session that the principal may see."""
-    return session_ids(tx, whose(principal))
 
 
 def whose(principal: Principal) -> str | None:

@@ -18,6 +18,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gonogo.domain.errors import GonogoError, Internal
+from gonogo.domain.events import Broadcast
 from gonogo.server.auth import Caller, WaitLimits
 from gonogo.server.problems import error_event
 
@@ -26,7 +27,7 @@ Source = Callable[[], AbstractAsyncContextManager[AsyncIterator[EventBody]]]
 DONE: EventBody = {"type": "done", "is_final": True}
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 # Readers that split lines as Python does would break a frame at these.
-_ESCAPED = {0x85: "\\u0085", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+_ESCAPED = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
 _LOG = logging.getLogger("gonogo.server")
 
 
@@ -40,8 +41,18 @@ def frame(event: EventBody) -> bytes:
 
 def as_json(event: EventBody) -> str:
     """An event as one line of JSON that is valid UTF-8 whatever a model wrote."""
+    if not isinstance(event, Broadcast):
+        return _written(event)
+    if not hasattr(event, "written"):
+        event.written = _written(event)
+    return event.written
+
+
+def _written(event: EventBody) -> str:
     text = json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=str)
-    return text.translate(_ESCAPED).encode(errors="backslashreplace").decode()
+    for line_end, escape in _ESCAPED:
+        text = text.replace(line_end, escape)
+    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 class EventStream(Response):

@@ -1,13 +1,13 @@
 """Plans, their revisions, their subtasks and their grants."""
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 from pydantic import TypeAdapter
-from sqlalchemy import and_, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy import Select, and_, bindparam, delete, exists, func, or_, select, update
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import FORM, Revision, Subtask, as_meant, worker_name
@@ -34,12 +34,8 @@ _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
 _POINTS = frozenset({"status", "revision", "approved_revision"})
 """Columns that say where a plan is, and in which revision."""
 _LOCK = select(*columns_of(plans, Plan)).where(plans.c.id == bindparam("id")).with_for_update()
-_SESSION_PLANS = (
-    select(*columns_of(plans, Plan))
-    .where(plans.c.session_id.in_(bindparam("of", expanding=True)))
-    .order_by(plans.c.created_at.desc(), plans.c.id.desc())
-)
-_ALL_PLANS = select(*columns_of(plans, Plan)).order_by(plans.c.created_at.desc(), plans.c.id.desc())
+_SEEN = select(sessions.c.id).where(sessions.c.deleted == 0)
+_SEEN_OF = _SEEN.where(sessions.c.principal_id == bindparam("principal_id"))
 _LIVE_PLANS = select(plans.c.id).where(among(plans.c.status, ("running", "replanning")))
 _ROWS = (
     select(*columns_of(subtasks, SubtaskRow))
@@ -68,12 +64,7 @@ _END_GRANTS = (
     .where(grants.c.plan_id == bindparam("of"), grants.c.status == "active")
     .values(status="ended", ended_at=bindparam("at"), ended_because=bindparam("because"))
 )
-_GRANTS = (
-    select(*columns_of(grants, GrantRow))
-    .where(grants.c.session_id == bindparam("of"))
-    .order_by(grants.c.created_at, grants.c.id)
-)
-_ALL_GRANTS = select(*columns_of(grants, GrantRow)).order_by(grants.c.created_at, grants.c.id)
+_GRANTS = select(*columns_of(grants, GrantRow)).order_by(grants.c.created_at, grants.c.id)
 _ACTIVE_GRANT = select(*columns_of(grants, GrantRow)).where(
     grants.c.plan_id == bindparam("plan_id"),
     grants.c.revision == bindparam("revision"),
@@ -245,13 +236,37 @@ def check_approved(plan: Plan) -> None:
         raise Conflict(f"Revision {plan.revision} of plan {plan.id} was never approved")
 
 
-def list_plans(tx: Tx, session_ids: Sequence[str] | None, status: str | None) -> list[Plan]:
-    """Plans of the sessions, newest first; of all sessions for None."""
-    if session_ids is None:
-        found = many(tx, _ALL_PLANS, {}, Plan)
-    else:
-        found = many(tx, _SESSION_PLANS, {"of": list(session_ids)}, Plan)
-    return [plan for plan in found if status is None or plan.status == status]
+def list_plans(
+    tx: Tx,
+    *,
+    session_id: str | None = None,
+    principal_id: str | None = None,
+    status: str | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> tuple[list[Plan], int]:
+    """A page of the plans of sessions that are not deleted, newest first, and how many there are.
+
+    Args:
+        principal_id: Only of this principal's sessions; None is everybody's.
+        limit: At most so many; None is all.
+    """
+    wanted = {"session_id": session_id, "principal_id": principal_id, "status": status}
+    params = {name: value for name, value in wanted.items() if value is not None}
+    of = _plans_with(frozenset(params))
+    total = tx.execute(select(func.count()).select_from(of.subquery()), params).scalar_one()
+    newest = of.order_by(plans.c.created_at.desc(), plans.c.id.desc())
+    return many(tx, newest.limit(limit).offset(offset), params, Plan), total
+
+
+@cache
+def _plans_with(known: frozenset[str]) -> Select[Any]:
+    """Plans where each of these has its parameter's value."""
+    seen_in = _SEEN_OF if "principal_id" in known else _SEEN
+    found = select(*columns_of(plans, Plan)).where(plans.c.session_id.in_(seen_in))
+    for name in sorted(known - {"principal_id"}):
+        found = found.where(plans.c[name] == bindparam(name))
+    return found
 
 
 def live_plans(tx: Tx) -> list[str]:
@@ -379,11 +394,17 @@ def active_grant(tx: Tx, plan_id: str, revision: int, subtask_id: str) -> GrantR
     return one(tx, _ACTIVE_GRANT, key, GrantRow)
 
 
-def list_grants(tx: Tx, session_id: str | None) -> list[GrantRow]:
-    """The grants of a session, or of all."""
-    if session_id is None:
-        return many(tx, _ALL_GRANTS, {}, GrantRow)
-    return many(tx, _GRANTS, {"of": session_id}, GrantRow)
+def list_grants(
+    tx: Tx, session_id: str | None = None, principal_id: str | None = None
+) -> list[GrantRow]:
+    """The grants of a session, of a principal's sessions, or of all that are not deleted."""
+    if session_id is not None:
+        statement = _GRANTS.where(grants.c.session_id == bindparam("session_id"))
+        return many(tx, statement, {"session_id": session_id}, GrantRow)
+    if principal_id is None:
+        return many(tx, _GRANTS.where(grants.c.session_id.in_(_SEEN)), {}, GrantRow)
+    statement = _GRANTS.where(grants.c.session_id.in_(_SEEN_OF))
+    return many(tx, statement, {"principal_id": principal_id}, GrantRow)
 
 
 def grant_of(tx: Tx, grant_id: str) -> GrantRow | None:

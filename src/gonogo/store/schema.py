@@ -269,6 +269,7 @@ sessions = table(
     Column("unattended", Flag, nullable=False, server_default="0"),
     Column("instructions", Json),
     Index(None, "principal_id", "created_at"),
+    Index(None, "created_at"),
 )
 
 turns = table(
@@ -352,6 +353,7 @@ plans = table(
     Column("steered", Json),
     Index(None, "session_id"),
     Index(None, "status"),
+    Index(None, "created_at"),
 )
 
 plan_revisions = table(
@@ -454,6 +456,7 @@ approvals = table(
     Column("group_key", Clean),
     Column("escalated_at", Utc),
     Index(None, "session_id", "status"),
+    Index(None, "status", "created_at"),
     Index(None, "call_id"),
     Index(None, "plan_id"),
     Index(None, "group_key"),

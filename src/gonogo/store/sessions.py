@@ -33,8 +33,6 @@ _ALL = (
     .offset(bindparam("offset"))
 )
 _WORKSPACES = select(sessions.c.workspace).where(sessions.c.deleted == 0).distinct()
-_IDS = select(sessions.c.id).where(sessions.c.deleted == 0)
-_IDS_OF = _IDS.where(sessions.c.principal_id == bindparam("of"))
 _COUNT_ALL = select(func.count()).select_from(sessions).where(sessions.c.deleted == 0)
 _COUNT_OF = _COUNT_ALL.where(sessions.c.principal_id == bindparam("of"))
 _TOLD = (
@@ -134,14 +132,6 @@ def find_sessions(
 def workspaces(tx: Tx) -> list[Path]:
     """The folder of each session that is not deleted, once."""
     return [Path(row.workspace) for row in rows(tx, _WORKSPACES, {})]
-
-
-def session_ids(tx: Tx, principal_id: str | None) -> set[str]:
-    """The ids of a principal's sessions; of everybody's for None."""
-    statement = _IDS if principal_id is None else _IDS_OF
-    return set(
-        tx.execute(statement, {} if principal_id is None else {"of": principal_id}).scalars()
-    )
 
 
 def set_session(tx: Tx, session_id: str, **to: Any) -> None:  # noqa: ANN401

@@ -2,6 +2,7 @@
 
 import { client } from "./generated/client.gen";
 import type { Problem } from "./generated/types.gen";
+import { keeping } from "./kept";
 
 export * from "./generated/@tanstack/react-query.gen";
 export * from "./generated/sdk.gen";
@@ -36,7 +37,7 @@ function refusal(body: unknown, status: number): Refused {
     : new Refused(status, "unreachable", "");
 }
 
-client.setConfig({ baseUrl: "", throwOnError: true });
+client.setConfig({ baseUrl: "", throwOnError: true, fetch: keeping((request) => fetch(request)) });
 client.interceptors.error.use((error, response) =>
   error instanceof Refused ? error : refusal(error, response?.status ?? 0),
 );
