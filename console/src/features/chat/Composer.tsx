@@ -65,7 +65,7 @@ export function Composer({ sessionId, isBusy }: { sessionId: string; isBusy: boo
             value={agent}
             onChange={setAgent}
             clearable
-            w={180}
+            w={240}
           />
           <Group gap="xs">
             {isBusy && (
