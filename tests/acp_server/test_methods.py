@@ -210,7 +210,8 @@ async def test_a_folder_that_the_server_may_not_use_is_refused_with_what_helps(e
         refused = await pad.ask("session/new", cwd="/other", mcpServers=[])
         relative = await pad.ask("session/new", cwd="other", mcpServers=[])
 
-    assert (refused["code"], refused["data"]) == (-32001, {"code": "forbidden"})
+    assert (refused["code"], refused["data"]["code"]) == (-32001, "forbidden")
+    assert refused["data"]["params"]["error"] == "Not there"
     assert refused["message"].startswith("Not there. Start the agent in that folder (gonogo acp -C")
     assert relative == invalid("cwd must be an absolute path")
 
