@@ -48,6 +48,11 @@ def test_an_error_brings_what_its_sender_can_act_on():
     assert json.loads(late.body) == {
         "type": "urn:gonogo:problem:already_decided", "title": "Conflict", "status": 409,
         "detail": "a1 was already approved by Ann at noon", "code": "already_decided",
+        "template": "{subject} was already {approval_status} by {decided_by} at {decided_at}",
+        "params": {
+            "subject": "a1", "approval_status": "approved", "decided_by": "Ann",
+            "decided_at": "noon",
+        },
         "decision": "approved", "decided_by": "Ann", "decided_at": "noon", "current": {"id": "a1"},
     }  # fmt: skip
     assert problem_of(TooFast("requests", 7)).headers["retry-after"] == "7"

@@ -24,7 +24,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gonogo import __version__
-from gonogo.client import Client, error_of
+from gonogo.client import Client
 from gonogo.domain.errors import (
     GonogoError,
     InvalidMessage,
@@ -110,7 +110,7 @@ async def propose_plan(client: Client, given: ProposePlan) -> Answer:
         async with aclosing(client.send(session, message)) as events:
             async for event in events:
                 if event["type"] == "error":
-                    raise error_of(event)
+                    raise InvalidMessage(str(event.get("content") or event))
                 if event["type"] == "assistant_message" and "token" not in event:
                     said.append(event["content"])
     answer = await _newest(client, session)

@@ -78,7 +78,7 @@ export function Composer({
             value={agent}
             onChange={setAgent}
             clearable
-            w={180}
+            w={240}
           />
           <Group gap="xs">
             {isBusy && (
