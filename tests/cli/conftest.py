@@ -11,6 +11,7 @@ import select
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -53,6 +54,7 @@ class Terminal:
         self.output = ""
         self._read = 0
         self._ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (50, 200))
         self.process = start(theirs)
         os.close(theirs)
 

@@ -57,7 +57,7 @@ def test_room_is_given_back_and_said_in_bytes(gonogo, home):
     assert told["dry_run"] is False
     assert told["after"]["database"] == (home / "gonogo.db").stat().st_size
     last = gonogo("db", "vacuum", env={"GONOGO_LOCALE": "ru"}).stdout
-    size = r"[\d.]+ [KM]iB"
+    size = r"[\d,]+\s[КМ]иБ"
     assert re.fullmatch(
         rf"База данных: было {size}, стало {size}\.\nЕё журнал: было {size}, стало {size}\.\n"
         rf"Снимки файлов: было {size}, стало {size}\.\n",

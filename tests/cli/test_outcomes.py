@@ -148,7 +148,7 @@ def test_arguments_that_are_no_object_are_refused(text):
     ("count", "said"),
     [
         (0, "0.0 KiB"), (1_536, "1.5 KiB"), (1_048_575, "1024.0 KiB"), (1_048_576, "1.0 MiB"),
-        (5_000_000_000, "4,768.4 MiB"),
+        (5_000_000_000, "4768.4 MiB"),
     ],
 )  # fmt: skip
 def test_room_is_told_in_units_that_people_read(count, said):

@@ -173,7 +173,7 @@ def test_other_rules_are_tried_on_what_was_judged_and_what_was_approved_is_sugge
     assert f"allow → deny: {told['counts']['allow → deny']}\n" in shown.stdout
     assert (nothing["changed"], nothing["judged"] > 0) == ([], True)
     assert "Calls evaluated again: 0" in none.stdout
-    assert suggested.stdout.startswith("# Rules for what was approved at least 1 times")
+    assert suggested.stdout.startswith("# Rules for what was approved at least 1 time and")
     assert "одобренных хотя бы 99 раз" in rare.stdout
     saved = tmp_path / "suggested.toml"
     saved.write_text(suggested.stdout)

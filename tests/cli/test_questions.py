@@ -181,7 +181,7 @@ def test_who_may_approve_is_told_with_all_that_there_is_to_say():
     assert list(review_lines(seen, "ru")) == [
         "одобрить могут (проверяющие не назначены): ann, role:admin"
     ]
-    assert standing(question(review=review(needed=2)), "ru") == "pending, одобрений: 0 из 2"
+    assert standing(question(review=review(needed=2)), "ru") == "ждёт ответа, одобрений: 0 из 2"
 
 
 @pytest.mark.parametrize(

@@ -152,6 +152,8 @@ def test_a_plan_rejected_with_a_reason_ends_with_4(terminal, run, project):
     at.type("r\n")
     at.expect("Why not?")
     at.type("another way\n")
+    at.expect("[s] stop")
+    at.type("s\n")
     at.expect("Plan cancelled. another way")
     assert at.end() == 4
     assert not run_tests(project).passed
@@ -227,7 +229,7 @@ def test_a_plan_is_edited_in_a_file_of_its_own(gonogo, run, project, tmp_path, h
     edited = gonogo(*edit, cwd=project)
 
     assert (same.returncode, edited.returncode) == (0, 0), same.stderr + edited.stderr
-    assert "Nothing was changed" in same.stderr
+    assert "Nothing changed" in same.stderr
     assert "Completed: 2" in edited.stdout
     assert list((home / "drafts").iterdir()) == []
     assert (waits.returncode, gonogo(*wait, cwd=project).returncode) == (3, 0)
@@ -330,7 +332,7 @@ def test_a_plan_is_listed_shown_and_drawn(gonogo, run, project):
     watched = gonogo(*words, cwd=project)
     assert watched.returncode == 3
     assert "reproduce done" in watched.stdout
-    assert "Nobody carries this plan out now" in watched.stderr
+    assert "No gonogo process is running this plan" in watched.stderr
     sessions = gonogo("sessions", "list", "--json", cwd=project)
     (session,) = json.loads(sessions.stdout)["sessions"]
     said = gonogo("sessions", "show", session["session_id"], cwd=project)

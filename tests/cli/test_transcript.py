@@ -294,8 +294,8 @@ FOUND = {
 ENGLISH_ONLY = ("--json", "policy ", "token ", "tool ", "audit ")
 _NAMES = re.compile(r"\b([a-z]+)_[0-9a-f]{16,}\b|\b()(?:sha256:)?[0-9a-f]{32,64}\b|gng_()[\w-]{43}")
 _CHANGING = [
-    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(Z| UTC)"), "<time>"),
-    (re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s)\b"), "<seconds>"),
+    (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(Z| UTC)?"), "<time>"),
+    (re.compile(r"\b\d+(?:[.,]\d+)?\s?(?:ms|s|мс|с)\b"), "<seconds>"),
     (re.compile(r'(_seconds|_ms|p50|p90|p99)": [\d.]+'), r'\1": <seconds>'),
 ]
 

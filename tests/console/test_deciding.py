@@ -32,7 +32,7 @@ def test_a_plan_is_planned_again_and_approved_in_the_conversation_by_subtask(ser
 
 def see_it_sent_back(server, log):
     # Its planner may have it stay as it is; what was said of it is kept, and it still waits.
-    log.get_by_text("The plan stays as it is").wait_for()
+    log.get_by_text("The plan was not revised").wait_for()
     [plan] = Person(server).get("/plans")["plans"]
     [said] = Person(server).get(f"/plans/{plan['plan_id']}/comments")["comments"]
     assert (plan["status"], said["content"]) == ("awaiting_approval", "Say less")

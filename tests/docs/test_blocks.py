@@ -140,6 +140,8 @@ def unknown_options(command: Any, words: list[str]) -> list[str]:
         command = command.commands[word]
     if "--" in left:
         left = left[: left.index("--")]
-    known = {"--help", "-h", "--yes=all"} | {o for p in command.params for o in p.opts}
+    known = {"--help", "-h", "--yes=all"} | {
+        o for p in command.params for o in [*p.opts, *p.secondary_opts]
+    }
     named = [word.strip("[],.") for word in left if word.strip("[").startswith("-")]
     return [word for word in named if word and word not in known]

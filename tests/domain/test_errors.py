@@ -37,10 +37,12 @@ WIRE = {
     "InvalidPlan": ("invalid_plan", 422), "ModelFailed": ("model_error", 502),
     "ModelNotConfigured": ("model_not_configured", 503), "NoRole": ("forbidden", 403),
     "NotFound": ("not_found", 404), "NotValid": ("unauthorized", 401),
-    "OutcomeUnknown": ("internal", 500), "PolicyDenied": ("policy_denied", 403),
+    "OutcomeUnknown": ("internal", 500), "PlaceLost": ("conflict", 409),
+    "PolicyDenied": ("policy_denied", 403),
     "PromptTooLong": ("model_error", 502), "RateLimited": ("rate_limited", 429),
-    "Refused": ("invalid_message", 422), "ToolFailed": ("internal", 500),
-    "TooLarge": ("too_large", 413), "Unauthorized": ("unauthorized", 401),
+    "Refused": ("invalid_message", 422), "Superseded": ("conflict", 409),
+    "ToolFailed": ("internal", 500), "TooLarge": ("too_large", 413),
+    "Unauthorized": ("unauthorized", 401),
     "UnknownType": ("unknown_type", 422), "UnsupportedMedia": ("invalid_message", 415),
 }  # fmt: skip
 

@@ -238,7 +238,7 @@ async def test_a_rollback_that_was_cut_off_comes_before_any_other(
     with pytest.raises(Conflict) as refused:
         await site.roll_back("a")
 
-    again = "is not finished; was it cut off, do it again first"
+    again = "is not finished; if it was interrupted, do it again first"
     assert str(refused.value) == f"The rollback {said} {again}"
 
 

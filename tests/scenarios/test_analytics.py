@@ -56,7 +56,7 @@ async def test_a_run_shows_in_the_analytics_with_its_rates_durations_and_causes(
     assert 600 <= asked["plan"].latency_seconds.p90 < 900
     assert found.tool_calls.started == {"grant": 1}
     assert found.tool_calls.ended == {"completed": 1, "rejected": 1}
-    lines = set(analytics_lines(found))
+    lines = set(analytics_lines(found, "en"))
     assert lines > {
         "plans: 1 ended (partial 1), 0% succeeded",
         "tool calls: 2 (completed 1, rejected 1)",
@@ -92,7 +92,7 @@ async def test_where_nothing_was_done_the_analytics_are_empty_and_valid(make):
     assert "success_rate" not in body["plans"]
     assert "duration_seconds" not in body["subtasks"]
     assert body["failures"] == body["approvals"] == body["models"] == []
-    assert [text for text in analytics_lines(found) if "None" in text] == []
+    assert [text for text in analytics_lines(found, "en") if "None" in text] == []
 
 
 async def test_days_that_there_are_not_are_refused(make):

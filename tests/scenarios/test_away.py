@@ -94,7 +94,7 @@ async def test_a_plan_waits_for_its_model_and_goes_on_and_nothing_has_failed(mak
         [told] = of(await world.log(), "plan_paused")
         assert (told["metadata"]["reason"], told["metadata"]["by"]) == ("model", "gonogo")
         assert "does not answer" in told["content"]
-        assert "asked again" in pause_lines(found, [], "en")[0]
+        assert "gonogo keeps trying" in pause_lines(found, [], "en")[0]
         asked = len(server.requests)
         for _ in range(3):
             await next_try(world, plan_id)
@@ -314,7 +314,7 @@ async def test_a_turn_waits_for_its_model_and_says_so(make, server):
         assert told["metadata"]["reason"] == "model"
         until = datetime.fromisoformat(told["metadata"]["until"])
         assert told["content"] == (
-            f"The model does not answer ({told['metadata']['error']}). It is asked again by itself"
+            f"The model does not answer ({told['metadata']['error']}). gonogo keeps trying"
             f" until {until:%Y-%m-%d %H:%M:%S} UTC."
         )
         assert "503" in told["content"]

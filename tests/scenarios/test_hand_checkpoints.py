@@ -42,7 +42,7 @@ async def test_between_two_subtasks_a_checkpoint_is_taken_compared_and_gone_back
         made = await taken(world, plan_id=plan_id, note="before b")
 
         assert (made.plan_id, made.subtask_id, made.reason) == (
-            plan_id, None, "taken by ann: before b",
+            plan_id, None, "made by ann: before b",
         )  # fmt: skip
         await world.runtime.plans.resume(world.ann, plan_id)
         await world.until("approval_requested", kind="tool")
@@ -72,7 +72,7 @@ async def test_after_a_plan_too_and_it_is_told_and_audited(make):
         await world.decide_plan(plan_id)
         made = await taken(world, session_id=world.session)
         [told] = of(await world.log(), "checkpoint_created", checkpoint_id=made.checkpoint_id)
-        assert (told["plan_id"], told["metadata"]["reason"]) == (plan_id, "taken by ann")
+        assert (told["plan_id"], told["metadata"]["reason"]) == (plan_id, "made by ann")
         [entry] = await world.audit("checkpoint.created")
         assert (entry.actor, entry.subject) == ("user:ann", made.checkpoint_id)
         assert entry.details["plan_id"] == plan_id
@@ -115,7 +115,7 @@ async def resumed_and_taken(world, plan_id):
     await world.runtime.plans.resume(world.ann, plan_id)
     await world.until("plan_completed")
     assert world.read("a.txt") == "whole\n"
-    assert (await taken(world, plan_id=plan_id)).reason == "taken by ann"
+    assert (await taken(world, plan_id=plan_id)).reason == "made by ann"
 
 
 @pytest.mark.feature(242)
@@ -277,7 +277,7 @@ async def test_who_may_not_act_there_takes_none_and_one_thing_is_named(make):
         for wrong in ({}, {"plan_id": plan_id, "session_id": world.session}):
             with pytest.raises(InvalidMessage):
                 await taken(world, **wrong)
-        assert (await taken(world, plan_id=plan_id)).reason == "taken by ann"
+        assert (await taken(world, plan_id=plan_id)).reason == "made by ann"
 
 
 async def test_where_a_client_has_the_files_there_is_none(make):

@@ -64,13 +64,16 @@ async def test_a_message_is_answered_by_its_events_and_done(ask, runtime, path):
 
 
 @pytest.mark.parametrize(
-    "refusal",
+    ("refusal", "params"),
     [
-        Conflict("stale"), InvalidMessage("Invalid plan decision: X"), PolicyDenied("never"),
-        AlreadyDecided("c1", "approved", "Ann", "today"), NotFound("No plan found with id=p9"),
+        (Conflict("stale"), None), (InvalidMessage("Invalid plan decision: X"), None),
+        (PolicyDenied("never"), None), (NotFound("No plan found with id=p9"), None),
+        (AlreadyDecided("c1", "approved", "Ann", "today"),
+         {"subject": "c1", "approval_status": "approved", "decided_by": "Ann",
+          "decided_at": "today"}),
     ],
 )  # fmt: skip
-async def test_a_later_refusal_is_one_error_event_and_done(ask, runtime, refusal):
+async def test_a_later_refusal_is_one_error_event_and_done(ask, runtime, refusal, params):
     runtime.refuse = refusal
     async with ask() as client:
         answer = await client.post(SEND, json=DECIDE)
@@ -78,6 +81,9 @@ async def test_a_later_refusal_is_one_error_event_and_done(ask, runtime, refusal
     assert answer.status_code == 200
     (name, seq, event), done = frames(answer.text)
     assert (name, seq, done[0]) == ("error", None, "done")
+    template = event.pop("template", str(refusal))
+    assert event.pop("params", None) == params
+    assert template.format(**(params or {})) == str(refusal)
     assert event == {
         "type": "error", "error": str(refusal), "content": str(refusal), "code": refusal.code,
         "is_final": True,

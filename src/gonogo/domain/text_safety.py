@@ -24,7 +24,7 @@ _BLANK = frozenset(
 _SELECTORS = ((0xFE00, 0xFE0F), (0xE0000, 0xE0FFF))
 """Variation selectors and tags: they are drawn as nothing too."""
 _BACKSLASHES = re.compile(r"\\+")
-_BEFORE_UNIT = re.compile("(?<=[0-9])\u00a0(?=[а-яё%])")
+_BEFORE_UNIT = re.compile("(?<=[0-9])\u00a0(?=[А-Яа-яЁё%])")
 """A no-break space as Russian texts have it; anywhere else it would join two words."""
 _LOOKS_ESCAPED = re.compile(r"x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}")
 _BLANKS = re.compile(r"[ \t]{41,}")

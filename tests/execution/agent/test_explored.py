@@ -131,7 +131,7 @@ def test_a_conversation_has_from_its_session_what_all_of_them_have() -> None:
     session: Session = rows.session(spoken="ru", model="openai:x", tool_host="client")
     assert fields_from(session) == {
         "session_id": "s1", "locale": "ru", "workspace": Path("/code"), "remote": True,
-        "model": "openai:x", "attended": True,
+        "model": "openai:x", "attended": True, "limits": None,
     }  # fmt: skip
     other = fields_from(rows.session(unattended=True))
     assert (other["remote"], other["attended"], other["model"]) == (False, False, None)

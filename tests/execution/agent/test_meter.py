@@ -153,7 +153,7 @@ async def test_later_replies_are_estimated_by_the_largest_and_the_dearest_so_far
     of = meter(ready, cost=0.5)
     await asked(ready, of)
     await asked(ready, of)
-    with pytest.raises(BudgetSpent, match=r"0\.5 of 0\.5 US dollars.*GONOGO_BUDGET_PLAN_COST"):
+    with pytest.raises(BudgetSpent, match=r"US dollars\): 0\.5 of 0\.5.*GONOGO_BUDGET_PLAN_COST"):
         await asked(ready, of)
 
 
@@ -173,7 +173,7 @@ async def test_a_turn_counts_for_the_session_and_for_no_plan(ready: Store) -> No
     of = meter(ready, session_requests=1, requests=1)
     await asked(ready, of, plan=None)
     assert (await ready.read(used_by_plan, "p1")).requests == 0
-    with pytest.raises(BudgetSpent, match="Raise GONOGO_BUDGET_SESSION_REQUESTS to go on"):
+    with pytest.raises(BudgetSpent, match="Raise GONOGO_BUDGET_SESSION_REQUESTS to continue"):
         await asked(ready, of, plan=None)
     with pytest.raises(BudgetSpent):
         await asked(ready, of)

@@ -188,7 +188,7 @@ async def test_a_quota_pauses_the_plan_until_its_reset_and_counts_no_attempt(
     assert paused["metadata"]["reason"] == "quota"
     assert paused["metadata"]["until"].startswith(f"{reset:%Y-%m-%dT%H:%M:%S}")
     assert not paused.get("is_final")
-    assert "goes on by itself" in paused["content"]
+    assert "The plan resumes automatically" in paused["content"]
     assert resumed["metadata"]["by"] == "gonogo"
     assert await told(open_shop, plan_id, "subtask_failed", "subtask_retrying", "error") == []
 

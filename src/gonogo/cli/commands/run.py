@@ -9,7 +9,6 @@ import typer
 from gonogo.cli.arguments import Directory, Events, Model, example, limits_of, session_ids
 from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop, carry_out, explained
-from gonogo.i18n import say
 
 top = typer.Typer()
 
@@ -102,6 +101,8 @@ def run(  # noqa: PLR0913 - each is an option of the command
         answer = AnswerFile.of(output_schema, output)
         limits = limits_of(max_cost, max_time)
         if answer is not None and plan_only:
+            from gonogo.i18n import say
+
             raise Stop(say("cli_output_plan_only", own_locale()), Exit.USAGE)
     wish = Wish(
         yes=yes or yes_all,
