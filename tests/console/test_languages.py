@@ -28,7 +28,7 @@ TEXTS = """() => {
 INNER = re.compile(r"⟦[^⟦⟧]*⟧")
 DATA = re.compile(
     "|".join((
-        r"\b(s|plan|call|apr|link|tok|gng)_\w+", r"/[\w/.-]+", r"\w+\.(txt|md|toml|jsonl)",
+        r"\b(s|plan|call|apr|link|tok|gng)_\w+", r"[\w.-]*/[\w/.-]+", r"\w+\.(txt|md|toml|jsonl)",
         FIRST, GOAL, r"Write the \w+ half", r"The \w+ half is there\.", r"A plan\.",
         r"It went well\.", r"before the subtask \w+, attempt 1",
         r"\b(gonogo|state-folder|left|right|spoken|local|token|English|Русский|JSON)\b",

@@ -126,11 +126,6 @@ class GonogoError(Exception):
         text = self.args[0] if self.args else ""
         return text if isinstance(text, str) else str(text)
 
-    @property
-    def params(self) -> Mapping[str, object]:
-        """The parts of what it says, by name."""
-        return self.said.fields if isinstance(self.said, Reason) else {}
-
 
 def _part(value: object) -> object:
     if not isinstance(value, GonogoError):
