@@ -4,10 +4,12 @@ import json
 import os
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import httpx
 import pytest
 
-from cli.conftest import end_background
+from cli.conftest import end_background, environment
 from cli.test_owner import wait_for
 from gonogo.cli import checks
 from gonogo.cli.background import facts_of_this, minimal, other_keys
@@ -90,6 +92,66 @@ def test_a_command_that_follows_starts_the_process_again_that_was_killed_under_i
     assert "takes its place" not in at.output
     (plan,) = plans(ask)
     assert plan["status"] in {"completed", "running", "partial"}
+
+
+@pytest.fixture
+def beside(home, project, born, tmp_path):
+    """`gonogo serve` on a free port; and what it prints, a line at a time."""
+    with (tmp_path / "served").open("w+") as said:
+        process = born.start(
+            "gonogo", "serve", "-C", str(project), "--port", "0", "--model", "demo",
+            stdout=said.fileno(), stderr=said.fileno(),
+            env={**environment(home), **HERE}, cwd=tmp_path,
+        )  # fmt: skip
+
+        def line(text, number=1):
+            def found():
+                lines = Path(said.name).read_text().splitlines()
+                return [each for each in lines if text in each][number - 1 :]
+
+            return wait_for(found)[0]
+
+        yield process, line
+        process.kill()
+        process.wait(60)
+
+
+def known_by(url, home):
+    token = {"Authorization": f"Bearer {Folder(home).read_token()}"}
+    return httpx.get(f"{url}/api/v1/plans", headers=token, trust_env=False).json()["plans"]
+
+
+def test_a_server_that_is_started_meanwhile_shows_the_work_and_leaves_it_where_it_is(
+    ask, terminal, project, home, request
+):
+    begun(terminal, project, "--yes")
+    pid = told(ask)["pid"]
+    process, line = request.getfixturevalue("beside")
+    url = line("Serving ").rpartition(" ")[2]
+    assert line("Process ").startswith(f"Process {pid} does the work")
+    assert url in line("Open the console")
+    (plan,) = known_by(url, home)
+    assert plan["goal"].startswith("Make the failing test pass")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    with pytest.raises(httpx.ConnectError):
+        known_by(url, home)
+    assert told(ask)["pid"] == pid
+    wait_for(lambda: json.loads(ask("approvals", "list", "--json").stdout)["approvals"])
+
+
+def test_such_a_server_takes_the_place_of_the_process_that_is_killed(
+    ask, terminal, project, home, request
+):
+    begun(terminal, project, "--yes")
+    first = told(ask)["pid"]
+    process, line = request.getfixturevalue("beside")
+    line("Open the console")
+    os.kill(first, signal.SIGKILL)
+    url = line("Serving ", 2).rpartition(" ")[2]
+    assert line("Open the console", 2)
+    assert told(ask)["pid"] == process.pid
+    assert [plan["session_id"] for plan in known_by(url, home)]
 
 
 def test_commands_that_come_at_once_start_one_process(ask, home, project):

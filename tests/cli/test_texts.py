@@ -36,6 +36,7 @@ NO_TEXTS = {
     "line ‹›: ‹›": "the reason of a verdict that scripts read",
     "made by": "a heading, looked up where it is shown",
     "would be": "a heading, looked up where it is shown",
+    "Bearer ‹›": "a header",
     "gonogo: ‹›": "the name before a line of what went wrong",
     "‹›‹› attach ‹›": "a command",
     "  git -C ‹› diff": "a command",

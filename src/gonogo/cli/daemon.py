@@ -317,9 +317,12 @@ async def leave_token(runtime: "Runtime", folder: Folder) -> None:
 
 
 async def _serve(runtime: "Runtime", folder: Folder, ready: anyio.Event) -> None:
-    from gonogo.server import serve
+    from gonogo.server import NEW_LISTENER, serve
 
-    await serve(runtime, port=None, uds=folder.address, on_ready=lambda _: ready.set())
+    await serve(
+        runtime, port=None, uds=folder.address, on_ready=lambda _: ready.set(),
+        more=[NEW_LISTENER],
+    )  # fmt: skip
 
 
 class _Reviving(httpx.AsyncBaseTransport):

@@ -1,24 +1,28 @@
 """The doors that a command can be: the server's, an editor's agent, another agent's tools."""
 
+import json
 import logging
 import os
 import signal
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
+import httpx
 import typer
 from msgspec import Struct
 
-from gonogo.cli.background import GLANCE, facts_of_this, leaves
+from gonogo import __version__
+from gonogo.cli.background import GLANCE, answers, facts_of_this, leaves
 from gonogo.cli.daemon import leave_token, linked
 from gonogo.cli.folder import Folder, environment, hold, read_settings
 from gonogo.cli.language import named_locale, own_locale, own_words
 from gonogo.cli.support import Exit, Stop, complain
+from gonogo.client import over_socket, refusal_of
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.text_safety import visible
 from gonogo.i18n import say
@@ -53,13 +57,15 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
         )
     folder = Folder(settings.home)
     folder.prepare()
+    setup_logging()
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     with ExitStack() as held:
         # Several servers may share a folder: the first of them serves the commands of this machine.
         ours = hold(held, folder.owned()) if address.pool is not None else None
         if ours is None:
-            await _take(folder, held)
-        setup_logging()
-        logging.getLogger("uvicorn").setLevel(logging.WARNING)
+            while not await _take(folder, held, settings):
+                if await _serve_beside(folder, settings, address):
+                    return Exit.DONE
         await _serve(settings, folder, address, with_socket=ours is not False)
     return Exit.DONE
 
@@ -89,13 +95,20 @@ async def run_worker(pool: str, capacity: int, given: Mapping[str, Any]) -> Exit
     return Exit.DONE
 
 
-async def _take(folder: Folder, held: ExitStack) -> None:
-    """Own the folder for as long as the stack; the process in the background is waited for."""
+async def _take(folder: Folder, held: ExitStack, settings: Settings) -> bool:
+    """Own the folder for as long as the stack; False: the process in the background is at work.
+
+    One of another version, or whose database may be another one, is waited for.
+    """
     until, told = anyio.current_time() + _MOMENT, False
     while not hold(held, folder.owned()):
         facts = folder.read_facts()
         if facts is not None and facts.kind == "background":
-            if not await leaves(folder) and not told:
+            if await leaves(folder):
+                continue
+            if facts.version == __version__ and settings.db is None and await answers(folder):
+                return False
+            if not told:
                 complain(
                     own_words(
                         "Waiting for process {pid} to finish its work; end it with gonogo stop.",
@@ -106,6 +119,54 @@ async def _take(folder: Folder, held: ExitStack) -> None:
         elif anyio.current_time() > until:
             raise _taken(folder)
         await anyio.sleep(GLANCE)
+    return True
+
+
+async def _serve_beside(folder: Folder, settings: Settings, address: Address) -> bool:
+    """Have the process that is at work listen for us until SIGINT or SIGTERM.
+
+    Returns:
+        False: it has ended, and its place is free.
+    """
+    stopped = False
+    with folder.visited() as inside:
+        if not inside:
+            return False
+        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
+            async with anyio.create_task_group() as group:
+
+                async def see_it_stopped() -> None:
+                    nonlocal stopped
+                    await anext(aiter(signals))
+                    stopped = True
+                    group.cancel_scope.cancel()
+
+                group.start_soon(see_it_stopped)
+                await _listen_there(folder, settings, address)
+                group.cancel_scope.cancel()
+    return stopped
+
+
+async def _listen_there(folder: Folder, settings: Settings, address: Address) -> None:
+    public, token = _public(settings), folder.read_token()
+    wanted = {
+        "host": settings.host, "port": settings.port, "auth": address.auth,
+        "hosts": public.hosts, "origins": public.origins, "workspace": str(settings.workspace),
+    }  # fmt: skip
+    way = httpx.AsyncClient(
+        transport=over_socket(folder.address), base_url="http://localhost",
+        timeout=httpx.Timeout(None), headers={"Authorization": f"Bearer {token}"},
+    )  # fmt: skip
+    with suppress(httpx.TransportError):
+        async with way, way.stream("POST", "/api/v1/listeners", json=wanted) as answer:
+            if not answer.is_success:
+                await answer.aread()
+                raise refusal_of(answer)
+            async for line in answer.aiter_lines():
+                place = json.loads(line)
+                _say_where(settings, place["url"])
+                typer.echo(say("cli_serving_beside", own_locale(), pid=folder.owner()))
+                _say_how(address, place["login_url"])
 
 
 def _taken(folder: Folder) -> Stop:
@@ -155,22 +216,28 @@ def _public(settings: Settings) -> _Public:
 
 
 def _announce(runtime: "Runtime", ready: "Ready", address: Address) -> None:
-    settings = runtime.settings
     locale = own_locale()
-    typer.echo(
-        say("cli_serving", locale, workspace=visible(str(settings.workspace)), url=ready.url)
-    )
+    _say_where(runtime.settings, ready.url)
     typer.echo(_rules_told(runtime, locale))
     for server in runtime.servers.faulty():
         complain(
             say("cli_server_fault", locale, name=server.name, fault=visible(server.error or ""))
         )
-    if not address.auth:
+    _say_how(address, ready.login_url)
+
+
+def _say_where(settings: Settings, url: str) -> None:
+    workspace = visible(str(settings.workspace))
+    typer.echo(say("cli_serving", own_locale(), workspace=workspace, url=url))
+
+
+def _say_how(address: Address, login_url: str) -> None:
+    if address.auth:
+        typer.echo(say("cli_open_console", own_locale(), count=_LINK_MINUTES, url=login_url))
+    else:
         typer.echo(
             own_words("No token is needed: every program on this machine can use the server.")
         )
-        return
-    typer.echo(say("cli_open_console", locale, count=_LINK_MINUTES, url=ready.login_url))
 
 
 def _rules_told(runtime: "Runtime", locale: str) -> str:

@@ -14,6 +14,7 @@ from gonogo.client.transport import (
     error_of,
     over_socket,
     read_event,
+    refusal_of,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "error_of",
     "over_socket",
     "read_event",
+    "refusal_of",
 ]

@@ -3,12 +3,13 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gonogo.domain.errors import (
     Conflict,
@@ -155,6 +156,22 @@ class Sessions(Struct, frozen=True):
     """The verbs about sessions."""
 
     _parts: Parts
+    _opened: list[Path] = field(default_factory=list[Path])
+    """The folders of servers that are there for a while, the latest last."""
+
+    @contextmanager
+    def opened_to(self, folder: Path | None) -> Generator[None]:
+        """Let sessions work in a folder as if it were a root, for the time of a block.
+
+        A session that names no folder gets it where the settings name none.
+        """
+        if folder is not None:
+            self._opened.append(folder)
+        try:
+            yield
+        finally:
+            if folder is not None:
+                self._opened.remove(folder)
 
     async def open(  # noqa: PLR0913 - each is a field of what opens one
         self,
@@ -236,11 +253,11 @@ class Sessions(Struct, frozen=True):
 
     async def workspaces(self, principal: Principal) -> Workspaces:
         """The folders in which the principal can open a session."""
-        settings = self._parts.settings
         recent = await self._parts.store.read(recent_workspaces, whose(principal), _RECENT)
+        default, roots = self._default, [*self._parts.settings.allowed_roots, *self._opened]
         return Workspaces(
-            default=str(settings.workspace) if settings.has_workspace else None,
-            recent=recent, roots=[str(root) for root in settings.allowed_roots],
+            default=str(default) if default else None, recent=recent,
+            roots=[str(root) for root in roots],
         )  # fmt: skip
 
     async def edit(
@@ -376,16 +393,18 @@ class Sessions(Struct, frozen=True):
         return session
 
     def _workspace(self, opening: SessionOpening) -> Path:
-        settings = self._parts.settings
-        if not (opening.workspace or settings.has_workspace):
+        named = opening.workspace or self._default
+        if named is None:
             raise InvalidMessage("workspace: name the folder to work in")
         try:
-            path = Path(opening.workspace or settings.workspace).expanduser().resolve()
+            path = Path(named).expanduser().resolve()
         except (OSError, RuntimeError) as error:
             raise InvalidMessage("workspace: {error}", error=error) from None
-        roots = [root.resolve() for root in settings.allowed_roots]
+        roots = [root.resolve() for root in self._parts.settings.allowed_roots]
         is_inside = any(path.is_relative_to(root) for root in roots)
-        if not is_inside and not (opening.anywhere and self._is_own(path)):
+        roots += self._opened
+        is_allowed = any(path.is_relative_to(root) for root in roots)
+        if not is_allowed and not (opening.anywhere and self._is_own(path)):
             shown = ", ".join(str(root) for root in roots) or "none"
             raise Forbidden(
                 "The workspace {path} is outside the allowed roots: {shown}",
@@ -398,6 +417,13 @@ class Sessions(Struct, frozen=True):
         if not is_inside:
             self._parts.gate.programs.know(path)
         return path
+
+    @property
+    def _default(self) -> Path | None:
+        settings = self._parts.settings
+        if settings.has_workspace:
+            return settings.workspace
+        return self._opened[-1] if self._opened else None
 
     def _is_own(self, path: Path) -> bool:
         """Whether a folder is one of the user's whose process this is; ours and `/` are not."""

@@ -13,5 +13,6 @@ refusal has the status and the word that the protocol gives it. It promises that
 
 from gonogo.server.app import Ready, create_app, describe, serve
 from gonogo.server.auth import WaitLimits
+from gonogo.server.listeners import NEW_LISTENER
 
-__all__ = ["Ready", "WaitLimits", "create_app", "describe", "serve"]
+__all__ = ["NEW_LISTENER", "Ready", "WaitLimits", "create_app", "describe", "serve"]

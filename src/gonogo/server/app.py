@@ -131,7 +131,8 @@ def routes() -> Sequence[BaseRoute]:
 # Listening: a TCP port for people's programs, a Unix socket for this machine's commands.
 #
 # `serve` ends when the runtime's `closing` is set, which a signal does too. Then open streams end
-# by themselves; what still holds on after three seconds is cut.
+# by themselves; what still holds on after three seconds is cut. One that has an end of its own is
+# beside another, whose signals it leaves alone.
 
 _BACKLOG = 2_048
 GRACE = 3
@@ -157,7 +158,7 @@ class Ready(Struct, frozen=True, kw_only=True):
     login_url: str
 
 
-async def serve(
+async def serve(  # noqa: PLR0913 - each says where, for whom, or how long
     runtime: "Runtime",
     *,
     host: str = "127.0.0.1",
@@ -168,6 +169,8 @@ async def serve(
     origins: Collection[str] = (),
     limits: WaitLimits | None = None,
     on_ready: Callable[[Ready], None] | None = None,
+    until: anyio.Event | None = None,
+    more: Sequence[BaseRoute] = (),
 ) -> None:
     """Serve a runtime until it closes.
 
@@ -175,6 +178,8 @@ async def serve(
         port: 0 takes a free one, `on_ready` is told which; None listens on no port at all.
         uds: A Unix socket to listen on as well; tokens are asked for there too.
         on_ready: Called once connections are taken.
+        until: Ends this server and not the runtime; signals are then for who gave it.
+        more: Paths besides those of the protocol.
 
     Raises:
         Forbidden: without authentication, the host must be a loopback address.
@@ -186,6 +191,8 @@ async def serve(
         )
     limits = limits or WaitLimits()
     app = create_app(runtime, auth=auth, host=host, hosts=hosts, origins=origins, limits=limits)
+    app.router.routes[:0] = more
+    closing = until or runtime.closing
     with ExitStack() as stack:
         listeners: list[socket.socket] = []
         if port is not None:
@@ -193,18 +200,16 @@ async def serve(
             port = listeners[0].getsockname()[1]
         if uds is not None:
             listeners.append(stack.enter_context(_unix(uds)))
-        code = app.state.door.codes.new(runtime.owner)
-        ready = _ready(host, port, uds, code)
-
-        def started() -> None:
-            if on_ready is not None:
-                on_ready(ready)
+        ready = _ready(host, port, uds, app.state.door.codes.new(runtime.owner))
+        started = partial(on_ready, ready) if on_ready is not None else None
 
         logging.getLogger("uvicorn.error").addFilter(_is_ours)
         async with anyio.create_task_group() as group:
-            server = _UvicornServer(app, runtime.closing, group, started)
-            if threading.current_thread() is threading.main_thread():
-                await group.start(_close_on_signal, runtime.closing)
+            server = _UvicornServer(app, closing, group, started)
+            if until is not None:
+                group.start_soon(_pass_on, runtime.closing, until)
+            elif threading.current_thread() is threading.main_thread():
+                await group.start(_close_on_signal, closing)
             try:
                 await server.serve(sockets=listeners)
             finally:
@@ -224,7 +229,7 @@ class _UvicornServer(uvicorn.Server):
         app: FastAPI,
         closing: anyio.Event,
         group: anyio.abc.TaskGroup,
-        on_started: Callable[[], None],
+        on_started: Callable[[], None] | None,
     ) -> None:
         super().__init__(_config(app))
         self._held: Connections = app.state.door.connections
@@ -244,7 +249,8 @@ class _UvicornServer(uvicorn.Server):
             scope = anyio.CancelScope()
             self._accepting.append(scope)
             self._group.start_soon(self._accept, listener, Room(most), scope)
-        self._on_started()
+        if self._on_started is not None:
+            self._on_started()
 
     async def _accept(self, listener: socket.socket, room: Room, scope: anyio.CancelScope) -> None:
         made = partial(
@@ -302,6 +308,11 @@ def _config(app: FastAPI) -> uvicorn.Config:
     )
 
 
+async def _pass_on(closing: anyio.Event, until: anyio.Event) -> None:
+    await closing.wait()
+    until.set()
+
+
 async def _close_on_signal(
     closing: anyio.Event, *, task_status: anyio.abc.TaskStatus[None]
 ) -> None:
@@ -312,11 +323,11 @@ async def _close_on_signal(
 
 
 async def _tcp(host: str, port: int, gone: float) -> socket.socket:
-    found = await anyio.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )
-    family, _, _, _, address = found[0]
     try:
+        found = await anyio.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        family, _, _, _, address = found[0]
         listener = socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
         raise Conflict(
