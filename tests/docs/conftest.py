@@ -75,14 +75,16 @@ def greets(task: str, minute: str, *texts: str) -> list[dict[str, Any]]:
         proposed(
             task, goal,
             {
-                "id": "loud", "description": loud, "agent": "coder", "estimated_time": f"3 {minute}",
+                "id": "loud", "description": loud, "agent": "coder",
+                "estimated_time": f"3 {minute}",
                 "scope": {
                     "paths": ["greet.py", "test_greet.py"], "commands": ["python3 -m unittest"],
                 },
                 "done_when": [{"command": "python3 -m unittest test_greet"}],
             },
             {
-                "id": "readme", "description": tell, "agent": "coder", "estimated_time": f"2 {minute}",
+                "id": "readme", "description": tell, "agent": "coder",
+                "estimated_time": f"2 {minute}",
                 "dependencies": ["loud"], "scope": {"paths": ["README.md"], "commands": []},
             },
         ),
