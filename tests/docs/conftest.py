@@ -68,21 +68,23 @@ def proposed(task: str, goal: str, *subtasks: dict[str, Any]) -> dict[str, Any]:
     return {"when": {"tools": ["create_plan"], "user": task}, "reply": first}
 
 
-def greets(task: str, *texts: str) -> list[dict[str, Any]]:
+def greets(task: str, minute: str, *texts: str) -> list[dict[str, Any]]:
     """The rules of the tutorial's first page: two subtasks, one after the other."""
     goal, loud, tell, made, told, reason = texts
     return [
         proposed(
             task, goal,
             {
-                "id": "loud", "description": loud, "agent": "coder", "estimated_time": "3 min",
+                "id": "loud", "description": loud, "agent": "coder",
+                "estimated_time": f"3 {minute}",
                 "scope": {
                     "paths": ["greet.py", "test_greet.py"], "commands": ["python3 -m unittest"],
                 },
                 "done_when": [{"command": "python3 -m unittest test_greet"}],
             },
             {
-                "id": "readme", "description": tell, "agent": "coder", "estimated_time": "2 min",
+                "id": "readme", "description": tell, "agent": "coder",
+                "estimated_time": f"2 {minute}",
                 "dependencies": ["loud"], "scope": {"paths": ["README.md"], "commands": []},
             },
         ),
@@ -124,13 +126,13 @@ DONE = {"calls": [call("attempt_completion", result="Done.")]}
 SCRIPT = {
     "rules": [
         *greets(
-            "--loud option", "Greet in capitals with --loud",
+            "--loud option", "min", "Greet in capitals with --loud",
             "Add the option --loud to greet.py, with a test", "Describe --loud in README.md",
             "`python3 greet.py Ann --loud` prints HELLO, ANN!; test_greet.py covers it.",
             "README.md describes --loud.", "Code, a test and a description",
         ),
         *greets(
-            "ключ --loud", "Приветствие заглавными буквами с ключом --loud",
+            "ключ --loud", "мин", "Приветствие заглавными буквами с ключом --loud",
             "Добавить в greet.py ключ --loud, с тестом", "Описать --loud в README.md",
             "`python3 greet.py Ann --loud` выводит HELLO, ANN!; это проверяет test_greet.py.",
             "README.md описывает --loud.", "Код, тест и описание",
