@@ -4,7 +4,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type Audit, readAudit } from "@/shared/api";
-import { en } from "@/shared/i18n/rooms/words";
+import { en } from "@/shared/i18n/en/words";
 import { wordOf } from "@/shared/i18n/words";
 import { useMe } from "@/shared/me";
 import { Loaded, type Range, RangeSelect, SessionSelect, type Span } from "@/shared/ui";

@@ -10,7 +10,7 @@ import {
   Position,
   ReactFlow,
 } from "@xyflow/react";
-import "@xyflow/react/dist/base.css";
+import "@xyflow/react/dist/style.css";
 import { type KeyboardEvent, memo, useMemo } from "react";
 import { useTranslation } from "react-i18next";
 import type { GraphNode, PlanGraph } from "@/shared/api";

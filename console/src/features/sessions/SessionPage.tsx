@@ -14,7 +14,7 @@ import {
 } from "@/shared/events";
 import { FillSlots } from "@/shared/slots";
 import { usePlaceTitle } from "@/shared/title";
-import { CopyId, Loaded, Loading, Spent, visible } from "@/shared/ui";
+import { CopyId, Loaded, Loading, Meter, Spent, useFigures, visible } from "@/shared/ui";
 import { Chat } from "../chat/Chat";
 import { Followed, Transcript } from "../chat/Transcript";
 import { DecisionBar } from "./DecisionBar";
@@ -138,8 +138,29 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
   );
 }
 
-/** What the session took so far, its plans included. */
+const LIMITED = ["tokens", "cost", "requests"] as const;
+
+/** What the session took so far, its plans included, and how much of its budget that is. */
 function SessionSpent({ sessionId }: { sessionId: string }) {
+  const { t } = useTranslation();
+  const { number, dollars } = useFigures();
   const { data } = useQuery(getUsageOptions({ path: { session_id: sessionId } }));
-  return data === undefined || data.usage.requests === 0 ? null : <Spent usage={data.usage} />;
+  if (data === undefined) {
+    return null;
+  }
+  const { usage, limits = {} } = data;
+  return (
+    <>
+      {usage.requests > 0 && <Spent usage={usage} />}
+      {LIMITED.filter((name) => limits[name] !== undefined).map((name) => (
+        <Meter
+          key={name}
+          name={t(`usage.${name}`)}
+          used={usage[name]}
+          limit={limits[name]}
+          write={name === "cost" ? dollars : number}
+        />
+      ))}
+    </>
+  );
 }

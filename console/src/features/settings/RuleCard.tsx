@@ -1,7 +1,7 @@
 import { Badge, Card, Group, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
-import { en } from "@/shared/i18n/rooms/settings";
+import { en } from "@/shared/i18n/en/settings";
 import { Code, visible } from "@/shared/ui";
 import { type RuleFields, writeRule } from "./ruleText";
 import classes from "./Settings.module.css";

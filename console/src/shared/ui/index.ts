@@ -9,6 +9,7 @@ export * from "./Lines";
 export * from "./Loaded";
 export * from "./Loading";
 export * from "./Markdown";
+export * from "./Meter";
 export * from "./numbers";
 export * from "./range";
 export * from "./Scope";

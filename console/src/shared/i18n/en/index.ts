@@ -1,21 +1,22 @@
-/** What people read, in English. Each room has its part; `ru.ts` has the same keys. */
+/** What people read, in English. Each room has its part; `ru` has the same keys. */
 
-import { planEn } from "./planEn";
-import { en as analytics } from "./rooms/analytics";
-import { en as audit } from "./rooms/audit";
-import { en as changes } from "./rooms/changes";
-import { en as checkpoints } from "./rooms/checkpoints";
-import { en as problems } from "./rooms/problems";
-import { en as range } from "./rooms/range";
-import { en as settings } from "./rooms/settings";
-import { en as words } from "./rooms/words";
-import type { Texts } from "./texts";
+import type { Texts } from "../texts";
+import { en as analytics } from "./analytics";
+import { en as audit } from "./audit";
+import { en as changes } from "./changes";
+import { en as checkpoints } from "./checkpoints";
+import { en as plan } from "./plan";
+import { en as problems } from "./problems";
+import { en as range } from "./range";
+import { en as settings } from "./settings";
+import { en as words } from "./words";
 
 export const en = {
   analytics,
   audit,
   changes,
   checkpoints,
+  plan,
   problems,
   range,
   settings,
@@ -71,6 +72,11 @@ export const en = {
     requests: "Model requests",
     cost: "Cost",
     unpriced_requests: "Requests without a known price",
+    tokens: "Tokens",
+    seconds: "Time",
+    subtasks: "Subtask runs",
+    of: "of {{limit}}",
+    budget: "Budget used: {{what}}",
   },
   window: {
     used: "context {{percent}}%",
@@ -177,7 +183,6 @@ export const en = {
     },
     by: "by {{who}}",
   },
-  plan: planEn,
   approvals: {
     title: "Approvals",
     question: "The open question",

@@ -1,6 +1,6 @@
 /** What the plan room says, in English. */
 
-export const planEn = {
+export const en = {
   none: "There is no plan yet. Ask for something that takes several steps.",
   choose: "Plan (one of {{number}})",
   subtasks: "Subtasks",
@@ -55,15 +55,6 @@ export const planEn = {
     noPlan:
       "This file is not a plan. A plan file is YAML or JSON with a goal and a list of subtasks.",
     badLine: "Line {{line}} cannot be read: {{reason}}",
-  },
-  usage: {
-    tokens: "Tokens",
-    cost: "Cost",
-    seconds: "Time",
-    requests: "Model requests",
-    subtasks: "Subtask runs",
-    of: "of {{limit}}",
-    budget: "Budget used: {{what}}",
   },
   madeBy: "Written by {{name}}",
   instructions: {

@@ -1,6 +1,7 @@
-import type { Language } from "./en";
+import type { en } from "../en/plan";
+import type { Texts } from "../texts";
 
-export const planRu: Language["plan"] = {
+export const ru: Texts<typeof en> = {
   none: "Плана пока нет. Попросите о чём-нибудь, что требует нескольких шагов.",
   choose: "План (всего {{number}})",
   subtasks: "Подзадачи",
@@ -57,15 +58,6 @@ export const planRu: Language["plan"] = {
     noPlan:
       "Этот файл не содержит плана. Файл плана — это YAML или JSON с целью и списком подзадач.",
     badLine: "Не удалось прочитать строку {{line}}: {{reason}}",
-  },
-  usage: {
-    tokens: "Токены",
-    cost: "Стоимость",
-    seconds: "Время",
-    requests: "Запросы к модели",
-    subtasks: "Запуски подзадач",
-    of: "из {{limit}}",
-    budget: "Израсходовано из бюджета: {{what}}",
   },
   madeBy: "Автор плана: {{name}}",
   instructions: {
