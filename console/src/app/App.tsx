@@ -31,10 +31,7 @@ const READABLE: CSSVariablesResolver = ({ colors: { gray, green, indigo, red } }
     "--mantine-color-indigo-light-color": "#2c3f9e",
     "--mantine-color-error": red?.[9] ?? "",
     "--mantine-color-yellow-light-color": "#6b4300",
-    "--mantine-color-orange-light-color": "#7a3300",
     "--mantine-color-red-light-color": "#9c1c1c",
-    "--mantine-color-blue-light-color": "#0b4a8a",
-    "--mantine-color-violet-light-color": "#4c2f9e",
   },
   dark: {
     "--mantine-color-dimmed": gray?.[5] ?? "",

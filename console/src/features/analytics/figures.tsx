@@ -95,7 +95,7 @@ export function Outcomes({ title, outcomes }: { title: string; outcomes: Subtask
   );
 }
 
-const END_COLORS = { completed: "green", failed: "red", skipped: "gray", cancelled: "orange" };
+const END_COLORS = { completed: "green", failed: "red", skipped: "gray", cancelled: "dark" };
 
 function Seconds({ title, empty, data }: { title: string; empty: string; data: Took[] }) {
   const { t } = useTranslation();
@@ -116,9 +116,9 @@ function Seconds({ title, empty, data }: { title: string; empty: string; data: T
         data={data.map((one) => ({ ...one }))}
         by="name"
         series={[
-          { name: "p50", label: t("analytics.half"), color: "blue.4" },
-          { name: "p90", label: t("analytics.ninety"), color: "blue.6" },
-          { name: "p99", label: t("analytics.most"), color: "blue.9" },
+          { name: "p50", label: t("analytics.half"), color: "indigo.3" },
+          { name: "p90", label: t("analytics.ninety"), color: "indigo.5" },
+          { name: "p99", label: t("analytics.most"), color: "indigo.8" },
         ]}
       />
     </Figure>
@@ -266,7 +266,7 @@ export function Models({ models }: { models: ModelUse[] }) {
         by="model"
         series={[
           { name: "input_tokens", label: t("analytics.input"), color: "indigo.6" },
-          { name: "output_tokens", label: t("analytics.output"), color: "violet.6" },
+          { name: "output_tokens", label: t("analytics.output"), color: "indigo.3" },
         ]}
         isWhole
       />

@@ -49,7 +49,7 @@ export function AuditPage() {
       <Title order={1} size="h2">
         {t("audit.title")}
       </Title>
-      {role !== undefined && !isAdmin && <Alert color="blue">{t("audit.partial")}</Alert>}
+      {role !== undefined && !isAdmin && <Alert>{t("audit.partial")}</Alert>}
       <Upkeep isAdmin={isAdmin} sessionId={wanted.sessionId} range={wanted.range} />
       <Filters wanted={wanted} isAdmin={isAdmin} onChange={setWanted} />
       <Log wanted={settled} />

@@ -10,7 +10,7 @@ interface Finding {
   subtaskId?: string;
 }
 
-const COLORS = { error: "red", warning: "orange", info: "blue" } as const;
+const COLORS = { error: "red", warning: "yellow", info: "gray" } as const;
 
 /** What is to be known of a plan before it is decided, errors first. */
 export function Findings({ plan, onOpen }: { plan: PlanView; onOpen: (id: string) => void }) {

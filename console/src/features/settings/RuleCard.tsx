@@ -8,7 +8,7 @@ import classes from "./Settings.module.css";
 
 type Decision = keyof typeof en.rule.decision;
 
-const COLORS: Record<Decision, string> = { allow: "green", ask: "yellow", deny: "red" };
+const COLORS: Record<Decision, string> = { allow: "indigo", ask: "yellow", deny: "red" };
 
 /** A rule: what it says, why, and as it is written. */
 export function RuleCard({

@@ -41,11 +41,11 @@ export function Tools() {
 }
 
 const COLORS: Record<Known, string> = {
-  pure: "green",
-  idempotent: "blue",
+  pure: "gray",
+  idempotent: "gray",
   other: "yellow",
   irreversible: "red",
-  control: "gray",
+  control: "indigo",
 };
 
 function ToolClass({ name }: { name: string }) {

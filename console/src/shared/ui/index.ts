@@ -3,6 +3,7 @@ export * from "./Confirm";
 export * from "./CopyId";
 export * from "./checks";
 export * from "./Diff";
+export * from "./editor";
 export * from "./FileHead";
 export * from "./Filters";
 export * from "./Lines";

@@ -12,6 +12,7 @@ export const en = {
   more_other: "{{count}} more files are not shown. Choose a plan or a subtask to see them.",
   whole: "Show all changes of this file",
   copyPath: "Copy the path",
+  open: "Open in the editor",
   copyDiff: "Copy the diff",
   added: "added",
   deleted: "deleted",

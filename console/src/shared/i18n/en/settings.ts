@@ -9,6 +9,16 @@ export const en = {
   rules: "Session rules",
   grants: "Grants",
   tokens: "Tokens",
+  browser: "This browser",
+  editor: {
+    label: "Open changed files in",
+    hint: "The tab Changes then links each file to your editor. This browser must run where the files are, or your editor must reach them.",
+    off: "No editor",
+    own: "Another editor",
+    address: "Address",
+    addressHint: "{path} stands for the file's absolute path, {line} for the line.",
+    wrong: "Enter an address with a scheme of the editor and {path}, without spaces.",
+  },
   forbidden: "Your role has no access to this",
   agent: {
     tools: "Tools",
