@@ -34,6 +34,8 @@ const READABLE: CSSVariablesResolver = ({ colors: { gray, green, indigo, red } }
     "--mantine-color-red-light-color": "#9c1c1c",
   },
   dark: {
+    "--mantine-color-gray-light": "rgba(255, 255, 255, 0.08)",
+    "--mantine-color-gray-light-color": gray?.[4] ?? "",
     "--mantine-color-dimmed": gray?.[5] ?? "",
     "--mantine-color-placeholder": gray?.[5] ?? "",
     "--mantine-color-green-filled": "#237a38",

@@ -73,7 +73,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
       {(found) => (
         <FillSlots value={SLOTS}>
           <Followed value={followed}>
-            <Stack gap="xs" className={classes.room}>
+            <Stack gap="xs" className={classes.room} data-tab={tab}>
               <Group justify="space-between">
                 <Title order={1} size="h3">
                   {visible(found.title || t("sessions.untitled"))}
@@ -101,6 +101,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
                 value={tab}
                 onChange={(next) => navigate(`/sessions/${sessionId}/${next}`, { replace: true })}
                 keepMounted={false}
+                className={classes.whole}
               >
                 <Tabs.List className={classes.tabs}>
                   <Tabs.Tab value="chat">{t("sessions.chat")}</Tabs.Tab>
@@ -109,7 +110,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
                   <Tabs.Tab value="checkpoints">{t("sessions.checkpoints")}</Tabs.Tab>
                 </Tabs.List>
                 <DecisionBar sessionId={sessionId} />
-                <Tabs.Panel value="chat" pt="xs">
+                <Tabs.Panel value="chat" pt="xs" className={classes.whole}>
                   <Chat sessionId={sessionId} following={following} />
                 </Tabs.Panel>
                 <Tabs.Panel value="plan" pt="sm">

@@ -1,13 +1,18 @@
 /** What the work amounts to, in numbers. */
 export const en = {
   title: "Analytics",
-  nothing: "Nothing ended in this period. Choose a longer one, or let a plan run to its end.",
-  noPlans: "No plan ended in this period. Approve one and let it run.",
-  noSubtasks: "No subtask ended in this period.",
-  noFailures: "No subtask failed.",
-  noApprovals: "There were no questions in this period.",
-  noCalls: "There were no tool calls in this period.",
-  noModels: "There were no model requests in this period.",
+  nothing:
+    "Nothing ended in this period. Choose a longer one, or let a plan run to its end: then you see outcomes, durations, failures, people's answers and the use of models here.",
+  noPlans: "No plan ended in this period. This chart will show how long plans and subtasks take.",
+  noSubtasks:
+    "No subtask ended in this period. This chart will show how many completed, failed or were skipped.",
+  noFailures: "No subtask failed. This chart will show the causes of failures.",
+  noApprovals:
+    "Nobody was asked anything in this period. This chart will show how soon people answer.",
+  noCalls:
+    "There were no tool calls in this period. This chart will show how calls ended and what allowed them.",
+  noModels:
+    "There were no model requests in this period. This chart will show the tokens and the cost of each model.",
   table: "Show as a table",
   plans: "Plans",
   subtasks: "Subtasks",
@@ -19,9 +24,9 @@ export const en = {
   failed: "failed",
   cancelled: "cancelled",
   skipped: "skipped",
-  retries: "retries",
-  replans: "replans",
-  rollbacks: "rollbacks",
+  retries: "Retries",
+  replans: "Replans",
+  rollbacks: "Rollbacks",
   rate: "success rate",
   outcome: "Outcome",
   number: "Number",

@@ -24,7 +24,7 @@ export const en = {
   now: "the workspace now",
   same: "No files differ.",
   truncated: "Not all differences are shown.",
-  notShown: "The content is not shown.",
+  notShown: "The content is not shown: it may be secret, binary or very long.",
   undo: "Undo one subtask",
   undoHint: "The subtasks that depend on it are undone too.",
   undoOne: "Undo…",

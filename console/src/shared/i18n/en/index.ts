@@ -260,10 +260,11 @@ export const en = {
       doubt:
         "The result of this call is unknown: gonogo stopped while the call ran. Run it again, mark it as done with its result, or reject it to let it fail.",
       names:
-        "The command left files that other programs run or obey. Keep them, or reject to have them moved away. Nothing is lost.",
-      budget: "Approve: the same amount again. Or set other limits. Reject: the plan ends.",
+        "The command left files that other programs run or read as settings. Keep them, or reject to have them moved away. Nothing is lost.",
+      budget:
+        "Approve: the plan gets the same amount again. Or set other limits. Reject: the plan ends.",
       model:
-        "Approve: wait as long again. Or ask another model. Reject: the plan ends with what is done so far.",
+        "Approve: gonogo waits as long again. Or ask another model. Reject: the plan ends with what is done so far.",
       replan:
         "Approve: the planner makes a new plan. Reject: the plan ends with what is done so far.",
       other: "Approve or reject it.",
@@ -275,7 +276,7 @@ export const en = {
       question: "Answer",
       doubt: "Run it again",
       names: "Keep them",
-      budget: "Allow as much again",
+      budget: "Allow the same amount",
       model: "Keep waiting",
       replan: "Replan",
       other: "Approve",

@@ -26,7 +26,7 @@ export const en = {
   waitedBy: "Needed by",
   again: "will be retried when the running attempt ends",
   conflict:
-    "Somebody else was faster, or the plan has changed. This page now shows its current state.",
+    "Somebody else decided first, or the plan has changed. This page now shows its current state.",
   span: {
     seconds: "{{seconds, number}} s",
     minutes: "{{minutes}} min {{seconds}} s",
@@ -104,7 +104,7 @@ export const en = {
     replanHint: "Running subtasks finish first. Then you decide about the new revision.",
     replanNow: "Request a new plan",
   },
-  act: { retry: "Try again", skip: "Skip", cancel: "Cancel the subtask" },
+  act: { retry: "Retry", skip: "Skip", cancel: "Cancel the subtask" },
   words: {
     new: "Message to {{agent}}",
     hint: "The agent reads it before its next step. It grants no new permissions.",

@@ -63,7 +63,7 @@ export const ru: Language = {
     copyOf: "Скопировать {{what}}",
   },
   usage: {
-    short: "{{tokens}} токенов",
+    short: "токенов: {{tokens}}",
     input_tokens: "Входные токены",
     cached_tokens: "из них из кэша",
     cache_write_tokens: "из них записано в кэш",

@@ -9,7 +9,7 @@ export const ru: Texts<typeof en> = {
     forbidden: "Это вам не разрешено. {{detail}}",
     internal: "Внутренняя ошибка gonogo. {{detail}}",
     invalid_arguments: "Аргументы неверны. {{detail}}",
-    invalid_cursor: "Место страницы неверно. {{detail}}",
+    invalid_cursor: "Неверная позиция страницы. {{detail}}",
     invalid_message: "Запрос неверен. {{detail}}",
     invalid_plan: "План неверен. {{detail}}",
     model_error: "Ошибка модели. {{detail}}",

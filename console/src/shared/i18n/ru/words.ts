@@ -160,7 +160,7 @@ export const ru: Texts<typeof en> = {
       retried: "подзадача повторена",
       retry_asked: "запрошен повтор",
       revising_ended: "пересмотр завершён",
-      rolled_back: "план откачен",
+      rolled_back: "откат плана выполнен",
       sent_back: "план возвращён",
       superseded: "план заменён новой ревизией",
       voted: "план: голос",
