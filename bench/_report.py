@@ -71,8 +71,8 @@ yardstick is 0.09 ms; what peers take was measured there too.
 
 What is measured: the real engine, dispatcher and store on SQLite, every subtask one transaction
 with its events; no-op subtasks are a plain function in the place of an agent. Decisions go through
-the whole runtime with a scripted model, and end when the approved tool runs. The console is measured
-by `scripts/bench-console`, into CONSOLE.md.
+the whole runtime with a scripted model, and end when the approved tool runs. The console is
+measured by `scripts/bench-console`, into CONSOLE.md.
 """
     _FILE.write_text(text, encoding="utf-8")
 
@@ -109,8 +109,8 @@ def write_console(
 
 {_made("scripts/bench-console", now)}.
 
-Medians of five; about {load:.0f} processes wanted to run meanwhile. First load has an empty cache; what is
-measured stands in `bench/console.py`.
+Medians of five; about {load:.0f} processes wanted to run meanwhile. First load has an empty
+cache; what is measured stands in `bench/console.py`.
 
 {table}
 """

@@ -1,8 +1,8 @@
 """`python -m bench.console`: how soon the console is there, and how a large plan moves.
 
 A real server and a real browser; nothing of a page is kept from one measurement to the next. First
-load is measured as Lighthouse does: the first contentful paint, and the time to interactive, which is
-the end of the last task of more than 50 ms before five seconds without one. The slow profile is
+load is measured as Lighthouse does: the first contentful paint, and the time to interactive, which
+is the end of the last task of more than 50 ms before five seconds without one. The slow profile is
 Lighthouse's slow 4G: 150 ms, 1.6 Mbit/s, a processor four times slower.
 
 Writes CONSOLE.md.
@@ -37,7 +37,8 @@ SLOW = {"latency": 150, "down": 1.6e6 / 8, "up": 750e3 / 8, "slower": 4}
 WATCH = """
 window.longTasks = [];
 new PerformanceObserver((list) => {
-  for (const { startTime, duration } of list.getEntries()) window.longTasks.push(startTime + duration);
+  const ends = list.getEntries().map(({ startTime, duration }) => startTime + duration);
+  window.longTasks.push(...ends);
 }).observe({ type: "longtask", buffered: true });
 """
 LOADED = """(quiet) => new Promise((done) => {
@@ -228,7 +229,7 @@ def main() -> None:
         finally:
             server.kill()
     table = write_console(figures, os.getloadavg()[1], utc_now(), keep=not quick)
-    print(table)  # noqa: T201
+    print(table)
 
 
 if __name__ == "__main__":
