@@ -147,7 +147,7 @@ class Desk:
             page.goto(f"{self.server.url}/#/sessions/{session}")
             page.get_by_role("tab", name="Plan").wait_for()
             page.wait_for_load_state("networkidle")
-            before = _busy(to)
+            opened = _busy(to)
             page.evaluate(PRESS, ["[role=tab]", "Plan", "ol li button"])
             listed = _busy(to)
             page.evaluate(PRESS, ["label", "Graph", ".react-flow__node"])
@@ -158,7 +158,7 @@ class Desk:
             frames = page.evaluate(ZOOM, ZOOMED)
             each = (_busy(to) - before) / (frames * ZOOMED / 1_000)
             page.wait_for_timeout(QUIET)
-            return listed - before, drawn - listed, each, frames, len(asked)
+            return listed - opened, drawn - listed, each, frames, len(asked)
 
 
 def _busy(to: CDPSession) -> float:

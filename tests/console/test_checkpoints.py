@@ -104,7 +104,7 @@ def test_what_a_session_a_plan_and_a_subtask_changed_is_one_difference(ground, l
     expect(left).to_contain_text("+left")
 
     page.goto(f"{server.url}/#/settings/browser")
-    page.get_by_label("Open changed files in").click()
+    page.get_by_role("combobox", name="Open changed files in").click()
     page.get_by_role("option", name="VS Code").click()
     page.goto(f"{server.url}/#/sessions/changed/changes")
     link = left.get_by_role("link", name="Open in the editor")
