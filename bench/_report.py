@@ -71,7 +71,8 @@ yardstick is 0.09 ms; what peers take was measured there too.
 
 What is measured: the real engine, dispatcher and store on SQLite, every subtask one transaction
 with its events; no-op subtasks are a plain function in the place of an agent. Decisions go through
-the whole runtime with a scripted model, and end when the approved tool runs.
+the whole runtime with a scripted model, and end when the approved tool runs. The console is
+measured by `scripts/bench-console`, into CONSOLE.md.
 """
     _FILE.write_text(text, encoding="utf-8")
 
@@ -93,6 +94,29 @@ Each work was done by all in turn, on the same disk. One `INSERT` and `COMMIT` o
 {table}
 """
     (_FILE.parent / "PEERS.md").write_text(text, encoding="utf-8")
+
+
+def write_console(
+    figures: Sequence[Figure], load: float, now: datetime, *, keep: bool = True
+) -> str:
+    """Write CONSOLE.md, if it is to be kept; gives its table."""
+    rows = ["| what | measured | target | met |", "|---|---|---|---|"]
+    for figure in figures:
+        work, value, target, met = _row(figure).split(" | ")[:4]
+        rows.append(f"{work} | {value} | {target} | {met} |")
+    table = "\n".join(rows)
+    text = f"""# The console in a browser
+
+{_made("scripts/bench-console", now)}.
+
+Medians of five; about {load:.0f} processes wanted to run meanwhile. First load has an empty
+cache; what is measured stands in `bench/console.py`.
+
+{table}
+"""
+    if keep:
+        (_FILE.parent / "CONSOLE.md").write_text(text, encoding="utf-8")
+    return table
 
 
 def _made(command: str, now: datetime) -> str:

@@ -1,9 +1,11 @@
 """Take the pictures of the console for the docs: a real server, a scripted model, a sample project.
 
 Times, durations, ids and digests are made to read the same whenever this runs, so that a picture
-changes only where the console does.
+changes only where the console does. The analytics show a made-up week. Pictures are WebP, which
+takes a third of what a PNG takes.
 """
 
+import base64
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +25,7 @@ IMAGES = Path(__file__).resolve().parent.parent / "docs" / "images"
 SESSION = "tally-json"
 TASK = "Add a --json flag to tally, with a test, and describe it in the README."
 LIMIT = 60_000
+QUALITY = 82
 HELD = 600.0
 """Seconds that a reply is kept back, so that its subtask is still at work in a picture."""
 
@@ -117,6 +120,7 @@ STEADY = """(folder) => {
     [/\\b[0-9a-f]{64}\\b/g, () => "94e2f3a60b8d".repeat(5) + "17c4"],
     [/\\b(plan|call|apr|approval|chk|turn)_[0-9a-z]{8,}/g, (_, kind) => kind + "_019c2b7e"],
     [/\\b\\d+([.]\\d+)? (seconds?|minutes?) ago\\b|\\bnow\\b/g, () => "3 minutes ago"],
+    [/\\b\\d+ (секунд|минут)[уы]? назад|сейчас/g, () => "3 минуты назад"],
     [/\\b\\d+([.]\\d+)? (s|ms)\\b/g, () => spans[place++ % spans.length]],
     [/\\b[A-Z][a-z]{2} \\d{1,2}, \\d{4}, [\\d:]+\\s[AP]M/g, () => "Nov 22, 2026, 2:05:11 PM"],
     [/expires in [\\d:]+/g, () => "expires in 29:00"],
@@ -130,6 +134,61 @@ STEADY = """(folder) => {
 }"""
 
 
+def _outcomes(name: str, *counts: int, seconds: float) -> dict[str, Any]:
+    completed, failed, skipped, cancelled, retries = counts
+    ended = sum(counts[:4])
+    return {
+        "name": name, "completed": completed, "failed": failed, "skipped": skipped,
+        "cancelled": cancelled, "retries": retries, "ended": ended,
+        "success_rate": completed / (completed + failed), "duration_seconds": _took(ended, seconds),
+    }  # fmt: skip
+
+
+def _took(count: int, half: float) -> dict[str, float]:
+    return {"count": count, "p50": half, "p90": 2.4 * half, "p99": 4.1 * half}
+
+
+WEEK = {
+    "since": "2026-11-16T00:00:00Z", "until": "2026-11-23T00:00:00Z",
+    "plans": {
+        "completed": 31, "partial": 2, "failed": 1, "cancelled": 3, "ended": 37, "replans": 4,
+        "rollbacks": 2, "success_rate": 31 / 34, "duration_seconds": _took(37, 410),
+    },
+    "subtasks": _outcomes("", 168, 9, 7, 6, 14, seconds=95),
+    "by_worker": [
+        _outcomes("coder", 109, 7, 4, 5, 12, seconds=120),
+        _outcomes("debug", 34, 2, 3, 1, 2, seconds=88),
+        _outcomes("execute_command", 25, 0, 0, 0, 0, seconds=12),
+    ],
+    "by_type": [
+        _outcomes("action", 131, 6, 5, 6, 11, seconds=104),
+        _outcomes("validation", 37, 3, 2, 0, 3, seconds=41),
+    ],
+    "failures": [
+        {"category": "validation", "worker": "coder", "type": "action", "count": 5},
+        {"category": "timeout", "worker": "debug", "type": "validation", "count": 3},
+        {"category": "network", "worker": "coder", "type": "action", "count": 1},
+    ],
+    "approvals": [
+        {"kind": "plan", "asked": 41, "answers": {"approved": 33, "edited": 4, "rejected": 4},
+         "latency_seconds": _took(41, 75)},
+        {"kind": "tool", "asked": 58, "pending": 1, "answers": {"approved": 51, "rejected": 6},
+         "latency_seconds": _took(57, 22)},
+    ],
+    "tool_calls": {
+        "asked": 58, "ended": {"completed": 1204, "failed": 31, "denied": 4, "rejected": 6},
+        "started": {"rule": 812, "grant": 372, "person": 51},
+    },
+    "models": [
+        {"model": "anthropic:claude-sonnet-4-5", "requests": 1320, "failed": 3,
+         "input_tokens": 8_400_000, "cached_tokens": 7_100_000, "output_tokens": 610_000,
+         "reasoning_tokens": 120_000, "cost_dollars": 16.42},
+        {"model": "openai:gpt-5-mini", "requests": 212, "failed": 0, "input_tokens": 640_000,
+         "cached_tokens": 310_000, "output_tokens": 41_000, "cost_dollars": 0.31},
+    ],
+}  # fmt: skip
+
+
 class Camera:
     """Windows of a browser that is signed in."""
 
@@ -138,10 +197,12 @@ class Camera:
         self._state: Any = None
 
     @contextmanager
-    def window(self, place: str, *, width: int = 1280, scheme: str = "light") -> Iterator[Page]:
+    def window(
+        self, place: str, *, width: int = 1280, scheme: str = "light", locale: str = "en-US"
+    ) -> Iterator[Page]:
         """A page of the console."""
         context = self._browser.new_context(
-            viewport={"width": width, "height": 800}, color_scheme=scheme, locale="en-US",
+            viewport={"width": width, "height": 800}, color_scheme=scheme, locale=locale,
             reduced_motion="reduce", storage_state=self._state, timezone_id="UTC",
         )  # fmt: skip
         context.set_default_timeout(LIMIT)
@@ -158,7 +219,9 @@ class Camera:
         """Write a picture."""
         page.wait_for_load_state("networkidle")
         page.evaluate(STEADY, str(self._server.workspace))
-        page.screenshot(path=IMAGES / f"{name}.png", animations="disabled", caret="hide")
+        how = {"format": "webp", "quality": QUALITY}
+        taken = page.context.new_cdp_session(page).send("Page.captureScreenshot", how)
+        (IMAGES / f"{name}.webp").write_bytes(base64.b64decode(taken["data"]))
 
 
 def waiting(camera: Camera) -> None:
@@ -172,6 +235,11 @@ def waiting(camera: Camera) -> None:
         page.get_by_role("list", name="Subtasks").wait_for()
         page.get_by_role("region", name="waits for your decision").scroll_into_view_if_needed()
         camera.take(page, "phone")
+    with camera.window(f"sessions/{SESSION}/plan", locale="ru-RU") as page:
+        page.locator("[data-id=check]").wait_for()
+        asked = page.get_by_role("region", name="ждёт вашего решения")
+        asked.evaluate("node => node.scrollIntoView({ block: 'end' })")
+        camera.take(page, "plan-ru")
 
 
 def running(camera: Camera, asked: str) -> None:
@@ -187,6 +255,14 @@ def running(camera: Camera, asked: str) -> None:
     with camera.window("audit") as page:
         page.get_by_text("approved plan").first.wait_for()
         camera.take(page, "audit")
+    with camera.window("sessions") as page:
+        page.get_by_role("list", name="Sessions").get_by_text("2 of 5").wait_for()
+        camera.take(page, "home")
+    with camera.window("sessions") as page:
+        page.route("**/api/v1/analytics?*", lambda route: route.fulfill(json=WEEK))
+        page.evaluate("location.hash = '/analytics'")
+        page.locator(".recharts-bar-rectangle").first.wait_for()
+        camera.take(page, "analytics")
 
 
 def main() -> None:

@@ -80,8 +80,10 @@ def test_a_checkpoint_tells_whether_it_is_whole_and_how_its_files_differ(
 
 @pytest.mark.feature(239)
 @pytest.mark.parametrize("width", [1280, 400])
-def test_what_a_session_a_plan_and_a_subtask_changed_is_one_difference(server, ground, look, width):
+def test_what_a_session_a_plan_and_a_subtask_changed_is_one_difference(ground, look, width):
     ground.model.script(SAYS)
+    ground.environment["GONOGO_BUDGET_SESSION_TOKENS"] = "1000000"
+    server = ground.server().wait()
     Person(server).carry_out("changed")
     page = look(server.link, width=width)
     page.get_by_role("heading", level=1).wait_for()
@@ -100,3 +102,11 @@ def test_what_a_session_a_plan_and_a_subtask_changed_is_one_difference(server, g
     page.get_by_role("option", name="left").click()
     expect(right).to_have_count(0)
     expect(left).to_contain_text("+left")
+
+    page.goto(f"{server.url}/#/settings/browser")
+    page.get_by_role("combobox", name="Open changed files in").click()
+    page.get_by_role("option", name="VS Code").click()
+    page.goto(f"{server.url}/#/sessions/changed/changes")
+    link = left.get_by_role("link", name="Open in the editor")
+    expect(link).to_have_attribute("href", f"vscode://file{ground.workspace}/left.txt:1")
+    page.get_by_role("progressbar", name="Budget used: Tokens").wait_for()

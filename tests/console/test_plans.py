@@ -121,7 +121,7 @@ def test_a_plan_that_failed_says_so_at_once_and_is_tried_again_there(server, gro
     assert violations(page) == []
 
     ground.model.script(SAYS)
-    failed.get_by_role("button", name="Try again").click()
+    failed.get_by_role("button", name="Retry").click()
     expect(failed).to_have_count(0)
     expect(page.locator("[data-id=right]")).to_contain_text("completed")
 

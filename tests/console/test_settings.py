@@ -132,12 +132,19 @@ def test_a_session_is_renamed_found_and_deleted(server, look):
     page.get_by_text("No sessions yet").wait_for()
 
 
+PLACES = {
+    "agents": "orchestrator", "tools": "read_file", "models": "in use", "servers": "No MCP servers",
+    "policy": "git push", "rules": "Choose a session", "grants": "No grants",
+    "tokens": "state-folder", "browser": "Open changed files in",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_settings_fit_a_narrow_window_and_axe_finds_nothing_serious(server, look, scheme):
     page = look(server.link, width=400, scheme=scheme)
     page.get_by_role("heading", name="Sessions").wait_for()
-    for place, text in (("tools", "read_file"), ("policy", "git push"), ("tokens", "state-folder")):
+    for place, text in PLACES.items():
         page.goto(f"{server.url}/#/settings/{place}")
-        page.get_by_text(text, exact=True).first.wait_for()
+        page.get_by_role("tabpanel").get_by_text(text).first.wait_for()
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert violations(page) == []

@@ -126,15 +126,23 @@ async def test_folders_are_those_used_last_and_those_that_are_allowed(tmp_path: 
     assert (found.default, found.roots) == (str(world.folder), [str(world.folder)])
 
 
-async def test_what_a_session_took_counts_its_plans_too(tmp_path: Path) -> None:
-    async with world_of(tmp_path, LINES) as world:
+async def test_what_a_session_took_counts_its_plans_too_and_is_told_beside_its_limits(
+    tmp_path: Path,
+) -> None:
+    budget = {"budget_session_tokens": 10**6, "budget_session_cost": 2.0, "budget_plan_tokens": 9**6}
+    async with world_of(tmp_path, LINES, **budget) as world:
         await world.begin()
+        own = await world.runtime.sessions.open(world.ann, limits={"tokens": 5.0, "cost": 3.0})
+        opened = await world.runtime.sessions.usage(world.ann, own.session_id)
         await world.idle()
         used = await world.runtime.sessions.usage(world.ann, world.session)
         with pytest.raises(NotFound):
             await world.runtime.sessions.usage(world.bob, world.session)
 
     assert used.usage.requests == sum(len(world.model.asked(each)) for each in ("main", "one"))
+    assert used.limits == {"tokens": 10**6, "cost": 2.0}
+    # What a session is opened with only makes a limit lower.
+    assert opened.limits == {"tokens": 5.0, "cost": 2.0}
 
 
 async def test_news_say_which_sessions_change_to_those_who_may_know(tmp_path: Path) -> None:

@@ -1,15 +1,14 @@
-import { type CSSVariablesResolver, createTheme, MantineProvider, Text } from "@mantine/core";
-import { Notifications } from "@mantine/notifications";
+import { type CSSVariablesResolver, createTheme, MantineProvider } from "@mantine/core";
 import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
-import { lazy, useMemo, useState } from "react";
+import { lazy, Suspense, useMemo, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
-import { createHashRouter, RouterProvider, replace } from "react-router";
-import { SessionsPage } from "@/features/sessions/SessionsPage";
 import { Refused } from "@/shared/api";
-import { Shell } from "./Shell";
+import { Pages } from "./Pages";
 import { SignIn } from "./SignIn";
 
-const SettingsPage = lazy(() => import("@/features/settings/SettingsPage"));
+const Notifications = lazy(async () => ({
+  default: (await import("@mantine/notifications")).Notifications,
+}));
 
 const THEME = createTheme({
   // One accent for what can be pressed and what is at work; green is what is done.
@@ -32,12 +31,11 @@ const READABLE: CSSVariablesResolver = ({ colors: { gray, green, indigo, red } }
     "--mantine-color-indigo-light-color": "#2c3f9e",
     "--mantine-color-error": red?.[9] ?? "",
     "--mantine-color-yellow-light-color": "#6b4300",
-    "--mantine-color-orange-light-color": "#7a3300",
     "--mantine-color-red-light-color": "#9c1c1c",
-    "--mantine-color-blue-light-color": "#0b4a8a",
-    "--mantine-color-violet-light-color": "#4c2f9e",
   },
   dark: {
+    "--mantine-color-gray-light": "rgba(255, 255, 255, 0.08)",
+    "--mantine-color-gray-light-color": gray?.[4] ?? "",
     "--mantine-color-dimmed": gray?.[5] ?? "",
     "--mantine-color-placeholder": gray?.[5] ?? "",
     "--mantine-color-green-filled": "#237a38",
@@ -60,50 +58,6 @@ function useTheme() {
       },
     };
   }, [t]);
-}
-
-function NotFound() {
-  const { t } = useTranslation();
-  return <Text>{t("app.notFound")}</Text>;
-}
-
-/** Made only when the page is drawn: before that the address may hold a login code. */
-function newRouter() {
-  return createHashRouter([
-    {
-      element: <Shell />,
-      children: [
-        { index: true, loader: () => replace("/sessions") },
-        { path: "sessions", element: <SessionsPage /> },
-        {
-          path: "sessions/:sessionId/:tab?",
-          lazy: async () => ({
-            Component: (await import("@/features/sessions/SessionPage")).SessionPage,
-          }),
-        },
-        {
-          path: "approvals/:approvalId?",
-          lazy: async () => ({
-            Component: (await import("@/features/approvals/ApprovalsPage")).ApprovalsPage,
-          }),
-        },
-        {
-          path: "audit",
-          lazy: async () => ({
-            Component: (await import("@/features/audit/AuditPage")).AuditPage,
-          }),
-        },
-        {
-          path: "analytics",
-          lazy: async () => ({
-            Component: (await import("@/features/analytics/AnalyticsPage")).AnalyticsPage,
-          }),
-        },
-        { path: "settings/:section?", element: <SettingsPage /> },
-        { path: "*", element: <NotFound /> },
-      ],
-    },
-  ]);
 }
 
 /** Whether asking again would be answered alike. Who asks too often is only told to wait. */
@@ -146,7 +100,7 @@ export function App({ nonce, entry }: { nonce: string; entry?: Entry }) {
   const [tried, setTried] = useState(entry);
   const [tries, setTries] = useState(0);
   const [client] = useState(() => newClient(() => setStranger(true)));
-  const [router] = useState(newRouter);
+  const place = useRef("");
   const theme = useTheme();
 
   // Another link was opened in this tab: whoever it is for signs in with it.
@@ -160,7 +114,7 @@ export function App({ nonce, entry }: { nonce: string; entry?: Entry }) {
     client.clear();
     // A link that was opened in this tab took the page's name from the address.
     if (window.location.hash === "") {
-      void router.navigate(router.state.location, { replace: true });
+      window.history.replaceState(null, "", `#${place.current}`);
     }
     setStranger(false);
   }
@@ -173,11 +127,13 @@ export function App({ nonce, entry }: { nonce: string; entry?: Entry }) {
       getStyleNonce={() => nonce}
     >
       <QueryClientProvider client={client}>
-        <Notifications position="top-right" />
+        <Suspense>
+          <Notifications position="top-right" />
+        </Suspense>
         {isStranger ? (
           <SignIn key={tries} code={entry?.code} onEnter={enter} />
         ) : (
-          <RouterProvider router={router} />
+          <Pages place={place} />
         )}
       </QueryClientProvider>
     </MantineProvider>

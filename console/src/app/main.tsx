@@ -1,12 +1,10 @@
-import "@mantine/core/styles.css";
-import "@mantine/notifications/styles.css";
-import "@xyflow/react/dist/style.css";
+import "./mantine.css";
 import "./main.css";
 
 import { setNonce } from "get-nonce";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
-import "@/shared/i18n";
+import { ready } from "@/shared/i18n";
 import { App } from "./App";
 import { nonceOf, onCode, takeCode } from "./page";
 
@@ -16,12 +14,14 @@ if (root !== null) {
   // What holds the page still under a dialog writes a style element, too.
   setNonce(nonce);
   const page = createRoot(root);
-  const show = (code?: string) =>
+  const show = async (code?: string) => {
+    await ready;
     page.render(
       <StrictMode>
         <App nonce={nonce} entry={code === undefined ? undefined : { code }} />
       </StrictMode>,
     );
+  };
   onCode(window, show);
-  show(takeCode(window));
+  void show(takeCode(window));
 }

@@ -460,6 +460,13 @@ def with_session(settings: Limits, session: Limits | None) -> Limits:
     return {**settings, **low}
 
 
+def limits_of_session(settings: Limits, session: Limits | None) -> dict[str, float]:
+    """What a session may take in all: by the settings, and by what it was opened with."""
+    found = with_session(settings, session)
+    named = {word: word.removeprefix("session_") for word in found if word in OF_SESSIONS}
+    return {name: found[word] for word, name in named.items()}
+
+
 def excess(limits: Limits, used: Mapping[str, float], more: Mapping[str, float]) -> Excess | None:
     """The first limit that `more` would pass, if there is one."""
     for what, limit in limits.items():

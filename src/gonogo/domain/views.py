@@ -61,6 +61,8 @@ class SessionUsage(View):
 
     session_id: str
     usage: ModelUsageView
+    limits: dict[str, float] | None = None
+    """What it may take in all, by `tokens`, `cost`, `requests`: only those that are set."""
 
 
 class Workspaces(View):

@@ -22,7 +22,7 @@ from gonogo.domain.errors import (
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
 from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionPlace, SessionRule
-from gonogo.domain.replanning import Used
+from gonogo.domain.replanning import Limits, Used, limits_of_session
 from gonogo.domain.states import ENDED, SessionState
 from gonogo.domain.tool_calls import MESSAGE, Reply, Steering, ToolRequest, UserText
 from gonogo.domain.views import (
@@ -248,8 +248,10 @@ class Sessions(Struct, frozen=True):
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        used = await self._parts.store.read(_used, principal, session_id)
-        return SessionUsage(session_id=session_id, usage=model_usage_view(used))
+        used, own = await self._parts.store.read(_used, principal, session_id)
+        limits = limits_of_session(self._parts.settings.budget, own)
+        usage = model_usage_view(used)
+        return SessionUsage(session_id=session_id, usage=usage, limits=limits or None)
 
     async def workspaces(self, principal: Principal) -> Workspaces:
         """The folders in which the principal can open a session."""
@@ -568,8 +570,10 @@ def _page(tx: Tx, wanted: SessionFilter, limit: int, offset: int) -> SessionList
     )  # fmt: skip
 
 
-def _used(tx: Tx, principal: Principal, session_id: str) -> Used:
-    return used_by_session(tx, visible(tx, principal, session_id).id)
+def _used(tx: Tx, principal: Principal, session_id: str) -> tuple[Used, Limits | None]:
+    """What a session took, and what it was opened with that it may take."""
+    session = visible(tx, principal, session_id)
+    return used_by_session(tx, session.id), session.limits
 
 
 def _pending(tx: Tx, principal: Principal, session_id: str) -> list[Any]:

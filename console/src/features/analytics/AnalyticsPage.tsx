@@ -43,7 +43,7 @@ export function AnalyticsPage() {
       <Loaded query={query}>
         {(found) => (
           <>
-            {isNothing(found) && <Alert color="blue">{t("analytics.nothing")}</Alert>}
+            {isNothing(found) && <Alert>{t("analytics.nothing")}</Alert>}
             <Totals found={found} />
             <SimpleGrid cols={{ base: 1, lg: 2 }} spacing="sm">
               <Outcomes title={t("analytics.byWorker")} outcomes={found.by_worker} />

@@ -11,12 +11,15 @@ export function Figure({
   empty,
   head,
   rows,
+  note,
   children,
 }: {
   title: string;
   empty: string;
   head: readonly string[];
   rows: readonly (readonly Cell[])[];
+  /** What else there is to say of the same. */
+  note?: ReactNode;
   children: ReactNode;
 }) {
   const { t } = useTranslation();
@@ -59,6 +62,7 @@ export function Figure({
             </details>
           </>
         )}
+        {note}
       </Stack>
     </Card>
   );

@@ -1,5 +1,6 @@
 import { BarChart } from "@mantine/charts";
 import { Text } from "@mantine/core";
+import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import type {
   Analytics,
@@ -17,6 +18,8 @@ import { byCause, type Took, took } from "./rows";
 
 const ROW = 34;
 const AXES = 70;
+/** A legend of several words takes two lines in a narrow window. */
+const LEGEND = 28;
 const ENDS = ["completed", "failed", "skipped", "cancelled"] as const;
 
 /** Bars that lie, each with its name; as high as their number asks for. */
@@ -38,7 +41,7 @@ function Bars({
   const rows = stacked ? data.length : data.length * series.length * 0.7;
   return (
     <BarChart
-      h={AXES + Math.max(1, rows) * ROW}
+      h={AXES + Math.max(1, rows) * ROW + (series.length > 2 ? LEGEND : 0)}
       data={data}
       dataKey={by}
       series={series}
@@ -46,7 +49,7 @@ function Bars({
       orientation="vertical"
       withLegend={series.length > 1}
       valueFormatter={number}
-      yAxisProps={{ width: 110 }}
+      yAxisProps={{ width: 110, interval: 0 }}
       xAxisProps={{ allowDecimals: !isWhole }}
       barChartProps={{ accessibilityLayer: false }}
       barProps={{ isAnimationActive: false }}
@@ -86,7 +89,7 @@ export function Outcomes({ title, outcomes }: { title: string; outcomes: Subtask
         series={ENDS.map((end) => ({
           name: end,
           label: t(`analytics.${end}`),
-          color: `${END_COLORS[end]}.6`,
+          color: END_COLORS[end],
         }))}
         stacked
         isWhole
@@ -95,9 +98,24 @@ export function Outcomes({ title, outcomes }: { title: string; outcomes: Subtask
   );
 }
 
-const END_COLORS = { completed: "green", failed: "red", skipped: "gray", cancelled: "orange" };
+const END_COLORS = {
+  completed: "green.6",
+  failed: "red.6",
+  skipped: "gray.4",
+  cancelled: "gray.6",
+};
 
-function Seconds({ title, empty, data }: { title: string; empty: string; data: Took[] }) {
+function Seconds({
+  title,
+  empty,
+  data,
+  note,
+}: {
+  title: string;
+  empty: string;
+  data: Took[];
+  note?: ReactNode;
+}) {
   const { t } = useTranslation();
   return (
     <Figure
@@ -111,14 +129,15 @@ function Seconds({ title, empty, data }: { title: string; empty: string; data: T
         t("analytics.most"),
       ]}
       rows={data.map(({ name, count, p50, p90, p99 }) => [name, count, p50, p90, p99])}
+      note={note}
     >
       <Bars
         data={data.map((one) => ({ ...one }))}
         by="name"
         series={[
-          { name: "p50", label: t("analytics.half"), color: "blue.4" },
-          { name: "p90", label: t("analytics.ninety"), color: "blue.6" },
-          { name: "p99", label: t("analytics.most"), color: "blue.9" },
+          { name: "p50", label: t("analytics.half"), color: "indigo.3" },
+          { name: "p90", label: t("analytics.ninety"), color: "indigo.5" },
+          { name: "p99", label: t("analytics.most"), color: "indigo.8" },
         ]}
       />
     </Figure>
@@ -179,17 +198,19 @@ export function Approvals({ approvals }: { approvals: ApprovalOutcomes[] }) {
   }));
   const data = took(named.map(({ kind, latency_seconds }) => [kind, latency_seconds] as const));
   return (
-    <div>
-      <Seconds title={t("analytics.latency")} empty={t("analytics.noApprovals")} data={data} />
-      {named.map(({ kind, asked, pending = 0, answers = {} }) => (
-        <Text key={kind} size="sm" mt={4}>
+    <Seconds
+      title={t("analytics.latency")}
+      empty={t("analytics.noApprovals")}
+      data={data}
+      note={named.map(({ kind, asked, pending = 0, answers = {} }) => (
+        <Text key={kind} size="sm">
           {kind}: {t("analytics.asked")} {asked}, {t("analytics.pending")} {pending}
           {Object.entries(answers).map(
             ([status, count]) => `, ${wordOf("status.question", status)} ${count}`,
           )}
         </Text>
       ))}
-    </div>
+    />
   );
 }
 
@@ -209,26 +230,26 @@ export function Calls({ calls: { ended = {}, started = {} } }: { calls: CallOutc
       `${who in en.analytics.by ? t(`analytics.by.${who as By}`) : who}: ${number}`,
   );
   return (
-    <div>
-      <Figure
-        title={t("analytics.calls")}
-        empty={t("analytics.noCalls")}
-        head={[t("analytics.outcome"), t("analytics.number")]}
-        rows={data.map(({ outcome, number }) => [outcome, number])}
-      >
-        <Bars
-          data={data}
-          by="outcome"
-          series={[{ name: "number", label: t("analytics.number"), color: "indigo.6" }]}
-          isWhole
-        />
-      </Figure>
-      {by.length > 0 && (
-        <Text size="sm" mt={4}>
-          {t("analytics.started")}: {by.join(", ")}
-        </Text>
-      )}
-    </div>
+    <Figure
+      title={t("analytics.calls")}
+      empty={t("analytics.noCalls")}
+      head={[t("analytics.outcome"), t("analytics.number")]}
+      rows={data.map(({ outcome, number }) => [outcome, number])}
+      note={
+        by.length > 0 && (
+          <Text size="sm">
+            {t("analytics.started")}: {by.join(", ")}
+          </Text>
+        )
+      }
+    >
+      <Bars
+        data={data}
+        by="outcome"
+        series={[{ name: "number", label: t("analytics.number"), color: "indigo.6" }]}
+        isWhole
+      />
+    </Figure>
   );
 }
 
@@ -266,7 +287,7 @@ export function Models({ models }: { models: ModelUse[] }) {
         by="model"
         series={[
           { name: "input_tokens", label: t("analytics.input"), color: "indigo.6" },
-          { name: "output_tokens", label: t("analytics.output"), color: "violet.6" },
+          { name: "output_tokens", label: t("analytics.output"), color: "indigo.3" },
         ]}
         isWhole
       />

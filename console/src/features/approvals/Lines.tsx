@@ -83,7 +83,7 @@ function LineView({
               {name}
             </Text>
             {all.length > 1 && (
-              <Badge variant="light" color="violet">
+              <Badge variant="light" color="gray">
                 {t("approvals.identical", { count: all.length })}
               </Badge>
             )}

@@ -8,7 +8,7 @@ import { StatusBadge, visible } from "@/shared/ui";
 export function Outcomes({ answers }: { answers: readonly DecisionAnswer[] }) {
   const isFine = answers.every(({ ok }) => ok);
   return (
-    <Alert color={isFine ? "green" : "orange"} role="status">
+    <Alert color={isFine ? "green" : "yellow"} role="status">
       <List size="sm" listStyleType="none">
         {answers.map((answer) => (
           <List.Item key={answer.id}>

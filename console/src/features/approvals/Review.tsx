@@ -20,10 +20,7 @@ export function Review({ approval }: { approval: ApprovalView }) {
       t("approvals.escalatesTo", { who: review.escalates_to.map(visible).join(", ") }),
   ].filter((rule) => typeof rule === "string");
   return (
-    <Alert
-      color="blue"
-      title={t("approvals.review", { votes: votes.length, needed: review.needed })}
-    >
+    <Alert title={t("approvals.review", { votes: votes.length, needed: review.needed })}>
       <Stack gap={4}>
         {review.problem !== undefined && (
           <Text size="sm" fw={600}>

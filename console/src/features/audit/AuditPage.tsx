@@ -4,7 +4,7 @@ import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type Audit, readAudit } from "@/shared/api";
-import { en } from "@/shared/i18n/rooms/words";
+import { en } from "@/shared/i18n/en/words";
 import { wordOf } from "@/shared/i18n/words";
 import { useMe } from "@/shared/me";
 import { Loaded, type Range, RangeSelect, SessionSelect, type Span } from "@/shared/ui";
@@ -49,7 +49,7 @@ export function AuditPage() {
       <Title order={1} size="h2">
         {t("audit.title")}
       </Title>
-      {role !== undefined && !isAdmin && <Alert color="blue">{t("audit.partial")}</Alert>}
+      {role !== undefined && !isAdmin && <Alert>{t("audit.partial")}</Alert>}
       <Upkeep isAdmin={isAdmin} sessionId={wanted.sessionId} range={wanted.range} />
       <Filters wanted={wanted} isAdmin={isAdmin} onChange={setWanted} />
       <Log wanted={settled} />

@@ -1,15 +1,24 @@
-import { Alert, Button, CopyButton, Group, Stack, Text } from "@mantine/core";
+import { Alert, Anchor, Button, CopyButton, Group, Stack, Text } from "@mantine/core";
 import { type UseQueryOptions, useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { ChangedFile, Changes } from "@/shared/api";
-import { Diff, FileHead, Lines, visible } from "@/shared/ui";
+import { Diff, editorLink, FileHead, firstLine, Lines, useEditor, visible } from "@/shared/ui";
 
 // biome-ignore lint/suspicious/noExplicitAny: the options of either of two generated queries
 type Whole = (file: string) => UseQueryOptions<any, any, Changes, any>;
 
 /** The changed files with their differences, and how much each subtask did. */
-export function FileList({ changes, whole }: { changes: Changes; whole: Whole }) {
+export function FileList({
+  changes,
+  whole,
+  workspace,
+}: {
+  changes: Changes;
+  whole: Whole;
+  /** The folder that the files' paths begin in, where it is known. */
+  workspace?: string;
+}) {
   const { t } = useTranslation();
   const { files, total, by } = changes;
   if (files.length === 0) {
@@ -34,7 +43,7 @@ export function FileList({ changes, whole }: { changes: Changes; whole: Whole })
           ))}
       </Stack>
       {files.map((file) => (
-        <OneFile key={file.path} file={file} whole={whole} />
+        <OneFile key={file.path} file={file} whole={whole} workspace={workspace} />
       ))}
       {total > files.length && (
         <Alert color="yellow">{t("changes.more", { count: total - files.length })}</Alert>
@@ -43,7 +52,15 @@ export function FileList({ changes, whole }: { changes: Changes; whole: Whole })
   );
 }
 
-function OneFile({ file, whole }: { file: ChangedFile; whole: Whole }) {
+function OneFile({
+  file,
+  whole,
+  workspace,
+}: {
+  file: ChangedFile;
+  whole: Whole;
+  workspace?: string;
+}) {
   const { t } = useTranslation();
   const [isWhole, setWhole] = useState(false);
   const long = useQuery({ ...whole(file.path), enabled: isWhole, staleTime: 0 });
@@ -56,6 +73,9 @@ function OneFile({ file, whole }: { file: ChangedFile; whole: Whole }) {
         <Text size="xs" c="dimmed">
           {file.subtasks.join(", ")}
         </Text>
+        {workspace !== undefined && file.status !== "deleted" && (
+          <OpenLink path={`${workspace}/${file.path}`} line={firstLine(file.diff)} />
+        )}
         <CopyText what={t("changes.copyPath")} text={file.path} />
         {shown.diff && <CopyText what={t("changes.copyDiff")} text={shown.diff} />}
       </FileHead>
@@ -71,6 +91,18 @@ function OneFile({ file, whole }: { file: ChangedFile; whole: Whole }) {
         </Button>
       )}
     </section>
+  );
+}
+
+/** Opens the file in the editor that this browser was told of. */
+function OpenLink({ path, line }: { path: string; line: number }) {
+  const { t } = useTranslation();
+  const [editor] = useEditor();
+  const link = editorLink(editor, path, line);
+  return link === undefined ? null : (
+    <Anchor href={link} size="xs" fw={600}>
+      {t("changes.open")}
+    </Anchor>
   );
 }
 

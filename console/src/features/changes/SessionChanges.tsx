@@ -5,6 +5,7 @@ import { useTranslation } from "react-i18next";
 import {
   getPlanChangesOptions,
   getSessionChangesOptions,
+  getSessionOptions,
   listPlansOptions,
   type PlanView,
 } from "@/shared/api";
@@ -19,6 +20,9 @@ export function SessionChanges({ sessionId }: { sessionId: string }) {
   const { t } = useTranslation();
   const [chosen, setChosen] = useState(ALL);
   const plans = useQuery(listPlansOptions({ query: { session_id: sessionId, limit: PLANS } }));
+
+  const session = useQuery(getSessionOptions({ path: { session_id: sessionId } }));
+  const workspace = session.data?.workspace;
 
   return (
     <Loaded query={plans}>
@@ -41,9 +45,9 @@ export function SessionChanges({ sessionId }: { sessionId: string }) {
               />
             )}
             {plan === undefined ? (
-              <OfSession sessionId={sessionId} />
+              <OfSession sessionId={sessionId} workspace={workspace} />
             ) : (
-              <OfPlan key={plan.plan_id} plan={plan} />
+              <OfPlan key={plan.plan_id} plan={plan} workspace={workspace} />
             )}
           </Stack>
         );
@@ -52,7 +56,7 @@ export function SessionChanges({ sessionId }: { sessionId: string }) {
   );
 }
 
-function OfSession({ sessionId }: { sessionId: string }) {
+function OfSession({ sessionId, workspace }: { sessionId: string; workspace?: string }) {
   const path = { session_id: sessionId };
   const found = useQuery({ ...getSessionChangesOptions({ path }), staleTime: 0 });
   return (
@@ -60,6 +64,7 @@ function OfSession({ sessionId }: { sessionId: string }) {
       {(changes) => (
         <FileList
           changes={changes}
+          workspace={workspace}
           whole={(file) => getSessionChangesOptions({ path, query: { path: file } })}
         />
       )}
@@ -67,7 +72,7 @@ function OfSession({ sessionId }: { sessionId: string }) {
   );
 }
 
-function OfPlan({ plan }: { plan: PlanView }) {
+function OfPlan({ plan, workspace }: { plan: PlanView; workspace?: string }) {
   const { t } = useTranslation();
   const [subtask, setSubtask] = useState<string | null>(null);
   const path = { plan_id: plan.plan_id };
@@ -91,6 +96,7 @@ function OfPlan({ plan }: { plan: PlanView }) {
         {(changes) => (
           <FileList
             changes={changes}
+            workspace={workspace}
             whole={(file) => getPlanChangesOptions({ path, query: { subtask_id, path: file } })}
           />
         )}

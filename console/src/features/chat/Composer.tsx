@@ -70,7 +70,7 @@ export function Composer({
           onChange={(event) => setText(event.currentTarget.value)}
           onKeyDown={onKey}
         />
-        <Group justify="space-between">
+        <Group justify="space-between" wrap="nowrap">
           <Select
             aria-label={t("chat.agent")}
             placeholder={t("chat.auto")}
@@ -78,9 +78,9 @@ export function Composer({
             value={agent}
             onChange={setAgent}
             clearable
-            w={240}
+            style={{ flex: "0 1 15rem", minWidth: "8rem" }}
           />
-          <Group gap="xs">
+          <Group gap="xs" wrap="nowrap" style={{ flex: "none" }}>
             {isBusy && (
               <Button variant="default" loading={stop.isPending} onClick={() => stop.mutate()}>
                 {t("chat.stop")}

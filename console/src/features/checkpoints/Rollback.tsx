@@ -13,7 +13,7 @@ export type Target =
   | { subtask: string }
   | "whole";
 
-const COLORS = { restore: "blue", delete: "red", conflict: "orange", shared: "yellow" } as const;
+const COLORS = { restore: "indigo", delete: "red", conflict: "yellow", shared: "gray" } as const;
 
 /** First what a rollback would do; then, when that is wanted, what it did. */
 export function Rollback({

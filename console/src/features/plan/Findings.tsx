@@ -1,4 +1,5 @@
 import { Alert, Anchor, List } from "@mantine/core";
+import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { PlanView } from "@/shared/api";
 import { recordsIn } from "@/shared/json";
@@ -10,7 +11,7 @@ interface Finding {
   subtaskId?: string;
 }
 
-const COLORS = { error: "red", warning: "orange", info: "blue" } as const;
+const COLORS = { error: "red", warning: "yellow", info: "gray" } as const;
 
 /** What is to be known of a plan before it is decided, errors first. */
 export function Findings({ plan, onOpen }: { plan: PlanView; onOpen: (id: string) => void }) {
@@ -27,24 +28,30 @@ export function Findings({ plan, onOpen }: { plan: PlanView; onOpen: (id: string
         p="xs"
       >
         <Lines findings={these.slice(0, FIRST)} onOpen={onOpen} />
-        {these.length > FIRST && (
-          <details>
-            <summary>{t("plan.findings.more", { number: these.length - FIRST })}</summary>
-            <Lines findings={these.slice(FIRST)} onOpen={onOpen} />
-          </details>
-        )}
+        {these.length > FIRST && <More findings={these.slice(FIRST)} onOpen={onOpen} />}
       </Alert>
     );
   });
 }
 
-function Lines({
-  findings,
-  onOpen,
-}: {
+interface Found {
   findings: readonly Finding[];
   onOpen: (id: string) => void;
-}) {
+}
+
+/** Folded, and drawn when they are unfolded: a large plan has hundreds. */
+function More({ findings, onOpen }: Found) {
+  const { t } = useTranslation();
+  const [isOpen, setOpen] = useState(false);
+  return (
+    <details onToggle={(event) => setOpen(event.currentTarget.open)}>
+      <summary>{t("plan.findings.more", { number: findings.length })}</summary>
+      {isOpen && <Lines findings={findings} onOpen={onOpen} />}
+    </details>
+  );
+}
+
+function Lines({ findings, onOpen }: Found) {
   return (
     <List size="sm">
       {findings.map(({ message, subtaskId }) => (

@@ -1,7 +1,17 @@
 import { Group, Progress, Stack, Text, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { PlanStatusView, PlanView, UsageView } from "@/shared/api";
-import { colorOf, exact, Spent, StatusBadge, useFigures, useNow, visible, When } from "@/shared/ui";
+import {
+  colorOf,
+  exact,
+  Meter,
+  Spent,
+  StatusBadge,
+  useFigures,
+  useNow,
+  visible,
+  When,
+} from "@/shared/ui";
 import { span } from "./times";
 
 /** What a plan is for, how far it is, and what it took. */
@@ -133,27 +143,15 @@ function Usage({ usage, limits }: { usage: UsageView; limits: Record<string, num
   return (
     <Group gap="md" align="flex-start">
       {usage.requests > 0 && <Spent usage={usage} />}
-      {SPENT.filter((name) => limits[name] !== undefined || isTold(usage, name)).map((name) => {
-        const limit = limits[name];
-        const isNear = limit !== undefined && usage[name] >= 0.8 * limit;
-        return (
-          <div key={name}>
-            <Text size="xs" c={isNear ? undefined : "dimmed"} fw={isNear ? 600 : undefined}>
-              {t(`plan.usage.${name}`)}: {shown(name, usage[name])}
-              {limit !== undefined && ` ${t("plan.usage.of", { limit: shown(name, limit) })}`}
-            </Text>
-            {limit !== undefined && (
-              <Progress
-                size={4}
-                mt={2}
-                value={Math.min(100, (100 * usage[name]) / limit)}
-                color={isNear ? "red" : undefined}
-                aria-label={t("plan.usage.budget", { what: t(`plan.usage.${name}`) })}
-              />
-            )}
-          </div>
-        );
-      })}
+      {SPENT.filter((name) => limits[name] !== undefined || isTold(usage, name)).map((name) => (
+        <Meter
+          key={name}
+          name={t(`usage.${name}`)}
+          used={usage[name]}
+          limit={limits[name]}
+          write={(value) => shown(name, value)}
+        />
+      ))}
     </Group>
   );
 }

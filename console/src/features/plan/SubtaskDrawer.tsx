@@ -1,6 +1,7 @@
 import { Anchor, Drawer, Group, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { GraphNode, ModelUsageView, PlanGraph, PlanView } from "@/shared/api";
+import { useWindow } from "@/shared/events";
 import { OpenQuestion, SubtaskTranscript, useOpenQuestions } from "@/shared/slots";
 import { Spent, StatusBadge, visible } from "@/shared/ui";
 import { Comments } from "./Comments";
@@ -28,6 +29,7 @@ export function SubtaskDrawer({
   const { t } = useTranslation();
   const asked = useOpenQuestions(plan.session_id);
   const usage = spent.get(opened ?? "");
+  const filled = useWindow(plan.plan_id, opened);
   const node = graph.nodes.find(({ id }) => id === opened);
   return (
     <Drawer
@@ -46,6 +48,11 @@ export function SubtaskDrawer({
           <Group gap="sm">
             <StatusBadge of="subtask" status={node.status} />
             {usage && <Spent usage={usage} />}
+            {filled !== undefined && (
+              <Text size="xs" c="dimmed" title={t("window.hint")}>
+                {t("window.used", { percent: filled })}
+              </Text>
+            )}
             {again.includes(node.id) && <Text size="sm">{t("plan.again")}</Text>}
           </Group>
           <Text style={{ whiteSpace: "pre-wrap", overflowWrap: "anywhere" }}>

@@ -10,6 +10,7 @@ const BETWEEN_COLUMNS = 56;
 
 export interface Layout {
   places: ReadonlyMap<string, { x: number; y: number }>;
+  width: number;
   height: number;
 }
 
@@ -36,13 +37,13 @@ function byDagre({ nodes, edges }: Shape): Layout {
   layout(graph);
 
   const places = new Map<string, { x: number; y: number }>();
-  let height = 0;
   for (const { id } of nodes) {
     const { x = 0, y = 0 } = graph.node(id);
     places.set(id, { x: x - NODE.width / 2, y: y - NODE.height / 2 });
-    height = Math.max(height, y + NODE.height / 2);
   }
-  return { places, height };
+  const ends = [...places.values()].map(({ x, y }) => [x + NODE.width, y + NODE.height] as const);
+  const [width, height] = [0, 1].map((side) => Math.max(0, ...ends.map((end) => end[side] ?? 0)));
+  return { places, width: width ?? 0, height: height ?? 0 };
 }
 
 /** Tells of each subtask of a plan what it still waits for, while the plan goes on. */
@@ -76,7 +77,8 @@ function inColumns(shape: Shape): Layout {
       places.set(id, { x: number * (NODE.width + BETWEEN_COLUMNS), y: top + row * step });
     });
   });
-  return { places, height };
+  const width = columns.length * (NODE.width + BETWEEN_COLUMNS) - BETWEEN_COLUMNS;
+  return { places, width, height };
 }
 
 /** Subtasks by the length of the longest chain that leads to them. */
@@ -95,6 +97,11 @@ function columnsOf({ nodes }: Shape): (readonly Pick<GraphNode, "id" | "dependen
     left = left.filter(({ id }) => !placed.has(id));
   }
   return columns;
+}
+
+/** The longest chain of a plan: as it is estimated, and at the end as it was. */
+export function pathOf(graph: PlanGraph): readonly string[] {
+  return graph.finished_at === undefined ? graph.critical_path : graph.actual_path;
 }
 
 /** Whether an edge belongs to a chain of subtasks. */

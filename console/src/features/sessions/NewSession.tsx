@@ -8,7 +8,7 @@ import { LANGUAGE_CHOICES } from "@/shared/i18n";
 import { Failure } from "@/shared/ui";
 
 /** Asks what a session needs, opens it, and goes there. */
-export function NewSession({ opened, onClose }: { opened: boolean; onClose: () => void }) {
+export default function NewSession({ onClose }: { onClose: () => void }) {
   const { t } = useTranslation();
   const navigate = useNavigate();
   const queries = useQueryClient();
@@ -32,7 +32,7 @@ export function NewSession({ opened, onClose }: { opened: boolean; onClose: () =
   });
 
   return (
-    <Modal opened={opened} onClose={onClose} title={t("sessions.new")}>
+    <Modal opened onClose={onClose} title={t("sessions.new")}>
       <form
         onSubmit={(event) => {
           event.preventDefault();

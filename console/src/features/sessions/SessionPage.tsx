@@ -14,7 +14,7 @@ import {
 } from "@/shared/events";
 import { FillSlots } from "@/shared/slots";
 import { usePlaceTitle } from "@/shared/title";
-import { CopyId, Loaded, Loading, Spent, visible } from "@/shared/ui";
+import { CopyId, Loaded, Loading, Meter, Spent, useFigures, visible } from "@/shared/ui";
 import { Chat } from "../chat/Chat";
 import { Followed, Transcript } from "../chat/Transcript";
 import { DecisionBar } from "./DecisionBar";
@@ -73,7 +73,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
       {(found) => (
         <FillSlots value={SLOTS}>
           <Followed value={followed}>
-            <Stack gap="xs" className={classes.room}>
+            <Stack gap="xs" className={classes.room} data-tab={tab}>
               <Group justify="space-between">
                 <Title order={1} size="h3">
                   {visible(found.title || t("sessions.untitled"))}
@@ -101,6 +101,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
                 value={tab}
                 onChange={(next) => navigate(`/sessions/${sessionId}/${next}`, { replace: true })}
                 keepMounted={false}
+                className={classes.whole}
               >
                 <Tabs.List className={classes.tabs}>
                   <Tabs.Tab value="chat">{t("sessions.chat")}</Tabs.Tab>
@@ -109,7 +110,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
                   <Tabs.Tab value="checkpoints">{t("sessions.checkpoints")}</Tabs.Tab>
                 </Tabs.List>
                 <DecisionBar sessionId={sessionId} />
-                <Tabs.Panel value="chat" pt="xs">
+                <Tabs.Panel value="chat" pt="xs" className={classes.whole}>
                   <Chat sessionId={sessionId} following={following} />
                 </Tabs.Panel>
                 <Tabs.Panel value="plan" pt="sm">
@@ -138,8 +139,29 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
   );
 }
 
-/** What the session took so far, its plans included. */
+const LIMITED = ["tokens", "cost", "requests"] as const;
+
+/** What the session took so far, its plans included, and how much of its budget that is. */
 function SessionSpent({ sessionId }: { sessionId: string }) {
+  const { t } = useTranslation();
+  const { number, dollars } = useFigures();
   const { data } = useQuery(getUsageOptions({ path: { session_id: sessionId } }));
-  return data === undefined || data.usage.requests === 0 ? null : <Spent usage={data.usage} />;
+  if (data === undefined) {
+    return null;
+  }
+  const { usage, limits = {} } = data;
+  return (
+    <>
+      {usage.requests > 0 && <Spent usage={usage} />}
+      {LIMITED.filter((name) => limits[name] !== undefined).map((name) => (
+        <Meter
+          key={name}
+          name={t(`usage.${name}`)}
+          used={usage[name]}
+          limit={limits[name]}
+          write={name === "cost" ? dollars : number}
+        />
+      ))}
+    </>
+  );
 }

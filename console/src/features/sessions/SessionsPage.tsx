@@ -1,15 +1,16 @@
 import { Button, Chip, Group, Stack, Text, TextInput, Title } from "@mantine/core";
 import { useDebouncedValue, useDisclosure } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { listSessionsInfiniteOptions, type SessionState } from "@/shared/api";
 import { useMay } from "@/shared/me";
 import { Loaded } from "@/shared/ui";
-import { NewSession } from "./NewSession";
 import { Prompt } from "./Prompt";
 import { SessionRow } from "./SessionRow";
 import classes from "./Sessions.module.css";
+
+const NewSession = lazy(() => import("./NewSession"));
 
 const PAGE = 50;
 const PAUSE = 250;
@@ -89,7 +90,11 @@ export function SessionsPage() {
           {t("common.more")}
         </Button>
       )}
-      <NewSession opened={isNew} onClose={close} />
+      {isNew && (
+        <Suspense>
+          <NewSession onClose={close} />
+        </Suspense>
+      )}
     </Stack>
   );
 }

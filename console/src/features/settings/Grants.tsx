@@ -9,7 +9,7 @@ import { Permitted } from "./Permitted";
 import { SessionPick, usePicked } from "./SessionPick";
 import classes from "./Settings.module.css";
 
-const COLORS = { active: "indigo", ended: "gray", revoked: "orange" } as const;
+const COLORS = { active: "indigo", ended: "gray", revoked: "red" } as const;
 
 /** What approved plans may do without a further question. */
 export function Grants() {

@@ -1,14 +1,14 @@
 import { Badge, Card, Group, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
-import { en } from "@/shared/i18n/rooms/settings";
+import { en } from "@/shared/i18n/en/settings";
 import { Code, visible } from "@/shared/ui";
 import { type RuleFields, writeRule } from "./ruleText";
 import classes from "./Settings.module.css";
 
 type Decision = keyof typeof en.rule.decision;
 
-const COLORS: Record<Decision, string> = { allow: "green", ask: "yellow", deny: "red" };
+const COLORS: Record<Decision, string> = { allow: "indigo", ask: "yellow", deny: "red" };
 
 /** A rule: what it says, why, and as it is written. */
 export function RuleCard({

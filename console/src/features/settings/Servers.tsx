@@ -9,7 +9,7 @@ import { Permitted } from "./Permitted";
 import classes from "./Settings.module.css";
 import { Words } from "./Words";
 
-const COLORS = { ready: "green", idle: "gray", failed: "red" } as const;
+const COLORS = { ready: "indigo", idle: "gray", failed: "red" } as const;
 
 /** The foreign (MCP) servers: how they are, what they bring, and what of that has changed. */
 export function Servers() {

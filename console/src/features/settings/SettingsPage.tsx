@@ -2,6 +2,7 @@ import { Stack, Tabs, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { useNavigate, useParams, useSearchParams } from "react-router";
 import { Agents } from "./Agents";
+import { Browser } from "./Browser";
 import { Grants } from "./Grants";
 import { Models } from "./Models";
 import { Policy } from "./Policy";
@@ -20,6 +21,7 @@ const SECTIONS = {
   rules: SessionRules,
   grants: Grants,
   tokens: Tokens,
+  browser: Browser,
 } as const;
 
 type Name = keyof typeof SECTIONS;

@@ -2,7 +2,7 @@ import { Badge, Card, Group, Stack, Text } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useTranslation } from "react-i18next";
 import { listToolsOptions } from "@/shared/api";
-import { en } from "@/shared/i18n/rooms/settings";
+import { en } from "@/shared/i18n/en/settings";
 import { Json, visible } from "@/shared/ui";
 import { Permitted } from "./Permitted";
 import classes from "./Settings.module.css";
@@ -41,11 +41,11 @@ export function Tools() {
 }
 
 const COLORS: Record<Known, string> = {
-  pure: "green",
-  idempotent: "blue",
+  pure: "gray",
+  idempotent: "gray",
   other: "yellow",
   irreversible: "red",
-  control: "gray",
+  control: "indigo",
 };
 
 function ToolClass({ name }: { name: string }) {

@@ -4,7 +4,7 @@ import type { TFunction } from "i18next";
 import { type FormEvent, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { checkCall, type JudgedStep, type Judgement } from "@/shared/api";
-import { en } from "@/shared/i18n/rooms/settings";
+import { en } from "@/shared/i18n/en/settings";
 import { wordOf } from "@/shared/i18n/words";
 import { Code, Failure, visible } from "@/shared/ui";
 import { DecisionBadge } from "./RuleCard";

@@ -5,7 +5,6 @@ import { initReactI18next } from "react-i18next";
 import { en } from "./en";
 import { loadProblems } from "./problems";
 import { PSEUDO, pseudo } from "./pseudo";
-import { ru } from "./ru";
 import { typeset } from "./typography";
 
 export const LANGUAGES = { en: "English", ru: "Русский" } as const;
@@ -30,26 +29,36 @@ function initial(): LanguageCode | typeof PSEUDO {
 export const i18n = i18next.createInstance();
 
 void i18n.use(initReactI18next).init({
-  lng: initial(),
+  lng: "en",
   fallbackLng: "en",
-  resources: {
-    en: { translation: typeset(en) },
-    ru: { translation: typeset(ru) },
-    ...(initial() === PSEUDO && { [PSEUDO]: { translation: pseudo(en) } }),
-  },
+  resources: { en: { translation: typeset(en) } },
   // Words of the wire have colons.
   nsSeparator: false,
   interpolation: { escapeValue: false },
   initAsync: false,
 });
-document.documentElement.lang = i18n.language;
-void loadProblems(i18n.language);
+
+/** Settles when the page has the texts of its language; English ones are always at hand. */
+export const ready = change(initial()).catch(() => undefined);
 
 /** Speak another language from now on. */
-export function speak(language: LanguageCode): void {
+export async function speak(language: LanguageCode): Promise<void> {
+  await change(language);
   localStorage.setItem(KEPT, language);
+}
+
+async function change(language: LanguageCode | typeof PSEUDO): Promise<void> {
+  if (!i18n.hasResourceBundle(language, "translation")) {
+    void loadProblems(language);
+    i18n.addResourceBundle(language, "translation", await textsOf(language));
+  }
+  await i18n.changeLanguage(language);
   document.documentElement.lang = language;
-  void loadProblems(language).then(() => i18n.changeLanguage(language));
+}
+
+/** A language other than English is loaded when it is spoken. */
+async function textsOf(language: string): Promise<object> {
+  return language === "ru" ? typeset((await import("./ru")).ru) : pseudo(en);
 }
 
 declare module "i18next" {

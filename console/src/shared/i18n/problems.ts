@@ -5,7 +5,7 @@
 
 import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
-import { en } from "./rooms/problems";
+import { en } from "./en/problems";
 import { plain } from "./typography";
 import { type Table, wordOf } from "./words";
 
@@ -33,10 +33,11 @@ const WORDS: Readonly<Record<string, Table>> = {
   own_role: "role",
 };
 
-/** Have the sentences of a language at hand. English ones are the server's own. */
+/** Have the sentences of a language at hand, if they come. English ones are the server's own. */
 export async function loadProblems(language: string): Promise<void> {
   if (language === "ru") {
-    CATALOGUES.ru = (await import("../../../../src/gonogo/i18n/locale/ru.po")).default;
+    const loaded = await import("../../../../src/gonogo/i18n/locale/ru.po").catch(() => undefined);
+    CATALOGUES.ru = loaded?.default;
   }
 }
 

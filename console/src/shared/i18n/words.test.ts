@@ -2,8 +2,8 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join, parse } from "node:path";
 import { createInstance, type TFunction } from "i18next";
 import { expect, it } from "vitest";
+import { en } from "./en/words";
 import { pseudo } from "./pseudo";
-import { en } from "./rooms/words";
 import { wordOf } from "./words";
 
 const SERVER = join(import.meta.dirname, "../../../../src/gonogo");

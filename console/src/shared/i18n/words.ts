@@ -4,7 +4,7 @@ import type { TFunction } from "i18next";
 import { useTranslation } from "react-i18next";
 import { plain } from "./typography";
 
-/** What words can be of; a table each in `rooms/words.ts`. */
+/** What words can be of; a table each in `en/words.ts`. */
 export type Table =
   | "status.plan"
   | "status.subtask"

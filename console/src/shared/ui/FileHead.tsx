@@ -3,7 +3,7 @@ import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { visible } from "./visible";
 
-const COLORS = { added: "green", deleted: "red", modified: "blue", unknown: "yellow" } as const;
+const COLORS = { added: "indigo", deleted: "red", modified: "gray", unknown: "yellow" } as const;
 
 /** A changed file's name, what became of it, and what else there is to say beside that. */
 export function FileHead({

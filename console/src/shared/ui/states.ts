@@ -29,7 +29,8 @@ const KINDS: Record<string, Kind> = {
   edited: "done",
 };
 
-const COLORS: Record<Kind, string> = {
+/** The colour of each kind; green is what is done. */
+export const COLORS: Record<Kind, string> = {
   new: "gray",
   running: "indigo",
   waiting: "yellow",
@@ -44,7 +45,7 @@ export function kindOf(status: string): Kind {
   return KINDS[status] ?? "new";
 }
 
-/** The colour of a state, the same wherever it is shown. Green is what is done. */
+/** The colour of a state, the same wherever it is shown. */
 export function colorOf(status: string): string {
   return COLORS[kindOf(status)];
 }

@@ -1,6 +1,7 @@
-import type { Language } from "./en";
+import type { en } from "../en/plan";
+import type { Texts } from "../texts";
 
-export const planRu: Language["plan"] = {
+export const ru: Texts<typeof en> = {
   none: "Плана пока нет. Попросите о чём-нибудь, что требует нескольких шагов.",
   choose: "План (всего {{number}})",
   subtasks: "Подзадачи",
@@ -28,7 +29,7 @@ export const planRu: Language["plan"] = {
   waitedBy: "Нужна для",
   again: "будет повторена, когда закончится текущая попытка",
   conflict:
-    "Кто-то успел раньше, или план изменился. Теперь страница показывает его текущее состояние.",
+    "Кто-то решил раньше, или план изменился. Теперь страница показывает его текущее состояние.",
   span: {
     seconds: "{{seconds, number}} с",
     minutes: "{{minutes}} мин {{seconds}} с",
@@ -57,15 +58,6 @@ export const planRu: Language["plan"] = {
     noPlan:
       "Этот файл не содержит плана. Файл плана — это YAML или JSON с целью и списком подзадач.",
     badLine: "Не удалось прочитать строку {{line}}: {{reason}}",
-  },
-  usage: {
-    tokens: "Токены",
-    cost: "Стоимость",
-    seconds: "Время",
-    requests: "Запросы к модели",
-    subtasks: "Запуски подзадач",
-    of: "из {{limit}}",
-    budget: "Израсходовано из бюджета: {{what}}",
   },
   madeBy: "Автор плана: {{name}}",
   instructions: {
@@ -99,7 +91,7 @@ export const planRu: Language["plan"] = {
     edit: "Изменить",
     reject: "Отклонить",
     rejectNow: "Отклонить и остановить",
-    after: "Спланировать заново с этим замечанием или остановиться?",
+    after: "Спланировать заново с этим пояснением или остановиться?",
     again: "Спланировать заново",
     againHint: "Чтобы спланировать заново, напишите, что в плане должно быть иначе.",
     feedback: "Что с ним не так",
@@ -180,7 +172,7 @@ export const planRu: Language["plan"] = {
     checkpoints: "Контрольные точки",
   },
   scope: {
-    title: "Что ей разрешено без вопроса",
+    title: "Что подзадаче разрешено без вопроса",
     paths: "Пути, куда можно писать",
     commands: "Команды, которые можно запускать",
     tools: "Доступные инструменты",

@@ -1,6 +1,6 @@
 /** What the plan room says, in English. */
 
-export const planEn = {
+export const en = {
   none: "There is no plan yet. Ask for something that takes several steps.",
   choose: "Plan (one of {{number}})",
   subtasks: "Subtasks",
@@ -26,7 +26,7 @@ export const planEn = {
   waitedBy: "Needed by",
   again: "will be retried when the running attempt ends",
   conflict:
-    "Somebody else was faster, or the plan has changed. This page now shows its current state.",
+    "Somebody else decided first, or the plan has changed. This page now shows its current state.",
   span: {
     seconds: "{{seconds, number}} s",
     minutes: "{{minutes}} min {{seconds}} s",
@@ -55,15 +55,6 @@ export const planEn = {
     noPlan:
       "This file is not a plan. A plan file is YAML or JSON with a goal and a list of subtasks.",
     badLine: "Line {{line}} cannot be read: {{reason}}",
-  },
-  usage: {
-    tokens: "Tokens",
-    cost: "Cost",
-    seconds: "Time",
-    requests: "Model requests",
-    subtasks: "Subtask runs",
-    of: "of {{limit}}",
-    budget: "Budget used: {{what}}",
   },
   madeBy: "Written by {{name}}",
   instructions: {
@@ -113,7 +104,7 @@ export const planEn = {
     replanHint: "Running subtasks finish first. Then you decide about the new revision.",
     replanNow: "Request a new plan",
   },
-  act: { retry: "Try again", skip: "Skip", cancel: "Cancel the subtask" },
+  act: { retry: "Retry", skip: "Skip", cancel: "Cancel the subtask" },
   words: {
     new: "Message to {{agent}}",
     hint: "The agent reads it before its next step. It grants no new permissions.",

@@ -1,21 +1,22 @@
-/** What people read, in English. Each room has its part; `ru.ts` has the same keys. */
+/** What people read, in English. Each room has its part; `ru` has the same keys. */
 
-import { planEn } from "./planEn";
-import { en as analytics } from "./rooms/analytics";
-import { en as audit } from "./rooms/audit";
-import { en as changes } from "./rooms/changes";
-import { en as checkpoints } from "./rooms/checkpoints";
-import { en as problems } from "./rooms/problems";
-import { en as range } from "./rooms/range";
-import { en as settings } from "./rooms/settings";
-import { en as words } from "./rooms/words";
-import type { Texts } from "./texts";
+import type { Texts } from "../texts";
+import { en as analytics } from "./analytics";
+import { en as audit } from "./audit";
+import { en as changes } from "./changes";
+import { en as checkpoints } from "./checkpoints";
+import { en as plan } from "./plan";
+import { en as problems } from "./problems";
+import { en as range } from "./range";
+import { en as settings } from "./settings";
+import { en as words } from "./words";
 
 export const en = {
   analytics,
   audit,
   changes,
   checkpoints,
+  plan,
   problems,
   range,
   settings,
@@ -71,6 +72,11 @@ export const en = {
     requests: "Model requests",
     cost: "Cost",
     unpriced_requests: "Requests without a known price",
+    tokens: "Tokens",
+    seconds: "Time",
+    subtasks: "Subtask runs",
+    of: "of {{limit}}",
+    budget: "Budget used: {{what}}",
   },
   window: {
     used: "context {{percent}}%",
@@ -177,7 +183,6 @@ export const en = {
     },
     by: "by {{who}}",
   },
-  plan: planEn,
   approvals: {
     title: "Approvals",
     question: "The open question",
@@ -255,10 +260,11 @@ export const en = {
       doubt:
         "The result of this call is unknown: gonogo stopped while the call ran. Run it again, mark it as done with its result, or reject it to let it fail.",
       names:
-        "The command left files that other programs run or obey. Keep them, or reject to have them moved away. Nothing is lost.",
-      budget: "Approve: the same amount again. Or set other limits. Reject: the plan ends.",
+        "The command left files that other programs run or read as settings. Keep them, or reject to have them moved away. Nothing is lost.",
+      budget:
+        "Approve: the plan gets the same amount again. Or set other limits. Reject: the plan ends.",
       model:
-        "Approve: wait as long again. Or ask another model. Reject: the plan ends with what is done so far.",
+        "Approve: gonogo waits as long again. Or ask another model. Reject: the plan ends with what is done so far.",
       replan:
         "Approve: the planner makes a new plan. Reject: the plan ends with what is done so far.",
       other: "Approve or reject it.",
@@ -270,7 +276,7 @@ export const en = {
       question: "Answer",
       doubt: "Run it again",
       names: "Keep them",
-      budget: "Allow as much again",
+      budget: "Allow the same amount",
       model: "Keep waiting",
       replan: "Replan",
       other: "Approve",

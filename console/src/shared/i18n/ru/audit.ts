@@ -1,55 +1,5 @@
+import type { en } from "../en/audit";
 import type { Texts } from "../texts";
-
-/** The audit log. */
-export const en = {
-  title: "Audit log",
-  partial:
-    "You see the entries of your own sessions. Admins also see all other sessions and the system's entries.",
-  filters: "Filters",
-  actor: "Who",
-  actorHint: "A name or an id",
-  action: "Action",
-  anyAction: "Any action",
-  allOf: "{{what}}: all",
-  actionsOf: {
-    tool: "Tool calls",
-    plan: "Plans",
-    subtask: "Subtasks",
-    session: "Sessions",
-    grant: "Grants",
-    rule: "Rules",
-    link: "Links",
-    token: "Tokens",
-    audit: "Audit log",
-  },
-  system: "The system itself",
-  newestFirst: "Newest first.",
-  oldestFirst: "One chain, oldest first.",
-  older: "Older entries",
-  later: "Later entries",
-  end: "No more entries.",
-  none: "No entries match. Widen the filters.",
-  nothing:
-    "There are no entries yet. gonogo records decisions, allowed calls and people's actions here.",
-  looking: "No entries on this page match. Older pages may have some.",
-  details: "Details",
-  chain: "Chain",
-  hash: "Hash",
-  before: "Previous hash",
-  verify: "Verify",
-  ok: "Audit log OK. Chains: {{chains}}, entries: {{entries}}.",
-  broken:
-    "Audit log check FAILED: entries were modified. Chains: {{chains}}, entries: {{entries}}. Tell the administrator, and compare with a backup or an export.",
-  removed: "{{chain}}: entries up to {{seq}} were exported and removed",
-  olderHeads:
-    "An anchor names entries that were removed later: {{names}}. Find them in the export.",
-  hold: "Compare with anchors",
-  against: "Anchors stored elsewhere (optional)",
-  anchor: "Create an anchor",
-  anchorHint: "Store this line where nobody with access to the database can change it:",
-  export: "Download",
-  exportHint: "One entry per line. Check it with: gonogo audit verify --export",
-} as const;
 
 export const ru: Texts<typeof en> = {
   title: "Журнал аудита",

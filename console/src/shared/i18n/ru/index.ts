@@ -1,20 +1,20 @@
-import type { Language } from "./en";
-
-import { planRu } from "./planRu";
-import { ru as analytics } from "./rooms/analytics";
-import { ru as audit } from "./rooms/audit";
-import { ru as changes } from "./rooms/changes";
-import { ru as checkpoints } from "./rooms/checkpoints";
-import { ru as problems } from "./rooms/problems";
-import { ru as range } from "./rooms/range";
-import { ru as settings } from "./rooms/settings";
-import { ru as words } from "./rooms/words";
+import type { Language } from "../en";
+import { ru as analytics } from "./analytics";
+import { ru as audit } from "./audit";
+import { ru as changes } from "./changes";
+import { ru as checkpoints } from "./checkpoints";
+import { ru as plan } from "./plan";
+import { ru as problems } from "./problems";
+import { ru as range } from "./range";
+import { ru as settings } from "./settings";
+import { ru as words } from "./words";
 
 export const ru: Language = {
   analytics,
   audit,
   changes,
   checkpoints,
+  plan,
   problems,
   range,
   settings,
@@ -63,7 +63,7 @@ export const ru: Language = {
     copyOf: "Скопировать {{what}}",
   },
   usage: {
-    short: "{{tokens}} токенов",
+    short: "токенов: {{tokens}}",
     input_tokens: "Входные токены",
     cached_tokens: "из них из кэша",
     cache_write_tokens: "из них записано в кэш",
@@ -72,6 +72,11 @@ export const ru: Language = {
     requests: "Запросы к модели",
     cost: "Стоимость",
     unpriced_requests: "Запросы с неизвестной ценой",
+    tokens: "Токены",
+    seconds: "Время",
+    subtasks: "Запуски подзадач",
+    of: "из {{limit}}",
+    budget: "Израсходовано из бюджета: {{what}}",
   },
   window: {
     used: "контекст {{percent}} %",
@@ -188,7 +193,6 @@ export const ru: Language = {
     },
     by: "решение: {{who}}",
   },
-  plan: planRu,
   approvals: {
     title: "Одобрения",
     question: "Открытый вопрос",

@@ -1,51 +1,5 @@
+import type { en } from "../en/problems";
 import type { Texts } from "../texts";
-
-/**
- * Errors by their code. `text` is for one whose own sentence has no text in the page's language; `next`
- * is what to do about any of them.
- */
-export const en = {
-  text: {
-    already_decided: "This is already decided. {{detail}}",
-    conflict: "This is not possible in the current state. {{detail}}",
-    expired: "The question has expired. {{detail}}",
-    forbidden: "You are not allowed to do this. {{detail}}",
-    internal: "Internal error in gonogo. {{detail}}",
-    invalid_arguments: "The arguments are not valid. {{detail}}",
-    invalid_cursor: "The page position is not valid. {{detail}}",
-    invalid_message: "The request is not valid. {{detail}}",
-    invalid_plan: "The plan is not valid. {{detail}}",
-    model_error: "The model failed. {{detail}}",
-    model_not_configured: "No model is configured. {{detail}}",
-    not_found: "Not found. {{detail}}",
-    policy_denied: "The policy denies this. {{detail}}",
-    rate_limited: "Too many requests or open questions. {{detail}}",
-    too_large: "The request is too large. {{detail}}",
-    unauthorized: "You are not signed in. {{detail}}",
-    unavailable: "The server cannot do this now. {{detail}}",
-    unknown_type: "The message type is unknown. {{detail}}",
-  },
-  next: {
-    already_decided: "Open the question to see who decided it, and how.",
-    conflict: "Look at the current state, then decide again.",
-    expired: "Ask the agent to try again if you still want this.",
-    forbidden: "Ask an administrator for access.",
-    internal: "Try again. If it happens again, report it with the log.",
-    invalid_arguments: "Correct the arguments and send them again.",
-    invalid_cursor: "Reload the page.",
-    invalid_message: "Correct your input and send it again.",
-    invalid_plan: "Correct the plan and send it again.",
-    model_error: "Try again later, or choose another model.",
-    model_not_configured: "Ask the operator of the server to configure a model.",
-    not_found: "It may have been deleted. Go back to the list.",
-    policy_denied: "Ask an administrator to change the rules if this should be allowed.",
-    rate_limited: "Wait a moment, then try again.",
-    too_large: "Make it smaller and send it again.",
-    unauthorized: "Sign in again: open a new link from gonogo serve.",
-    unavailable: "Try again in a moment.",
-    unknown_type: "Reload the page: the server may be of another version.",
-  },
-} as const;
 
 export const ru: Texts<typeof en> = {
   text: {
@@ -55,7 +9,7 @@ export const ru: Texts<typeof en> = {
     forbidden: "Это вам не разрешено. {{detail}}",
     internal: "Внутренняя ошибка gonogo. {{detail}}",
     invalid_arguments: "Аргументы неверны. {{detail}}",
-    invalid_cursor: "Место страницы неверно. {{detail}}",
+    invalid_cursor: "Неверная позиция страницы. {{detail}}",
     invalid_message: "Запрос неверен. {{detail}}",
     invalid_plan: "План неверен. {{detail}}",
     model_error: "Ошибка модели. {{detail}}",
