@@ -30,10 +30,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
+from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.errors import Conflict
 from gonogo.domain.records import Job, JobStop, Node
 from gonogo.store.columns import Utc
-from gonogo.store.events import check_hold
+from gonogo.store.events import check_hold, note
 from gonogo.store.rows import many, put, rows
 from gonogo.store.schema import (
     handoffs,
@@ -231,7 +232,8 @@ def are_free(tx: Tx, pool: str) -> bool:
 def appoint(tx: Tx, node: str, pool: str, room: int) -> None:
     """Have a node own places that nobody who lives has, and that there is work for.
 
-    What was handed to them is dropped: whoever gets a place reads all that is left to do there.
+    What was handed to them is dropped: whoever gets a place reads all that is left to do there. The
+    audit log keeps who had a place, under which fence.
 
     Args:
         pool: Only places of this one, and the common one.
@@ -241,6 +243,10 @@ def appoint(tx: Tx, node: str, pool: str, room: int) -> None:
     for place in rows(tx, _APPOINT, {"ids": ids, "node": node}) if ids else ():
         tx.execute(_FENCE, {"place": place.id, "to_fence": place.fence})
         tx.execute(_CLEAR, {"place": place.id})
+        note(
+            tx, SYSTEM, actor=f"node:{node}", action="place.owned", subject=place.id,
+            fence=place.fence,
+        )  # fmt: skip
 
 
 def release(tx: Tx, hold: Hold, seen: int) -> bool:
