@@ -20,6 +20,7 @@ The invariants of one process (I…) are those of `invariants`.
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ from durability.evidence import TABLES, Evidence, Row, read
 
 MORE = ("places", "nodes", "handoffs")
 OWNED = "place.owned"
+STUCK = "M7"
+"""What passes by itself, in the time that a worker takes to be found dead."""
+_STALE = timedelta(seconds=6)
 OVER = frozenset({"done", "failed", "cancelled"})
 Problems = Iterator[str]
 
@@ -205,6 +209,10 @@ def _is_told(call: Row) -> bool:
     return isinstance(result, dict) and "seen" in result
 
 
+def _moment(written: str) -> datetime:
+    return datetime.fromisoformat(written)
+
+
 def _nothing_is_stuck(history: History) -> Problems:
     for turn in _turns(history):
         if turn["status"] not in OVER:
@@ -212,7 +220,8 @@ def _nothing_is_stuck(history: History) -> Problems:
     for call in history.found.calls.values():
         if call["status"] == "started":
             yield f"M7 call {call['id']} is under way"
-    alive = {row["id"] for row in history.found.tables["nodes"]}
+    beats = {row["id"]: _moment(row["beat_at"]) for row in history.found.tables["nodes"]}
+    alive = {node for node, beat in beats.items() if max(beats.values()) - beat < _STALE}
     for place in history.found.tables["places"]:
         if place["placed"] and place["owner"] not in alive:
             yield f"M7 place {place['id']} has work, and the owner {place['owner']}"

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from durability import chaos
-from durability.checker import Told, check
+from durability.checker import STUCK, Told, check
 from durability.ground import Ground
 from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI
@@ -71,7 +71,18 @@ async def play(
                     await anyio.sleep(0.1)
             group.cancel_scope.cancel()
     folders = [folder for person in people for folder in person.folders]
-    return cluster, people, check(ground.environment["GONOGO_DB"], folders, told)
+    return cluster, people, await settled(ground.environment["GONOGO_DB"], folders, told)
+
+
+async def settled(database: str, folders: list[Path], told: Told) -> list[str]:
+    """What is wrong, once whoever died at last was found dead."""
+    with anyio.move_on_after(chaos.TAKEN_OVER):
+        while problems := await anyio.to_thread.run_sync(check, database, folders, told):
+            if any(not problem.startswith(STUCK) for problem in problems):
+                return problems
+            await anyio.sleep(0.5)
+        return problems
+    return await anyio.to_thread.run_sync(check, database, folders, told)
 
 
 @pytest.mark.feature(235)

@@ -9,6 +9,7 @@ from durability.checker import History, Told, check_history
 from durability.evidence import Evidence
 
 FOLDER, COMMAND = "/w", "python3 tick.py 0"
+NOW, EARLIER = "2026-01-01T00:00:07.000000Z", "2026-01-01T00:00:00.000000Z"
 Row = dict[str, Any]
 
 
@@ -51,7 +52,7 @@ def history() -> History:
             call(2, "execute_command", command=COMMAND),
         ],
         "places": [{"id": "p", "fence": 2, "owner": "second", "placed": 1}],
-        "nodes": [{"id": "second"}],
+        "nodes": [{"id": "second", "beat_at": NOW}, {"id": "other", "beat_at": NOW}],
         "handoffs": [],
     }  # fmt: skip
     first = event(1, "one")
@@ -105,7 +106,10 @@ DAMAGE: dict[str, tuple[str, Callable[[History], Any]]] = {
     ),
     "a turn never ends": ("M7", lambda h: rows(h, "turns")[0].update(status="parked")),
     "a call never ends": ("M7", lambda h: rows(h, "tool_calls")[0].update(status="started")),
-    "a place has work and its owner is dead": ("M7", lambda h: rows(h, "nodes").clear()),
+    "a place has work and its owner is dead": ("M7", lambda h: rows(h, "nodes").pop(0)),
+    "a place has work and its owner beats no more": (
+        "M7", lambda h: rows(h, "nodes")[0].update(beat_at=EARLIER),
+    ),
     "what was handed over is taken by nobody": (
         "M7",
         lambda h: rows(h, "handoffs").append({"op": "job", "kind": "turn", "place_id": "p"}),

@@ -30,6 +30,7 @@ from gonogo.store.places import (
     give_away,
     owned_by,
     owning,
+    policy_in_force,
     release,
     take_handoffs,
 )
@@ -47,6 +48,8 @@ class _DrivenPlace(Struct, eq=False):
     hold: Hold
     dispatcher: LocalDispatcher
     scope: anyio.CancelScope
+    leaves: bool = False
+    """It is to be left to another worker, once what runs is over."""
     news: anyio.Event = field(default_factory=anyio.Event)
     """Set when something was handed to it."""
 
@@ -82,7 +85,7 @@ class Places:
         self._runs: dict[str, _DrivenPlace] = {}
         self._lease: Lease | None = None
         self._news = anyio.Event()
-        self._is_draining = False
+        self._is_draining = self._differs = False
 
     @property
     def is_idle(self) -> bool:
@@ -206,7 +209,8 @@ class Places:
     async def _look(self, lease: Lease, group: TaskGroup) -> None:
         """Drive what is ours by the database, and nothing else."""
         room = self._as.capacity - len(self._runs)
-        takes = room > 0 and not self._is_draining
+        self._compare_rules(await self._store.read(policy_in_force))
+        takes = room > 0 and not self._is_draining and not self._differs
         if takes and await self._store.read(are_free, self._as.pool):
             await self._store.write(appoint, lease.node, self._as.pool, room)
         owned = {place.id: place for place in await self._store.read(owned_by, lease.node)}
@@ -220,6 +224,17 @@ class Places:
                 run.news.set()
         for place_id in self._runs.keys() - owned.keys():
             self._runs[place_id].scope.cancel()
+
+    def _compare_rules(self, in_force: str | None) -> None:
+        """Leave every place to others while this worker has other rules than the servers."""
+        differs = in_force is not None and in_force != self._as.policy
+        if differs and not self._differs:
+            _LOG.warning(
+                "this worker has other rules than the server that was started last: it takes no "
+                "workspace until that server or this worker is started again with the same rules"
+            )
+            self._look_at(self._runs)
+        self._differs = differs
 
     def _begin(self, place: Owned, lease: Lease, group: TaskGroup) -> None:
         scope, is_common = anyio.CancelScope(), place.id == COMMON
@@ -276,9 +291,11 @@ class Places:
             if run.news.is_set() or seen == _NOTHING_SEEN:
                 run.news = anyio.Event()
                 with owning(run.hold):
-                    seen = await self._store.write(take_handoffs, run.hold)
+                    taken = await self._store.write(take_handoffs, run.hold)
+                seen, run.leaves = taken.wanted, run.leaves or taken.leaves
             now = anyio.current_time()
-            if self._is_draining:
+            run.leaves = run.leaves or self._is_draining or self._differs
+            if run.leaves:
                 until = until or now + _DRAIN
                 run.dispatcher.begin_no_more()
                 if run.dispatcher.is_idle or now > until:
@@ -292,5 +309,5 @@ class Places:
                     if await self._store.write(release, run.hold, seen):
                         return
                 seen = _NOTHING_SEEN
-            with anyio.move_on_after(_GLANCE if self._is_draining else _LOOK):
+            with anyio.move_on_after(_GLANCE if run.leaves else _LOOK):
                 await run.news.wait()

@@ -9,20 +9,21 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
-from gonogo.domain.errors import Conflict, ToolFailed
+from gonogo.domain.errors import Conflict, NotFound, ToolFailed
 from gonogo.domain.identity import Principal, Role
-from gonogo.domain.records import Node
-from gonogo.domain.views import NodeView, StateRoom, Vacuumed
+from gonogo.domain.records import Node, PlaceRow
+from gonogo.domain.views import NodeView, PlaceView, StateRoom, Vacuumed
 from gonogo.execution.erasures import SWEEP
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import Dispatcher, Handler, OnTimer
 from gonogo.execution.recovery import recover
 from gonogo.runtime.services import Parts
 from gonogo.store import Store, Tx, patiently
+from gonogo.store import events as log
 from gonogo.store.calls import count_open_questions
 from gonogo.store.erasing import deleted_sessions
 from gonogo.store.jobs import first_but, kept_objects
-from gonogo.store.places import all_nodes
+from gonogo.store.places import all_nodes, all_places, ask_to_leave, policy_in_force
 from gonogo.telemetry import Metrics
 from gonogo.workspace import Snapshots
 
@@ -64,8 +65,46 @@ class Maintenance(Struct, frozen=True):
         """
         principal.require(Role.ADMIN)
         store = self._parts.store
-        found = await store.read(all_nodes) if store.can_be_shared else []
-        return [_node_view(node) for node in found]
+        if not store.can_be_shared:
+            return []
+        found = await store.read(all_nodes)
+        in_force = await store.read(policy_in_force)
+        return [_node_view(node, in_force) for node in found]
+
+    async def places(self, principal: Principal, limit: int = 500) -> list[PlaceView]:
+        """The workspaces that several processes share, those with work first.
+
+        Raises:
+            Forbidden: the principal is no admin.
+        """
+        principal.require(Role.ADMIN)
+        store = self._parts.store
+        found = await store.read(all_places, limit) if store.can_be_shared else []
+        return [_place_view(place) for place in found]
+
+    async def release(self, principal: Principal, named: str) -> bool:
+        """Have the worker of a workspace leave it to another one, once its running steps are over.
+
+        Args:
+            named: The workspace's id or path.
+
+        Returns:
+            False: no worker has it.
+
+        Raises:
+            Forbidden: the principal is no admin.
+            NotFound: there is no such workspace.
+        """
+        principal.require(Role.ADMIN)
+        if not self._parts.store.can_be_shared:
+            raise NotFound("No workspace found with id or path {named}", named=named)
+
+        def leave(tx: Tx) -> bool:
+            asked = ask_to_leave(tx, named)
+            log.note(tx, log.SYSTEM, actor=principal.id, action="place.released", subject=named)
+            return asked
+
+        return await self._parts.store.write(leave)
 
     async def next_due(self) -> datetime | None:
         """When work is due by itself, such as after a pause; what only tidies up is none."""
@@ -97,12 +136,25 @@ class Maintenance(Struct, frozen=True):
             ) from failure
 
 
-def _node_view(node: Node) -> NodeView:
+def _node_view(node: Node, in_force: str | None) -> NodeView:
     working = "draining" if node.draining else "alive"
+    if node.kind == "worker" and in_force not in (None, node.policy):
+        working = "other_rules"
     return NodeView(
         node_id=node.id, kind=node.kind, host=node.host, pid=node.pid, pool=node.pool,
         capacity=node.capacity, places=node.places, version=node.version,
         started_at=node.started_at, beat_at=node.beat_at, status=working if node.lives else "dead",
+        policy=node.policy or "", labels=dict(node.labels or {}),
+    )  # fmt: skip
+
+
+def _place_view(place: PlaceRow) -> PlaceView:
+    status = "waiting" if place.placed else "idle"
+    if place.owner is not None:
+        status = "owned" if place.lives else "lost"
+    return PlaceView(
+        place_id=place.id, workspace=place.path, pool=place.pool, status=status,
+        fence=place.fence, node_id=place.owner, host=place.host, pid=place.pid,
     )  # fmt: skip
 
 
@@ -170,6 +222,7 @@ def take_up_place(parts: Parts, tx: Tx, place: str, path: str) -> None:
     # The folder may be new to this process.
     parts.gate.programs.know(Path(path))
     recover(tx, parts.engine, place)
+    parts.asks.recover(tx, place)
     parts.erasures.recover(tx, path)
 
 

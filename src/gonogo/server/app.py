@@ -193,7 +193,7 @@ async def serve(
             port = listeners[0].getsockname()[1]
         if uds is not None:
             listeners.append(stack.enter_context(_unix(uds)))
-        code = app.state.door.codes.new(runtime.owner)
+        code = await app.state.door.new_code(runtime.owner)
         ready = _ready(host, port, uds, code)
 
         def started() -> None:
