@@ -369,7 +369,7 @@ async def test_a_worker_with_other_rules_gets_no_place_and_says_so(ground: Groun
     front = server(ground)
     usual = ground.folder / "config" / "rules.toml"
     usual.parent.mkdir(exist_ok=True)
-    usual.write_text('[[rule]]\nclass = "*"\npath = "secret/**"\ndecision = "deny"\n')
+    usual.write_text('[[rule]]\ntool = "write_file"\ndecision = "deny"\n')
     odd = worker(ground)
     async with line(front) as (client, _), front.http() as http:
         await say(http, {"type": "user_message", "content": "Hello", "agent_type": "coder"})
