@@ -376,6 +376,9 @@ async def test_a_worker_with_other_rules_gets_no_place_and_says_so(ground: Groun
         await until(lambda: "other rules than the server" in odd.log.read_text())
         assert [node.status for node in (await client.nodes()).nodes] == ["alive", "other_rules"]
         assert [place.status for place in (await client.places()).places] == ["waiting"]
+        told = (await http.get(f"{front.url}/metrics")).text
+        assert 'gonogo_processes{kind="worker",status="other_rules"} 1.0' in told
+        assert 'gonogo_workspaces{status="waiting"} 1.0' in told
         bad = {each.name for each in cluster_findings(
             (await client.nodes()).nodes, (await client.places()).places
         ) if each.state == "bad"}  # fmt: skip

@@ -1,5 +1,6 @@
 """The verb that gives room back to the disk."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +27,8 @@ from gonogo.store.jobs import first_but, kept_objects
 from gonogo.store.places import all_nodes, all_places, ask_to_leave, policy_in_force
 from gonogo.telemetry import Metrics
 from gonogo.workspace import Snapshots
+
+_ALL = 100_000
 
 
 class Maintenance(Struct, frozen=True):
@@ -105,6 +108,19 @@ class Maintenance(Struct, frozen=True):
             return asked
 
         return await self._parts.store.write(leave)
+
+    async def measure(self) -> None:
+        """Have the metrics say who shares the work now, where several processes do."""
+        store = self._parts.store
+        if store.shared_as is None:
+            return
+        nodes, in_force = await store.read(all_nodes), await store.read(policy_in_force)
+        places = [_place_view(place) for place in await store.read(all_places, _ALL)]
+        views = [_node_view(node, in_force) for node in nodes]
+        self._parts.metrics.set_sharing(
+            Counter((node.kind, node.status) for node in views),
+            Counter(place.status for place in places), sum(place.fence for place in places),
+        )  # fmt: skip
 
     async def next_due(self) -> datetime | None:
         """When work is due by itself, such as after a pause; what only tidies up is none."""
