@@ -175,6 +175,7 @@ async def test_the_work_of_a_killed_worker_goes_on_elsewhere_and_every_follower_
     told = (datetime.fromisoformat(event["ts"]) for event in followers[0].events)
     gap = min(at - killed[0] for at in told if at > killed[0]).total_seconds()
     assert gap < TAKEN_OVER
+    assert followers[1].has("owner_changed")
     assert seqs == list(range(1, len(seqs) + 1))
     assert followers[0].events == followers[1].events
     assert ground.problems() == []

@@ -57,8 +57,10 @@ class _DrivenPlace(Struct, eq=False):
 class Recovery(Struct, frozen=True):
     """What sets going that was left undone, in a transaction of who goes on with it."""
 
-    of_place: Callable[[Tx, str, str], None]
-    """In a place, by its id and its path."""
+    of_place: Callable[[Tx, Owned], None]
+    """In a place."""
+    of_lost: Callable[[Tx, Owned, str], None]
+    """Besides, in one whose owner was lost: by the node that goes on."""
     of_common: Callable[[Tx], None]
     """What belongs to no workspace."""
 
@@ -86,6 +88,8 @@ class Places:
         self._lease: Lease | None = None
         self._news = anyio.Event()
         self._is_draining = self._differs = False
+        self._lost: set[str] = set()
+        """Of the places that are ours, those whose owner before was lost."""
 
     @property
     def is_idle(self) -> bool:
@@ -146,6 +150,7 @@ class Places:
     async def _live(self, lease: Lease) -> None:
         """Be a node until the lease is lost."""
         self._lease = lease
+        self._lost.clear()
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._compare)
@@ -212,7 +217,7 @@ class Places:
         self._compare_rules(await self._store.read(policy_in_force))
         takes = room > 0 and not self._is_draining and not self._differs
         if takes and await self._store.read(are_free, self._as.pool):
-            await self._store.write(appoint, lease.node, self._as.pool, room)
+            self._lost |= await self._store.write(appoint, lease.node, self._as.pool, room)
         owned = {place.id: place for place in await self._store.read(owned_by, lease.node)}
         for place in owned.values():
             run = self._runs.get(place.id)
@@ -251,7 +256,7 @@ class Places:
             with run.scope, patiently(), owning(run.hold):
                 async with anyio.create_task_group() as group:
                     await group.start(run.dispatcher.serve, self._handlers, None)
-                    await self._store.write(self.recovery.of_place, place.id, place.path)
+                    await self._store.write(self._take_up, place)
                     await self._keep(run)
                     group.cancel_scope.cancel()
         except* PlaceLost:
@@ -260,8 +265,14 @@ class Places:
             _LOG.exception("place %s (%s) cannot be driven", place.id, place.path)
             await anyio.sleep(_LOOK)
         finally:
+            self._lost.discard(place.id)
             del self._runs[place.id]
             self._news.set()
+
+    def _take_up(self, tx: Tx, place: Owned) -> None:
+        if place.id in self._lost and self._lease is not None:
+            self.recovery.of_lost(tx, place, self._lease.node)
+        self.recovery.of_place(tx, place)
 
     async def _drive_common(self, run: _DrivenPlace, place: Owned) -> None:
         """Drive what belongs to no workspace: what it sets going is for the places' owners.

@@ -66,7 +66,7 @@ from gonogo.llm import Model, load_roles
 from gonogo.policy import ALWAYS_ASK
 from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
 from gonogo.runtime.links import open_hooks
-from gonogo.runtime.maintenance import take_up_common, take_up_place
+from gonogo.runtime.maintenance import take_up_common, take_up_place, tell_of_lost
 from gonogo.runtime.oidc import open_bearers
 from gonogo.runtime.services import (
     Parts,
@@ -245,7 +245,7 @@ def open_parts(
         raise
     if isinstance(parts.dispatcher, Places):
         parts.dispatcher.recovery = Recovery(
-            partial(take_up_place, parts), partial(take_up_common, parts)
+            partial(take_up_place, parts), tell_of_lost, partial(take_up_common, parts)
         )
     return parts
 

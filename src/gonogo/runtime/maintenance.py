@@ -11,6 +11,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, NotFound, ToolFailed
+from gonogo.domain.events import OwnerChanged, OwnerFacts
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Node, PlaceRow
 from gonogo.domain.views import NodeView, PlaceView, StateRoom, Vacuumed
@@ -18,13 +19,15 @@ from gonogo.execution.erasures import SWEEP
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import Dispatcher, Handler, OnTimer
 from gonogo.execution.recovery import recover
+from gonogo.i18n import say
 from gonogo.runtime.services import Parts
 from gonogo.store import Store, Tx, patiently
 from gonogo.store import events as log
 from gonogo.store.calls import count_open_questions
 from gonogo.store.erasing import deleted_sessions
 from gonogo.store.jobs import first_but, kept_objects
-from gonogo.store.places import all_nodes, all_places, ask_to_leave, policy_in_force
+from gonogo.store.places import Owned, all_nodes, all_places, ask_to_leave, policy_in_force
+from gonogo.store.sessions import working_in
 from gonogo.telemetry import Metrics
 from gonogo.workspace import Snapshots
 
@@ -233,13 +236,20 @@ def take_up(parts: Parts, tx: Tx) -> None:
     take_up_common(parts, tx)
 
 
-def take_up_place(parts: Parts, tx: Tx, place: str, path: str) -> None:
+def tell_of_lost(tx: Tx, place: Owned, node: str) -> None:
+    """Tell those whose work was under way that another worker goes on."""
+    facts = OwnerFacts(node_id=node, fence=place.fence)
+    for session_id, locale in working_in(tx, place.id):
+        log.tell(tx, session_id, OwnerChanged(content=say("owner_changed", locale), metadata=facts))
+
+
+def take_up_place(parts: Parts, tx: Tx, place: Owned) -> None:
     """Set going what was left in one place."""
     # The folder may be new to this process.
-    parts.gate.programs.know(Path(path))
-    recover(tx, parts.engine, place)
-    parts.asks.recover(tx, place)
-    parts.erasures.recover(tx, path)
+    parts.gate.programs.know(Path(place.path))
+    recover(tx, parts.engine, place.id)
+    parts.asks.recover(tx, place.id)
+    parts.erasures.recover(tx, place.path)
 
 
 def take_up_common(parts: Parts, tx: Tx) -> None:

@@ -168,7 +168,7 @@ _GIVE_PLACE = (
     )
 )
 _HOLD_PLACE = select(places.c.id).where(places.c.id == bindparam("place")).with_for_update()
-_FREE = select(places.c.id).where(
+_FREE = select(places.c.id, places.c.owner).where(
     places.c.placed == 1,
     or_(places.c.pool == bindparam("pool"), places.c.id == COMMON),
     or_(places.c.owner.is_(None), ~_LIVES),
@@ -246,7 +246,7 @@ def are_free(tx: Tx, pool: str) -> bool:
     return tx.execute(_ANY_FREE, {"pool": pool}).first() is not None
 
 
-def appoint(tx: Tx, node: str, pool: str, room: int) -> None:
+def appoint(tx: Tx, node: str, pool: str, room: int) -> set[str]:
     """Have a node own places that nobody who lives has, and that there is work for.
 
     What was handed to them is dropped: whoever gets a place reads all that is left to do there. The
@@ -255,8 +255,12 @@ def appoint(tx: Tx, node: str, pool: str, room: int) -> None:
     Args:
         pool: Only places of this one, and the common one.
         room: So many at most.
+
+    Returns:
+        Those whose owner was lost.
     """
-    ids = list(tx.execute(_HOLD_FREE, {"pool": pool, "room": room}).scalars())
+    found = rows(tx, _HOLD_FREE, {"pool": pool, "room": room})
+    ids = [row.id for row in found]
     for place in rows(tx, _APPOINT, {"ids": ids, "node": node}) if ids else ():
         tx.execute(_FENCE, {"place": place.id, "to_fence": place.fence})
         tx.execute(_CLEAR, {"place": place.id})
@@ -264,6 +268,7 @@ def appoint(tx: Tx, node: str, pool: str, room: int) -> None:
             tx, SYSTEM, actor=f"node:{node}", action="place.owned", subject=place.id,
             fence=place.fence,
         )  # fmt: skip
+    return {row.id for row in found if row.owner is not None}
 
 
 def release(tx: Tx, hold: Hold, seen: int) -> bool:
