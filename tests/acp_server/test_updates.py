@@ -213,7 +213,7 @@ def test_a_message_of_a_subtask_says_whose_it_is() -> None:
         "plan_approved", "plan_completed", "plan_paused", "plan_resumed", "plan_cancelled",
         "plan_replanning", "plan_sent_back", "plan_not_revised", "plan_commented",
         "plan_rolled_back", "approval_warning", "approval_voted", "approval_escalated",
-        "model_away", "model_back", "model_fallback", "steered",
+        "model_away", "model_back", "model_fallback", "steered", "owner_changed",
     ],
 )  # fmt: skip
 def test_what_becomes_of_plans_questions_and_models_is_said(kind: str) -> None:

@@ -82,7 +82,7 @@ def test_a_language_is_asked_for_before_the_first_command(words, asked):
         (["plans", "list", "--limit", "x"],
          "Ошибка: Неверное значение «--limit»: нужно целое число"),
         (["plans", "list", "--foo"], "Ошибка: Нет параметра --foo."),
-        (["plan"], "Ошибка: Нет команды «plan». Возможно: «plans»"),
+        (["plan"], "Ошибка: Нет команды «plan». Возможно: «plans», «place»"),
         (["run", "a", "b"], "Ошибка: Лишние аргументы: b"),
     ],
 )  # fmt: skip

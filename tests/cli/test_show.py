@@ -222,7 +222,7 @@ SHOWN: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
             "plan_resumed": "green", "plan_cancelled": "bold yellow", "model_away": "yellow",
             "model_back": "green", "model_fallback": "yellow", "approval_warning": "yellow",
             "approval_voted": "yellow", "approval_escalated": "yellow",
-            "context_compacted": "yellow",
+            "context_compacted": "yellow", "owner_changed": "bold yellow",
         }.items()
     },
     "instructions_loaded": (

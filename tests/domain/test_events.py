@@ -182,6 +182,10 @@ BODIES = {
             "duration_seconds": 1.5,
         },
     },
+    "owner_changed": {
+        "content": "Another one goes on.",
+        "metadata": {"node_id": "node_1", "fence": 2},
+    },
     "checkpoint_created": {"metadata": {"checkpoint_id": "k", "reason": "before a"}},
     **{
         word: {"metadata": ASKED}
@@ -285,7 +289,7 @@ def test_how_events_sound_and_are_drawn():
         "plan_not_revised": "warning", "model_away": "notice", "model_back": "again",
         "context_compacted": "notice", "model_fallback": "notice", "plan_rolled_back": "notice",
         "plan_completed": "result", "approval_voted": "notice", "approval_escalated": "notice",
-        "approval_warning": "notice",
+        "approval_warning": "notice", "owner_changed": "warning",
     }  # fmt: skip
     assert tones == events.TONES
     assert events.MARKS == {

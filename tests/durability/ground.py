@@ -34,6 +34,11 @@ class Ground:
         self._servers: list[Server] = []
 
     @property
+    def log(self) -> Path:
+        """What all of them have said on their errors."""
+        return self.folder / "server.log"
+
+    @property
     def database(self) -> Path | str:
         """Where it is: a file of SQLite, or the URL that the servers are given."""
         return self.environment.get("GONOGO_DB") or self.home / "gonogo.db"

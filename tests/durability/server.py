@@ -95,8 +95,8 @@ class Server:
     def token(self) -> str:
         return (self.home / "owner.token").read_text().strip()
 
-    def client(self) -> Client:
-        return Client(self.url, token=self.token, busy=STARTING)
+    def client(self, busy: float = STARTING) -> Client:
+        return Client(self.url, token=self.token, busy=busy)
 
     def http(self) -> httpx.AsyncClient:
         headers = {"Authorization": f"Bearer {self.token}"}

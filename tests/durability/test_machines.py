@@ -24,8 +24,9 @@ from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI
 from fakes.postgres import Server as Postgres
 from fakes.rows import begin
+from gonogo.cli.checks import cluster_findings
 from gonogo.client import Client
-from gonogo.domain.errors import GonogoError
+from gonogo.domain.errors import GonogoError, NotFound
 from gonogo.domain.events import AssistantMessage
 from gonogo.store import Membership, Outbox, Store
 from gonogo.store import events as log
@@ -174,6 +175,7 @@ async def test_the_work_of_a_killed_worker_goes_on_elsewhere_and_every_follower_
     told = (datetime.fromisoformat(event["ts"]) for event in followers[0].events)
     gap = min(at - killed[0] for at in told if at > killed[0]).total_seconds()
     assert gap < TAKEN_OVER
+    assert followers[1].has("owner_changed")
     assert seqs == list(range(1, len(seqs) + 1))
     assert followers[0].events == followers[1].events
     assert ground.problems() == []
@@ -320,3 +322,94 @@ async def test_a_token_revoked_and_a_session_deleted_on_one_server_end_streams_o
             await client.revoke_token(made.view.token_id)
             await client.delete_session("deleted")
     assert max(ends.values()) < 30
+
+
+@pytest.mark.feature(237)
+async def test_files_are_put_back_and_kept_by_the_worker_whichever_server_is_asked(
+    ground: Ground,
+) -> None:
+    fronts = [server(ground), server(ground)]
+    first = worker(ground)
+    async with line(fronts[0]) as (client, wire), line(fronts[1]) as (other, _):
+        await Person(wire, ground.told, ground.workspace).see_through()
+        plan = (await client.plans(session_id=story.SESSION)).plans[0].plan_id
+        made = await other.create_checkpoint(plan_id=plan, note="before all is undone")
+        undone = await client.rollback(plan, whole=True)
+        with pytest.raises(NotFound, match="nobody"):
+            await other.rollback(plan, subtask_id="nobody")
+        first.kill()
+        began = time.monotonic()
+        second = worker(ground)
+        again = await other.rollback(plan, checkpoint_id=undone.checkpoint_id)
+        took = time.monotonic() - began
+        assert asked(ground, _OWNER) == second.pid
+    assert "before all is undone" in made.reason
+    assert undone.restored
+    assert not undone.dry_run
+    assert again.restored == undone.restored
+    assert story.contents(ground.workspace) == story.AFTERWARDS
+    assert asked(ground, "SELECT count(*) FROM asks") == 0
+    assert took < TAKEN_OVER + 5
+
+
+@pytest.mark.feature(236)
+async def test_a_link_of_one_server_opens_the_console_of_another_once(ground: Ground) -> None:
+    fronts = [server(ground), server(ground)]
+    code = fronts[0].link.partition("#code=")[2]
+    async with httpx.AsyncClient(base_url=f"{fronts[1].url}/api/v1") as http:
+        origin = {"Origin": fronts[1].url}
+        answers = [
+            (await http.post("/auth/session", json={"code": code}, headers=origin)).status_code
+            for _ in range(2)
+        ]
+    assert answers == [204, 401]
+
+
+@pytest.mark.feature(234)
+async def test_a_worker_with_other_rules_gets_no_place_and_says_so(ground: Ground) -> None:
+    front = server(ground)
+    usual = ground.folder / "config" / "rules.toml"
+    usual.parent.mkdir(exist_ok=True)
+    usual.write_text('[[rule]]\ntool = "write_file"\ndecision = "deny"\n')
+    odd = worker(ground)
+    async with line(front) as (client, _), front.http() as http:
+        await say(http, {"type": "user_message", "content": "Hello", "agent_type": "coder"})
+        await until(lambda: "other rules than the server" in odd.log.read_text())
+        assert [node.status for node in (await client.nodes()).nodes] == ["alive", "other_rules"]
+        assert [place.status for place in (await client.places()).places] == ["waiting"]
+        told = (await http.get(f"{front.url}/metrics")).text
+        assert 'gonogo_processes{kind="worker",status="other_rules"} 1.0' in told
+        assert 'gonogo_workspaces{status="waiting"} 1.0' in told
+        bad = {each.name for each in cluster_findings(
+            (await client.nodes()).nodes, (await client.places()).places
+        ) if each.state == "bad"}  # fmt: skip
+        assert bad == {"rules", "workspaces"}
+        usual.unlink()
+        right = worker(ground)
+        await until(lambda: asked(ground, _OWNER) == right.pid)
+
+
+@pytest.mark.feature(235)
+async def test_a_place_that_is_released_by_hand_goes_to_another_worker_and_its_work_goes_on(
+    ground: Ground,
+) -> None:
+    front, workers = server(ground), [worker(ground), worker(ground)]
+    async with line(front) as (client, wire):
+        person = Person(wire, ground.told, ground.workspace)
+        released: list[int] = []
+
+        async def release() -> None:
+            await until(lambda: ground.told.has("subtask_started"))
+            [place] = (await client.places()).places
+            assert (await client.release_place(place.place_id)).released
+            released.append(place.fence)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(release)
+            await person.see_through()
+        [place] = (await client.places()).places
+        with pytest.raises(NotFound):
+            await client.release_place("nowhere")
+    assert place.fence > released[0]
+    assert place.pid in [each.pid for each in workers]
+    assert ground.problems() == []

@@ -64,6 +64,7 @@ def joined(store: Store) -> Iterator[Lease]:
 
 
 def begin(tx: Tx) -> None:
+    log.start_system_chain(tx)
     settle_in(tx, WORKER)
     add_session(tx, session())
     add_place(tx, WORKSPACE, WORKER)
@@ -141,7 +142,7 @@ async def test_what_others_set_going_is_handed_to_the_owner_who_does_its_own_its
         hold = await appointed(shared, lease)
         await shared.write(more)
         with owning(hold):
-            seen = await shared.write(take_handoffs, hold)
+            seen = (await shared.write(take_handoffs, hold)).wanted
             await shared.write(more)
     outside, taken, inside = boxes[-3:]
     assert (outside.jobs, outside.stops, outside.wanted) == ([], [], {PLACE, COMMON})
@@ -157,12 +158,12 @@ async def test_a_place_is_released_only_when_nothing_came_since_its_owner_looked
     with joined(shared) as lease:
         hold = await appointed(shared, lease)
         with owning(hold):
-            seen = await shared.write(take_handoffs, hold)
+            seen = (await shared.write(take_handoffs, hold)).wanted
             await shared.write(lambda tx: None)
         await shared.write(go_on, "turn", "t1")
         with owning(hold):
             assert not await shared.write(release, hold, seen)
-            seen = await shared.write(take_handoffs, hold)
+            seen = (await shared.write(take_handoffs, hold)).wanted
             assert await shared.write(release, hold, seen)
         assert [place.id for place in await shared.read(owned_by, lease.node)] == [COMMON]
         assert not await shared.read(are_free, "default")

@@ -132,5 +132,6 @@ for _name, _group in {
     "tool": tools.app,
     "token": tokens.app,
     "db": maintenance.app,
+    "place": maintenance.place,
 }.items():
     app.add_typer(_group, name=_name)

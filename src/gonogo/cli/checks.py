@@ -9,7 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -19,9 +19,11 @@ from msgspec.structs import asdict
 
 from gonogo.cli.folder import Folder
 from gonogo.domain.errors import GonogoError, because, together
+from gonogo.domain.views import NodeView, PlaceView
 from gonogo.settings import Settings
 
 State = Literal["ok", "weak", "bad"]
+_NAMED = 5
 
 
 class Check(Struct, frozen=True):
@@ -63,6 +65,44 @@ async def findings(settings: Settings, environment: Mapping[str, str]) -> AsyncI
     if settings.mcp_file.exists():
         async for check in _servers(settings, environment):
             yield check
+
+
+def cluster_findings(nodes: Sequence[NodeView], places: Sequence[PlaceView]) -> Iterator[Check]:
+    """Look at the servers and workers that share the work, as one of the servers sees them."""
+    living = [node for node in nodes if node.status != "dead"]
+    workers = [node for node in living if node.kind == "worker"]
+    yield _living("servers", len(living) - len(workers))
+    yield _living("workers", len(workers))
+    others = [f"{node.host} {node.pid}" for node in workers if node.status == "other_rules"]
+    if others:
+        text = because(
+            "other rules than the server that was started last: {names}; give all of them the same "
+            "rules, and restart these", names=", ".join(others),
+        )  # fmt: skip
+        yield Check("rules", "bad", text)
+    else:
+        yield Check("rules", "ok", because("the same everywhere"))
+    versions = ", ".join(sorted({node.version for node in living}))
+    yield Check("versions", "weak" if "," in versions else "ok", versions)
+    yield _waiting(places, {node.pool for node in workers if node.status == "alive"})
+
+
+def _living(name: str, count: int) -> Check:
+    if count:
+        return Check(name, "ok", because("{count} running", count=count))
+    return Check(name, "bad", because("none is running"))
+
+
+def _waiting(places: Sequence[PlaceView], pools: Collection[str | None]) -> Check:
+    stuck = [place.workspace for place in places if place.status in ("waiting", "lost")
+             and place.pool not in pools]  # fmt: skip
+    if not stuck:
+        return Check("workspaces", "ok", because("{count} known", count=len(places)))
+    text = because(
+        "no worker of their pool is running: {names}; start one with gonogo worker --pool",
+        names=", ".join(stuck[:_NAMED]),
+    )
+    return Check("workspaces", "bad", text)
 
 
 def _python() -> Check:

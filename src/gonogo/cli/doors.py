@@ -70,14 +70,16 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
     return Exit.DONE
 
 
-async def run_worker(pool: str, capacity: int, given: Mapping[str, Any]) -> Exit:
+async def run_worker(
+    pool: str, capacity: int, labels: Mapping[str, str], given: Mapping[str, Any]
+) -> Exit:
     """Drive places of a pool until SIGINT or SIGTERM; a second one ends it at once."""
     from gonogo.runtime import Runtime, member_of
 
     settings, locale = read_settings(given), own_locale()
     Folder(settings.home).prepare()
     setup_logging()
-    member = member_of(settings, "worker", pool, capacity)
+    member = member_of(settings, "worker", pool, capacity, labels)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with Runtime.open(settings, shared_as=member) as runtime:
             typer.echo(say("cli_working", locale, pool=visible(pool), pid=os.getpid()))

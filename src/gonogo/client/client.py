@@ -7,9 +7,8 @@ from typing import Any, Literal
 
 import anyio
 from msgspec.structs import asdict
-from pydantic import BaseModel
 
-from gonogo.client.transport import EventBody, StreamQuery, Transport, given, named
+from gonogo.client.transport import EventBody, StreamQuery, Transport, given, named, plain
 from gonogo.domain.audit_chain import AuditFilter, ChainHead
 from gonogo.domain.messages import ClientMessage, PlanDecision
 from gonogo.domain.plan_views import (
@@ -54,6 +53,8 @@ from gonogo.domain.views import (
     Models,
     Nodes,
     PendingApprovals,
+    PlaceLeft,
+    PlaceList,
     PolicyView,
     Revisions,
     Servers,
@@ -98,7 +99,7 @@ class Client(Transport):
             Refused: the message cannot be taken. What is refused later comes as an `error` event.
             Unreachable: no server answers.
         """
-        body: dict[str, Any] = {"message": _plain(message)}
+        body: dict[str, Any] = {"message": plain(message)}
         if session_id is not None:
             body["session_id"] = session_id
         question = StreamQuery(
@@ -497,9 +498,8 @@ class Client(Transport):
         self, plan_id: str, *, limit: int = 50, offset: int = 0
     ) -> CheckpointList:
         """A plan's checkpoints, oldest first."""
-        return await self._get(
-            "/checkpoints", CheckpointList, plan_id=plan_id, limit=limit, offset=offset
-        )
+        where = {"plan_id": plan_id, "limit": limit, "offset": offset}
+        return await self._get("/checkpoints", CheckpointList, **where)
 
     async def create_checkpoint(
         self, *, plan_id: str | None = None, session_id: str | None = None, note: str | None = None
@@ -639,6 +639,14 @@ class Client(Transport):
         """The rules that were read there; for admins."""
         return await self._get("/policy", PolicyView)
 
+    async def places(self) -> PlaceList:
+        """The workspaces that several processes share, and which worker has each."""
+        return await self._get("/places", PlaceList)
+
+    async def release_place(self, place_id: str) -> PlaceLeft:
+        """Have the worker of a workspace leave it to another one."""
+        return await self._post(f"/places/{named(place_id)}/release", PlaceLeft, {})
+
     async def nodes(self) -> Nodes:
         """The servers and workers that share the work; for admins."""
         return await self._get("/nodes", Nodes)
@@ -664,10 +672,8 @@ class Client(Transport):
         offset: int = 0,
     ) -> list[CallView]:
         """A page of the tool calls as they were judged, oldest first."""
-        found = await self._get(
-            "/calls", Calls, session_id=session_id, since=since, limit=limit, offset=offset
-        )
-        return found.calls
+        where = {"session_id": session_id, "since": since, "limit": limit, "offset": offset}
+        return (await self._get("/calls", Calls, **where)).calls
 
     async def analytics(
         self,
@@ -677,9 +683,8 @@ class Client(Transport):
         until: datetime | None = None,
     ) -> Analytics:
         """What came of the work: by default in the last thirty days, over all sessions seen."""
-        return await self._get(
-            "/analytics", Analytics, session_id=session_id, since=since, until=until
-        )
+        where = {"session_id": session_id, "since": since, "until": until}
+        return await self._get("/analytics", Analytics, **where)
 
     async def tokens(self) -> list[TokenView]:
         """The tokens, without their secrets."""
@@ -692,9 +697,3 @@ class Client(Transport):
     async def revoke_token(self, token_id: str) -> None:
         """End a token, and the connections that it opened."""
         await self._delete(f"/tokens/{named(token_id)}")
-
-
-def _plain(message: ClientMessage | Mapping[str, Any]) -> dict[str, Any]:
-    if not isinstance(message, BaseModel):
-        return dict(message)
-    return {**message.model_dump(mode="json", exclude_unset=True), "type": message.type}

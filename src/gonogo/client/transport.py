@@ -28,7 +28,7 @@ from gonogo.domain.errors import (
     of_parts,
 )
 from gonogo.domain.events import EVENTS, AnyEvent, Event
-from gonogo.domain.messages import possible
+from gonogo.domain.messages import ClientMessage, possible
 
 # Server-sent events, read as they come.
 #
@@ -158,6 +158,13 @@ _Query = str | int | datetime | None
 def given(fields: Mapping[str, Any]) -> dict[str, Any]:
     """The fields that have a value."""
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def plain(message: ClientMessage | Mapping[str, Any]) -> dict[str, Any]:
+    """A message as it is sent."""
+    if not isinstance(message, BaseModel):
+        return dict(message)
+    return {**message.model_dump(mode="json", exclude_unset=True), "type": message.type}
 
 
 def named(name: str) -> str:

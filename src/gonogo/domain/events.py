@@ -554,6 +554,22 @@ class CheckpointCreated(Event):
     metadata: CheckpointFacts
 
 
+class OwnerFacts(Fact):
+    """Which worker has a workspace now, where several share the work."""
+
+    node_id: str
+    fence: int
+
+
+class OwnerChanged(Event):
+    """The worker of the workspace was lost while it was at work, and another one goes on."""
+
+    tones = {"owner_changed": Tone.WARNING}
+    type: Literal["owner_changed"] = "owner_changed"
+    content: str
+    metadata: OwnerFacts
+
+
 class ApprovalFacts(Fact):
     """Which question, and where it stands."""
 
@@ -635,6 +651,7 @@ AnyEvent = Annotated[
     | PlanRolledBack
     | PlanEnded
     | CheckpointCreated
+    | OwnerChanged
     | ApprovalChanged
     | ErrorHappened
     | Done,

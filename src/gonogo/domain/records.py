@@ -4,6 +4,7 @@ Records are read in one transaction and may be stale in the next; whoever change
 the status (and epoch) that the record shows with the row's, in the same statement.
 """
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -424,6 +425,27 @@ class Node(Struct, frozen=True, kw_only=True):
     """It has beaten lately."""
     places: int
     """How many places it owns."""
+    policy: str | None = None
+    """A digest of its rules."""
+    labels: Mapping[str, str] | None = None
+
+
+class PlaceRow(Struct, frozen=True, kw_only=True):
+    """A workspace, and which worker has it."""
+
+    id: str
+    path: str
+    pool: str
+    fence: int
+    """Counted up with each owner."""
+    owner: str | None
+    """A node's id."""
+    placed: bool
+    """There is work, or was lately."""
+    host: str | None
+    pid: int | None
+    lives: bool | None
+    """Its owner has beaten lately; None without one."""
 
 
 class Job(Struct, frozen=True):

@@ -567,7 +567,38 @@ class NodeView(View):
     beat_at: datetime
     """When it last said that it lives."""
     status: str
-    """`alive`, `draining` or `dead`."""
+    """`alive`, `draining`, `other_rules` or `dead`."""
+    policy: str = ""
+    """A digest of its rules: a worker with other ones than the servers takes no workspace."""
+    labels: dict[str, str] = {}
+
+
+class PlaceView(View):
+    """A workspace that several processes share, and which worker has it."""
+
+    place_id: str
+    workspace: str
+    pool: str
+    status: str
+    """`owned`; `waiting` for a worker; `idle`; or `lost`, as its worker is dead."""
+    fence: int
+    """Counted up with each worker that gets it."""
+    node_id: str | None = None
+    host: str | None = None
+    pid: int | None = None
+
+
+class PlaceList(View):
+    """The workspaces that several processes share."""
+
+    places: list[PlaceView]
+
+
+class PlaceLeft(View):
+    """What came of asking for a workspace to be released."""
+
+    released: bool
+    """False: no worker had it."""
 
 
 class Nodes(View):

@@ -30,6 +30,7 @@ from gonogo.store.places import (
     give_away,
     owned_by,
     owning,
+    policy_in_force,
     release,
     take_handoffs,
 )
@@ -47,6 +48,8 @@ class _DrivenPlace(Struct, eq=False):
     hold: Hold
     dispatcher: LocalDispatcher
     scope: anyio.CancelScope
+    leaves: bool = False
+    """It is to be left to another worker, once what runs is over."""
     news: anyio.Event = field(default_factory=anyio.Event)
     """Set when something was handed to it."""
 
@@ -54,8 +57,10 @@ class _DrivenPlace(Struct, eq=False):
 class Recovery(Struct, frozen=True):
     """What sets going that was left undone, in a transaction of who goes on with it."""
 
-    of_place: Callable[[Tx, str, str], None]
-    """In a place, by its id and its path."""
+    of_place: Callable[[Tx, Owned], None]
+    """In a place."""
+    of_lost: Callable[[Tx, Owned, str], None]
+    """Besides, in one whose owner was lost: by the node that goes on."""
     of_common: Callable[[Tx], None]
     """What belongs to no workspace."""
 
@@ -82,7 +87,9 @@ class Places:
         self._runs: dict[str, _DrivenPlace] = {}
         self._lease: Lease | None = None
         self._news = anyio.Event()
-        self._is_draining = False
+        self._is_draining = self._differs = False
+        self._lost: set[str] = set()
+        """Of the places that are ours, those whose owner before was lost."""
 
     @property
     def is_idle(self) -> bool:
@@ -143,6 +150,7 @@ class Places:
     async def _live(self, lease: Lease) -> None:
         """Be a node until the lease is lost."""
         self._lease = lease
+        self._lost.clear()
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._compare)
@@ -206,9 +214,10 @@ class Places:
     async def _look(self, lease: Lease, group: TaskGroup) -> None:
         """Drive what is ours by the database, and nothing else."""
         room = self._as.capacity - len(self._runs)
-        takes = room > 0 and not self._is_draining
+        self._compare_rules(await self._store.read(policy_in_force))
+        takes = room > 0 and not self._is_draining and not self._differs
         if takes and await self._store.read(are_free, self._as.pool):
-            await self._store.write(appoint, lease.node, self._as.pool, room)
+            self._lost |= await self._store.write(appoint, lease.node, self._as.pool, room)
         owned = {place.id: place for place in await self._store.read(owned_by, lease.node)}
         for place in owned.values():
             run = self._runs.get(place.id)
@@ -220,6 +229,17 @@ class Places:
                 run.news.set()
         for place_id in self._runs.keys() - owned.keys():
             self._runs[place_id].scope.cancel()
+
+    def _compare_rules(self, in_force: str | None) -> None:
+        """Leave every place to others while this worker has other rules than the servers."""
+        differs = in_force is not None and in_force != self._as.policy
+        if differs and not self._differs:
+            _LOG.warning(
+                "this worker has other rules than the server that was started last: it takes no "
+                "workspace until that server or this worker is started again with the same rules"
+            )
+            self._look_at(self._runs)
+        self._differs = differs
 
     def _begin(self, place: Owned, lease: Lease, group: TaskGroup) -> None:
         scope, is_common = anyio.CancelScope(), place.id == COMMON
@@ -236,7 +256,7 @@ class Places:
             with run.scope, patiently(), owning(run.hold):
                 async with anyio.create_task_group() as group:
                     await group.start(run.dispatcher.serve, self._handlers, None)
-                    await self._store.write(self.recovery.of_place, place.id, place.path)
+                    await self._store.write(self._take_up, place)
                     await self._keep(run)
                     group.cancel_scope.cancel()
         except* PlaceLost:
@@ -245,8 +265,14 @@ class Places:
             _LOG.exception("place %s (%s) cannot be driven", place.id, place.path)
             await anyio.sleep(_LOOK)
         finally:
+            self._lost.discard(place.id)
             del self._runs[place.id]
             self._news.set()
+
+    def _take_up(self, tx: Tx, place: Owned) -> None:
+        if place.id in self._lost and self._lease is not None:
+            self.recovery.of_lost(tx, place, self._lease.node)
+        self.recovery.of_place(tx, place)
 
     async def _drive_common(self, run: _DrivenPlace, place: Owned) -> None:
         """Drive what belongs to no workspace: what it sets going is for the places' owners.
@@ -276,9 +302,11 @@ class Places:
             if run.news.is_set() or seen == _NOTHING_SEEN:
                 run.news = anyio.Event()
                 with owning(run.hold):
-                    seen = await self._store.write(take_handoffs, run.hold)
+                    taken = await self._store.write(take_handoffs, run.hold)
+                seen, run.leaves = taken.wanted, run.leaves or taken.leaves
             now = anyio.current_time()
-            if self._is_draining:
+            run.leaves = run.leaves or self._is_draining or self._differs
+            if run.leaves:
                 until = until or now + _DRAIN
                 run.dispatcher.begin_no_more()
                 if run.dispatcher.is_idle or now > until:
@@ -292,5 +320,5 @@ class Places:
                     if await self._store.write(release, run.hold, seen):
                         return
                 seen = _NOTHING_SEEN
-            with anyio.move_on_after(_GLANCE if self._is_draining else _LOOK):
+            with anyio.move_on_after(_GLANCE if run.leaves else _LOOK):
                 await run.news.wait()

@@ -28,6 +28,7 @@ from gonogo.execution.agent import (
     given_in,
     load_profiles,
 )
+from gonogo.execution.asks import Asks
 from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Sweeps
 from gonogo.execution.event_bus import Hub
@@ -65,7 +66,7 @@ from gonogo.llm import Model, load_roles
 from gonogo.policy import ALWAYS_ASK
 from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
 from gonogo.runtime.links import open_hooks
-from gonogo.runtime.maintenance import take_up_common, take_up_place
+from gonogo.runtime.maintenance import take_up_common, take_up_place, tell_of_lost
 from gonogo.runtime.oidc import open_bearers
 from gonogo.runtime.services import (
     Parts,
@@ -76,6 +77,7 @@ from gonogo.runtime.services import (
 )
 from gonogo.settings import Settings
 from gonogo.store import Clock, Membership, Store, Whose
+from gonogo.store.asks import ASK
 from gonogo.store.plans import WATCH
 from gonogo.telemetry import Metrics, Tracing
 from gonogo.webhooks import HOOK
@@ -88,7 +90,7 @@ _T = TypeVar("_T")
 _ASIDE = {HOOK, ERASE}
 ROUTES: Mapping[str, Whose] = {
     "turn": Whose.TURN, "plan": Whose.PLAN, REPLAN: Whose.PLAN, "subtask": Whose.SUBTASK,
-    WATCH: Whose.CALL, ERASE: Whose.WORKSPACE, HOOK: Whose.NONE, SWEEP: Whose.NONE,
+    ASK: Whose.ASK, WATCH: Whose.CALL, ERASE: Whose.WORKSPACE, HOOK: Whose.NONE, SWEEP: Whose.NONE,
 }  # fmt: skip
 """What the key of each kind of job names."""
 
@@ -243,7 +245,7 @@ def open_parts(
         raise
     if isinstance(parts.dispatcher, Places):
         parts.dispatcher.recovery = Recovery(
-            partial(take_up_place, parts), partial(take_up_common, parts)
+            partial(take_up_place, parts), tell_of_lost, partial(take_up_common, parts)
         )
     return parts
 
@@ -363,7 +365,7 @@ def build(
         store=store, loop=loop, desk=desk, patience=settings.model_patience,
         controls=Controls(store=store, planning=planning, profiles=profiles),
     )  # fmt: skip
-    went_on = Continuation(engine=engine, turns=turns, hands=hands)
+    went_on, asks = Continuation(engine=engine, turns=turns, hands=hands), Asks(store=store)
     desk.register(
         {
             ApprovalKind.PLAN: PlanKind(planning),
@@ -389,12 +391,13 @@ def build(
         WATCH: hands.watches.job,
         ERASE: erasures.job,
         HOOK: sender.job,
+        ASK: asks.job,
     }
     return Parts(
         settings=settings, store=store, hub=hub, metrics=metrics, desk=desk,
         gate=gate, hands=hands, engine=engine, runner=runner, planning=planning,
         replanning=replanning,
-        answering=answering,
+        answering=answering, asks=asks,
         by_hand=HandCheckpoints(store=store, traffic=traces.traffic, snapshots=traces.snapshots),
         rollbacks=rollbacks, sweeps=sweeps, erasures=erasures, sender=sender, turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, models=models,

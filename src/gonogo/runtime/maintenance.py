@@ -1,5 +1,6 @@
 """The verb that gives room back to the disk."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -9,22 +10,28 @@ import anyio
 import anyio.to_thread
 from msgspec import Struct
 
-from gonogo.domain.errors import Conflict, ToolFailed
+from gonogo.domain.errors import Conflict, NotFound, ToolFailed
+from gonogo.domain.events import OwnerChanged, OwnerFacts
 from gonogo.domain.identity import Principal, Role
-from gonogo.domain.records import Node
-from gonogo.domain.views import NodeView, StateRoom, Vacuumed
+from gonogo.domain.records import Node, PlaceRow
+from gonogo.domain.views import NodeView, PlaceView, StateRoom, Vacuumed
 from gonogo.execution.erasures import SWEEP
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import Dispatcher, Handler, OnTimer
 from gonogo.execution.recovery import recover
+from gonogo.i18n import say
 from gonogo.runtime.services import Parts
 from gonogo.store import Store, Tx, patiently
+from gonogo.store import events as log
 from gonogo.store.calls import count_open_questions
 from gonogo.store.erasing import deleted_sessions
 from gonogo.store.jobs import first_but, kept_objects
-from gonogo.store.places import all_nodes
+from gonogo.store.places import Owned, all_nodes, all_places, ask_to_leave, policy_in_force
+from gonogo.store.sessions import working_in
 from gonogo.telemetry import Metrics
 from gonogo.workspace import Snapshots
+
+_ALL = 100_000
 
 
 class Maintenance(Struct, frozen=True):
@@ -64,8 +71,59 @@ class Maintenance(Struct, frozen=True):
         """
         principal.require(Role.ADMIN)
         store = self._parts.store
-        found = await store.read(all_nodes) if store.can_be_shared else []
-        return [_node_view(node) for node in found]
+        if not store.can_be_shared:
+            return []
+        found = await store.read(all_nodes)
+        in_force = await store.read(policy_in_force)
+        return [_node_view(node, in_force) for node in found]
+
+    async def places(self, principal: Principal, limit: int = 500) -> list[PlaceView]:
+        """The workspaces that several processes share, those with work first.
+
+        Raises:
+            Forbidden: the principal is no admin.
+        """
+        principal.require(Role.ADMIN)
+        store = self._parts.store
+        found = await store.read(all_places, limit) if store.can_be_shared else []
+        return [_place_view(place) for place in found]
+
+    async def release(self, principal: Principal, named: str) -> bool:
+        """Have the worker of a workspace leave it to another one, once its running steps are over.
+
+        Args:
+            named: The workspace's id or path.
+
+        Returns:
+            False: no worker has it.
+
+        Raises:
+            Forbidden: the principal is no admin.
+            NotFound: there is no such workspace.
+        """
+        principal.require(Role.ADMIN)
+        if not self._parts.store.can_be_shared:
+            raise NotFound("No workspace found with id or path {named}", named=named)
+
+        def leave(tx: Tx) -> bool:
+            asked = ask_to_leave(tx, named)
+            log.note(tx, log.SYSTEM, actor=principal.id, action="place.released", subject=named)
+            return asked
+
+        return await self._parts.store.write(leave)
+
+    async def measure(self) -> None:
+        """Have the metrics say who shares the work now, where several processes do."""
+        store = self._parts.store
+        if store.shared_as is None:
+            return
+        nodes, in_force = await store.read(all_nodes), await store.read(policy_in_force)
+        places = [_place_view(place) for place in await store.read(all_places, _ALL)]
+        views = [_node_view(node, in_force) for node in nodes]
+        self._parts.metrics.set_sharing(
+            Counter((node.kind, node.status) for node in views),
+            Counter(place.status for place in places), sum(place.fence for place in places),
+        )  # fmt: skip
 
     async def next_due(self) -> datetime | None:
         """When work is due by itself, such as after a pause; what only tidies up is none."""
@@ -97,12 +155,25 @@ class Maintenance(Struct, frozen=True):
             ) from failure
 
 
-def _node_view(node: Node) -> NodeView:
+def _node_view(node: Node, in_force: str | None) -> NodeView:
     working = "draining" if node.draining else "alive"
+    if node.kind == "worker" and in_force not in (None, node.policy):
+        working = "other_rules"
     return NodeView(
         node_id=node.id, kind=node.kind, host=node.host, pid=node.pid, pool=node.pool,
         capacity=node.capacity, places=node.places, version=node.version,
         started_at=node.started_at, beat_at=node.beat_at, status=working if node.lives else "dead",
+        policy=node.policy or "", labels=dict(node.labels or {}),
+    )  # fmt: skip
+
+
+def _place_view(place: PlaceRow) -> PlaceView:
+    status = "waiting" if place.placed else "idle"
+    if place.owner is not None:
+        status = "owned" if place.lives else "lost"
+    return PlaceView(
+        place_id=place.id, workspace=place.path, pool=place.pool, status=status,
+        fence=place.fence, node_id=place.owner, host=place.host, pid=place.pid,
     )  # fmt: skip
 
 
@@ -165,12 +236,20 @@ def take_up(parts: Parts, tx: Tx) -> None:
     take_up_common(parts, tx)
 
 
-def take_up_place(parts: Parts, tx: Tx, place: str, path: str) -> None:
+def tell_of_lost(tx: Tx, place: Owned, node: str) -> None:
+    """Tell those whose work was under way that another worker goes on."""
+    facts = OwnerFacts(node_id=node, fence=place.fence)
+    for session_id, locale in working_in(tx, place.id):
+        log.tell(tx, session_id, OwnerChanged(content=say("owner_changed", locale), metadata=facts))
+
+
+def take_up_place(parts: Parts, tx: Tx, place: Owned) -> None:
     """Set going what was left in one place."""
     # The folder may be new to this process.
-    parts.gate.programs.know(Path(path))
-    recover(tx, parts.engine, place)
-    parts.erasures.recover(tx, path)
+    parts.gate.programs.know(Path(place.path))
+    recover(tx, parts.engine, place.id)
+    parts.asks.recover(tx, place.id)
+    parts.erasures.recover(tx, place.path)
 
 
 def take_up_common(parts: Parts, tx: Tx) -> None:

@@ -155,6 +155,16 @@ class People(Struct, frozen=True):
             id=login.principal_id, name=login.name, role=Role(login.role), until=login.ends_at
         )
 
+    async def keep_code(self, principal: Principal, code: str, seconds: float) -> None:
+        """Have a code let a browser in, once, at any of the servers that share the database."""
+        until = self._parts.store.clock() + timedelta(seconds=seconds)
+        digest = secret_hash(code)
+        await self._parts.store.write(rows.add_login_code, digest, principal, until)
+
+    async def spend_code(self, code: str) -> Principal | None:
+        """Whom such a code lets in; None if it does not, or does not any more."""
+        return await self._parts.store.write(rows.take_login_code, secret_hash(code))
+
     async def log_out(self, secret: str) -> None:
         """Sign out; a secret by which nobody is signed in is no error."""
         await self._parts.store.write(rows.end, secret_hash(secret))

@@ -1,12 +1,13 @@
 """Checkpoints and rollback: the verb, and what is asked about checkpoints."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import anyio.to_thread
 from msgspec import Struct
 
-from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, ToolFailed, because
+from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, ToolFailed
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan_views import (
     CheckpointDiff,
@@ -25,6 +26,7 @@ from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_plan
 from gonogo.runtime.sessions import visible as visible_session
 from gonogo.store import Tx
+from gonogo.store.asks import place_of_session
 from gonogo.store.checkpoints import checkpoint_of, count_checkpoints, list_checkpoints
 from gonogo.store.plans import list_plans, plan_of, subtask_rows
 from gonogo.store.sessions import session_of
@@ -33,6 +35,8 @@ from gonogo.workspace import Change, Snapshots, Tree, Workspace
 # Differences of snapshots as clients are shown them.
 
 _FILES = 500
+CHECKPOINT, ROLLBACK = "checkpoint", "rollback"
+"""What the owner of a place is asked for."""
 OF_ONE_FILE, IN_ALL = 20_000, 200_000
 """Characters of one file's difference in a list, and of all differences in one answer."""
 
@@ -119,10 +123,10 @@ class Checkpoints(Struct, frozen=True):
             InvalidMessage: not one of a plan and a session is named.
             NotFound: there is none of that id that the principal may see.
             Conflict: something of the plan, or a call in its folder, is under way; there is no
-                plan, or there are no files; or workers do the work.
+                plan, or there are no files.
+            Busy: no worker takes it up.
         """
         principal.require(Role.OPERATOR)
-        self._parts.require_alone(because("A checkpoint by hand"))
         if (plan_id is None) == (session_id is None):
             raise InvalidMessage("Name a plan or a session, and one of them")
 
@@ -131,6 +135,10 @@ class Checkpoints(Struct, frozen=True):
                 return seen_plan(tx, principal, plan_id)
             return _plan_in(tx, principal, session_id or "")
 
+        if self._parts.asks.is_elsewhere:
+            wanted = {"plan_id": plan_id, "session_id": session_id, "note": note}
+            made = await self._ask(find, CHECKPOINT, principal, wanted)
+            return CheckpointView.model_validate(made)
         return _view(await self._parts.by_hand.take(find, principal, note))
 
     async def rollback(
@@ -155,8 +163,8 @@ class Checkpoints(Struct, frozen=True):
         Raises:
             InvalidMessage: more than one of a checkpoint, a subtask and the whole is named.
             NotFound: there is no such plan, checkpoint or subtask that the principal may see.
-            Conflict: something of the plan runs, or the files cannot be put back; or workers do
-                the work.
+            Conflict: something of the plan runs, or the files cannot be put back.
+            Busy: no worker takes it up.
         """
         principal.require(Role.VIEWER if dry_run else Role.OPERATOR)
         if [checkpoint_id is None, subtask_id is None, not whole].count(False) > 1:
@@ -171,9 +179,34 @@ class Checkpoints(Struct, frozen=True):
         verbs = self._parts.rollbacks
         if dry_run:
             return _rolled_view(await verbs.look(find, include_shared=include_shared))
-        self._parts.require_alone(because("A rollback"))
+        if self._parts.asks.is_elsewhere:
+            named = {"plan_id": plan_id, "checkpoint_id": checkpoint_id, "subtask_id": subtask_id}
+            how = {"whole": whole, "include_shared": include_shared}
+
+            def find_plan(tx: Tx) -> Plan:
+                return seen_plan(tx, principal, plan_id)
+
+            rolled = await self._ask(find_plan, ROLLBACK, principal, {**named, **how})
+            return RollbackView.model_validate(rolled)
         done = await verbs.carry_out(find, principal.id, include_shared=include_shared)
         return _rolled_view(done)
+
+    async def for_owner(
+        self, verb: str, principal: Principal, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Carry out what another process asked of a place that is ours."""
+        do = self.create if verb == CHECKPOINT else self.rollback
+        return (await do(principal, **body)).model_dump(mode="json")
+
+    async def _ask(
+        self, find: Callable[[Tx], Plan], verb: str, principal: Principal, body: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Have the owner of a plan's place do it."""
+
+        def place(tx: Tx) -> str:
+            return place_of_session(tx, find(tx).session_id)
+
+        return await self._parts.asks.ask(place, verb, principal, body)
 
     def _is_whole(self, tree: str | None) -> bool:
         try:

@@ -31,7 +31,7 @@ from gonogo.runtime.people import People
 from gonogo.runtime.plans import Plans
 from gonogo.runtime.receipts import KeptAnswers
 from gonogo.runtime.reports import Policies, Reports
-from gonogo.runtime.rollback import Checkpoints
+from gonogo.runtime.rollback import CHECKPOINT, ROLLBACK, Checkpoints
 from gonogo.runtime.services import Parts, bare_thread
 from gonogo.runtime.sessions import Sessions, visible
 from gonogo.runtime.streams import Streams
@@ -74,6 +74,8 @@ class Runtime:
         self.audit = AuditLog(parts)
         self.servers = ForeignServers(parts)
         self.maintenance = Maintenance(parts)
+        for verb in (CHECKPOINT, ROLLBACK):
+            parts.asks.verbs[verb] = partial(self.checkpoints.for_owner, verb)
 
     @classmethod
     @asynccontextmanager

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import lru_cache, partial
+from hashlib import sha256
 from pathlib import Path
 from secrets import token_hex
 from socket import gethostname
@@ -33,6 +34,7 @@ from gonogo.execution.agent import (
     nothing_given,
 )
 from gonogo.execution.approvals import ApprovalService
+from gonogo.execution.asks import Asks
 from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.erasures import Erasures, Sweeps
 from gonogo.execution.event_bus import Hub
@@ -231,6 +233,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     planning: Planning
     replanning: Replanning
     answering: Answering
+    asks: Asks
     by_hand: HandCheckpoints
     rollbacks: Rollbacks
     sweeps: Sweeps
@@ -270,7 +273,13 @@ class Parts(Struct, frozen=True, kw_only=True):
 _STATE = "state.id"
 
 
-def member_of(settings: Settings, kind: str, pool: str, capacity: int = 0) -> Membership:
+def member_of(
+    settings: Settings,
+    kind: str,
+    pool: str,
+    capacity: int = 0,
+    labels: Mapping[str, str] | None = None,
+) -> Membership:
     """As what this process takes part, where several work on one database.
 
     Args:
@@ -290,7 +299,19 @@ def member_of(settings: Settings, kind: str, pool: str, capacity: int = 0) -> Me
         home = file.read_text().strip()
     except OSError as error:
         raise Busy(reason=f"{file} cannot be written: {error.strerror}") from error
-    return Membership(kind=kind, pool=pool, home=home, capacity=capacity)
+    return Membership(
+        kind=kind, pool=pool, home=home, capacity=capacity, labels=labels or {},
+        policy=_digest_of_rules(settings),
+    )  # fmt: skip
+
+
+def _digest_of_rules(settings: Settings) -> str:
+    """What tells whether two processes have the same rules, by the files that they read."""
+    digest = sha256()
+    for file in (settings.admin_rules, settings.rules):
+        text = file.read_bytes() if file is not None and file.is_file() else b""
+        digest.update(b"%d " % len(text) + text)
+    return digest.hexdigest()[:16]
 
 
 class RoleReport(Struct, frozen=True, kw_only=True):

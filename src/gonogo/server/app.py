@@ -200,7 +200,7 @@ async def serve(  # noqa: PLR0913 - each says where, for whom, or how long
             port = listeners[0].getsockname()[1]
         if uds is not None:
             listeners.append(stack.enter_context(_unix(uds)))
-        ready = _ready(host, port, uds, app.state.door.codes.new(runtime.owner))
+        ready = _ready(host, port, uds, await app.state.door.new_code(runtime.owner))
         started = partial(on_ready, ready) if on_ready is not None else None
 
         logging.getLogger("uvicorn.error").addFilter(_is_ours)

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 # How a browser gets in: a code that works once.
 #
-# Codes live in this process only and are gone with it; what they are exchanged for does not. They
-# are not kept as they were given out, so a look into the process's memory opens no door.
+# Codes live in this process only and are gone with it, or in the database where several servers
+# share one; what they are exchanged for does not. They are not kept as they were given out, so a
+# look into the process's memory opens no door.
 
 CODE_SECONDS = 600.0
 KEPT = 1_000
@@ -252,6 +253,26 @@ class ServerState(Struct, kw_only=True):
         default_factory=dict[tuple[str, str], tuple[anyio.Lock, int]]
     )
     _changed: anyio.Event = field(default_factory=anyio.Event)
+
+    async def new_code(self, principal: Principal) -> str:
+        """A code that lets one browser in as `principal` within ten minutes, at any server."""
+        if self.runtime.hears_within == math.inf:
+            return self.codes.new(principal)
+        code = secrets.token_urlsafe(32)
+        await self.runtime.people.keep_code(principal, code, CODE_SECONDS)
+        return code
+
+    async def spend_code(self, code: str) -> Principal:
+        """Whom a code lets in, this once.
+
+        Raises:
+            Unauthorized: there is no such code, it was used, or it is too old.
+        """
+        if self.runtime.hears_within < math.inf:
+            found = await self.runtime.people.spend_code(code)
+            if found is not None:
+                return found
+        return self.codes.spend(code)
 
     async def identify(self, credential: Credential | None, address: str) -> Principal:
         """Whose credential this is; without authentication, the owner's.

@@ -13,6 +13,7 @@ Store functions are synchronous, take a `Tx` first and never commit; callers say
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from pathlib import Path
+from time import monotonic
 from typing import Concatenate, ParamSpec, TypeVar
 
 from gonogo.domain.errors import Busy, Conflict, PlaceLost
@@ -59,6 +60,8 @@ __all__ = [
 P = ParamSpec("P")
 T = TypeVar("T")
 _PROBE = "probe"
+_TOGETHER = 8
+"""How many times as long a process waits for one that started with it, and makes the schema."""
 
 
 class Store:
@@ -259,7 +262,9 @@ class Store:
         engine, lock = self._backend.engine, self._backend.lock
         alone = drives and self.shared_as is None
         changes = alone or not is_current(engine)
-        if changes:
+        if changes and self.shared_as is not None:
+            changes = self._waits_to_change(patience)
+        elif changes:
             # Under whoever drives, the schema stays as it is.
             lock.take(patience)
         self.missing = self._backend.missing(accept=accept_restored)
@@ -274,6 +279,23 @@ class Store:
             self.driver = Driver(lock, self._outage.wake)
         else:
             lock.release()
+
+    def _waits_to_change(self, patience: float) -> bool:
+        """Take the driver's lock to change the schema; of several that start together one does.
+
+        Returns:
+            False: another one has changed it, and the lock is not taken.
+        """
+        until = monotonic() + _TOGETHER * patience
+        while not is_current(self._backend.engine):
+            try:
+                self._backend.lock.take(patience / 8)
+            except Conflict:
+                if monotonic() > until:
+                    raise
+            else:
+                return True
+        return False
 
     def _hand_over(self, box: Outbox) -> None:
         self.deliver(box)

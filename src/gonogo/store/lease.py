@@ -107,4 +107,5 @@ def _row(node: str, membership: Membership) -> dict[str, Any]:
         "node": node, "as_kind": membership.kind, "on_host": socket.gethostname(),
         "as_pid": os.getpid(), "of_pool": membership.pool if works else None,
         "up_to": membership.capacity, "in_version": __version__,
+        "by_policy": membership.policy, "with_labels": dict(membership.labels),
     }  # fmt: skip

@@ -19,6 +19,7 @@ from gonogo.store.rows import change, columns_of, many, one, put, row_of, rows
 from gonogo.store.schema import (
     answers,
     approvals,
+    login_codes,
     logins,
     plans,
     principals,
@@ -218,6 +219,29 @@ def renew(tx: Tx, secret_hash: str, until: datetime) -> None:
 def end(tx: Tx, secret_hash: str) -> None:
     """End a login; one that is over already is no error."""
     tx.execute(_END, {"of": secret_hash})
+
+
+# Codes that let a browser in once, where several servers share the database.
+
+_TAKE_CODE = delete(login_codes).where(login_codes.c.digest == bindparam("of")).returning(
+    login_codes.c.principal_id, login_codes.c.name, login_codes.c.role, login_codes.c.expires_at
+)  # fmt: skip
+_OLD_CODES = delete(login_codes).where(login_codes.c.expires_at <= bindparam("now"))
+
+
+def add_login_code(tx: Tx, digest: str, principal: Principal, until: datetime) -> None:
+    """Keep a code; those that are over go."""
+    tx.execute(_OLD_CODES, {"now": tx.now})
+    who = {"principal_id": principal.id, "name": principal.name, "role": int(principal.role)}
+    put(tx, login_codes, {"digest": digest, **who, "expires_at": until})
+
+
+def take_login_code(tx: Tx, digest: str) -> Principal | None:
+    """Whom a code lets in, this once."""
+    row = tx.execute(_TAKE_CODE, {"of": digest}).one_or_none()
+    if row is None or row.expires_at <= tx.now:
+        return None
+    return Principal(id=row.principal_id, name=row.name, role=Role(row.role))
 
 
 # What was seen of the tools of foreign servers: appended, accepted, never changed.

@@ -30,12 +30,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert
 
-from gonogo.domain.errors import Conflict
-from gonogo.domain.records import Job, JobStop, Node
+from gonogo.domain.audit_chain import SYSTEM
+from gonogo.domain.errors import Conflict, NotFound
+from gonogo.domain.records import Job, JobStop, Node, PlaceRow
 from gonogo.store.columns import Utc
-from gonogo.store.events import check_hold
+from gonogo.store.events import check_hold, note
 from gonogo.store.rows import many, put, rows
 from gonogo.store.schema import (
+    asks,
     handoffs,
     nodes,
     places,
@@ -64,10 +66,14 @@ class Membership(Struct, frozen=True, kw_only=True):
     """The state folder, which all of them share: what wrote down snapshots has them there."""
     capacity: int = 0
     """How many places it drives at once; a server none."""
+    policy: str = ""
+    """A digest of the rules that it has: a worker with others than the servers takes no place."""
+    labels: Mapping[str, str] = {}
+    """What the operator says of it."""
 
 
 _held: ContextVar[Hold | None] = ContextVar("held", default=None)
-_STOP = "stop"
+_STOP, _RELEASE_IT = "stop", "release"
 
 
 @contextmanager
@@ -102,6 +108,7 @@ JOIN = insert(nodes).values(
     id=bindparam("node"), kind=bindparam("as_kind"), host=bindparam("on_host"),
     pid=bindparam("as_pid"), pool=bindparam("of_pool"), capacity=bindparam("up_to"),
     version=bindparam("in_version"), started_at=_clock(), beat_at=_clock(), draining=False,
+    policy=bindparam("by_policy"), labels=bindparam("with_labels"),
 )  # fmt: skip
 BEAT = (
     update(nodes)
@@ -120,6 +127,17 @@ _NODES = select(
     .scalar_subquery()
     .label("places"),
 ).order_by(nodes.c.kind, nodes.c.started_at)
+_POLICY = (
+    select(nodes.c.policy)
+    .where(nodes.c.kind == "server", nodes.c.beat_at > _clock(STALE))
+    .order_by(nodes.c.started_at.desc())
+    .limit(1)
+)
+
+
+def policy_in_force(tx: Tx) -> str | None:
+    """The digest of the rules of the server that was started last; None while there is none."""
+    return tx.execute(_POLICY).scalar()
 
 
 def drain(tx: Tx, node: str) -> None:
@@ -150,7 +168,7 @@ _GIVE_PLACE = (
     )
 )
 _HOLD_PLACE = select(places.c.id).where(places.c.id == bindparam("place")).with_for_update()
-_FREE = select(places.c.id).where(
+_FREE = select(places.c.id, places.c.owner).where(
     places.c.placed == 1,
     or_(places.c.pool == bindparam("pool"), places.c.id == COMMON),
     or_(places.c.owner.is_(None), ~_LIVES),
@@ -228,19 +246,29 @@ def are_free(tx: Tx, pool: str) -> bool:
     return tx.execute(_ANY_FREE, {"pool": pool}).first() is not None
 
 
-def appoint(tx: Tx, node: str, pool: str, room: int) -> None:
+def appoint(tx: Tx, node: str, pool: str, room: int) -> set[str]:
     """Have a node own places that nobody who lives has, and that there is work for.
 
-    What was handed to them is dropped: whoever gets a place reads all that is left to do there.
+    What was handed to them is dropped: whoever gets a place reads all that is left to do there. The
+    audit log keeps who had a place, under which fence.
 
     Args:
         pool: Only places of this one, and the common one.
         room: So many at most.
+
+    Returns:
+        Those whose owner was lost.
     """
-    ids = list(tx.execute(_HOLD_FREE, {"pool": pool, "room": room}).scalars())
+    found = rows(tx, _HOLD_FREE, {"pool": pool, "room": room})
+    ids = [row.id for row in found]
     for place in rows(tx, _APPOINT, {"ids": ids, "node": node}) if ids else ():
         tx.execute(_FENCE, {"place": place.id, "to_fence": place.fence})
         tx.execute(_CLEAR, {"place": place.id})
+        note(
+            tx, SYSTEM, actor=f"node:{node}", action="place.owned", subject=place.id,
+            fence=place.fence,
+        )  # fmt: skip
+    return {row.id for row in found if row.owner is not None}
 
 
 def release(tx: Tx, hold: Hold, seen: int) -> bool:
@@ -270,6 +298,7 @@ class Whose(Enum):
     SUBTASK = "subtask"
     CALL = "call"
     WORKSPACE = "workspace"
+    ASK = "ask"
     NONE = "none"
 
 
@@ -286,6 +315,7 @@ _ROUTES: Mapping[Whose, Select[Any]] = {
     .where(subtasks.c.key == bindparam("key")),
     Whose.CALL: _by_session(tool_calls, tool_calls.c.id),
     Whose.WORKSPACE: select(places.c.id).where(places.c.path == bindparam("key")),
+    Whose.ASK: select(asks.c.place_id).where(asks.c.id == bindparam("key")),
 }
 _WANT = (
     update(places)
@@ -333,21 +363,29 @@ def hand_over(tx: Tx, routes: Mapping[str, Whose]) -> None:
     box.wanted.update(found)
 
 
-def take_handoffs(tx: Tx, hold: Hold) -> int:
-    """Set going what was handed to a place, in a transaction of its owner.
+class Taken(NamedTuple):
+    """What was handed to a place."""
 
-    Returns:
-        How much was wanted of the place so far.
-    """
+    wanted: int
+    """How much was wanted of the place so far."""
+    leaves: bool
+    """Its owner was asked to leave it to another worker."""
+
+
+def take_handoffs(tx: Tx, hold: Hold) -> Taken:
+    """Set going what was handed to a place, in a transaction of its owner."""
     check_hold(tx, hold)
     # Read first: what is wanted after this look is not among what is taken.
     seen = tx.execute(_WANTED, {"place": hold.place_id}).scalar_one()
+    leaves = False
     for row in sorted(rows(tx, _TAKE, {"place": hold.place_id}), key=lambda row: row.id):
-        if row.op == _STOP:
+        if row.op == _RELEASE_IT:
+            leaves = True
+        elif row.op == _STOP:
             tx.outbox.stops.append(JobStop(row.kind, row.key))
         else:
             tx.outbox.jobs.append(Job(row.kind, row.key, row.epoch, row.since))
-    return seen
+    return Taken(seen, leaves)
 
 
 class Owned(NamedTuple):
@@ -365,6 +403,52 @@ def owned_by(tx: Tx, node: str) -> list[Owned]:
     return [
         Owned(row.id, row.path, row.fence, row.has_more) for row in rows(tx, _OWNED, {"node": node})
     ]
+
+
+_PLACES = (
+    select(
+        places.c.id, places.c.path, places.c.pool, places.c.fence, places.c.owner,
+        places.c.placed, nodes.c.host, nodes.c.pid,
+        (nodes.c.beat_at > _clock(STALE)).label("lives"),
+    )
+    .select_from(places.outerjoin(nodes, nodes.c.id == places.c.owner))
+    .where(places.c.id != COMMON)
+    .order_by(places.c.placed.desc(), places.c.path)
+    .limit(bindparam("limit"))
+)  # fmt: skip
+_FOUND = select(places.c.id, places.c.owner).where(
+    or_(places.c.id == bindparam("named"), places.c.path == bindparam("named")),
+    places.c.id != COMMON,
+)
+
+
+def all_places(tx: Tx, limit: int) -> list[PlaceRow]:
+    """Every workspace that several processes share, those with work first."""
+    return many(tx, _PLACES, {"limit": limit}, PlaceRow)
+
+
+def ask_to_leave(tx: Tx, named: str) -> bool:
+    """Ask the owner of a place to leave it to another worker, once its running steps are over.
+
+    Args:
+        named: The place's id or path.
+
+    Returns:
+        False: nobody owns it.
+
+    Raises:
+        NotFound: there is no such place.
+    """
+    found = tx.execute(_FOUND, {"named": named}).first()
+    if found is None:
+        raise NotFound("No workspace found with id or path {named}", named=named)
+    if found.owner is None:
+        return False
+    tx.execute(_WANT, {"place": found.id})
+    row = {"op": _RELEASE_IT, "kind": "", "key": "", "epoch": 0, "since": None}
+    put(tx, handoffs, {"place_id": found.id, **row})
+    tx.outbox.wanted.add(found.id)
+    return True
 
 
 def _place_of(tx: Tx, route: Whose, key: str) -> str | None:

@@ -150,6 +150,15 @@ logins = table(
     Index(None, "principal_id"),
 )
 
+login_codes = table(
+    "login_codes",
+    Column("digest", Clean, primary_key=True),
+    Column("principal_id", Clean, nullable=False),
+    Column("name", Clean, nullable=False),
+    Column("role", Integer, nullable=False),
+    Column("expires_at", Utc, nullable=False),
+)
+
 
 # The tables of what commands do to files, of what undo needs, and of what model requests took.
 
@@ -545,6 +554,8 @@ nodes = table(
     Column("started_at", Utc, nullable=False),
     Column("beat_at", Utc, nullable=False),
     Column("draining", Flag, nullable=False, server_default="0"),
+    Column("policy", Clean),
+    Column("labels", Json),
 )
 
 places = table(
@@ -570,6 +581,18 @@ handoffs = table(
     Column("epoch", Integer, nullable=False),
     Column("since", Utc),
     Index(None, "place_id", "id"),
+)
+
+asks = table(
+    "asks",
+    Column("id", Clean, primary_key=True),
+    Column("place_id", Clean, ForeignKey("places.id"), nullable=False),
+    Column("verb", Clean, nullable=False),
+    Column("body", Json, nullable=False),
+    Column("status", Clean, nullable=False),
+    Column("answer", Json),
+    Column("created_at", Utc, nullable=False),
+    Index(None, "place_id"),
 )
 
 # The connections of PostgreSQL that write, each with the number of its last transaction.

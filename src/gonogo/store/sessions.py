@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, func, select, update
+from sqlalchemy import bindparam, exists, func, or_, select, update
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.records import Session, SessionRule, Turn
@@ -25,7 +25,7 @@ from gonogo.store.rows import (
     row_of,
     rows,
 )
-from gonogo.store.schema import messages, session_rules, sessions, turns
+from gonogo.store.schema import messages, plans, session_rules, sessions, turns
 from gonogo.store.texts import whole_rows
 from gonogo.store.transaction import Tx
 
@@ -57,6 +57,19 @@ _UNFINISHED = (
     select(turns.c.id)
     .where(among(turns.c.status, ("queued", "running")))
     .order_by(turns.c.session_id, turns.c.position)
+)
+_WORKING = select(sessions.c.id, sessions.c.spoken).where(
+    sessions.c.place_id == bindparam("place"),
+    sessions.c.deleted == 0,
+    or_(
+        exists().where(
+            turns.c.session_id == sessions.c.id, among(turns.c.status, ("queued", "running"))
+        ),
+        exists().where(
+            plans.c.id == sessions.c.active_plan_id,
+            among(plans.c.status, ("running", "replanning")),
+        ),
+    ),
 )
 _BEGIN_PLAN = (
     update(sessions)
@@ -169,6 +182,11 @@ def open_turns(tx: Tx, session_id: str) -> list[Turn]:
 def unfinished_turns(tx: Tx, place: str | None = None) -> list[str]:
     """The ids of the turns that wait for nobody, oldest first: all, or those of a place."""
     return list(found_in(tx, place, _UNFINISHED, turns.c.session_id).scalars())
+
+
+def working_in(tx: Tx, place: str) -> list[tuple[str, str]]:
+    """The sessions of a place in which something is at work, each with its language."""
+    return [(row.id, row.spoken) for row in rows(tx, _WORKING, {"place": place})]
 
 
 def move_turn(tx: Tx, turn: Turn, status: TurnStatus, **to: Any) -> bool:  # noqa: ANN401

@@ -33,6 +33,7 @@ class Metrics:
     def __init__(self, tools: Collection[str] | None = None) -> None:
         self._registry = CollectorRegistry()
         self._tools = tools
+        self._sharing: tuple[Gauge, Gauge, Gauge] | None = None
         self._make_plans()
         self._make_approvals()
         self._make_work()
@@ -79,6 +80,31 @@ class Metrics:
         """Say how many questions were open when the runtime started."""
         self._pending.labels(kind).set(count)
 
+    def set_sharing(
+        self, processes: Mapping[tuple[str, str], int], places: Mapping[str, int], owners: int
+    ) -> None:
+        """Say who shares the work, and how the workspaces stand; nothing is told of it before.
+
+        Args:
+            processes: By kind and status.
+            places: By status.
+            owners: How often a workspace was given to a worker so far.
+        """
+        if self._sharing is None:
+            self._sharing = (
+                self._gauge("gonogo_processes", "Servers and workers.", "kind", "status"),
+                self._gauge("gonogo_workspaces", "Workspaces that are shared.", "status"),
+                self._gauge("gonogo_workspace_owners", "Times that a worker got a workspace."),
+            )
+        kinds, standing, given = self._sharing
+        for gauge in (kinds, standing):
+            gauge.clear()
+        for labels, count in processes.items():
+            kinds.labels(*labels).set(count)
+        for status, count in places.items():
+            standing.labels(status).set(count)
+        given.set(owners)
+
     def render(self) -> bytes:
         """All of it in the Prometheus text format, to be sent as `CONTENT_TYPE`."""
         return generate_latest(self._registry)
@@ -101,9 +127,7 @@ class Metrics:
         self._rollbacks = self._counter("plan_rollbacks_total", "Rollbacks.", "outcome")
 
     def _make_approvals(self) -> None:
-        self._pending = Gauge(
-            "approvals_pending", "Open questions.", ["kind"], registry=self._registry
-        )
+        self._pending = self._gauge("approvals_pending", "Open questions.", "kind")
         self._outcomes = self._counter("approvals_total", "Questions closed.", "kind", "status")
         self._latency = self._histogram(
             "approval_decision_seconds", "From a question to a person's answer.", "kind"
@@ -133,6 +157,9 @@ class Metrics:
             "of the output.", "model", "class",
         )  # fmt: skip
         self._cost = self._counter("model_cost_dollars_total", "Known cost.", "model")
+
+    def _gauge(self, name: str, about: str, *labels: str) -> Gauge:
+        return Gauge(name, about, labels, registry=self._registry)
 
     def _counter(self, name: str, about: str, *labels: str) -> Counter:
         return Counter(name, about, labels, registry=self._registry)

@@ -1,5 +1,6 @@
 """`gonogo db` and `gonogo doctor`: keeping an installation in order."""
 
+import os
 from typing import Annotated
 
 import typer
@@ -10,6 +11,7 @@ from gonogo.cli.support import Exit, carry_out
 
 top = typer.Typer()
 app = group("The database.")
+place = group("Workspaces that several servers and workers share.")
 
 
 @app.command("migrate", epilog=example(
@@ -50,10 +52,32 @@ def nodes(json: Json = False) -> None:
     carry_out(_nodes, json)
 
 
-@top.command(epilog=example("gonogo doctor", "gonogo doctor --json"))
-def doctor(json: Json = False) -> None:
+@place.command("list", epilog=example("gonogo place list", "gonogo place list --json"))
+def place_list(json: Json = False) -> None:
+    """List the workspaces, and which worker works in each."""
+    carry_out(_places, json)
+
+
+@place.command("release", epilog=example("gonogo place release /srv/code/shop"))
+def place_release(
+    workspace: Annotated[str, typer.Argument(help="The workspace's path or id.")],
+) -> None:
+    """Let another worker take a workspace.
+
+    Its worker finishes running steps first, for up to 30 seconds.
+    """
+    carry_out(_release, os.path.realpath(workspace) if "/" in workspace else workspace)
+
+
+@top.command(epilog=example("gonogo doctor", "gonogo doctor --cluster", "gonogo doctor --json"))
+def doctor(
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Check the servers and workers of the database.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """Check what gonogo needs, and show what is missing."""
-    carry_out(_doctor, json)
+    carry_out(_doctor, cluster, json)
 
 
 async def _nodes(json: bool) -> Exit:
@@ -72,13 +96,47 @@ async def _nodes(json: bool) -> Exit:
     return table(("kind", "status", "pool", "workspaces", "host", "process", "seen"), rows)
 
 
-async def _doctor(json: bool) -> Exit:
-    from gonogo.cli.checks import findings
+async def _places(json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, table
+
+    async with connected() as client:
+        found = (await client.places()).places
+    if json:
+        return facts(found)
+    rows = [
+        (p.status, p.pool, f"{p.host} {p.pid}" if p.host else "", str(p.fence), p.workspace)
+        for p in found
+    ]
+    return table(("status", "pool", "worker", "fence", "workspace"), rows)
+
+
+async def _release(workspace: str) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import line
+    from gonogo.i18n import say
+
+    async with connected() as client:
+        found = (await client.places()).places
+        ids = [each.place_id for each in found if each.workspace == workspace]
+        done = await client.release_place(ids[0] if ids else workspace)
+    line(say("cli_place_released" if done.released else "cli_place_unowned", own_locale()))
+    return Exit.DONE
+
+
+async def _doctor(cluster: bool, json: bool) -> Exit:
+    from gonogo.cli.checks import cluster_findings, findings
+    from gonogo.cli.daemon import connected
     from gonogo.cli.folder import environment, read_settings
     from gonogo.cli.terminal.output import facts, line
     from gonogo.i18n import term, told
 
-    found = [check async for check in findings(read_settings(), environment())]
+    if cluster:
+        async with connected() as client:
+            nodes, places = (await client.nodes()).nodes, (await client.places()).places
+        found = list(cluster_findings(nodes, places))
+    else:
+        found = [check async for check in findings(read_settings(), environment())]
     bad = any(check.state == "bad" for check in found)
     if json:
         facts([check.as_json() for check in found])

@@ -249,6 +249,10 @@ def worker(
     capacity: Annotated[
         int, typer.Option("--capacity", min=1, help="The workspaces it works in at one time.")
     ] = 64,
+    label: Annotated[
+        list[str] | None,
+        typer.Option("--label", help="What gonogo nodes shows of it, as NAME=VALUE; repeatable."),
+    ] = None,
     db: Annotated[str | None, typer.Option("--db", help="The database as a URL.")] = None,
     model: Model = None,
 ) -> None:
@@ -260,7 +264,13 @@ def worker(
     """
     from gonogo.cli.doors import run_worker
 
-    carry_out(run_worker, pool, capacity, {"db": db, "model": model})
+    labels = dict[str, str]()
+    for each in label or ():
+        name, equals, value = each.partition("=")
+        if not name or not equals:
+            raise typer.BadParameter("write it as NAME=VALUE", param_hint="--label")
+        labels[name] = value
+    carry_out(run_worker, pool, capacity, labels, {"db": db, "model": model})
 
 
 @top.command(epilog=example("gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5"))

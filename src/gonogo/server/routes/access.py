@@ -83,7 +83,7 @@ async def revoke_token(caller: Authenticated, token_id: Name) -> Response:
 
 async def _entering(door: ServerState, body: Entry) -> Principal:
     if body.code is not None:
-        return door.codes.spend(body.code)
+        return await door.spend_code(body.code)
     return await door.runtime.people.authenticate(body.token or "")
 
 

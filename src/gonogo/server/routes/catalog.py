@@ -15,6 +15,8 @@ from gonogo.domain.views import (
     Judgement,
     Models,
     Nodes,
+    PlaceLeft,
+    PlaceList,
     PolicyView,
     Servers,
     Tools,
@@ -52,6 +54,19 @@ async def list_agents(caller: Authenticated) -> Response:
 async def list_nodes(caller: Authenticated) -> Response:
     """The servers and workers that share the work."""
     return answer(Nodes(nodes=await caller.runtime.maintenance.nodes(caller.principal)))
+
+
+@router.get("/places", response_model=PlaceList)
+async def list_places(caller: Authenticated) -> Response:
+    """The workspaces that several processes share, and which worker has each."""
+    return answer(PlaceList(places=await caller.runtime.maintenance.places(caller.principal)))
+
+
+@router.post("/places/{place_id}/release", response_model=PlaceLeft)
+async def release_place(caller: Authenticated, place_id: Name) -> Response:
+    """Have the worker of a workspace leave it to another one."""
+    left = await caller.runtime.maintenance.release(caller.principal, place_id)
+    return answer(PlaceLeft(released=left))
 
 
 @router.get("/tools", response_model=Tools)

@@ -1,5 +1,7 @@
 """Whether the server is there, whether it can work, and its numbers."""
 
+import math
+
 from fastapi import APIRouter, Request, Response
 
 from gonogo.domain.errors import Busy
@@ -39,4 +41,6 @@ async def metrics(request: Request) -> Response:
     door = door_of(request)
     if not door.runtime.settings.metrics_public:
         await caller_of(request)
+    if door.runtime.hears_within < math.inf:
+        await door.runtime.maintenance.measure()
     return Response(door.runtime.metrics.render(), headers={"Content-Type": CONTENT_TYPE})

@@ -163,6 +163,7 @@ export const en = {
       voted: "plan: vote",
       written: "plan written by a person",
     },
+    place: { owned: "workspace given to a worker", released: "workspace to be released" },
     principal: { recognised: "person recognised" },
     rule: { made: "rule added", removed: "rule removed" },
     session: { opened: "session opened", deleted: "session deleted", erased: "session erased" },

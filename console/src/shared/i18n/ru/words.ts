@@ -166,6 +166,7 @@ export const ru: Texts<typeof en> = {
       voted: "план: голос",
       written: "план написан человеком",
     },
+    place: { owned: "рабочая папка передана исполнителю", released: "рабочую папку просят отдать" },
     principal: { recognised: "человек опознан" },
     rule: { made: "правило добавлено", removed: "правило удалено" },
     session: { opened: "сессия открыта", deleted: "сессия удалена", erased: "сессия стёрта" },
