@@ -1,4 +1,4 @@
-"""What several servers and workers cost, on one PostgreSQL: figures for RESULTS.md, never asserted.
+"""What several servers and workers cost, on one PostgreSQL: figures for MACHINES.md, never asserted.
 
     PYTHONPATH=src:tests .venv/bin/python -m bench.machines
 
@@ -127,7 +127,7 @@ async def _follow_when_there(ground: Ground, follower: Follower, client: Any) ->
 
 
 async def with_one_worker(ground: Ground) -> Ms:
-    """A story of twenty-seven requests, with one server and one worker."""
+    """The story, with one server and one worker."""
     front = server(ground)
     worker(ground)
     return await _story(ground, front)

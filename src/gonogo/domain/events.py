@@ -554,7 +554,7 @@ class CheckpointCreated(Event):
     metadata: CheckpointFacts
 
 
-class OwnerFacts(Fact):
+class NewOwnerFacts(Fact):
     """Which worker has a workspace now, where several share the work."""
 
     node_id: str
@@ -567,7 +567,7 @@ class OwnerChanged(Event):
     tones = {"owner_changed": Tone.WARNING}
     type: Literal["owner_changed"] = "owner_changed"
     content: str
-    metadata: OwnerFacts
+    metadata: NewOwnerFacts
 
 
 class ApprovalFacts(Fact):

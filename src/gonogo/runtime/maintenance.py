@@ -11,7 +11,7 @@ import anyio.to_thread
 from msgspec import Struct
 
 from gonogo.domain.errors import Conflict, NotFound, ToolFailed
-from gonogo.domain.events import OwnerChanged, OwnerFacts
+from gonogo.domain.events import NewOwnerFacts, OwnerChanged
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Node, PlaceRow
 from gonogo.domain.views import NodeView, PlaceView, StateRoom, Vacuumed
@@ -238,7 +238,7 @@ def take_up(parts: Parts, tx: Tx) -> None:
 
 def tell_of_lost(tx: Tx, place: Owned, node: str) -> None:
     """Tell those whose work was under way that another worker goes on."""
-    facts = OwnerFacts(node_id=node, fence=place.fence)
+    facts = NewOwnerFacts(node_id=node, fence=place.fence)
     for session_id, locale in working_in(tx, place.id):
         log.tell(tx, session_id, OwnerChanged(content=say("owner_changed", locale), metadata=facts))
 
