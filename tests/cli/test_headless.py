@@ -1,10 +1,14 @@
 """`gonogo run` where nobody looks on: answers in files, limits of money and time, exit codes."""
 
 import json
+import os
 import re
 import signal
 from pathlib import Path
 
+import anyio
+import anyio.from_thread
+import anyio.to_thread
 import pytest
 
 from cli.conftest import SECONDS, environment
@@ -12,7 +16,8 @@ from cli.test_transcript import Names
 from fakes.golden import kept
 from fakes.openai_server import fake_openai
 from fakes.world import call, calls, plan, run, step, write
-from gonogo.cli.support import Exit
+from gonogo.cli.session.answer_file import AnswerFile
+from gonogo.cli.support import Exit, Stop
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
 TODOS = {
@@ -153,8 +158,8 @@ def test_work_that_waits_or_fails_writes_no_answer_and_keeps_its_code(headless, 
         ("[]", "it must be a JSON object"),
         ('{"type": "thing"}', "is not valid under any of the given schemas"),
         ('{"$ref": "https://example.org/s.json"}', "leads out of the file"),
-        ('{"$ref": "#/$defs/none"}', "its references cannot be followed"),
-        ('{"a": "' + "x" * 70_000 + '"}', "65536 are the most"),
+        ('{"$ref": "#/$defs/none"}', "it cannot be followed"),
+        ('{"a": "' + "x" * 70_000 + '"}', "it has more than 65536 bytes"),
     ],
 )
 def test_what_is_no_schema_is_refused_before_anything_begins(headless, project, schema, wrong):
@@ -181,6 +186,36 @@ def test_options_that_make_no_sense_are_refused_before_anything_begins(headless,
     done, asked = headless({}, *ASK, *words)
     assert (done.returncode, asked) == (Exit.USAGE, [])
     assert wrong in done.stderr
+
+
+def test_a_place_where_no_answer_can_be_written_is_refused_before_anything_begins(project):
+    (project / "loop").symlink_to("loop")
+    (project / "shut").mkdir(mode=0o500)
+    places = ["loop", "x" * 256, "schema.json/out", "/proc/self/fd/none/out"]
+    if os.geteuid():
+        places.append("shut/out.json")
+    for place in places:
+        with pytest.raises(Stop, match="the answer cannot be written there"):
+            AnswerFile.of(None, project / place)
+
+
+def test_a_device_or_a_pipe_is_written_to_and_stays_what_it_is(project):
+    pipe = project / "pipe"
+    os.mkfifo(pipe)
+    with anyio.from_thread.start_blocking_portal() as portal:
+        read = portal.start_task_soon(anyio.to_thread.run_sync, pipe.read_text)
+        AnswerFile.of(None, pipe).write("Yes.\n")
+        assert read.result(SECONDS) == "Yes.\n"
+    assert pipe.is_fifo()
+    with pytest.raises(Stop, match="more than 65536 bytes"):
+        AnswerFile.of(Path("/dev/zero"), project / "out.json")
+
+
+def test_a_link_stays_a_link_and_the_file_that_it_names_has_the_answer(project):
+    (project / "link").symlink_to("out.md")
+    AnswerFile.of(None, project / "link").write("Yes.\n")
+    assert (project / "link").is_symlink()
+    assert (project / "out.md").read_text() == "Yes.\n"
 
 
 # Limits: what the engine does at them is told in tests/scenarios/test_session_limits.py.

@@ -37,6 +37,7 @@ from gonogo.llm.roles import TokenPrice
 KEY = "sk-test-0123456789abcdef"
 OTHER = "hunter2-hunter2"
 LINE = b'{"model": "openai:x", "method": "POST", "path": "/", "body": "{}"'
+UNREADABLE = "the price or the address of a model in it cannot be read; record it again"
 pytestmark = pytest.mark.anyio
 
 
@@ -414,6 +415,11 @@ def test_a_recording_that_is_killed_can_be_played(provider, tape):
         (LINE + b', "headers": {"a": "b\\r\\nc"}}\n', "line 1 is no exchange"),
         (LINE + b', "chunks": [{"base64": "!!"}]}\n', "line 1 is no exchange"),
         (b"[" * 100_000, "line 1 is no exchange"),
+        (LINE + b', "attempts": 1000000000}\n', "line 1 is no exchange"),
+        (LINE + b', "window": 0}\n', "line 1 is no exchange"),
+        (LINE + b', "base_url": "http://["}\n', UNREADABLE),
+        (LINE + b', "base_url": "\\u0000"}\n', UNREADABLE),
+        (LINE + b', "price": {"input": -1, "output": 1}}\n', UNREADABLE),
     ],
 )
 def test_what_is_no_cassette_is_refused_by_name(tape, settings, content, problem):

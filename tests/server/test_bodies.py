@@ -223,7 +223,11 @@ def test_a_null_in_a_decision_by_any_path_is_a_field_left_out(model, fields):
 
 @pytest.mark.parametrize(
     ("model", "fields"),
-    [(RollbackOrder, {"subtask_id": None}), (NewSession, {"session_id": None})],
+    [
+        (RollbackOrder, {"subtask_id": None}),
+        (NewSession, {"session_id": None}),
+        (NewSession, {"limits": {"cost": None}}),
+    ],
 )
 def test_a_null_in_an_order_is_refused_since_leaving_it_out_means_something_else(model, fields):
     with pytest.raises(InvalidMessage, match="leave a field out instead of null"):

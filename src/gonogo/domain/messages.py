@@ -217,17 +217,26 @@ def validated(model: type[T], fields: Any) -> T:  # noqa: ANN401 - as a stranger
     if not isinstance(fields, dict):
         raise InvalidMessage("A body must be an object")
     if not issubclass(model, LenientRequest):
-        _refuse_nulls(cast("dict[str, Any]", fields), getattr(model, "nulls", ()))
+        refuse_nulls(cast("dict[str, Any]", fields), getattr(model, "nulls", ()))
     try:
         return model.model_validate(fields)
     except ValidationError as error:
         raise InvalidMessage(defect_of(error)) from None
 
 
-def _refuse_nulls(fields: Mapping[str, Any], values: Collection[str]) -> None:
+def refuse_nulls(fields: Mapping[str, Any], values: Collection[str] = (), place: str = "") -> None:
+    """Check that no field is null.
+
+    Args:
+        values: The fields of which null is a value.
+        place: What stands before their names.
+
+    Raises:
+        InvalidMessage: one is.
+    """
     for name, value in fields.items():
         if value is None and name not in values:
-            raise InvalidMessage("{name}: leave a field out instead of null", name=name)
+            raise InvalidMessage("{name}: leave a field out instead of null", name=f"{place}{name}")
 
 
 def decision_word(text: str, subject: str, allowed: set[DecisionWord]) -> DecisionWord:

@@ -64,8 +64,8 @@ class AskedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it was asked for."""
     effort: Effort | None = None
     temperature: float | None = None
-    window: int | None = None
-    attempts: int | None = None
+    window: Annotated[int, Meta(ge=1, le=2**31)] | None = None
+    attempts: Annotated[int, Meta(ge=1, le=20)] | None = None
     """How often a request was tried at most."""
     price: Prices | None = None
 

@@ -287,6 +287,8 @@ def _recorder(wanted: _Wanted, settings: ModelSettings) -> "Recorder":
 
 def _replayed(told: str, settings: ModelSettings) -> Model:
     """The models that were recorded for a role, under the names that they had then."""
+    from httpx2 import InvalidURL
+
     from gonogo.llm.cassette import Redaction, read_cassette
     from gonogo.llm.player import PlayedModel, Player, playing_client
 
@@ -303,7 +305,15 @@ def _replayed(told: str, settings: ModelSettings) -> Model:
     found = [each for each in found if each[1].role == settings.role] or found
     client = playing_client(Player(path, found, Redaction(settings.secrets)))
     models = {repr(each.asked): each.asked for _, each in found}
-    return PlayedModel(path, [_played(each, settings, client) for each in models.values()], client)
+    try:
+        opened = [_played(each, settings, client) for each in models.values()]
+    except (ValueError, InvalidURL):
+        raise ModelNotConfigured(
+            "replay:{path}: the price or the address of a model in it cannot be read; record it "
+            "again",
+            path=path,
+        ) from None
+    return PlayedModel(path, opened, client)
 
 
 def _played(asked: "AskedModel", settings: ModelSettings, client: "AsyncClient") -> Model:

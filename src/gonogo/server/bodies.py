@@ -4,7 +4,7 @@ The messages themselves are in `gonogo.domain.messages`, what is shown in `gonog
 and its neighbours.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import Field, StringConstraints, WithJsonSchema, model_validator
 
@@ -23,6 +23,7 @@ from gonogo.domain.messages import (
     UserMessage,
     Why,
     Words,
+    refuse_nulls,
 )
 from gonogo.domain.plan import MAX_GOAL
 from gonogo.server.requests import LANGUAGE, Language, Moment
@@ -51,6 +52,14 @@ class SessionLimits(Request):
     """To models."""
     seconds: Annotated[float, Field(gt=0, le=10**8)] | None = None
     """From when it is opened; then whatever works in it is stopped."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_null(cls, fields: Any) -> Any:  # noqa: ANN401 - as a stranger wrote it
+        # A limit that is lost on the way would be no limit at all.
+        if isinstance(fields, dict):
+            refuse_nulls(cast("dict[str, Any]", fields), place="limits.")
+        return fields
 
 
 class NewSession(Request):

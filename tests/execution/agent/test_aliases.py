@@ -1,8 +1,18 @@
 """Models read and write short names for our ids; no name stands for two things, or changes."""
 
+import json
+
 from fakes import rows
-from gonogo.domain.tool_calls import PlanAccount, Reply, ToolAnswer, ToolRequest, UserText
+from gonogo.domain.tool_calls import (
+    PlanAccount,
+    Reply,
+    ToolAnswer,
+    ToolClass,
+    ToolRequest,
+    UserText,
+)
 from gonogo.execution.agent.aliases import Aliases, names_others
+from gonogo.execution.agent.call_log import answer_of
 
 CALLS = [f"call_{digit * 24}" for digit in "abc"]
 PLAN, COMMENT = "plan_" + "1" * 32, "comment_" + "2" * 32
@@ -67,6 +77,37 @@ def test_names_become_ids_where_a_tool_takes_one_and_nowhere_else():
         assert PLAN not in str(same.calls)
     broken = Reply(calls=(ToolRequest(id=CALLS[0], name="execute_plan", problem="no JSON"),))
     assert found.read(broken) is broken
+
+
+def test_what_a_file_holds_and_what_is_written_into_one_is_told_word_for_word():
+    found, text = aliases(1, PLAN), f"{PLAN} made {CALLS[0]}\n"
+    over = {"finished_at": rows.NOW}
+    read = rows.call(
+        CALLS[0], tool="read_file", tool_class=ToolClass.PURE, result={"content": text}, **over
+    )
+    assert json.loads(answer_of(read, "en", found).content) == {"content": text}
+    output = rows.call(
+        CALLS[0], tool="read_output", tool_class=ToolClass.PURE,
+        result={"id": CALLS[0], "content": text}, **over,
+    )  # fmt: skip
+    told = json.loads(answer_of(output, "en", found).content)
+    assert told == {"id": "call-1", "content": text}
+    made = rows.call(
+        CALLS[0],
+        tool="execute_plan",
+        tool_class=ToolClass.CONTROL,
+        result={"plan_id": PLAN},
+        **over,
+    )
+    assert json.loads(answer_of(made, "en", found).content) == {"plan_id": "plan-1"}
+    edit = Reply(calls=(asks("edit_file", path="a", old=text, new=PLAN),))
+    assert found.told_message(edit).calls == edit.calls
+
+
+def test_what_a_provider_signed_goes_back_word_for_word():
+    raw = {"parts": [{"thinking": f"It says {PLAN}", "signature": "x", "id": CALLS[0]}]}
+    sent = aliases(1, PLAN).sent(Reply(calls=(asks("read_file"),), raw=raw))
+    assert sent.raw == {"parts": [{**raw["parts"][0], "id": "call-1"}]}
 
 
 def test_names_of_plans_are_looked_up_only_where_one_may_stand():

@@ -7,7 +7,16 @@ import { en } from "@/shared/i18n/en";
 import { useProblems } from "@/shared/i18n/problems";
 import { useWord } from "@/shared/i18n/words";
 import { OpenQuestion, useOpenQuestions } from "@/shared/slots";
-import { Code, colorOf, Json, Markdown, onOneLine, StateMark, StatusBadge } from "@/shared/ui";
+import {
+  Code,
+  colorOf,
+  Json,
+  Markdown,
+  onOneLine,
+  StateMark,
+  StatusBadge,
+  visible,
+} from "@/shared/ui";
 import classes from "./Chat.module.css";
 
 /** Milliseconds that a call has to take to have them told. */
@@ -106,7 +115,7 @@ function Why({ item: { cause = "", reason, subtaskId } }: { item: Of<"switch"> }
     | keyof typeof en.chat.because
     | undefined;
   const why = known ? t(`chat.because.${known}`, { id: subtaskId ?? "" }) : reason;
-  return why ? <>: {why}</> : null;
+  return why ? <>: {visible(why)}</> : null;
 }
 
 /** What did not work, and what to do. */
@@ -115,7 +124,7 @@ function ErrorView({ item: { said, text } }: { item: Of<"error"> }) {
   const { textOf, nextStep } = useProblems();
   return (
     <Alert color="red" title={t("chat.error")}>
-      {textOf({ ...said, detail: text })}
+      {visible(textOf({ ...said, detail: text }))}
       <Text size="sm" c="dimmed">
         {nextStep(said.code)}
       </Text>

@@ -18,3 +18,14 @@ test("a file that cannot be read names its line, and one that is no plan none", 
     await expect(planIn(text)).rejects.toMatchObject({ line: undefined });
   }
 });
+
+test("what would grow or never end is no plan: aliases, and what is nested without end", async () => {
+  const grown = Array.from({ length: 30 }, (_, n) => `- &a${n + 1} [*a${n}, *a${n}]`);
+  for (const text of [
+    `goal: x\nsubtasks:\n- &a0 [lol]\n${grown.join("\n")}\n`,
+    "goal: x\nsubtasks: &a\n- *a\n",
+    `goal: x\nsubtasks: ${"[".repeat(100_000)}`,
+  ]) {
+    await expect(planIn(text)).rejects.toBeInstanceOf(NoPlan);
+  }
+});

@@ -34,10 +34,29 @@ export async function planIn(text: string): Promise<WrittenPlan> {
     if (error instanceof YAMLException) {
       throw new NoPlan(error.reason, error.mark && error.mark.line + 1);
     }
-    throw error;
+    // Nested so deep that the reader gave up.
+    throw new NoPlan("");
+  }
+  if (standsTwice(found)) {
+    throw new NoPlan("");
   }
   if (!isObject(found) || typeof found.goal !== "string" || !Array.isArray(found.subtasks)) {
     throw new NoPlan("");
   }
   return { goal: found.goal, subtasks: found.subtasks };
+}
+
+/** Whether a value stands in several places: an alias, whose few bytes could be written as many. */
+function standsTwice(root: unknown): boolean {
+  const seen = new Set<unknown>();
+  const left = [root];
+  while (left.length > 0) {
+    const value = left.pop();
+    if (typeof value === "object" && value !== null) {
+      if (seen.has(value)) return true;
+      seen.add(value);
+      for (const part of Object.values(value)) left.push(part);
+    }
+  }
+  return false;
 }

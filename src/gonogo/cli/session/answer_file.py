@@ -13,15 +13,16 @@ from msgspec import Struct
 
 from gonogo.cli.language import own_locale
 from gonogo.cli.session.conversation import Conversation
-from gonogo.cli.support import Exit, Stop, complain
+from gonogo.cli.support import Exit, Stop, complain, said_of
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.strict_json import loads
 from gonogo.i18n import say
-from gonogo.tools.answer_schema import AnswerSchema
+from gonogo.tools.answer_schema import MOST, AnswerSchema
 
 TRIES = 3
 """How often the answer is asked for."""
 _READER = "ask"
+_LONGEST_NAME = 255
 _FENCE = "```"
 
 
@@ -43,7 +44,7 @@ class AnswerFile(Struct, frozen=True, kw_only=True):
             if schema is not None:
                 raise Stop(say("cli_output_where", own_locale()), Exit.USAGE)
             return None
-        if file.is_dir() or not file.resolve().parent.is_dir():
+        if not _can_be_written(file):
             raise Stop(say("cli_output_no_place", own_locale(), file=file), Exit.USAGE)
         return cls(file=file, schema=None if schema is None else _schema_in(schema))
 
@@ -57,17 +58,22 @@ class AnswerFile(Struct, frozen=True, kw_only=True):
             return text.rstrip("\n") + "\n"
         try:
             value = loads(_bare(text))
+            problems = self.schema.problems_of(value)
         except GonogoError as error:
             raise Misfit(str(error)) from None
-        if problems := self.schema.problems_of(value):
+        if problems:
             raise Misfit("\n".join(problems))
         return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
     def write(self, text: str) -> None:
-        """Have the file hold a text, at once and whole."""
-        beside = self.file.resolve().with_name(f".{self.file.name}.{os.getpid()}")
+        """Have the file hold a text, at once and whole; a device or a pipe is written to."""
+        file = Path(os.path.realpath(self.file))
+        if self.file.exists() and not self.file.is_file():
+            self.file.write_text(text, encoding="utf-8")
+            return
+        beside = file.with_name(f".gonogo-{os.getpid()}")
         beside.write_text(text, encoding="utf-8")
-        beside.replace(self.file.resolve())
+        beside.replace(file)
 
 
 class Misfit(Exception):
@@ -104,11 +110,26 @@ def _request(wanted: AnswerFile, problem: str, locale: str) -> dict[str, Any]:
     return {"type": "user_message", "content": said, "agent_type": _READER}
 
 
+def _can_be_written(file: Path) -> bool:
+    """Whether a file is there that can be written, or can be made."""
+    if os.path.isdir(file):
+        return False
+    if os.path.exists(file) and not os.path.isfile(file):
+        return os.access(file, os.W_OK)
+    folder, name = os.path.split(os.path.realpath(file))
+    fits = len(os.fsencode(name)) <= _LONGEST_NAME and not os.path.islink(
+        os.path.join(folder, name)
+    )
+    return fits and os.access(folder, os.W_OK | os.X_OK)
+
+
 def _schema_in(file: Path) -> AnswerSchema:
     try:
-        return AnswerSchema(file.read_bytes())
+        with file.open("rb") as opened:
+            # A device may never end; one byte more than may be is too many.
+            return AnswerSchema(opened.read(MOST + 1))
     except GonogoError as error:
-        said = say("cli_output_no_schema", own_locale(), file=file, detail=error)
+        said = say("cli_output_no_schema", own_locale(), file=file, detail=said_of(error))
         raise Stop(said, Exit.USAGE) from None
 
 

@@ -4,7 +4,8 @@ An id names a row and is another one in each run. A model is shown the number of
 call in its conversation, of a plan or a comment in its session. So the same work makes the same
 requests wherever it runs, and each name costs a model two tokens and not twenty. Numbers never
 change, for what they count is only added to. Names in a model's calls become ids as soon as its
-reply is there; what it says is kept word for word.
+reply is there; what it says is kept word for word. So is what files, programs and servers say: a
+model has to know the very bytes of what it edits.
 """
 
 import re
@@ -16,7 +17,14 @@ from msgspec import Struct
 
 from gonogo.domain.records import CallRow
 from gonogo.domain.strict_json import mapped
-from gonogo.domain.tool_calls import Message, PlanAccount, Reply, ToolAnswer, ToolRequest
+from gonogo.domain.tool_calls import (
+    Message,
+    PlanAccount,
+    Reply,
+    ToolAnswer,
+    ToolClass,
+    ToolRequest,
+)
 from gonogo.execution.agent.conversation import Thread
 from gonogo.store import Tx
 from gonogo.store.calls import thread_calls
@@ -64,13 +72,23 @@ class Aliases(Struct, frozen=True):
         """The name of an id; the id itself where it is not known here."""
         return self.names.get(each, each)
 
+    def told_arguments(self, tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A call's arguments, of which those that take an id have its name."""
+        return _renamed(tool, given, self.names)
+
+    def told_result(self, call: CallRow, value: object) -> Any:  # noqa: ANN401 - any JSON value
+        """What came of a call with names for ids, as far as the words are ours."""
+        if call.error is not None or call.tool_class is ToolClass.CONTROL:
+            return self.told_value(value)
+        if call.tool == READ_OUTPUT and isinstance(value, dict):
+            fields = cast("dict[str, Any]", value)
+            return {**fields, "id": _name(fields.get("id"), self.names)}
+        return value
+
     def told_message(self, message: Message) -> Message:
         """A message whose texts have names for ids; those of its calls stay as they are."""
         if isinstance(message, Reply):
-            calls = tuple(
-                call.model_copy(update={"arguments": self.told_value(call.arguments)})
-                for call in message.calls
-            )
+            calls = (*(_with(call, self.names) for call in message.calls),)
             return message.model_copy(update={"text": self.told(message.text), "calls": calls})
         content = getattr(message, "content", "")
         told = self.told(content)
@@ -83,12 +101,14 @@ class Aliases(Struct, frozen=True):
         if not isinstance(message, Reply) or not message.calls:
             return message
         calls = (c.model_copy(update={"id": self.of_id(c.id)}) for c in message.calls)
-        return message.model_copy(update={"calls": (*calls,), "raw": self.told_value(message.raw)})
+        # Whole texts alone: a provider signs what a model thought, word for word.
+        raw = mapped(message.raw, self.of_id)
+        return message.model_copy(update={"calls": (*calls,), "raw": raw})
 
     def read(self, reply: Reply) -> Reply:
         """A model's reply whose calls have ids where they name something."""
         ids = {name: each for each, name in self.names.items()}
-        calls = tuple(_with_ids(call, ids) for call in reply.calls)
+        calls = tuple(_with(call, ids) for call in reply.calls)
         return reply if calls == reply.calls else reply.model_copy(update={"calls": calls})
 
 
@@ -110,24 +130,28 @@ def names_others(said: Sequence[Message], calls: Iterable[CallRow]) -> bool:
     )
 
 
-def _with_ids(call: ToolRequest, ids: Mapping[str, str]) -> ToolRequest:
+def _with(call: ToolRequest, names: Mapping[str, str]) -> ToolRequest:
     given = call.arguments
-    if given is None:
-        return call
-    told: dict[str, Any] = {}
-    if (field := _NAMING.get(call.name)) in given:
-        told[field or ""] = _id(given[field or ""], ids)
-    if call.name == "create_plan" and isinstance(given.get("answers"), list):
-        told["answers"] = [_answer(each, ids) for each in given["answers"]]
-    return call.model_copy(update={"arguments": {**given, **told}}) if told else call
+    told = None if given is None else _renamed(call.name, given, names)
+    return call if told == given else call.model_copy(update={"arguments": told})
 
 
-def _answer(answer: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - as a model wrote it
+def _renamed(tool: str, given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments in which what names something is called otherwise."""
+    told = dict(given)
+    if (field := _NAMING.get(tool)) in told:
+        told[field] = _name(told[field], names)
+    if tool == "create_plan" and isinstance(given.get("answers"), list):
+        told["answers"] = [_answer(each, names) for each in given["answers"]]
+    return told
+
+
+def _answer(answer: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - as a model wrote it
     if not isinstance(answer, dict):
         return answer
     fields = cast("dict[str, Any]", answer)
-    return {name: _id(it, ids) if name == "comment_id" else it for name, it in fields.items()}
+    return {name: _name(it, names) if name == "comment_id" else it for name, it in fields.items()}
 
 
-def _id(value: Any, ids: Mapping[str, str]) -> Any:  # noqa: ANN401 - as a model wrote it
-    return ids.get(value, value) if isinstance(value, str) else value
+def _name(value: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - as a model wrote it
+    return names.get(value, value) if isinstance(value, str) else value

@@ -23,6 +23,7 @@ from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import CALL, GUARDED_NAMES, ApprovalStatus, CallStatus, DecisionWord
 from gonogo.domain.strict_json import digest
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolClass
+from gonogo.execution.agent.aliases import Aliases
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.explorers import explorers_of
 from gonogo.execution.agent.gate import Gated, make_session_rule
@@ -281,17 +282,21 @@ def run_again(tx: Tx, call: CallRow) -> CallRow:
     return again
 
 
-def answer_of(call: CallRow, locale: str) -> ToolAnswer:
+_NO_NAMES = Aliases()
+
+
+def answer_of(call: CallRow, locale: str, aliases: Aliases = _NO_NAMES) -> ToolAnswer:
     """A call's result as the model is told."""
     if call.error is not None:
-        return ToolAnswer(call_id=call.id, tool_name=call.tool, content=call.error, is_error=True)
+        said = aliases.told(call.error)
+        return ToolAnswer(call_id=call.id, tool_name=call.tool, content=said, is_error=True)
     if call.finished_at is None:
         lost = say("model_lost", locale)
         return ToolAnswer(call_id=call.id, tool_name=call.tool, content=lost, is_error=True)
     return ToolAnswer(
         call_id=call.id,
         tool_name=call.tool,
-        content=json.dumps(came_of(call), ensure_ascii=False),
+        content=json.dumps(aliases.told_result(call, came_of(call)), ensure_ascii=False),
     )
 
 

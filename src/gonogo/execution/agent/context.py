@@ -173,7 +173,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
     # others beside them, since records name the one that they were made by.
 
     def _line(self, call: CallRow) -> str:
-        told = self.aliases.told_value(call.arguments)
+        told = self.aliases.told_arguments(call.tool, call.arguments)
         return line_of(call.tool, told, self.aliases.of_id(call.id), len(self._came_of(call)))
 
     def _part(self, call: CallRow, tokens: int) -> str:
@@ -181,7 +181,7 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         return excerpt(self._came_of(call), tokens, how)
 
     def _came_of(self, call: CallRow) -> str:
-        return self.aliases.told(text_of(call_log.came_of(call)))
+        return text_of(self.aliases.told_result(call, call_log.came_of(call)))
 
     def size_of(self, place: Passage) -> int:
         """What one place takes in a request."""
@@ -343,7 +343,7 @@ def record_of_thread(
                 spoken.append(message)
     lost = say("model_lost", locale)
     answers = [
-        aliases.told_message(call_log.answer_of(call, locale))
+        call_log.answer_of(call, locale, aliases)
         for call in calls.values()
         if call.retry_of is None
     ]

@@ -509,7 +509,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         if secrets:
             raise ToolFailed("secret", f"{secrets[0]!r} may hold secrets: use {call.tool} anew")
         aliases = await self.store.read(aliases_of, thread)
-        return aliases.told_value(record.came_of(call))
+        return aliases.told_result(call, record.came_of(call))
 
     # Transactions -----------------------------------------------------------------------------
 

@@ -53,7 +53,7 @@ export const en = {
     title: "A plan from a file",
     propose: "Submit for approval",
     noPlan:
-      "This file is not a plan. A plan file is YAML or JSON with a goal and a list of subtasks.",
+      "This file is not a plan. A plan file is YAML or JSON with a goal and a list of subtasks, without anchors and aliases.",
     badLine: "Line {{line}} cannot be read: {{reason}}",
   },
   madeBy: "Written by {{name}}",
