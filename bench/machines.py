@@ -1,4 +1,4 @@
-"""What several servers and workers cost, on one PostgreSQL. Figures for MACHINES.md.
+"""What several servers and workers cost, on one PostgreSQL: figures for MACHINES.md.
 
     PYTHONPATH=src:tests .venv/bin/python -m bench.machines
 

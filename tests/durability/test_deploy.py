@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 import pytest
 import yaml
 
@@ -58,6 +59,9 @@ async def test_the_processes_of_the_compose_file_do_the_work_together(ground: Gr
             process.wait(WORKS)
     async with started["server-1"].client() as client, started["server-2"].http() as http:
         await Person(Wire(client, http), ground.told, ground.workspace).see_through()
+        # `docker compose up` once more runs it beside those that work.
+        again = await anyio.to_thread.run_sync(ground.server, *OURS["migrate"]["command"][1:])
+        assert await anyio.to_thread.run_sync(again.process.wait, 60) == 0, again.log.read_text()
     assert ground.problems() == []
     assert story.contents(ground.workspace) == story.AFTERWARDS
 

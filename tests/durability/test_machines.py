@@ -365,7 +365,6 @@ async def test_a_link_of_one_server_opens_the_console_of_another_once(ground: Gr
     assert answers == [204, 401]
 
 
-@pytest.mark.feature(234)
 async def test_a_worker_with_other_rules_gets_no_place_and_says_so(ground: Ground) -> None:
     front = server(ground)
     usual = ground.folder / "config" / "rules.toml"

@@ -592,7 +592,6 @@ asks = table(
     Column("status", Clean, nullable=False),
     Column("answer", Json),
     Column("created_at", Utc, nullable=False),
-    Index(None, "place_id"),
 )
 
 # The connections of PostgreSQL that write, each with the number of its last transaction.

@@ -22,7 +22,6 @@ def upgrade() -> None:
         sa.Column("created_at", sa.Text(), nullable=False),
         sqlite_strict=True,
     )
-    op.create_index("ix_asks_place_id", "asks", ["place_id"])
     op.create_table(
         "login_codes",
         sa.Column("digest", sa.Text(), primary_key=True),
