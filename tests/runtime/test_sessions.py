@@ -129,7 +129,11 @@ async def test_folders_are_those_used_last_and_those_that_are_allowed(tmp_path: 
 async def test_what_a_session_took_counts_its_plans_too_and_is_told_beside_its_limits(
     tmp_path: Path,
 ) -> None:
-    budget = {"budget_session_tokens": 10**6, "budget_session_cost": 2.0, "budget_plan_tokens": 9**6}
+    budget = {
+        "budget_session_tokens": 10**6,
+        "budget_session_cost": 2.0,
+        "budget_plan_tokens": 9**6,
+    }
     async with world_of(tmp_path, LINES, **budget) as world:
         await world.begin()
         own = await world.runtime.sessions.open(world.ann, limits={"tokens": 5.0, "cost": 3.0})
