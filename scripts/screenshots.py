@@ -116,6 +116,7 @@ STEADY = """(folder) => {
   let place = 0;
   const changes = [
     [new RegExp(folder.replaceAll("/", "[/]"), "g"), () => "/home/ann/src/tally"],
+    [folder.split("/").slice(-2).join("/"), () => "src/tally"],
     [/sha256:[0-9a-f]{64}/g, () => "sha256:5d0c7b1a" + "94e2f3a60b8d".repeat(4) + "17c4e0f2"],
     [/\\b[0-9a-f]{64}\\b/g, () => "94e2f3a60b8d".repeat(5) + "17c4"],
     [/\\b(plan|call|apr|approval|chk|turn)_[0-9a-z]{8,}/g, (_, kind) => kind + "_019c2b7e"],
@@ -125,6 +126,9 @@ STEADY = """(folder) => {
     [/\\b[A-Z][a-z]{2} \\d{1,2}, \\d{4}, [\\d:]+\\s[AP]M/g, () => "Nov 22, 2026, 2:05:11 PM"],
     [/expires in [\\d:]+/g, () => "expires in 29:00"],
   ];
+  for (const field of document.querySelectorAll("input")) {
+    if (field.value === folder) field.value = "/home/ann/src/tally";
+  }
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   for (let node = walk.nextNode(); node; node = walk.nextNode()) {
     let text = node.data;

@@ -49,7 +49,7 @@ function Bars({
       orientation="vertical"
       withLegend={series.length > 1}
       valueFormatter={number}
-      yAxisProps={{ width: 110, interval: 0 }}
+      yAxisProps={{ width: 124, interval: 0 }}
       xAxisProps={{ allowDecimals: !isWhole }}
       barChartProps={{ accessibilityLayer: false }}
       barProps={{ isAnimationActive: false }}

@@ -57,6 +57,8 @@ const SIGNS: Record<Kind, string> = {
 };
 const STRIPE = 12;
 const LETTERS = 40;
+/** From where on even an id is too small: then the sign of the state stands alone, larger. */
+const TINY = 0.2;
 
 type Places = ReadonlyMap<string, { x: number; y: number }>;
 
@@ -127,7 +129,8 @@ export function paint(canvas: HTMLCanvasElement, scene: Scene, view: View): void
     context.setLineDash(style === "skipped" ? [6, 6] : []);
     context.strokeStyle = style === "critical" ? ink.strong : ink.line;
     context.lineWidth = style === "critical" ? 3 : 1.25;
-    context.stroke(joined(seen.filter((line) => line.style === style)));
+    const these = seen.filter((line) => line.style === style);
+    context.stroke(joined(these, view.isFar));
   }
   context.setLineDash([]);
   if (view.isFar) {
@@ -135,7 +138,7 @@ export function paint(canvas: HTMLCanvasElement, scene: Scene, view: View): void
       isSeen(box.x, box.y, box.x + NODE.width, box.y + NODE.height),
     );
     for (const box of boxes) {
-      paintBox(context, box, ink);
+      paintBox(context, box, ink, zoom < TINY);
     }
   }
 }
@@ -151,17 +154,22 @@ function seenFrom({ transform: [x, y, zoom], width, height }: View) {
     Math.min(y1, y2) <= bottom;
 }
 
-function joined(lines: readonly Line[]): Path2D {
+/** Bent, as edges are; straight from far away, where that is not seen and takes half the time. */
+function joined(lines: readonly Line[], isStraight: boolean): Path2D {
   const path = new Path2D();
   for (const { x, y, toX, toY } of lines) {
     const bend = (toX - x) / 2;
     path.moveTo(x, y);
-    path.bezierCurveTo(x + bend, y, toX - bend, toY, toX, toY);
+    if (isStraight) {
+      path.lineTo(toX, toY);
+    } else {
+      path.bezierCurveTo(x + bend, y, toX - bend, toY, toX, toY);
+    }
   }
   return path;
 }
 
-function paintBox(context: CanvasRenderingContext2D, box: Box, ink: Ink): void {
+function paintBox(context: CanvasRenderingContext2D, box: Box, ink: Ink, isTiny: boolean): void {
   const { x, y, kind, id, isCritical } = box;
   context.fillStyle = ink.box;
   context.fillRect(x, y, NODE.width, NODE.height);
@@ -171,8 +179,9 @@ function paintBox(context: CanvasRenderingContext2D, box: Box, ink: Ink): void {
   context.fillStyle = ink.kinds[kind];
   context.fillRect(x, y, STRIPE, NODE.height);
   context.fillStyle = ink.text;
-  context.font = `600 ${LETTERS}px ${ink.font}`;
+  context.font = `600 ${isTiny ? 2 * LETTERS : LETTERS}px ${ink.font}`;
   context.textBaseline = "middle";
   const left = x + 2 * STRIPE;
-  context.fillText(`${SIGNS[kind]} ${id}`, left, y + NODE.height / 2, NODE.width - 3 * STRIPE);
+  const words = isTiny ? SIGNS[kind] : `${SIGNS[kind]} ${id}`;
+  context.fillText(words, left, y + NODE.height / 2, NODE.width - 3 * STRIPE);
 }
