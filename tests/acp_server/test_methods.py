@@ -258,7 +258,9 @@ async def test_sessions_are_listed_a_page_at_a_time(editor, behind):
         assert await pad.ask("session/list", cursor="2") == {"sessions": []}
         for cursor in ("x", "-1", "1" * 10, "\u0661", ""):
             assert await pad.ask("session/list", cursor=cursor) == {
-                "code": -32602, "message": "cursor: it was not given by this agent",
+                "code": -32602, "message": (
+                    "cursor: this agent did not give it; start again without a cursor"
+                ),
                 "data": {"code": "invalid_message"},
             }  # fmt: skip
         assert await pad.ask("session/list", cursor="9" * 9) == {"sessions": []}

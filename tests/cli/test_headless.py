@@ -140,7 +140,10 @@ def test_without_a_schema_the_answer_is_text(headless, project):
 def test_work_that_waits_or_fails_writes_no_answer_and_keeps_its_code(headless, project):
     done, _ = headless(PLANNED, "Make a page", *SCHEMA)
     assert done.returncode == Exit.WAITS
-    assert "out.json was not written: the work did not come to its end" in done.stderr
+    assert (
+        "out.json was not written: the work did not end well. See what happened above, then run "
+        "the command again"
+    ) in done.stderr
     done, _ = headless({"default": {"status": 400, "error": "no"}}, *ASK, *SCHEMA)
     assert done.returncode == Exit.FAILED
     assert not (project / "out.json").exists()

@@ -110,7 +110,14 @@ def test_a_token_that_does_not_count_is_told_to_the_log_with_the_reason(changes,
     with pytest.raises(NotValid) as refused:
         read(**changes)
     assert refused.value.reason == reason
-    over = "The token has expired" if "expired" in reason else "The token is not valid here"
+    over = (
+        "The token has expired"
+        if "expired" in reason
+        else (
+            "This server does not accept this token; get a new one from your identity provider, or "
+            "create one: gonogo token create"
+        )
+    )
     assert str(refused.value) == over
 
 

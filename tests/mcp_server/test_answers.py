@@ -347,7 +347,7 @@ async def test_an_answer_is_text_and_a_structure_and_an_error_has_its_word(speak
     assert "Ж" in found[1]["content"][0]["text"]
     said = [(each["isError"], each["content"][0]["text"]) for _, each in sorted(found.items())[2:]]
     assert said == [
-        (True, "unknown_tool: There is no tool 'decide'"),
+        (True, "unknown_tool: There is no tool 'decide'; see tools/list"),
         (True, "invalid_arguments: plan_id: Field required"),
         (True, "not_found: It is not there"),
         (True, "invalid_message: plan_status takes either a plan_id or a session_id"),

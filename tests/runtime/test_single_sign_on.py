@@ -312,7 +312,10 @@ async def test_the_sender_is_told_that_a_token_is_over_and_nothing_about_other_d
         with pytest.raises(NotValid) as told:
             await world.runtime.people.authenticate(idp.token(aud="other"))
 
-    assert str(told.value) == "The token is not valid here"
+    assert str(told.value) == (
+        "This server does not accept this token; get a new one from your identity provider, or "
+        "create one: gonogo token create"
+    )
     assert "another audience" in caplog.text
 
 

@@ -378,7 +378,7 @@ async def test_without_authentication_only_loopback_is_served(runtime):
     with pytest.raises(Forbidden) as refused:
         await serve(runtime, host=EVERYWHERE, port=0, auth=False)
     assert str(refused.value) == (
-        "Without authentication the host must be a loopback address, not 0.0.0.0"
+        "Without authentication the host must be a loopback address, such as 127.0.0.1, not 0.0.0.0"
     )
 
 
@@ -477,7 +477,10 @@ async def test_a_port_that_is_taken_is_said(served, runtime):
     async with served() as client:
         with pytest.raises(Conflict) as refused:
             await serve(runtime, port=client.ready.port)
-    said = f"Cannot listen on 127.0.0.1:{client.ready.port}: Address already in use"
+    said = (
+        f"Cannot listen on 127.0.0.1:{client.ready.port}: Address already in use; choose another "
+        "port"
+    )
     assert str(refused.value).startswith(said)
 
 

@@ -252,11 +252,11 @@ def test_an_order_that_says_nothing_rolls_back_since_the_latest_checkpoint_and_f
         ),
         (
             "GET", "/api/v1/sessions", {"Authorization": "Basic eA=="},
-            "This needs a token: Authorization: Bearer <token>",
+            "This needs a token (Authorization: Bearer <token>); create one: gonogo token create",
         ),
         (
             "GET", "/api/v1/sessions", {"Authorization": ""},
-            "This needs a token: Authorization: Bearer <token>",
+            "This needs a token (Authorization: Bearer <token>); create one: gonogo token create",
         ),
     ],
 )  # fmt: skip
@@ -271,4 +271,6 @@ async def test_a_request_without_a_token_is_told_how_to_send_one(ask):
     async with ask(token=None) as client:
         answer = await client.get("/api/v1/sessions")
 
-    assert answer.json()["detail"] == "This needs a token: Authorization: Bearer <token>"
+    assert answer.json()["detail"] == (
+        "This needs a token (Authorization: Bearer <token>); create one: gonogo token create"
+    )

@@ -92,11 +92,11 @@ def test_a_page_is_styled_by_nothing_but_what_its_headers_allow() -> None:
 
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-OWN = "The decision has to come from the link's own page"
+OWN = "The decision must come from the link's own page; open the link and decide there"
 KIND = "The decision must be a form: application/x-www-form-urlencoded"
 LONG = "feedback: at most 4000 characters"
-WORD = "decision: approve or reject"
-NO_FORM = "The body is no form in UTF-8"
+WORD = "decision: it must be approve or reject"
+NO_FORM = "The body is not a form in UTF-8; use the form on the link's page"
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def links(runtime: Any) -> Any:
 
     async def look(token: str) -> LinkPage:
         if found.unknown:
-            raise NotFound("There is no such link")
+            raise NotFound("There is no such link; ask its sender for a new one")
         return found.page
 
     async def decide(token: str, word: Any, feedback: str | None) -> LinkPage:

@@ -289,7 +289,11 @@ def test_each_schema_of_a_database_has_a_driver_of_its_own(postgres: Server, kin
         with pytest.raises(Conflict):
             Store(url("empty,one"), drives=True, patience=0.3)
         with pytest.raises(
-            Conflict, match=r"^The search_path of GONOGO_DB names no schema that exists$"
+            Conflict,
+            match=(
+                r"^The search_path in GONOGO_DB names no existing schema; create the schema, or "
+                r"correct search_path$"
+            ),
         ):
             Store(url("none"), drives=True, patience=0.3)
     postgres.drop(name)

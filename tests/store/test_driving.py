@@ -103,7 +103,7 @@ async def test_who_has_the_lock_instead_is_said_and_it_drives_no_more(caplog):
         with pytest.raises(Busy) as refused:
             found.check()
         assert str(refused.value) == (
-            "This process does not drive the database now; try again in a moment"
+            "This process does not own the database now; try again in a moment"
         )
         assert refused.value.reason == found.problem == TAKEN
         assert went_on == []

@@ -104,7 +104,7 @@ async def test_a_call_without_an_answer_is_told_by_what_there_was_instead(chatte
         "and 2 lines that are no messages"
     )
     chatter.end("it is too slow")
-    assert str(chatter.doubt("closed")) == "its server was ended: it is too slow"
+    assert str(chatter.doubt("closed")) == "gonogo stopped its server: it is too slow"
     assert chatter.reason("closed") == "it was ended: it is too slow"
 
 

@@ -223,7 +223,7 @@ async def test_an_address_is_told_not_to_pack_its_answers(config):
         ("null in it", "its server's answer cannot be read: content: Input should be a valid list"),
         ("a large number", "its server's answer cannot be read: Out of range float values"),
         ("goes at a call", "its server ended: Connection closed"),
-        ("too long", "its server was ended: a message is longer than 4194304 bytes"),
+        ("too long", "gonogo stopped its server: a message is longer than 4194304 bytes"),
     ],
 )
 async def test_an_answer_that_is_none_leaves_a_doubt_that_says_why(trick, why, config):

@@ -298,7 +298,9 @@ class Transport:
         """Every event of a stream once, up to its `done`; a break is not seen from outside."""
         breaks = _Breaks()
         while True:
-            failure: GonogoError = Unreachable("{what}: the server ended the stream", what=_BREAKS)
+            failure: GonogoError = Unreachable(
+                "{what}: the server ended the stream; try again", what=_BREAKS
+            )
             try:
                 async with self._opened(question) as events:
                     async for event in events:

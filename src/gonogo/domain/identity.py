@@ -45,7 +45,7 @@ class Principal(Frozen):
         """
         if self.role < role:
             raise Forbidden(
-                "This needs the role {role}; {name} is {own_role}",
+                "This needs the role {role}, and {name} has the role {own_role}; ask an admin",
                 role=role.word, name=self.name, own_role=self.role.word,
             )  # fmt: skip
 

@@ -263,10 +263,14 @@ def read_cassette(path: Path) -> list[HttpExchange]:
                 logger.warning("%s: the last line is incomplete and was left out", path)
                 break
             raise ModelNotConfigured(
-                "replay:{path}: line {number} is no exchange", path=path, number=number
+                "replay:{path}: line {number} is not a recorded exchange; record the file again",
+                path=path,
+                number=number,
             ) from None
     if not found:
-        raise ModelNotConfigured("replay:{path}: nothing is recorded in it", path=path)
+        raise ModelNotConfigured(
+            "replay:{path}: it contains no recorded exchanges; record the file again", path=path
+        )
     return found
 
 

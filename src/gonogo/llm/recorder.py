@@ -53,7 +53,9 @@ class Recorder(Struct, frozen=True, kw_only=True):
             os.close(self._open())
         except OSError as error:
             raise ModelNotConfigured(
-                "GONOGO_RECORD: {path}: {strerror}", path=self.path, strerror=error.strerror
+                "GONOGO_RECORD: {path}: {strerror}; name a file that can be written",
+                path=self.path,
+                strerror=error.strerror,
             ) from None
 
     def exchange(

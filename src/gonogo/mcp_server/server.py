@@ -362,7 +362,9 @@ async def _called(
     del context
     offer = _BY_NAME.get(params.name)
     if offer is None:
-        return _error("unknown_tool", because("There is no tool {name!r}", name=params.name))
+        return _error(
+            "unknown_tool", because("There is no tool {name!r}; see tools/list", name=params.name)
+        )
     try:
         given = offer.arguments.model_validate(params.arguments or {})
         return _answer(await offer.run(client, given))

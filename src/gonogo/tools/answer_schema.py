@@ -30,7 +30,9 @@ class AnswerSchema:
 
         if len(text) > MOST:
             raise InvalidMessage(
-                "it has {count} bytes, and {most} are the most", count=len(text), most=MOST
+                "it has {count} bytes, and at most {most} are allowed; shorten it",
+                count=len(text),
+                most=MOST,
             )
         schema: Any = loads(text)
         if not isinstance(schema, dict):

@@ -132,7 +132,7 @@ class Chatter:
     def doubt(self, otherwise: str) -> Reason:
         """Why a call has no answer."""
         if self.why is not None:
-            return because("its server was ended: {why}", why=self.why)
+            return because("gonogo stopped its server: {why}", why=self.why)
         return because("its server ended: {why}", why=self.reason(otherwise))
 
     def reason(self, otherwise: str) -> str:
