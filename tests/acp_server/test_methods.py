@@ -427,7 +427,7 @@ async def test_a_session_that_is_lost_says_so_and_is_followed_anew(editor, behin
 
     assert (gone["code"], gone["message"]) == (-32002, "It is gone")
     assert (broken["code"], broken["message"]) == (
-        -32603, "It cannot be shown any more: KeyError('metadata')"
+        -32603, "The session can no longer be shown: KeyError('metadata'); load it again"
     )  # fmt: skip
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [
         "what happens in s1 is not shown any more"

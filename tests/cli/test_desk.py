@@ -107,7 +107,9 @@ def test_a_link_is_printed_opened_and_decides_once_over_real_http(served, gonogo
     url = made.stdout.strip()
 
     assert refused.returncode == viewer.returncode == 1
-    assert "bob does not see this question. ann, whose session it is, and admins" in refused.stderr
+    assert (
+        "bob cannot see this question. The owner of the session (ann) and admins"
+    ) in refused.stderr
     assert (
         "vic has the role viewer, and decisions need the role operator; ask an admin"
     ) in viewer.stderr

@@ -98,7 +98,10 @@ def test_a_check_may_be_no_larger_and_not_empty(check):
 
 def test_a_check_that_is_none_is_told_whole():
     kinds = "command, file_exists, file_contains, unchanged, ask"
-    worker = "only an action with an agent can have it; add a validation that depends on this subtask instead"
+    worker = (
+        "only an action with an agent can have it; add a validation that depends on this subtask "
+        "instead"
+    )
     for checks, more, said in (
         ([{}], {}, f"Subtask 1: done_when.0: a check is one of {kinds}"),
         ([{"ask": "y", "timeout": 5}], {}, "Subtask 1: done_when.0: only a command has a timeout"),

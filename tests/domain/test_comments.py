@@ -46,7 +46,10 @@ def test_every_comment_has_its_answer_in_any_order():
         ([answer("a", "  ")], "the answer to comment a is empty; write one"),
         ([answer("a", None)], "the answer to comment a is empty; write one"),
         ([answer("a", {"x": 1})], "the answer to comment a is empty; write one"),
-        ([answer("a", "x" * 4_001)], "the answer to comment a has more than 4000 characters; shorten it"),
+        (
+            [answer("a", "x" * 4_001)],
+            ("the answer to comment a has more than 4000 characters; shorten it"),
+        ),
         (["a"], "each one is an object {comment_id, answer}"),
         ({"a": "So."}, "a list of {comment_id, answer} is needed"),
     ],

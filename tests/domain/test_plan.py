@@ -502,7 +502,7 @@ def test_a_file_that_must_not_exist_cannot_be_asked_for_its_content():
     check = {"file": "a.md", "exists": False, "contains": "x"}
     item = {"id": "a", "description": "a", "type": "validation", "inputs": check}
 
-    with pytest.raises(InvalidPlan, match="contains nothing"):
+    with pytest.raises(InvalidPlan, match="cannot contain text"):
         parse_subtasks([item], agents={"coder"})
 
 

@@ -136,7 +136,7 @@ def test_a_subtask_that_did_not_complete_is_not_met():
 )
 def test_a_field_that_is_not_there_is_named(path, missing):
     expected = UnmetReference if missing else InvalidPlan
-    with pytest.raises(expected, match=missing or "no reference"):
+    with pytest.raises(expected, match=missing or "not a reference"):
         one(f"${{subtasks.build.{path}}}")
 
 

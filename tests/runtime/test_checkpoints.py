@@ -63,8 +63,8 @@ def test_a_checkpoint_without_its_snapshot_says_why() -> None:
         (
             {"tree": None},
             (
-                "Checkpoint k1 has no snapshot, because its subtask changed nothing; choose another "
-                "checkpoint"
+                "Checkpoint k1 has no snapshot, because its subtask changed nothing; choose "
+                "another checkpoint"
             ),
         ),
         ({"swept_at": NOW}, "The snapshot of checkpoint k1 was deleted; choose a newer checkpoint"),

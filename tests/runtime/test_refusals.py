@@ -215,7 +215,7 @@ async def test_what_is_wrong_with_a_decision_is_said(tmp_path: Path) -> None:
             given = PlanDecision(plan_id=about, decision="approve", **more)
             await verbs.decide(ann, given, more.get("session"))
 
-        changed = "only the decision edit has changes, not approve"
+        changed = "only the decision edit can have changes, not approve"
         await refused(
             (f"{unknown}a", verbs.get(ann, "a")),
             (f"{unknown}{of_plan.approval_id}", verbs.get(world.bob, of_plan.approval_id)),
@@ -253,7 +253,7 @@ async def test_what_is_wrong_with_a_link_is_said(tmp_path: Path) -> None:
         links, owner = world.runtime.links, world.runtime.owner
         for name, role in (("ann", Role.OPERATOR), ("vic", Role.VIEWER), ("bob", Role.OPERATOR)):
             await world.runtime.people.create_token(owner, name, role)
-        unseen = "whose session it is, and admins do; a rule of review lets others in that it "
+        unseen = "the session (ann) and admins can; a review rule can let other people in as "
         await refused(
             ((
                 "Forbidden: Only an admin can make links for other people; make one for yourself, "
@@ -265,15 +265,15 @@ async def test_what_is_wrong_with_a_link_is_said(tmp_path: Path) -> None:
                 "or ask an admin"
             ),
              links.make(world.ann, asked.approval_id, "nobody")),
-            ("NotFound: Nobody called nobody has a token; make one with gonogo token create, or "
-             "see gonogo token list", links.make(owner, asked.approval_id, "nobody")),
+            ("NotFound: Nobody named nobody has a token; create one: gonogo token create, or "
+             "list them: gonogo token list", links.make(owner, asked.approval_id, "nobody")),
             ((
                 "Forbidden: A link for vic cannot be made: vic has the role viewer, and decisions "
                 "need the role operator; ask an admin"
             ),
              links.make(owner, asked.approval_id, "vic")),
-            ("Forbidden: A link for bob cannot be made: bob does not see this question. ann, "
-             f"{unseen}names as `reviewers`", links.make(owner, asked.approval_id, "bob")),
+            ("Forbidden: A link for bob cannot be made: bob cannot see this question. The owner of "
+             f"{unseen}`reviewers`", links.make(owner, asked.approval_id, "bob")),
             ("NotFound: No approval found with id=a", links.make(owner, "a", "ann")),
             ((
                 "NotFound: There is no such link; ask its sender for a new one"

@@ -226,7 +226,7 @@ def test_a_null_in_a_decision_by_any_path_is_a_field_left_out(model, fields):
     [(RollbackOrder, {"subtask_id": None}), (NewSession, {"session_id": None})],
 )
 def test_a_null_in_an_order_is_refused_since_leaving_it_out_means_something_else(model, fields):
-    with pytest.raises(InvalidMessage, match="leave a field out instead of null"):
+    with pytest.raises(InvalidMessage, match="leave the field out instead of sending null"):
         validated(model, fields)
 
 

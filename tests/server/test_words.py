@@ -162,8 +162,8 @@ async def test_a_cookie_from_nowhere_is_told_what_it_lacks(runtime):
     assert told(wrong) == (
         401,
         (
-            "This login code is not valid: each code works once, for ten minutes; get a new link from "
-            "gonogo serve"
+            "This login code is not valid: each code works once, for ten minutes; get a new link "
+            "from gonogo serve"
         ),
     )
 

@@ -162,7 +162,7 @@ def test_a_lock_of_a_file_says_whose_it_is_and_is_free_once_released(tmp_path: P
     first, second = FileLock(path), FileLock(path)
     first.take(0)
 
-    told = "already drives gonogo.db; stop it, or set GONOGO_DB to another database"
+    told = "already uses the database gonogo.db; stop it, or set GONOGO_DB to another database"
     assert (first.is_held(), second.is_held()) == (True, False)
     assert refusal(second) == f"Process {path.read_text().strip()} {told}"
     assert path.stat().st_mode & 0o777 == 0o600

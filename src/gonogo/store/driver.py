@@ -352,8 +352,8 @@ def _refusal(holder: Any) -> str:  # noqa: ANN401 - a database row
     who = "another process" if holder is None else f"{holder.application_name or 'a process'}"
     where = "" if holder is None else f" (process {holder.pid} of the server)"
     return (
-        f"The database is already driven by {who}{where}; stop that one, set GONOGO_DB to another "
-        "database, or work through the one that drives"
+        f"The database is already used by {who}{where}; stop that process, set GONOGO_DB to "
+        "another database, or work through that process"
     )
 
 
