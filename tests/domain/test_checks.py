@@ -50,10 +50,10 @@ def test_a_check_is_of_one_kind_and_is_told_as_it_was_written():
         ({"command": ["ls"]}, "done_when.0.command"),
         ({"command": "x", "timeout": 0}, "done_when.0.timeout"),
         ({"command": "x", "timeout": 3_601}, "done_when.0.timeout"),
-        ({"file_exists": "/etc/passwd"}, "'/etc/passwd' is no path inside the workspace"),
-        ({"file_exists": "~/x"}, "is no path inside the workspace"),
-        ({"file_exists": "a/../../x"}, "is no path inside the workspace"),
-        ({"file_exists": "./"}, "is no path inside the workspace"),
+        ({"file_exists": "/etc/passwd"}, "'/etc/passwd' is not a path inside the workspace"),
+        ({"file_exists": "~/x"}, "is not a path inside the workspace"),
+        ({"file_exists": "a/../../x"}, "is not a path inside the workspace"),
+        ({"file_exists": "./"}, "is not a path inside the workspace"),
         ({"file_contains": {"path": "a"}}, "done_when.0.file_contains.text"),
         ({"file_contains": {"path": "../a", "text": "x"}}, "no path inside"),
         ({"unchanged": []}, "done_when.0.unchanged"),
@@ -106,7 +106,7 @@ def test_a_check_that_is_none_is_told_whole():
         ([{}], {}, f"Subtask 1: done_when.0: a check is one of {kinds}"),
         ([{"ask": "y", "timeout": 5}], {}, "Subtask 1: done_when.0: only a command has a timeout"),
         ([{"file_exists": "a/.."}], {},
-         "Subtask 1: done_when.0.file_exists: 'a/..' is no path inside the workspace"),
+         "Subtask 1: done_when.0.file_exists: 'a/..' is not a path inside the workspace"),
         ([{"file_exists": ".env"}], {},
          (
              "Subtask 'a': done_when: '.env' may contain secrets, and checks do not read such "

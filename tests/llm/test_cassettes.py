@@ -543,11 +543,11 @@ def test_a_pipe_is_neither_played_nor_recorded_to(tape, settings):
     os.mkfifo(tape)
     with pytest.raises(ModelNotConfigured) as failure:
         open_model(settings(name=f"replay:{tape}"), {})
-    assert str(failure.value) == f"replay:{tape}: it is no regular file"
+    assert str(failure.value) == f"replay:{tape}: it is not a regular file"
     with pytest.raises(ModelNotConfigured) as failure:
         open_model(settings(record=tape), {})
     assert str(failure.value) == (
-        f"GONOGO_RECORD: {tape}: it is no regular file; name a file that can be written"
+        f"GONOGO_RECORD: {tape}: it is not a regular file; name a file that can be written"
     )
 
 

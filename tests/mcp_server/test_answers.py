@@ -234,7 +234,7 @@ async def test_who_does_not_wait_is_told_where_to_look(ask, behind):
         200, content=silence(), headers={"Content-Type": "text/event-stream"}
     )
     told = await ask("propose_plan", task="Make it", wait_seconds=0)
-    assert told["note"] == "It goes on; ask plan_status with the session_id for what came of it."
+    assert told["note"] == "The work continues; ask plan_status with the session_id for the result."
     assert (told["plan_id"], told["said"]) == ("p1", "")
 
 
@@ -330,7 +330,7 @@ async def test_the_door_says_who_it_is_and_what_it_offers(speak):
         }},
     }  # fmt: skip
     words = tools[0]["inputSchema"]["properties"]["wait_seconds"]
-    assert words["description"] == "How long to wait; the work goes on in any case."
+    assert words["description"] == "How long to wait; the work continues in any case."
 
 
 async def test_an_answer_is_text_and_a_structure_and_an_error_has_its_word(speak, behind):

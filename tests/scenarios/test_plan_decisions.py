@@ -58,7 +58,16 @@ async def test_the_plan_is_shown_in_russian_with_all_that_is_decided(make):
     async with make(LINES) as world:
         content = (await world.say("Создай TODO приложение"))[-1]["content"]
 
-        for word in ("model", "view", "check", "coder", "universal", "debug", "10\N{NO-BREAK SPACE}мин", "3\N{NO-BREAK SPACE}мин"):
+        for word in (
+            "model",
+            "view",
+            "check",
+            "coder",
+            "universal",
+            "debug",
+            "10\N{NO-BREAK SPACE}мин",
+            "3\N{NO-BREAK SPACE}мин",
+        ):
             assert word in content
         assert "после: `model`, `view`" in content
         assert "План" in content

@@ -129,7 +129,7 @@ def links(runtime: Any) -> Any:
         ({}, b"", 422, WORD),
         ({}, b"decision=approve&decision=approve", 422, WORD),
         ({}, b"decision=approve&feedback=" + b"x" * 4_001, 422, LONG),
-        ({}, b"x=" + b"x" * 65_535, 413, "The form has more than 65536 bytes"),
+        ({}, b"x=" + b"x" * 65_535, 413, "The form has more than 65536 bytes; shorten it"),
         ({}, "decision=approve&feedback=Ж".encode(), 422, NO_FORM),
         ({}, b"decision=approve&feedback=%ff", 422, NO_FORM),
         ({}, b"&".join(b"x=1" for _ in range(11)), 422, NO_FORM),

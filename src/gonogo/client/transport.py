@@ -88,8 +88,8 @@ class Unintelligible(InternalFailure):
 
     def __init__(self, expected: str) -> None:
         super().__init__(
-            f"The answer is no {expected} of this version's protocol: another server is at this "
-            "address, or gonogo is of another version there; end that one and start it again"
+            f"The answer is not a valid {expected} of this version's protocol: another server is "
+            "at this address, or it has another version of gonogo; stop it and start gonogo again"
         )
         self.expected = expected
 

@@ -279,7 +279,7 @@ def _lines(path: Path) -> list[bytes]:
     with open(file, "rb") as cassette:
         facts = os.fstat(file)
         if not stat.S_ISREG(facts.st_mode):
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "it is not a regular file")
         if facts.st_size > _MOST:
             raise OSError(0, f"it has more than {_MOST} bytes")
         return [line for line in cassette.read().split(b"\n") if line]
