@@ -217,7 +217,7 @@ def test_when_the_time_is_over_the_run_fails(headless, gonogo, project):
     }  # fmt: skip
     done, _ = headless(script, "Make a page", "--yes", "--max-time", "4s")
     assert done.returncode == Exit.FAILED, done.stdout + done.stderr
-    assert "The time limit of 4 s" in done.stdout
+    assert "reached its time limit of 4 s" in done.stdout
     (shown,) = json.loads(gonogo("plans", "list", "--json").stdout)["plans"]
     assert shown["status"] == "failed"
     assert not (project / "page.txt").exists()
