@@ -582,7 +582,7 @@ async def test_a_link_of_somebody_of_the_provider_lasts_as_long_as_their_role_is
         who = await root.comes("gonogo-admins")
         await world.say("Write", "coder")
         for nobody in (who.name, principal_id(idp.url, "other")):
-            with pytest.raises(NotFound, match="was here lately"):
+            with pytest.raises(NotFound, match="has signed in lately"):
                 await root.given(nobody)
         await root.given(who.id)
         assert await root.state() is LinkState.OPEN
