@@ -477,10 +477,7 @@ async def test_a_port_that_is_taken_is_said(served, runtime):
     async with served() as client:
         with pytest.raises(Conflict) as refused:
             await serve(runtime, port=client.ready.port)
-    said = (
-        f"Cannot listen on 127.0.0.1:{client.ready.port}: Address already in use; choose another "
-        "port"
-    )
+    said = f"Cannot listen on 127.0.0.1:{client.ready.port}: Address already in use"
     assert str(refused.value).startswith(said)
 
 

@@ -146,8 +146,8 @@ class Holder(NamedTuple):
 )
 def test_who_drives_is_said_to_who_is_refused(holder: Holder | None, who: str) -> None:
     assert driver._refusal(holder) == (
-        f"The database is already driven by {who}; stop that one, set GONOGO_DB to another "
-        "database, or work through the one that drives"
+        f"The database is already used by {who}; stop that process, set GONOGO_DB to another "
+        "database, or work through that process"
     )
 
 
