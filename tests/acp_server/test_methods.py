@@ -258,7 +258,9 @@ async def test_sessions_are_listed_a_page_at_a_time(editor, behind):
         assert await pad.ask("session/list", cursor="2") == {"sessions": []}
         for cursor in ("x", "-1", "1" * 10, "\u0661", ""):
             assert await pad.ask("session/list", cursor=cursor) == {
-                "code": -32602, "message": "cursor: it was not given by this agent",
+                "code": -32602, "message": (
+                    "cursor: this agent did not give it; start again without a cursor"
+                ),
                 "data": {"code": "invalid_message"},
             }  # fmt: skip
         assert await pad.ask("session/list", cursor="9" * 9) == {"sessions": []}
@@ -425,7 +427,7 @@ async def test_a_session_that_is_lost_says_so_and_is_followed_anew(editor, behin
 
     assert (gone["code"], gone["message"]) == (-32002, "It is gone")
     assert (broken["code"], broken["message"]) == (
-        -32603, "It cannot be shown any more: KeyError('metadata')"
+        -32603, "The session can no longer be shown: KeyError('metadata'); load it again"
     )  # fmt: skip
     assert [record.getMessage() for record in caplog.records if record.exc_info] == [
         "what happens in s1 is not shown any more"

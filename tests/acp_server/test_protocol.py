@@ -54,9 +54,11 @@ async def written(pipe: Pipe, tmp_path: Path) -> list[Any]:
 
 
 REFUSED = [
-    (b"\xff\xfe", None, -32700, "Parse error: Not valid UTF-8"),
-    (b'{"a": 1, "a": 2}', None, -32700, "Parse error: A key stands twice in one object"),
-    (b"[" * 200, None, -32600, "A message is nested at most 32 deep"),
+    (b"\xff\xfe", None, -32700, "Parse error: Not valid UTF-8; send UTF-8"),
+    (b'{"a": 1, "a": 2}', None, -32700, (
+        "Parse error: An object has the same key twice; keep one of them"
+    )),
+    (b"[" * 200, None, -32600, "The message is nested more than 32 levels deep; make it flatter"),
     (b'"text"', None, -32600, "Invalid request: a message is one object"),
     (b"[]", None, -32600, "Invalid request: a message is one object"),
     (b"{}", None, -32600, "Invalid request: a message has a method or an id"),
@@ -113,7 +115,7 @@ async def test_a_line_may_be_as_long_as_a_message_and_after_a_longer_one_the_nex
     assert second == {"method": "next"}
     [answer] = await written(door, tmp_path)
     assert (answer["id"], answer["error"]["code"]) == (None, -32600)
-    assert answer["error"]["message"] == f"A message has at most {MAX_BYTES} bytes"
+    assert answer["error"]["message"] == f"The message has more than {MAX_BYTES} bytes; shorten it"
 
 
 async def test_what_is_to_follow_an_answer_follows_it_and_a_closed_pipe_takes_nothing(

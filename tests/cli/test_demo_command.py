@@ -67,5 +67,5 @@ def test_an_interrupted_demo_leaves_no_folder(terminal, temporary):
 def test_the_demo_speaks_russian(gonogo, temporary):
     done = gonogo("demo", "--yes", env={**temporary, "GONOGO_LOCALE": "ru"})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "План подтвержден. Начинаю выполнение 5 подзадач..." in done.stdout
+    assert "План одобрен. Начинаю выполнение 5 подзадач..." in done.stdout
     assert "совпавшие с записанными до байта: 20 из 20" in done.stdout

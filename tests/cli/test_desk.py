@@ -107,8 +107,12 @@ def test_a_link_is_printed_opened_and_decides_once_over_real_http(served, gonogo
     url = made.stdout.strip()
 
     assert refused.returncode == viewer.returncode == 1
-    assert "bob does not see this question. ann, whose session it is, and admins" in refused.stderr
-    assert "vic is viewer, and decisions need the role operator" in viewer.stderr
+    assert (
+        "bob cannot see this question. The owner of the session (ann) and admins"
+    ) in refused.stderr
+    assert (
+        "vic has the role viewer, and decisions need the role operator; ask an admin"
+    ) in viewer.stderr
     assert url.startswith(f"{PUBLIC}/d/link_")
     assert "can decide once as ann" in made.stderr
     assert served.page(url, host="evil.example").status_code == 403
@@ -169,7 +173,10 @@ def test_mine_is_what_i_may_approve_and_a_question_says_who_may(served, gonogo):
     told = gonogo("approvals", "show", delete).stdout
     assert "can approve (no reviewers are named): ann, role:admin" in told
     refused = gonogo("approvals", "decide", build, "approve")
-    assert (refused.returncode, "Only ann, bob may approve this" in refused.stderr) == (1, True)
+    assert (
+        refused.returncode,
+        ("Only these people can approve this: ann, bob; ask one of them") in refused.stderr,
+    ) == (1, True)
     voted = gonogo("approvals", "decide", delete, "approve")
     assert "1 of 2" in voted.stdout
     assert ids("--mine") == set()

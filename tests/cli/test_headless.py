@@ -145,7 +145,10 @@ def test_without_a_schema_the_answer_is_text(headless, project):
 def test_work_that_waits_or_fails_writes_no_answer_and_keeps_its_code(headless, project):
     done, _ = headless(PLANNED, "Make a page", *SCHEMA)
     assert done.returncode == Exit.WAITS
-    assert "out.json was not written: the work did not come to its end" in done.stderr
+    assert (
+        "out.json was not written: the work did not end well. See what happened above, then run "
+        "the command again"
+    ) in done.stderr
     done, _ = headless({"default": {"status": 400, "error": "no"}}, *ASK, *SCHEMA)
     assert done.returncode == Exit.FAILED
     assert not (project / "out.json").exists()
@@ -158,8 +161,8 @@ def test_work_that_waits_or_fails_writes_no_answer_and_keeps_its_code(headless, 
         ("[]", "it must be a JSON object"),
         ('{"type": "thing"}', "is not valid under any of the given schemas"),
         ('{"$ref": "https://example.org/s.json"}', "leads out of the file"),
-        ('{"$ref": "#/$defs/none"}', "it cannot be followed"),
-        ('{"a": "' + "x" * 70_000 + '"}', "it has more than 65536 bytes"),
+        ('{"$ref": "#/$defs/none"}', "it cannot be used"),
+        ('{"a": "' + "x" * 70_000 + '"}', "it has more than 65536 bytes; shorten it"),
     ],
 )
 def test_what_is_no_schema_is_refused_before_anything_begins(headless, project, schema, wrong):
@@ -249,7 +252,7 @@ def test_when_the_time_is_over_the_run_fails(headless, gonogo, project):
     }  # fmt: skip
     done, _ = headless(script, "Make a page", "--yes", "--max-time", "4s")
     assert done.returncode == Exit.FAILED, done.stdout + done.stderr
-    assert "The time limit of 4 s" in done.stdout
+    assert "reached its time limit of 4 s" in done.stdout
     (shown,) = json.loads(gonogo("plans", "list", "--json").stdout)["plans"]
     assert shown["status"] == "failed"
     assert not (project / "page.txt").exists()

@@ -64,7 +64,7 @@ def test_room_is_given_back_and_said_in_bytes(gonogo, home):
         last,
     )
     hoped = gonogo("db", "vacuum", "--dry-run", env={"GONOGO_LOCALE": "ru"}).stdout
-    assert hoped.endswith("\nНичего не изменено; столько останется самое большее.\n")
+    assert hoped.endswith("\nНичего не изменено. После выполнения останется не больше этого.\n")
 
 
 def test_a_session_is_deleted_only_when_that_was_said(gonogo, home, terminal, session):

@@ -64,7 +64,9 @@ def test_anchors_are_given_or_the_end_of_a_file_of_them(tmp_path):
     assert audit._text_of(str(file)) == "x" * 7_997 + "end"
     with pytest.raises(Stop) as caught:
         audit._text_of("gonogo-ancho")
-    assert str(caught.value) == "gonogo-ancho is neither an anchor nor a file"
+    assert str(caught.value) == (
+        "gonogo-ancho is neither an anchor nor a file; make an anchor: gonogo audit anchor"
+    )
     assert caught.value.code is Exit.USAGE
 
 

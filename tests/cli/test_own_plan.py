@@ -80,7 +80,13 @@ def test_at_a_terminal_the_person_is_asked_and_answers(terminal, plan, work):
         (PLAN.replace("  tool: execute_command\n", "  agent: nobody\n"), ":8: Subtask 'second'"),
         (PLAN + "  colour: red\n", ":14: there is no field colour"),
         (PLAN.replace("goal: Two files\n", ""), ":1: a plan needs a goal"),
-        (PLAN.replace("[first]", "[third]"), ":8: Subtask 'second' depends on unknown 'third'"),
+        (
+            PLAN.replace("[first]", "[third]"),
+            (
+                ":8: Subtask 'second' depends on unknown 'third'; add that subtask, or remove the "
+                "dependency"
+            ),
+        ),
         (PLAN.replace("scope: {commands: [cat]}", "scope: {tools: [x_y]}"), ":8: "),
         ("goal: [", ":"),
         ("\x00", "not valid YAML"),

@@ -134,7 +134,7 @@ async def test_a_plan_that_cannot_be_cancelled_hinders_no_farewell():
     await talk._give_up()
 
     assert client.did == [("cancel", "p"), *CANCELLED]
-    assert talk._person.told == ["Прервано. Учебный проект удалён."]
+    assert talk._person.told == ["Прервано. Учебный проект удалён. Начать снова: gonogo demo"]
 
 
 @pytest.mark.parametrize(

@@ -393,7 +393,7 @@ SAME = {"from_agent": "coder", "to_agent": "coder", "reason": "r"}
             },
             "✗ a (0.0 s) content\n",
         ),
-        ({"type": "plan_paused"}, "Plan paused: nothing new starts.\n"),
+        ({"type": "plan_paused"}, "Plan paused: no new subtasks start.\n"),
         ({"type": "plan_resumed"}, "Plan resumed.\n"),
         ({"type": "plan_cancelled"}, "Plan cancelled.\n"),
         ({"type": "approval_warning"}, ""),

@@ -169,8 +169,9 @@ async def expected(ask: Awaitable[Any]) -> str:
     with pytest.raises(Unintelligible) as refused:
         await ask
     assert str(refused.value) == (
-        f"The answer is no {refused.value.expected} of this version's protocol: another server is "
-        "at this address, or gonogo is of another version there; end that one and start it again"
+        f"The answer is not a valid {refused.value.expected} of this version's protocol: another "
+        "server is at this address, or it has another version of gonogo; stop it and start gonogo "
+        "again"
     )
     return refused.value.expected
 

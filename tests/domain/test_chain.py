@@ -287,7 +287,7 @@ def test_an_anchor_reads_back_from_among_other_lines():
     for wrong in ("", "gonogo-anchor-1 x", ANCHOR.text().replace("heads=", "heads=zz")):
         with pytest.raises(InvalidMessage) as refused:
             read_anchors(wrong)
-        assert str(refused.value) == "This is no anchor; gonogo audit anchor prints one"
+        assert str(refused.value) == "This is not an anchor; gonogo audit anchor prints one"
 
 
 def sha(text):
@@ -350,11 +350,11 @@ NO_END = "the file has no end: a part of it is missing"
          "line 1 column 2 (char 1)"),
         ('{"a": 1, "a": 1}', "it is not valid JSON: a key stands twice in one object"),
         ("[" * 100_000, "it is not valid JSON: it is nested too deeply"),
-        ("[]", "it is no JSON object"),
-        ("{}", "it has not the fields of an audit entry"),
-        (S1[0].line().replace('"seq": 1', '"seq": true'), "its seq is not of the right type"),
-        (S1[0].line().replace('"ann"', "null"), "its actor is not of the right type"),
-        (T1[0].line().replace(f'"{T1[0].salt}"', "1"), "its salt is not of the right type"),
+        ("[]", "it is not a JSON object"),
+        ("{}", "it does not have the fields of an audit entry"),
+        (S1[0].line().replace('"seq": 1', '"seq": true'), "its seq has the wrong type"),
+        (S1[0].line().replace('"ann"', "null"), "its actor has the wrong type"),
+        (T1[0].line().replace(f'"{T1[0].salt}"', "1"), "its salt has the wrong type"),
     ],
 )  # fmt: skip
 def test_what_is_no_entry_is_told_with_its_line(text, said):
@@ -484,5 +484,6 @@ def test_what_names_no_place_in_the_log_is_refused_with_the_way_on(text):
     with pytest.raises(InvalidCursor) as refused:
         AuditPlace.read(text)
     assert str(refused.value) == (
-        "before is no place in the audit log; use the `before` of the page that you have"
+        "before: there is no such place in the audit log; use the `before` of the page that "
+        "you have"
     )

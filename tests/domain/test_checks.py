@@ -50,16 +50,19 @@ def test_a_check_is_of_one_kind_and_is_told_as_it_was_written():
         ({"command": ["ls"]}, "done_when.0.command"),
         ({"command": "x", "timeout": 0}, "done_when.0.timeout"),
         ({"command": "x", "timeout": 3_601}, "done_when.0.timeout"),
-        ({"file_exists": "/etc/passwd"}, "'/etc/passwd' is no path inside the workspace"),
-        ({"file_exists": "~/x"}, "is no path inside the workspace"),
-        ({"file_exists": "a/../../x"}, "is no path inside the workspace"),
-        ({"file_exists": "./"}, "is no path inside the workspace"),
+        ({"file_exists": "/etc/passwd"}, "'/etc/passwd' is not a path inside the workspace"),
+        ({"file_exists": "~/x"}, "is not a path inside the workspace"),
+        ({"file_exists": "a/../../x"}, "is not a path inside the workspace"),
+        ({"file_exists": "./"}, "is not a path inside the workspace"),
         ({"file_contains": {"path": "a"}}, "done_when.0.file_contains.text"),
         ({"file_contains": {"path": "../a", "text": "x"}}, "no path inside"),
         ({"unchanged": []}, "done_when.0.unchanged"),
         ({"unchanged": ["/**"]}, "no path inside"),
-        ({"file_exists": ".env"}, "'.env' may hold secrets, which no check reads"),
-        ({"file_contains": {"path": "k/id_rsa", "text": "x"}}, "may hold secrets"),
+        (
+            {"file_exists": ".env"},
+            ("'.env' may contain secrets, and checks do not read such files; name another file"),
+        ),
+        ({"file_contains": {"path": "k/id_rsa", "text": "x"}}, "may contain secrets"),
     ],
 )
 def test_a_check_that_is_none_refuses_the_plan(check, said):
@@ -95,14 +98,20 @@ def test_a_check_may_be_no_larger_and_not_empty(check):
 
 def test_a_check_that_is_none_is_told_whole():
     kinds = "command, file_exists, file_contains, unchanged, ask"
-    worker = "only for an action that an agent carries out; let a validation depend on it instead"
+    worker = (
+        "only an action with an agent can have it; add a validation that depends on this subtask "
+        "instead"
+    )
     for checks, more, said in (
         ([{}], {}, f"Subtask 1: done_when.0: a check is one of {kinds}"),
         ([{"ask": "y", "timeout": 5}], {}, "Subtask 1: done_when.0: only a command has a timeout"),
         ([{"file_exists": "a/.."}], {},
-         "Subtask 1: done_when.0.file_exists: 'a/..' is no path inside the workspace"),
+         "Subtask 1: done_when.0.file_exists: 'a/..' is not a path inside the workspace"),
         ([{"file_exists": ".env"}], {},
-         "Subtask 'a': done_when: '.env' may hold secrets, which no check reads"),
+         (
+             "Subtask 'a': done_when: '.env' may contain secrets, and checks do not read such "
+             "files; name another file"
+         )),
         ([{"ask": "y"}], {"type": "validation"}, f"Subtask 'a': done_when: {worker}"),
         (None, {"type": "validation", "must_change": True}, f"Subtask 'a': must_change: {worker}"),
     ):  # fmt: skip
@@ -127,7 +136,7 @@ def test_there_are_not_more_checks_than_anybody_reads():
 @pytest.mark.parametrize("field", ["done_when", "must_change"])
 def test_only_an_agent_that_acts_is_checked_so(worker, field):
     given = {"done_when": [{"ask": "x"}], "must_change": False}[field]
-    with pytest.raises(InvalidPlan, match=f"{field}: only for an action that an agent"):
+    with pytest.raises(InvalidPlan, match=f"{field}: only an action with an agent"):
         read(None, **worker, **{field: given})
 
 

@@ -18,7 +18,7 @@ def test_a_comment_is_kept_without_the_blanks_around_it():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "there is nothing in it"), (" \n\t", "there is nothing in it"),
+        ("", "it is empty; write a comment"), (" \n\t", "it is empty; write a comment"),
         ("x" * 4_001, "at most 4000 characters, not 4001"),
     ],
 )  # fmt: skip
@@ -39,14 +39,17 @@ def test_every_comment_has_its_answer_in_any_order():
         (None, "comments without an answer: a, b; each needs {comment_id, answer}"),
         ([], "comments without an answer: a, b; each needs {comment_id, answer}"),
         ([answer("b")], "comments without an answer: a; each needs {comment_id, answer}"),
-        ([answer("a"), answer("a"), answer("b")], "comment a is answered twice"),
+        ([answer("a"), answer("a"), answer("b")], "comment a is answered twice; keep one answer"),
         ([answer("c")], "there is no comment 'c' to answer; those there are: a, b"),
         ([answer(["a"])], "there is no comment ['a'] to answer; those there are: a, b"),
         ([{"answer": "So."}], "there is no comment None to answer; those there are: a, b"),
-        ([answer("a", "  ")], "the answer to comment a is empty"),
-        ([answer("a", None)], "the answer to comment a is empty"),
-        ([answer("a", {"x": 1})], "the answer to comment a is empty"),
-        ([answer("a", "x" * 4_001)], "the answer to comment a has over 4000 characters"),
+        ([answer("a", "  ")], "the answer to comment a is empty; write one"),
+        ([answer("a", None)], "the answer to comment a is empty; write one"),
+        ([answer("a", {"x": 1})], "the answer to comment a is empty; write one"),
+        (
+            [answer("a", "x" * 4_001)],
+            ("the answer to comment a has more than 4000 characters; shorten it"),
+        ),
         (["a"], "each one is an object {comment_id, answer}"),
         ({"a": "So."}, "a list of {comment_id, answer} is needed"),
     ],

@@ -43,7 +43,7 @@ def test_a_condition_may_look_at_all_subtasks(text):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "empty"),
+        ("", "it is empty; write an expression, or leave the field out"),
         (" // nothing", "empty"),
         ("x" * 2_001, "longer"),
         ("a & b", "not understood"),
@@ -60,8 +60,8 @@ def test_a_condition_may_look_at_all_subtasks(text):
         ("subtasks.a.all(", "needs a name"),
         ("subtasks.a.all(i, v, v > 0)", "takes one name"),
         ("subtasks.a.all(subtasks, true)", "is taken"),
-        (".subtasks.a", "a dot follows"),
-        ("1 == .subtasks.a", "a dot follows"),
+        (".subtasks.a", "a dot can stand only after"),
+        ("1 == .subtasks.a", "a dot can stand only after"),
         ("subtasks.a.cel.bind(x, 1, x)", "no function 'bind'"),
     ],
 )
@@ -73,7 +73,7 @@ def test_what_there_is_not_is_refused(text, problem):
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "empty"),
+        ("", "it is empty; write an expression, or leave the field out"),
         ("x" * 2_001, "longer than 2000 characters"),
         ("1 == `b` and more than that", "'`b` and more' is not understood"),
         ("open('x')", "there is no function 'open'"),
@@ -81,8 +81,10 @@ def test_what_there_is_not_is_refused(text, problem):
          " when its id has a hyphen"),
         ("subtasks.a.all(x)", "all needs a name and an expression"),
         ("subtasks.a.map(i, v, v)", "map takes one name and one expression"),
-        ("subtasks.a.all(subtasks, true)", "'subtasks' is taken and cannot name an element"),
-        ("1 == .subtasks.a", "a dot follows a name or a bracket"),
+        ("subtasks.a.all(subtasks, true)", (
+            "the name 'subtasks' is taken; choose another name for the element"
+        )),
+        ("1 == .subtasks.a", "a dot can stand only after a name or a bracket"),
     ],
 )  # fmt: skip
 def test_a_condition_that_is_refused_is_told_whole_what_is_wrong(text, problem):

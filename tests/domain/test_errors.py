@@ -95,11 +95,19 @@ def test_a_model_that_failed_was_asked_and_will_fail_again_unless_it_is_said():
 
 def test_who_signs_in_is_told_less_than_the_log():
     hidden, told = NotValid("no exp"), NotValid("it has expired", "The token has expired")
-    assert (str(hidden), hidden.reason) == ("The token is not valid here", "no exp")
+    assert (str(hidden), hidden.reason) == (
+        (
+            "This server does not accept this token; get a new one from your identity provider, or "
+            "create one: gonogo token create"
+        ),
+        "no exp",
+    )
     assert (str(told), told.reason) == ("The token has expired", "it has expired")
     stranger = NoRole("oidc:1")
     assert stranger.principal_id == "oidc:1"
-    assert str(stranger) == "This token gives no role here; ask an admin to map one of its roles"
+    assert str(stranger) == (
+        "This token gives you no role here; ask an admin to map one of its roles"
+    )
 
 
 def test_what_is_away_says_when_to_come_again_and_why_only_to_the_log():

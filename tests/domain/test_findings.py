@@ -92,7 +92,7 @@ READS = Scope(tools=("read_file",))
         ({"agent": "ask", "condition": "false"}, "warning", "condition_never_true",
          {"condition": "false"}),
         ({"agent": "ask", "inputs": {"x": "${A}"}}, "error", "inputs_invalid",
-         {"problem": "inputs: '${A}' is no reference like ${subtasks.ID.output};"
+         {"problem": "inputs: '${A}' is not a reference like ${subtasks.ID.output};"
           " write $${ for a plain ${"}),
         ({"agent": "ask", "inputs": {"x": "${subtasks.b.output}"}}, "error",
          "reference_unknown_subtask", {"reference": "${subtasks.b.output}", "other": "b"}),

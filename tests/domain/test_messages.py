@@ -117,8 +117,8 @@ def test_a_plan_id_that_looks_like_an_approval_is_left_alone():
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        (None, "must be an object"),
-        ([], "must be an object"),
+        (None, "must be a JSON object"),
+        ([], "must be a JSON object"),
         ({}, "type: a message needs a type"),
         ({"type": 5}, "type: a message needs a type"),
         ({"type": "user_message"}, "content: Field required"),
@@ -185,7 +185,7 @@ def test_a_wrong_shape_is_refused_with_the_field_named(raw, said):
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
-        (None, "A message must be an object"),
+        (None, "A message must be a JSON object"),
         ({"type": 5}, "type: a message needs a type"),
         ({"type": "user_message", "content": "x", "agent": "a", "agent_type": "b"},
          "agent: agent_type says the same; give one of them"),
@@ -267,7 +267,7 @@ def test_an_id_that_nothing_can_have_is_not_found():
     for name in ("", "a b", "a/b", "x" * 129, "a\n"):
         with pytest.raises(NotFound) as refused:
             possible(name)
-        assert str(refused.value) == "There is nothing with this id"
+        assert str(refused.value) == "Nothing has this id; check the id"
 
 
 class Body(Request):
@@ -281,10 +281,10 @@ class Body(Request):
 def test_a_null_in_a_body_is_refused_where_it_is_no_value():
     assert validated(Body, {"kept": None}).kept is None
     for fields, said in (
-        ({"other": None}, "other: leave a field out instead of null"),
+        ({"other": None}, "other: leave the field out instead of sending null"),
         ({"more": 1}, "more: Extra inputs are not permitted"),
         ({"other": 1}, "other: Input should be a valid string"),
-        ([], "A body must be an object"),
+        ([], "The body must be a JSON object"),
     ):
         with pytest.raises(InvalidMessage) as refused:
             validated(Body, fields)
@@ -307,7 +307,10 @@ def test_what_crosses_a_border_does_not_change_there():
 def test_what_clients_cannot_send_is_an_unknown_type(kind):
     with pytest.raises(UnknownType) as refused:
         parse_message({"type": kind})
-    assert str(refused.value) == f"Clients cannot send a message of type {kind[:80]!r}"
+    assert str(refused.value) == (
+        f"Clients cannot send a message of type {kind[:80]!r}; see the message types in "
+        "docs/reference/protocol.md"
+    )
 
 
 def test_a_decision_is_not_told_at_any_length():
@@ -418,7 +421,7 @@ def test_a_result_is_never_a_rejection():
 
 def test_a_body_is_read_as_strictly_as_a_message():
     assert validated(Cancel, {"type": "cancel"}).turn_id is None
-    with pytest.raises(InvalidMessage, match="A body must be an object"):
+    with pytest.raises(InvalidMessage, match="The body must be a JSON object"):
         validated(Cancel, ["cancel"])
 
 

@@ -160,7 +160,7 @@ def test_this_machine_is_known_by_its_name_or_its_address(host, loopback):
     [
         ("https://a.org/x", None), ("https://a.org:1", None), ("http://localhost:1/x", None),
         ("http://127.0.0.1", None), ("http://[::1]:2", None),
-        ("https://a.org:x", "this is no address"), ("https://[a", "this is no address"),
+        ("https://a.org:x", "this is not an address"), ("https://[a", "this is not an address"),
         ("ftp://a.org", "an address begins with https:// and names a host"),
         ("a.org", "an address begins with https:// and names a host"),
         ("https://", "an address begins with https:// and names a host"),

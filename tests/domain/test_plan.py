@@ -112,7 +112,7 @@ def test_a_check_takes_each_of_its_words_and_names_them_where_it_does_not_know_o
         inputs = dict([needed, *more])
         assert parse(check(**inputs))[0].inputs == inputs
     words = ", ".join(sorted(CHECKS[kind]))
-    with pytest.raises(InvalidPlan, match=rf"inputs\.odd: a check takes {words}$"):
+    with pytest.raises(InvalidPlan, match=rf"inputs\.odd: a check does not have it; use {words}$"):
         parse(check(**CHECKS[kind], odd=1))
 
 
@@ -124,8 +124,8 @@ def test_a_check_takes_each_of_its_words_and_names_them_where_it_does_not_know_o
         ({"description": "d"}, "'subtask_1': agent: Field required"),
         (item(description=""), "Subtask 1: description: String should have at least 1 character"),
         (item(description="d" * (MAX_DESCRIPTION + 1)), "Subtask 1: description: .* at most 4000"),
-        (item(agent="architect"), "'architect' may not carry out subtasks"),
-        (item(agent="orchestrator"), "'orchestrator' may not carry out subtasks"),
+        (item(agent="architect"), "'architect' cannot carry out subtasks"),
+        (item(agent="orchestrator"), "'orchestrator' cannot carry out subtasks"),
         (item(agent="nobody"), "no agent 'nobody'; use one of ask, coder, debug, universal"),
         (item(tool="read_file"), "names both an agent and a tool"),
         ({"description": "d", "tool": "nothing"}, "there is no tool 'nothing'"),
@@ -172,27 +172,39 @@ def test_a_defect_knows_whose_it_is(bad):
     [
         (None, "The subtasks must be a list"),
         ([], "A plan needs at least one subtask"),
-        ([{}] * 501, "A plan has at most 500 subtasks, not 501"),
+        ([{}] * 501, "A plan can have at most 500 subtasks, not 501; split it into several plans"),
         (["a"], "Subtask 1 must be an object"),
         ([item(id=7)], "Subtask 1: id: Input should be a valid string"),
         ([item(dependencies="a")], "Subtask 1: dependencies must be a list"),
         ([item(dependencies=[None])], "Subtask 1: a dependency must be an id or an index"),
-        ([item(dependencies=[1])], "Subtask 1: there is no subtask with the index 1"),
-        ([item(dependencies=[-1])], "Subtask 1: there is no subtask with the index -1"),
-        ([item(), item(type="wish")], "Subtask 2: type: there is no kind 'wish';"
+        ([item(dependencies=[1])], (
+            "Subtask 1: there is no subtask with the index 1; name the dependency by its id"
+        )),
+        ([item(dependencies=[-1])], (
+            "Subtask 1: there is no subtask with the index -1; name the dependency by its id"
+        )),
+        ([item(), item(type="wish")], "Subtask 2: type: there is no type 'wish';"
          " use one of action, decision, validation"),
-        ([item(tool="t")], "Subtask 'subtask_1' names both an agent and a tool"),
+        ([item(tool="t")], "Subtask 'subtask_1' names both an agent and a tool; keep one of them"),
         ([{"description": "d"}], "Subtask 'subtask_1': agent: Field required"),
         ([{"description": "d", "type": "decision", "tool": "t"}],
-         "Subtask 'subtask_1': tool: not for the type 'decision'"),
-        ([{"description": "d", "tool": "t"}], "Subtask 'subtask_1': there is no tool 't'"),
+         "Subtask 'subtask_1': tool: not for the type 'decision'; remove it"),
+        ([{"description": "d", "tool": "t"}], (
+            "Subtask 'subtask_1': there is no tool 't'; name another tool"
+        )),
         ([item(agent="architect")],
-         "Subtask 'subtask_1': the agent 'architect' may not carry out subtasks"),
+         (
+             "Subtask 'subtask_1': the agent 'architect' cannot carry out subtasks; name another "
+             "agent"
+         )),
         ([item(agent="nobody")], "Subtask 'subtask_1': there is no agent 'nobody';"
          " use one of ask, coder, debug, universal"),
-        ([item(dependencies=["z"])], "Subtask 'subtask_1' depends on unknown 'z'"),
-        ([item(dependencies=[0])], "Subtask 'subtask_1' depends on itself"),
-        ([item(id="a"), item(id="a")], "Two subtasks have the id 'a'"),
+        ([item(dependencies=["z"])], (
+            "Subtask 'subtask_1' depends on unknown 'z'; add that subtask, or remove the "
+            "dependency"
+        )),
+        ([item(dependencies=[0])], "Subtask 'subtask_1' depends on itself; remove this dependency"),
+        ([item(id="a"), item(id="a")], "Two subtasks have the id 'a'; change one of them"),
     ],
 )  # fmt: skip
 def test_a_plan_that_is_refused_is_told_whole_what_is_wrong(items, said):
@@ -206,7 +218,7 @@ def test_a_cycle_is_named_whole_up_to_a_dozen_names():
         with pytest.raises(InvalidPlan) as refused:
             check_graph(chain(size, closed=True))
         begin, _, names = str(refused.value).partition(": ")
-        named = names.split(" → ")
+        named = names.partition("; ")[0].split(" → ")
         assert begin == "The subtasks form a cycle"
         assert (len(named), "…" in named) == (shown, size > 11)
         assert size == 11 or named[6] == "…"
@@ -226,16 +238,16 @@ def judged(kind, **inputs):
         ("decision", {"options": ["a", "b", 1]},
          "options: a decision needs two or more different texts"),
         ("decision", {"options": "a, b"}, "options: a decision needs two or more different texts"),
-        ("validation", {"command": ["ls"]}, "command: str is needed"),
-        ("validation", {"command": "ls", "exit_code": True}, "exit_code: int is needed"),
-        ("validation", {"command": "ls", "exit_code": None}, "exit_code: int is needed"),
-        ("validation", {"file": 7}, "file: str is needed"),
-        ("validation", {"file": "a", "exists": 1}, "exists: bool is needed"),
-        ("validation", {"file": "a", "contains": 1}, "contains: str is needed"),
+        ("validation", {"command": ["ls"]}, "command: it must be str"),
+        ("validation", {"command": "ls", "exit_code": True}, "exit_code: it must be int"),
+        ("validation", {"command": "ls", "exit_code": None}, "exit_code: it must be int"),
+        ("validation", {"file": 7}, "file: it must be str"),
+        ("validation", {"file": "a", "exists": 1}, "exists: it must be bool"),
+        ("validation", {"file": "a", "contains": 1}, "contains: it must be str"),
         ("validation", {"command": "ls", "file": "a"},
-         "file: a check takes command, cwd, exit_code, timeout"),
+         "file: a check does not have it; use command, cwd, exit_code, timeout"),
         ("validation", {"file": "a", "exists": False, "contains": "x"},
-         "contains: a file that must not exist contains nothing"),
+         "contains: a file that must not exist cannot contain text; remove `contains`"),
     ],
 )  # fmt: skip
 def test_inputs_that_do_not_fit_a_kind_are_told_whole(kind, inputs, said):
@@ -349,7 +361,7 @@ def test_a_tool_may_carry_out_a_subtask_without_an_agent():
     ("edges", "said"),
     [
         ({"a": ["a"]}, "'a' depends on itself"),
-        ({"a": ["b"], "b": ["a"]}, "cycle: (a → b → a|b → a → b)"),
+        ({"a": ["b"], "b": ["a"]}, "cycle: (a → b → a|b → a → b);"),
         ({"a": ["c"], "b": ["a"], "c": ["b"]}, "cycle: "),
         ({"a": [], "b": ["missing"]}, "'b' depends on unknown 'missing'"),
     ],
@@ -363,7 +375,7 @@ def test_a_graph_that_cannot_end_is_refused_by_name(edges, said):
 def test_a_cycle_is_named_in_the_order_of_waiting():
     with pytest.raises(InvalidPlan) as refused:
         check_graph([subtask("a", "b"), subtask("b", "c"), subtask("c", "a"), subtask("d")])
-    named = str(refused.value).split(": ")[1].split(" → ")
+    named = str(refused.value).split(": ")[1].partition("; ")[0].split(" → ")
 
     assert named[0] == named[-1]
     waits_for = {"a": "b", "b": "c", "c": "a"}
@@ -371,7 +383,7 @@ def test_a_cycle_is_named_in_the_order_of_waiting():
 
 
 def test_two_subtasks_of_one_id_are_refused_and_ids_are_told_apart_by_case():
-    with pytest.raises(InvalidPlan, match="Two subtasks have the id 'a'"):
+    with pytest.raises(InvalidPlan, match="Two subtasks have the id 'a'; change one of them"):
         parse(item(id="b"), item(id="a"), item(id="a"))
 
     assert len(parse(item(id="a"), item(id="A"))) == 2
@@ -490,7 +502,7 @@ def test_a_file_that_must_not_exist_cannot_be_asked_for_its_content():
     check = {"file": "a.md", "exists": False, "contains": "x"}
     item = {"id": "a", "description": "a", "type": "validation", "inputs": check}
 
-    with pytest.raises(InvalidPlan, match="contains nothing"):
+    with pytest.raises(InvalidPlan, match="cannot contain text"):
         parse_subtasks([item], agents={"coder"})
 
 

@@ -16,7 +16,9 @@ def test_a_role_is_enough_for_itself_and_for_those_below(has, needed):
         return
     with pytest.raises(Forbidden) as refused:
         ann.require(needed)
-    assert str(refused.value) == f"This needs the role {needed.word}; Ann is {has.word}"
+    assert str(refused.value) == (
+        f"This needs the role {needed.word}, and Ann has the role {has.word}; ask an admin"
+    )
 
 
 def test_a_principal_cannot_raise_itself():

@@ -136,7 +136,7 @@ def test_a_subtask_that_did_not_complete_is_not_met():
 )
 def test_a_field_that_is_not_there_is_named(path, missing):
     expected = UnmetReference if missing else InvalidPlan
-    with pytest.raises(expected, match=missing or "no reference"):
+    with pytest.raises(expected, match=missing or "not a reference"):
         one(f"${{subtasks.build.{path}}}")
 
 
@@ -194,7 +194,7 @@ def test_what_is_no_reference_is_told_with_its_beginning():
     with pytest.raises(InvalidPlan) as refused:
         references({"v": text})
     assert str(refused.value) == (
-        f"inputs: {text[2:42]!r} is no reference like ${{subtasks.ID.output}};"
+        f"inputs: {text[2:42]!r} is not a reference like ${{subtasks.ID.output}};"
         " write $${ for a plain ${"
     )
 
@@ -212,9 +212,9 @@ def test_a_reference_may_go_to_any_subtask_that_is_over_by_then():
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("b", "a subtask that it does not depend on"),
-        ("a", "a subtask that it does not depend on"),
-        ("nobody", "an unknown subtask"),
+        ("b", "a subtask that it does not depend on; add it to dependencies"),
+        ("a", "a subtask that it does not depend on; add it to dependencies"),
+        ("nobody", "an unknown subtask; correct its id"),
     ],
 )
 def test_a_reference_to_anything_else_is_refused_before_the_plan_runs(name, problem):

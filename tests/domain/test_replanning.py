@@ -94,7 +94,10 @@ def test_the_next_revision_keeps_what_is_done_as_it_was_and_takes_the_rest():
 def test_a_revision_with_nothing_left_to_do_or_an_unknown_dependency_is_refused():
     current = revision(subtask("a"), subtask("b", "a"))
 
-    with pytest.raises(InvalidPlan, match=r"^The new plan has nothing left to do$"):
+    with pytest.raises(
+        InvalidPlan,
+        match=(r"^The new plan has no work left; add a subtask that is still to be done$"),
+    ):
         next_revision(current, {"a"}, [subtask("a")])
     with pytest.raises(InvalidPlan, match="unknown 'b'"):
         next_revision(current, {"a"}, [subtask("c", "b")])

@@ -61,8 +61,8 @@ def test_whatever_is_not_refused_means_the_same_to_an_ordinary_reader(text):
         ('["\\ud800"]', "surrogates"),
         ('{"a": {"\\udfff": 1}}', "surrogates"),
         ('"\ud83d"', "surrogates"),
-        (b"\xff", "Not valid UTF-8"),
-        (b'"\xed\xa0\x80"', "Not valid UTF-8"),
+        (b"\xff", "Not valid UTF-8; send UTF-8"),
+        (b'"\xed\xa0\x80"', "Not valid UTF-8; send UTF-8"),
     ],
 )
 def test_what_can_be_read_in_two_ways_is_refused(text, said):
@@ -74,14 +74,14 @@ def test_what_can_be_read_in_two_ways_is_refused(text, said):
     ("text", "said"),
     [
         ("", "Not valid JSON: Expecting value: line 1 column 1 (char 0)"),
-        ('{"a": 1, "a": 1}', "A key stands twice in one object"),
+        ('{"a": 1, "a": 1}', "An object has the same key twice; keep one of them"),
         ("NaN", "NaN is not JSON"),
-        ("1e999", "The number 1e999 is out of range"),
-        ("1" * 39 + ".5e999", "The number " + "1" * 39 + ". is out of range"),
-        ('["\\u0000"]', "Text must not hold NUL or lone surrogates"),
-        (b"\xff", "Not valid UTF-8"),
-        ("[" * 33, "A message is nested at most 32 deep"),
-        ("x" * 2_097_153, "A message has at most 2097152 bytes"),
+        ("1e999", "The number 1e999 is out of range; use a smaller one"),
+        ("1" * 39 + ".5e999", "The number " + "1" * 39 + ". is out of range; use a smaller one"),
+        ('["\\u0000"]', "Text must not contain NUL or lone surrogates; remove them"),
+        (b"\xff", "Not valid UTF-8; send UTF-8"),
+        ("[" * 33, "The message is nested more than 32 levels deep; make it flatter"),
+        ("x" * 2_097_153, "The message has more than 2097152 bytes; shorten it"),
     ],
 )
 def test_what_is_refused_is_told_whole(text, said):
@@ -108,7 +108,7 @@ def test_numbers_keep_their_kind():
 @pytest.mark.parametrize(("opens", "closes"), [("[", "]"), ('{"a":', "}")])
 def test_nesting_ends_at_32(opens, closes):
     strict_json.loads(opens * 32 + "1" + closes * 32)
-    with pytest.raises(TooLarge, match="at most 32 deep"):
+    with pytest.raises(TooLarge, match="more than 32 levels deep"):
         strict_json.loads(opens * 33 + "1" + closes * 33)
     with pytest.raises(TooLarge):
         strict_json.loads(opens * 100_000)

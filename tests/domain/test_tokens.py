@@ -92,8 +92,8 @@ def test_roles_may_stand_in_one_text_where_that_is_what_a_provider_does(claim):
         ({"aud": ...}, "it is for another audience"),
         ({"cnf": {}}, "it is bound to a key that its sender would have to prove (cnf)"),
         ({"exp": ...}, "it has no end (exp)"),
-        ({"exp": True}, "its exp is no number"),
-        ({"exp": None}, "its exp is no number"),
+        ({"exp": True}, "its exp is not a number"),
+        ({"exp": None}, "its exp is not a number"),
         ({"exp": -1}, "its exp is out of range"),
         ({"exp": END_OF_TIME + 1}, "its exp is out of range"),
         ({"exp": START}, "it has expired"),
@@ -110,7 +110,14 @@ def test_a_token_that_does_not_count_is_told_to_the_log_with_the_reason(changes,
     with pytest.raises(NotValid) as refused:
         read(**changes)
     assert refused.value.reason == reason
-    over = "The token has expired" if "expired" in reason else "The token is not valid here"
+    over = (
+        "The token has expired"
+        if "expired" in reason
+        else (
+            "This server does not accept this token; get a new one from your identity provider, or "
+            "create one: gonogo token create"
+        )
+    )
     assert str(refused.value) == over
 
 
@@ -121,7 +128,7 @@ def test_a_token_counts_up_to_its_bounds():
     assert len(read(sub="s" * 255).subject) == 255
     with pytest.raises(NotValid) as refused:
         read_claims([], EXPECTED, NOW)
-    assert refused.value.reason == "its claims are no object"
+    assert refused.value.reason == "its claims are not an object"
 
 
 @pytest.mark.parametrize("realm", [{"roles": ["x"]}, {"roles": [7]}, {}, [], None, "ops"])
@@ -138,7 +145,7 @@ PART = "its header has a part that must be understood and is not"
 @pytest.mark.parametrize(
     ("header", "reason"),
     [
-        ([], "the header is no object"),
+        ([], "the header is not an object"),
         ({}, "its algorithm is none of those that count"),
         ({"alg": "HS256"}, "its algorithm is none of those that count"),
         ({"alg": "none"}, "its algorithm is none of those that count"),
@@ -147,8 +154,8 @@ PART = "its header has a part that must be understood and is not"
         ({"alg": "RS256", "b64": False}, PART),
         ({"alg": "RS256", "typ": "dpop+jwt"}, "it is a token for something else (typ)"),
         ({"alg": "RS256", "typ": 7}, "it is a token for something else (typ)"),
-        ({"alg": "RS256", "kid": 7}, "its kid is no name of a key"),
-        ({"alg": "RS256", "kid": "k" * 257}, "its kid is no name of a key"),
+        ({"alg": "RS256", "kid": 7}, "its kid is not the name of a key"),
+        ({"alg": "RS256", "kid": "k" * 257}, "its kid is not the name of a key"),
     ],
 )  # fmt: skip
 def test_a_header_that_does_not_count_is_told_to_the_log_with_the_reason(header, reason):

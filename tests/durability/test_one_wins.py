@@ -151,7 +151,7 @@ async def test_a_call_that_its_client_never_answers_is_in_doubt_also_when_time_p
         await _next(runtime, "approval_requested")
         (question,) = (await runtime.sessions.pending(ANN, "s")).pending_approvals
         late = {"type": "tool_result", "call_id": called["call_id"], "result": {"content": "late"}}
-        with pytest.raises(Conflict, match="has its result already"):
+        with pytest.raises(Conflict, match="already has a result"):
             await runtime.messages.accept(ANN, "s", parse_message(late))
     async with life() as runtime:
         about = {"type": "hitl_decision", "approval_id": question.approval_id, "decision": "edit"}

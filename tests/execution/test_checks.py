@@ -135,7 +135,7 @@ def test_a_command_fails_by_its_exit_code_and_says_the_end_of_its_output():
 
 
 async def test_a_command_is_seen_by_an_exit_code_that_is_a_number():
-    with pytest.raises(InvalidArguments, match=r"^exit_code: a number is needed, not '1'$"):
+    with pytest.raises(InvalidArguments, match=r"^exit_code: it must be a number, not '1'$"):
         await see_command(TOOLS, None, {"command": "ls", "exit_code": "1"})
 
 

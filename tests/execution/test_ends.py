@@ -49,7 +49,7 @@ def test_a_decision_is_one_of_the_plans_options_or_else_of_its_own() -> None:
     assert planned["metadata"] == {"options": ["y", "z"], "reasoning": "shorter", "agent": "model"}
     with pytest.raises(InvalidArguments) as refused:
         decided(step(options=["z"]), said, "coder")
-    assert str(refused.value) == "choice: 'y' is none of ['z']"
+    assert str(refused.value) == "choice: 'y' is not one of ['z']"
 
 
 def test_a_verdict_that_does_not_hold_is_a_failure_with_its_reasons() -> None:

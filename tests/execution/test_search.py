@@ -72,14 +72,18 @@ async def test_who_comments_or_sends_back_what_does_not_wait_is_told_why_not(wor
         answering.send_back(tx, "p1", ann)
         tx.outbox.jobs.clear()
 
-    only = "only one that awaits approval is commented on"
+    only = "you can comment only on a plan that waits for approval"
     assert await comment("p2") == f"Plan p2 is gone; {only}"
-    assert await comment(revision=2) == "The plan is at revision 1 (sha256:1), not 2"
-    assert await comment(subtask_id="x") == "Plan p1 has no subtask x"
+    assert await comment(revision=2) == (
+        "The plan is at revision 1 (sha256:1), not 2; look at the plan again"
+    )
+    assert await comment(subtask_id="x") == (
+        "Plan p1 has no subtask x; list its subtasks: gonogo plans show p1"
+    )
     none = "Plan p1 has no comment without an answer; comment on it first"
     assert await refusal(world, answering.send_back, "p1", ann) == none
     await store.write(set_back)
-    again = "Plan p1 is with its planner already"
+    again = "Plan p1 is already with its planner; wait for the new revision"
     assert await refusal(world, answering.send_back, "p1", ann) == again
 
     def over(tx: Tx) -> None:
@@ -109,7 +113,10 @@ async def test_a_plan_takes_so_many_comments_without_an_answer(world: World) -> 
 
     await world.runtime.parts.store.write(many)
     said = await refusal(world, answering.comment, "p1", "Hm", world.ann)
-    assert said == f"A plan has at most {MOST_OPEN} comments without an answer"
+    assert said == (
+        f"A plan can have at most {MOST_OPEN} comments without an answer; send it back to its "
+        "planner first"
+    )
 
 
 async def test_a_search_counts_while_it_is_the_one_that_was_wanted_last(world: World) -> None:

@@ -106,7 +106,7 @@ async def test_a_rollback_that_met_a_conflict_changed_nothing_and_keeps_nobody_w
 ) -> None:
     await site.begin(status)
     site.snapshots.applying = lambda: (site.root / "a.txt").write_text("by a person\n")
-    with pytest.raises(Conflict, match=r"cannot be put back: .*a\.txt"):
+    with pytest.raises(Conflict, match=r"cannot be restored: .*a\.txt"):
         await site.roll_back("a")
 
     plan = await site.plan()
@@ -151,7 +151,7 @@ async def test_a_rollback_is_refused_where_the_plan_got_another_revision_meanwhi
         set_plan(tx, plan, revision=2, digest=second.digest)
 
     site.snapshots.taking = lambda: anyio.from_thread.run(site.store.write, revised)
-    with pytest.raises(Conflict, match="Plan p1 has changed meanwhile; look again"):
+    with pytest.raises(Conflict, match="Plan p1 has changed in the meantime; look at it again"):
         await site.roll_back("a")
 
     assert (await site.plan()).rollback is None
@@ -164,8 +164,8 @@ async def test_a_rollback_is_refused_where_the_plan_got_another_revision_meanwhi
 @pytest.mark.parametrize(
     ("status", "said"),
     [
-        ("awaiting_approval", "is awaiting_approval; decide about it, or cancel it, first"),
-        ("approved", "is approved; decide about it, or cancel it, first"),
+        ("awaiting_approval", "is awaiting_approval; decide on it or cancel it first"),
+        ("approved", "is approved; decide on it or cancel it first"),
         ("replanning", "is replanning; wait for its new revision, or cancel it"),
         ("running", "is running; pause it first"),
     ],
@@ -197,7 +197,9 @@ async def test_a_paused_plan_is_at_rest_once_none_of_its_subtasks_is_under_way(
     await site.store.write(begin)
     with pytest.raises(Conflict) as refused:
         await site.roll_back("a")
-    assert str(refused.value) == "Plan p1 is paused, but a, b is not at rest yet"
+    assert str(refused.value) == (
+        "Plan p1 is paused, but a, b has not stopped yet; try again in a moment"
+    )
 
 
 async def test_what_is_not_there_cannot_be_rolled_back(site: Site) -> None:
@@ -215,9 +217,13 @@ async def test_what_is_not_there_cannot_be_rolled_back(site: Site) -> None:
         ]  # fmt: skip
 
     assert await site.store.read(look) == [
-        "No plan found with id=p2", "Plan p1 has no subtask c",
-        "Plan p1 has no checkpoint cp",
-        *["Plan p1 has no checkpoint: nothing of it has run"] * 2,
+        "No plan found with id=p2", (
+            "Plan p1 has no subtask c; list its subtasks: gonogo plans show p1"
+        ),
+        "Plan p1 has no checkpoint cp; list its checkpoints: gonogo checkpoints list p1",
+        *[(
+            "Plan p1 has no checkpoints, because nothing of it has run; there is nothing to undo"
+        )] * 2,
     ]  # fmt: skip
 
 
@@ -238,7 +244,7 @@ async def test_a_rollback_that_was_cut_off_comes_before_any_other(
     with pytest.raises(Conflict) as refused:
         await site.roll_back("a")
 
-    again = "is not finished; if it was interrupted, do it again first"
+    again = "is not finished; wait for it, or run it again if it was interrupted"
     assert str(refused.value) == f"The rollback {said} {again}"
 
 
@@ -261,8 +267,11 @@ async def test_what_was_given_up_cannot_be_put_back_and_what_came_after_can(site
     await site.store.write(aged)
     with pytest.raises(Conflict) as refused:
         await site.roll_back("b")
-    why = "cannot be rolled back so far: its snapshots until 2026-11-20 were given up after"
-    assert str(refused.value) == f"Plan p1 {why} GONOGO_KEEP_CHECKPOINTS_DAYS"
+    why = (
+        "cannot be rolled back that far: its snapshots up to 2026-11-20 were deleted "
+        "(GONOGO_KEEP_CHECKPOINTS_DAYS); choose a newer checkpoint"
+    )
+    assert str(refused.value) == f"Plan p1 {why}"
 
 
 async def test_what_a_rollback_did_is_told_and_noted_whole(site: Site) -> None:

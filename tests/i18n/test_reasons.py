@@ -140,7 +140,7 @@ def test_an_error_is_said_in_russian_after_it_went_over_the_wire() -> None:
             "Plan {plan_id} is {plan_status} and cannot be paused", plan_id="p", plan_status="draft"
         ),
         InvalidPlan("Subtask {subtask_id!r}: {problem}", subtask_id="a", problem=inner),
-        NotFound("There is nothing with this id"),
+        NotFound("Nothing has this id; check the id"),
     ]
     said = []
     for error in sent:
@@ -149,9 +149,12 @@ def test_an_error_is_said_in_russian_after_it_went_over_the_wire() -> None:
         assert (type(back), back.code, str(back)) == (type(error), error.code, str(error))
         said.append(told(back.said, "ru"))
     assert said == [
-        "План p нельзя приостановить: черновик",
+        (
+            "План p нельзя приостановить: черновик. Приостановить можно только план, который "
+            "выполняется"
+        ),
         "Подзадача «a»: goal: у плана должна быть цель",
-        "Ничего с таким id нет",
+        "Ничего с таким id нет. Проверьте id",
     ]
 
 

@@ -16,6 +16,7 @@ from gonogo.i18n import (
     account,
     cause_and_fix,
     duration,
+    estimate,
     language_of,
     plan_summary,
     rejected_plan,
@@ -147,9 +148,9 @@ def test_an_expired_question_is_not_called_rejected(locale: str) -> None:
 def test_a_plans_summary_lists_each_subtask_with_agent_time_and_dependencies(locale: str) -> None:
     text = summary(locale)
 
-    for part in ("model", "Write the model", "`coder`", "10 min", "tests", "Run the tests"):
+    for part in ("model", "Write the model", "`coder`", "tests", "Run the tests"):
         assert part in text
-    for part in ("`debug`", "5 min", "`model`", "`pytest -q`", "`list_files`"):
+    for part in ("`debug`", "`model`", "`pytest -q`", "`list_files`", estimate("5 min", locale)):
         assert part in text
 
 
@@ -165,9 +166,9 @@ def test_a_plans_summary_names_the_decisions_and_how_to_answer(locale: str) -> N
 def test_the_russian_summary_is_in_russian() -> None:
     text = summary("ru")
 
-    for word in ("# План:", "агент: `coder`", "время: 10 min", "после: `model`"):
+    for word in ("# План:", "агент: `coder`", "время: 10\N{NO-BREAK SPACE}мин", "после: `model`"):
         assert word in text
-    for word in ("подтвердить", "изменить", "отклонить"):
+    for word in ("одобрить", "изменить", "отклонить"):
         assert word in text
 
 
@@ -326,3 +327,15 @@ def test_a_locale_is_known_however_it_is_written(written, spoken):
 )
 def test_a_letter_of_the_cyrillic_block_is_russian_and_none_beside_it(letter, locale):
     assert language_of(f"a{letter}b") == locale
+
+
+@pytest.mark.parametrize(
+    ("written", "russian"),
+    [
+        ("5 min", "5\N{NO-BREAK SPACE}мин"), ("1.5 hours", "1,5\N{NO-BREAK SPACE}ч"),
+        ("30s", "30\N{NO-BREAK SPACE}с"), ("a day", "a day"), ("5 min or so", "5 min or so"),
+        ("3 мин", "3 мин"), ("", ""),
+    ],
+)  # fmt: skip
+def test_an_estimate_has_the_units_of_the_language(written, russian):
+    assert (estimate(written, "en"), estimate(written, "ru")) == (written, russian)

@@ -67,7 +67,7 @@ SAID = [
     ("plan.retry_asked", {"subtask_id": "a"}, "subtask a", "подзадача a"),
     ("tool.network", {"reached": ["a.example"], "refused": [{"host": "b.example", "reason": "no"}]},
      "hosts reached: a.example · hosts refused: b.example",
-     "обращение к хостам: a.example · отказано хостам: b.example"),
+     "обращение к хостам: a.example · доступ к хостам запрещён: b.example"),
     ("tool.left_names", {"names": [".git", ".envrc"]}, "files left: .git, .envrc",
      "появились файлы: .git, .envrc"),
     ("tool.names_taken", {"names": [".git"], "folder": "/h/taken/c", "by": "ann"},
@@ -115,7 +115,7 @@ SAID = [
     ("plan.sent_back", {"comments": [], "answers": [1, 2]}, "comments: 2", "комментариев: 2"),
     ("tool.network", {"reached": ["a", "b"]}, "hosts reached: a, b", "обращение к хостам: a, b"),
     ("tool.network", {"reached": [], "refused": [{"host": "a"}, {"host": "b"}]},
-     "hosts refused: a, b", "отказано хостам: a, b"),
+     "hosts refused: a, b", "доступ к хостам запрещён: a, b"),
 ]  # fmt: skip
 
 

@@ -37,6 +37,8 @@ from gonogo.llm.roles import TokenPrice
 KEY = "sk-test-0123456789abcdef"
 OTHER = "hunter2-hunter2"
 LINE = b'{"model": "openai:x", "method": "POST", "path": "/", "body": "{}"'
+EMPTY = "it contains no recorded exchanges; record the file again"
+NO_EXCHANGE = "line 1 is not a recorded exchange; record the file again"
 UNREADABLE = "the price or the address of a model in it cannot be read; record it again"
 pytestmark = pytest.mark.anyio
 
@@ -407,16 +409,16 @@ def test_a_recording_that_is_killed_can_be_played(provider, tape):
     ("content", "problem"),
     [
         (None, "No such file or directory"),
-        (b"", "nothing is recorded in it"),
-        (b"\n", "nothing is recorded in it"),
-        (b"{}\n{}\n", "line 1 is no exchange"),
-        (b"\xff\n", "line 1 is no exchange"),
-        (LINE + b', "status": 99999}\n', "line 1 is no exchange"),
-        (LINE + b', "headers": {"a": "b\\r\\nc"}}\n', "line 1 is no exchange"),
-        (LINE + b', "chunks": [{"base64": "!!"}]}\n', "line 1 is no exchange"),
-        (b"[" * 100_000, "line 1 is no exchange"),
-        (LINE + b', "attempts": 1000000000}\n', "line 1 is no exchange"),
-        (LINE + b', "window": 0}\n', "line 1 is no exchange"),
+        (b"", EMPTY),
+        (b"\n", EMPTY),
+        (b"{}\n{}\n", NO_EXCHANGE),
+        (b"\xff\n", NO_EXCHANGE),
+        (LINE + b', "status": 99999}\n', NO_EXCHANGE),
+        (LINE + b', "headers": {"a": "b\\r\\nc"}}\n', NO_EXCHANGE),
+        (LINE + b', "chunks": [{"base64": "!!"}]}\n', NO_EXCHANGE),
+        (b"[" * 100_000, NO_EXCHANGE),
+        (LINE + b', "attempts": 1000000000}\n', NO_EXCHANGE),
+        (LINE + b', "window": 0}\n', NO_EXCHANGE),
         (LINE + b', "base_url": "http://["}\n', UNREADABLE),
         (LINE + b', "base_url": "\\u0000"}\n', UNREADABLE),
         (LINE + b', "price": {"input": -1, "output": 1}}\n', UNREADABLE),
@@ -530,7 +532,9 @@ async def test_an_answer_that_was_not_recorded_is_a_refusal_in_the_words_of_prov
 def test_a_line_in_the_middle_that_is_none_is_refused(tape, settings):
     line = b'{"model": "openai:x", "method": "POST", "path": "/", "body": "{}"}'
     tape.write_bytes(line + b"\n{\n" + line + b"\n")
-    with pytest.raises(ModelNotConfigured, match="line 2 is no exchange"):
+    with pytest.raises(
+        ModelNotConfigured, match=("line 2 is not a recorded exchange; record the file again")
+    ):
         open_model(settings(name=f"replay:{tape}"), {})
 
 
@@ -538,10 +542,12 @@ def test_a_pipe_is_neither_played_nor_recorded_to(tape, settings):
     os.mkfifo(tape)
     with pytest.raises(ModelNotConfigured) as failure:
         open_model(settings(name=f"replay:{tape}"), {})
-    assert str(failure.value) == f"replay:{tape}: it is no regular file"
+    assert str(failure.value) == f"replay:{tape}: it is not a regular file"
     with pytest.raises(ModelNotConfigured) as failure:
         open_model(settings(record=tape), {})
-    assert str(failure.value) == f"GONOGO_RECORD: {tape}: it is no regular file"
+    assert str(failure.value) == (
+        f"GONOGO_RECORD: {tape}: it is not a regular file; name a file that can be written"
+    )
 
 
 async def test_a_disk_that_is_full_ends_no_request(provider, record, tape, caplog, monkeypatch):
@@ -581,7 +587,9 @@ async def test_a_model_of_several_in_a_cassette_is_named_after_it(provider, reco
     assert other.model == "openai:other"
     with pytest.raises(ModelNotConfigured) as failure:
         await replay(says("One"), name="#x:y")
-    assert str(failure.value) == f"replay:{tape} has no 'x:y', but openai:other, openai:scripted"
+    assert str(failure.value) == (
+        f"replay:{tape} has no 'x:y'; use one of openai:other, openai:scripted"
+    )
 
 
 def test_secrets_are_known_by_the_names_of_variables_and_short_ones_are_none():

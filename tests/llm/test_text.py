@@ -74,14 +74,18 @@ RANGE = "Arguments: a number is out of range"
         ({}, True, (None, LATE)), ({"a": 1}, True, (None, LATE)),
         ({"a": 1}, False, ({"a": 1}, None)),
         ('{"a": 1}', True, ({"a": 1}, None)), ('{"a": 1}', False, ({"a": 1}, None)),
-        ('{"a": 1, "a": 1}', False, (None, "Arguments: A key stands twice in one object")),
+        ('{"a": 1, "a": 1}', False, (None, (
+            "Arguments: An object has the same key twice; keep one of them"
+        ))),
         ('{"a": 1, "a": 1}', True, (None, LATE)), ('{"a": 1e999}', False,
-         (None, "Arguments: The number 1e999 is out of range")),
+         (None, "Arguments: The number 1e999 is out of range; use a smaller one")),
         ({"a": float("inf")}, False, (None, RANGE)),
         ("[1]", False, (None, "Arguments must be a JSON object, not list")),
         ("7", False, (None, "Arguments must be a JSON object, not int")),
         ("null", False, (None, "Arguments must be a JSON object, not NoneType")),
-        ("[" * 33 + "]" * 33, False, (None, "Arguments: A message is nested at most 32 deep")),
+        ("[" * 33 + "]" * 33, False, (None, (
+            "Arguments: The message is nested more than 32 levels deep; make it flatter"
+        ))),
     ],
 )  # fmt: skip
 def test_arguments_are_read_or_what_is_wrong_with_them_is_told_whole(written, cut_off, read):

@@ -234,7 +234,7 @@ async def test_who_does_not_wait_is_told_where_to_look(ask, behind):
         200, content=silence(), headers={"Content-Type": "text/event-stream"}
     )
     told = await ask("propose_plan", task="Make it", wait_seconds=0)
-    assert told["note"] == "It goes on; ask plan_status with the session_id for what came of it."
+    assert told["note"] == "The work continues; ask plan_status with the session_id for the result."
     assert (told["plan_id"], told["said"]) == ("p1", "")
 
 
@@ -330,7 +330,7 @@ async def test_the_door_says_who_it_is_and_what_it_offers(speak):
         }},
     }  # fmt: skip
     words = tools[0]["inputSchema"]["properties"]["wait_seconds"]
-    assert words["description"] == "How long to wait; the work goes on in any case."
+    assert words["description"] == "How long to wait; the work continues in any case."
 
 
 async def test_an_answer_is_text_and_a_structure_and_an_error_has_its_word(speak, behind):
@@ -347,7 +347,7 @@ async def test_an_answer_is_text_and_a_structure_and_an_error_has_its_word(speak
     assert "Ж" in found[1]["content"][0]["text"]
     said = [(each["isError"], each["content"][0]["text"]) for _, each in sorted(found.items())[2:]]
     assert said == [
-        (True, "unknown_tool: There is no tool 'decide'"),
+        (True, "unknown_tool: There is no tool 'decide'; see tools/list"),
         (True, "invalid_arguments: plan_id: Field required"),
         (True, "not_found: It is not there"),
         (True, "invalid_message: plan_status takes either a plan_id or a session_id"),

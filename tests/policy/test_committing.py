@@ -102,7 +102,7 @@ def test_whatever_may_start_something_or_change_what_was_committed_asks(text):
 def test_what_is_more_to_git_than_a_path_is_named(command, word):
     found = judge(f"{command} {shlex.quote(word)}", *BOTH)
     assert (found.decision, found.rule) == ("ask", "default:other")
-    assert found.reason.startswith(f"{word!r} is more to git than a path")
+    assert found.reason.startswith(f"git reads {word!r} as more than a path")
 
 
 def test_words_that_ask_are_not_declared_either():

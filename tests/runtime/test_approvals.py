@@ -125,6 +125,6 @@ async def test_several_answers_are_taken_in_order_and_what_is_refused_changes_no
     assert last.approval_id == two
     assert type(again).__name__ == "AlreadyDecided"
     assert isinstance(hidden, NotFound)
-    assert str(lasting) == "for_session: only a tool call that is approved may run again"
+    assert str(lasting) == "for_session: give it only when you approve a tool call"
     assert type(stale).__name__ == "Conflict"
     assert (states, left.status) == (["approved", "rejected"], "pending")

@@ -60,8 +60,14 @@ def test_an_answer_holds_so_many_files_and_says_where_there_are_more(
 def test_a_checkpoint_without_its_snapshot_says_why() -> None:
     assert _snapshot(checkpoint()) == Tree("t")
     for given, said in (
-        ({"tree": None}, "Checkpoint k1 has no snapshot: its subtask changed nothing"),
-        ({"swept_at": NOW}, "The snapshot of checkpoint k1 was given up"),
+        (
+            {"tree": None},
+            (
+                "Checkpoint k1 has no snapshot, because its subtask changed nothing; choose "
+                "another checkpoint"
+            ),
+        ),
+        ({"swept_at": NOW}, "The snapshot of checkpoint k1 was deleted; choose a newer checkpoint"),
     ):
         with pytest.raises(Conflict) as refused:
             _snapshot(checkpoint(**given))

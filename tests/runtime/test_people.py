@@ -50,7 +50,7 @@ async def test_the_token_of_the_state_folder_is_the_owner(tmp_path: Path) -> Non
 
 async def test_a_name_of_several_scripts_is_refused_with_what_is_mixed(tmp_path: Path) -> None:
     async with world_of(tmp_path, {}) as world:
-        with pytest.raises(Exception, match=r"^A token's name is of one script: ") as refused:
+        with pytest.raises(Exception, match=r"^A token's name must use one alphabet: ") as refused:
             await world.runtime.people.create_token(world.runtime.owner, "аnn", Role.VIEWER)
     assert str(refused.value).endswith(str(mixed_letters("аnn")))
 

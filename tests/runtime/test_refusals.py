@@ -47,14 +47,26 @@ async def test_what_is_wrong_with_a_session_is_said(tmp_path: Path) -> None:
         await refused(
             (odd, verbs.open(ann, session_id="s" * 129)),
             (odd, verbs.open(ann, session_id="a b")),
-            ("Conflict: The session id mine is taken", verbs.open(ann, session_id="mine")),
-            ("Conflict: The session id system is taken", verbs.open(ann, session_id="system")),
-            ("InvalidMessage: tool_host: server or client", verbs.open(ann, tool_host="both")),
-            ("Forbidden: Only the user of this machine may name a cassette as the model",
+            ((
+                "Conflict: The session id mine is taken; choose another one"
+            ), verbs.open(ann, session_id="mine")),
+            ((
+                "Conflict: The session id system is taken; choose another one"
+            ), verbs.open(ann, session_id="system")),
+            ((
+                "InvalidMessage: tool_host: it must be server or client"
+            ), verbs.open(ann, tool_host="both")),
+            ((
+                "Forbidden: Only the user of this machine can use a recording as the model; "
+                "choose another model"
+            ),
              verbs.open(ann, model="replay:x")),
-            (f"Forbidden: The workspace /etc is outside the allowed roots: {folder}",
+            ((
+                f"Forbidden: The workspace /etc is outside the allowed roots: {folder}; choose a "
+                "folder inside them"
+            ),
              verbs.open(ann, workspace="/etc")),
-            (f"InvalidMessage: workspace: {none} is not a folder",
+            (f"InvalidMessage: workspace: {none} is not a folder; name a folder",
              verbs.open(ann, workspace=str(none))),
             ("InvalidMessage: workspace: Could not determine home directory.",
              verbs.open(ann, workspace="~nobody-has-this-name/x")),
@@ -68,14 +80,19 @@ async def test_what_is_wrong_with_a_session_is_said(tmp_path: Path) -> None:
             with pytest.raises(GonogoError) as far:
                 async with world.runtime.streams.follow(ann, "mine", after):
                     pass
-            assert str(far.value) == f"The session's log ends at 0, before {after}"
+            assert str(far.value) == (
+                f"The session's log ends at 0, before {after}; use a smaller `after`"
+            )
 
 
 async def test_a_session_without_a_folder_to_work_in_is_told_so(tmp_path: Path) -> None:
     async with world_of(tmp_path, LINES, roots=(tmp_path / "a", tmp_path / "b")) as world:
         roots = f"{tmp_path}/a, {tmp_path}/b"
         await refused(
-            (f"Forbidden: The workspace {world.folder} is outside the allowed roots: {roots}",
+            ((
+                f"Forbidden: The workspace {world.folder} is outside the allowed roots: {roots}; "
+                "choose a folder inside them"
+            ),
              world.runtime.sessions.open(world.ann)),
         )  # fmt: skip
 
@@ -89,11 +106,13 @@ async def test_what_is_wrong_with_a_message_is_said(tmp_path: Path) -> None:
         await refused(
             (f"InvalidMessage: agent_type: there is no agent 'cook'; use one of {known}",
              send({**hello, "agent_type": "cook"})),
-            ("Conflict: Nothing is running in this session", send({"type": "cancel"})),
+            ((
+                "Conflict: Nothing is running in this session; there is nothing to cancel"
+            ), send({"type": "cancel"})),
             ("NotFound: No turn found with id=t", send({"type": "cancel", "turn_id": "t"})),
             ("NotFound: No turn found with id=t",
              send({"type": "steer", "turn_id": "t", "content": "no"})),
-            ("Conflict: No turn is under way; send a message, or name a subtask that is",
+            ("Conflict: No agent is answering now; send a message, or name a running subtask",
              send({"type": "steer", "content": "no"})),
             ("NotFound: No call found with id=c",
              send({"type": "tool_result", "call_id": "c", "result": "x"})),
@@ -101,7 +120,10 @@ async def test_what_is_wrong_with_a_message_is_said(tmp_path: Path) -> None:
              send({"type": "steer", "plan_id": "p", "subtask_id": "x", "content": "no"})),
             ("NotFound: No session found with id=mine", send({"type": "cancel"}, by=world.bob)),
             ("NotFound: No session found with id=mine", send(hello, by=world.bob)),
-            ("Conflict: The server carries out this session's tools",
+            ((
+                "Conflict: The server runs this session's tools; to run them in a client, open a "
+                "session with tool_host: client"
+            ),
              world.runtime.claim_tool_host(world.ann, "mine", "c1")),
         )  # fmt: skip
         await world.runtime.sessions.delete(world.ann, "mine")
@@ -118,11 +140,14 @@ async def test_only_the_connection_that_carries_tools_out_gives_results(tmp_path
         held["call_id"] = question.call_id
         for _ in range(2):
             await hold(world.ann, "mine", "first")
-        other = "Conflict: Another connection carries out this session's tools"
+        other = "Conflict: Another connection runs this session's tools; close it first"
         await refused(
             (other, hold(world.ann, "mine", "second")),
             (other, world.send(held, connection="second")),
-            (f"Conflict: Call {question.call_id} is not approved: awaiting_approval",
+            ((
+                f"Conflict: Call {question.call_id} is not approved (awaiting_approval); send "
+                "results only for approved calls"
+            ),
              world.send(held, connection="first")),
         )  # fmt: skip
         await world.runtime.release_tool_host("second")
@@ -135,12 +160,22 @@ async def test_only_the_connection_that_carries_tools_out_gives_results(tmp_path
     ("status", "host", "said"),
     [
         (CallStatus.STARTED, "server",
-         "The server carries out this session's tools; no result is expected"),
-        (CallStatus.PROPOSED, "client", "Call call_1 is not approved: proposed"),
-        (CallStatus.AWAITING_APPROVAL, "client", "Call call_1 is not approved: awaiting_approval"),
-        (CallStatus.ALLOWED, "client", "Call call_1 is not approved: allowed"),
-        (CallStatus.COMPLETED, "client", "Call call_1 has its result already: completed"),
-        (CallStatus.REJECTED, "server", "Call call_1 has its result already: rejected"),
+         "The server runs this session's tools; do not send results"),
+        (CallStatus.PROPOSED, "client", (
+            "Call call_1 is not approved (proposed); send results only for approved calls"
+        )),
+        (CallStatus.AWAITING_APPROVAL, "client", (
+            "Call call_1 is not approved (awaiting_approval); send results only for approved calls"
+        )),
+        (CallStatus.ALLOWED, "client", (
+            "Call call_1 is not approved (allowed); send results only for approved calls"
+        )),
+        (CallStatus.COMPLETED, "client", (
+            "Call call_1 already has a result (completed); do not send another one"
+        )),
+        (CallStatus.REJECTED, "server", (
+            "Call call_1 already has a result (rejected); do not send another one"
+        )),
     ],
 )  # fmt: skip
 def test_a_result_is_taken_of_a_call_that_a_client_carries_out(
@@ -156,7 +191,7 @@ def test_a_result_is_taken_of_no_call_that_speaks_to_the_runtime() -> None:
     _check_expects_result(at_client, call(**begun))
     with pytest.raises(GonogoError) as refusal:
         _check_expects_result(at_client, call(**begun, tool_class=ToolClass.CONTROL))
-    assert str(refusal.value) == "Call call_1 speaks to the runtime, which answers it itself"
+    assert str(refusal.value) == "gonogo answers call call_1 itself; do not send a result for it"
 
 
 async def test_what_is_wrong_with_a_decision_is_said(tmp_path: Path) -> None:
@@ -180,7 +215,7 @@ async def test_what_is_wrong_with_a_decision_is_said(tmp_path: Path) -> None:
             given = PlanDecision(plan_id=about, decision="approve", **more)
             await verbs.decide(ann, given, more.get("session"))
 
-        changed = "only the decision edit has changes, not approve"
+        changed = "only the decision edit can have changes, not approve"
         await refused(
             (f"{unknown}a", verbs.get(ann, "a")),
             (f"{unknown}{of_plan.approval_id}", verbs.get(world.bob, of_plan.approval_id)),
@@ -188,18 +223,18 @@ async def test_what_is_wrong_with_a_decision_is_said(tmp_path: Path) -> None:
             (f"{unknown}c", hitl(call_id="c")),
             (f"{unknown}{call_id}", within(world.session)),
             (f"{unknown}{call_id}", within("other", world.bob)),
-            ("InvalidCursor: before=a is no approval; use the `before` of a page",
+            ("InvalidCursor: before=a is not an approval; use the `before` of a page",
              verbs.page(ann, before="a")),
-            ("InvalidMessage: A plan is decided by its plan_id, with plan_decision",
+            ("InvalidMessage: To decide on a plan, send plan_decision with its plan_id",
              hitl(approval_id=of_plan.approval_id)),
             (f"InvalidMessage: modified_arguments: {changed}", hitl(modified_arguments={"a": 1})),
             (f"InvalidMessage: modified_subtasks: {changed}", of_a_plan(modified_subtasks=[])),
-            ("InvalidMessage: either for_session or for_plan",
+            ("InvalidMessage: for_session, for_plan: give only one of them",
              hitl(for_session=True, for_plan=True)),
             ("InvalidMessage: EDIT decision requires modified_arguments", hitl("edit")),
-            ("InvalidMessage: for_session: only a tool call that is approved may run again",
+            ("InvalidMessage: for_session: give it only when you approve a tool call",
              hitl("reject", for_session=True)),
-            ("InvalidMessage: for_plan: only a tool call that is approved may run again",
+            ("InvalidMessage: for_plan: give it only when you approve a tool call",
              hitl("reject", for_plan=True)),
             (f"InvalidMessage: for_plan: {of_call.subject} belongs to no plan",
              hitl(for_plan=True)),
@@ -218,21 +253,32 @@ async def test_what_is_wrong_with_a_link_is_said(tmp_path: Path) -> None:
         links, owner = world.runtime.links, world.runtime.owner
         for name, role in (("ann", Role.OPERATOR), ("vic", Role.VIEWER), ("bob", Role.OPERATOR)):
             await world.runtime.people.create_token(owner, name, role)
-        unseen = "whose session it is, and admins do; a rule of review lets others in that it "
+        unseen = "the session (ann) and admins can; a review rule can let other people in as "
         await refused(
-            ("Forbidden: Only an admin makes links for others",
+            ((
+                "Forbidden: Only an admin can make links for other people; make one for yourself, "
+                "or ask an admin"
+            ),
              links.make(world.ann, asked.approval_id, "bob")),
-            ("Forbidden: Only an admin makes links for others",
+            ((
+                "Forbidden: Only an admin can make links for other people; make one for yourself, "
+                "or ask an admin"
+            ),
              links.make(world.ann, asked.approval_id, "nobody")),
-            ("NotFound: Nobody called nobody has a token; make one with gonogo token create, or "
-             "see gonogo token list", links.make(owner, asked.approval_id, "nobody")),
-            ("Forbidden: No link for vic: vic is viewer, and decisions need the role operator",
+            ("NotFound: Nobody named nobody has a token; create one: gonogo token create, or "
+             "list them: gonogo token list", links.make(owner, asked.approval_id, "nobody")),
+            ((
+                "Forbidden: A link for vic cannot be made: vic has the role viewer, and decisions "
+                "need the role operator; ask an admin"
+            ),
              links.make(owner, asked.approval_id, "vic")),
-            ("Forbidden: No link for bob: bob does not see this question. ann, "
-             f"{unseen}names as `reviewers`", links.make(owner, asked.approval_id, "bob")),
+            ("Forbidden: A link for bob cannot be made: bob cannot see this question. The owner of "
+             f"{unseen}`reviewers`", links.make(owner, asked.approval_id, "bob")),
             ("NotFound: No approval found with id=a", links.make(owner, "a", "ann")),
-            ("NotFound: There is no such link", links.page("nothing")),
-            ("InvalidMessage: decision: approve or reject",
+            ((
+                "NotFound: There is no such link; ask its sender for a new one"
+            ), links.page("nothing")),
+            ("InvalidMessage: decision: it must be approve or reject",
              links.decide("nothing", DecisionWord.EDIT)),
         )  # fmt: skip
         assert (await links.make(world.ann, asked.approval_id, "ann")).name == "ann"
@@ -249,15 +295,24 @@ async def test_what_is_wrong_with_a_plan_or_a_checkpoint_is_said(tmp_path: Path)
         plans, ann = world.runtime.plans, world.ann
         [first, *_] = await plans.grants(ann)
         back = world.runtime.checkpoints
-        one = "InvalidMessage: Name a checkpoint, a subtask or the whole plan, and one of them"
+        one = "InvalidMessage: Name exactly one of these: a checkpoint, a subtask, the whole plan"
         await refused(
-            (f"NotFound: Plan {plan_id} has no revision 9", plans.revision(ann, plan_id, 9)),
-            (f"NotFound: Plan {plan_id} has no revision 9", plans.diff(ann, plan_id, 9, 1)),
-            (f"NotFound: Plan {plan_id} has no revision 8", plans.diff(ann, plan_id, 1, 8)),
+            ((
+                f"NotFound: Plan {plan_id} has no revision 9; look at the plan: gonogo plans show "
+                f"{plan_id}"
+            ), plans.revision(ann, plan_id, 9)),
+            ((
+                f"NotFound: Plan {plan_id} has no revision 9; look at the plan: gonogo plans show "
+                f"{plan_id}"
+            ), plans.diff(ann, plan_id, 9, 1)),
+            ((
+                f"NotFound: Plan {plan_id} has no revision 8; look at the plan: gonogo plans show "
+                f"{plan_id}"
+            ), plans.diff(ann, plan_id, 1, 8)),
             ("NotFound: No grant found with id=g", plans.revoke_grant(ann, "g")),
             (f"NotFound: No grant found with id={first.grant_id}",
              plans.revoke_grant(world.bob, first.grant_id)),
-            (f"Conflict: Grant {first.grant_id} has ended already",
+            (f"Conflict: Grant {first.grant_id} has already ended; there is nothing to revoke",
              plans.revoke_grant(ann, first.grant_id)),
             ("NotFound: No checkpoint found with id=k", back.get(ann, "k")),
             ("NotFound: No checkpoint found with id=k", back.diff(ann, "k")),
@@ -272,31 +327,41 @@ async def test_what_is_wrong_with_a_report_or_with_the_audit_log_is_said(tmp_pat
     async with world_of(tmp_path, {}) as world:
         runtime, owner = world.runtime, world.runtime.owner
         now = datetime.now(UTC)
-        beyond = "InvalidMessage: since, until: there are no such days"
+        beyond = "InvalidMessage: since, until: there is no such date; write one such as 2026-01-31"
         await refused(
             ("InvalidMessage: since: must be before until",
              runtime.reports.analytics(owner, since=now, until=now)),
             (beyond, runtime.reports.analytics(owner, until=datetime(1, 1, 2, tzinfo=UTC))),
-            ("NotFound: There is no agent 'cook'", runtime.policies.judge(owner, "x", {}, "cook")),
+            ((
+                "NotFound: There is no agent 'cook'; see the agents in GET /api/v1/agents"
+            ), runtime.policies.judge(owner, "x", {}, "cook")),
             ("NotFound: No session found with id=s", runtime.reports.analytics(owner, "s")),
             ("NotFound: No session found with id=s", runtime.reports.calls(owner, "s")),
             ("NotFound: No session found with id=s", runtime.audit.verify(owner, (), "s")),
-            ("NotFound: No server has listed a tool 'x' yet", runtime.servers.accept(owner, "x")),
-            ("Conflict: The audit log is kept for ever; set GONOGO_KEEP_AUDIT_DAYS to shorten it",
+            ((
+                "NotFound: No server has listed a tool 'x' yet; list the tools: gonogo tool list"
+            ), runtime.servers.accept(owner, "x")),
+            ((
+                "Conflict: The audit log is kept forever; to remove old entries, set "
+                "GONOGO_KEEP_AUDIT_DAYS"
+            ),
              runtime.audit.prune(owner, now, [])),
             ("NotFound: There is no token t", runtime.people.revoke_token(owner, "t")),
-            ("Unauthorized: The token is not valid; make one with: gonogo token create",
+            ("Unauthorized: The token is not valid; create one: gonogo token create",
              runtime.people.authenticate("t")),
             ("Unauthorized: This browser session is over; open the console's link again",
              runtime.people.find_login("t")),
         )  # fmt: skip
-        name = "InvalidMessage: A token's name has 1 to 64 letters, digits, or any of _ . @ -"
+        name = (
+            "InvalidMessage: A token's name must have 1 to 64 characters: letters, digits and _ . "
+            "@ -"
+        )
         make = runtime.people.create_token
         await make(owner, "a" * 64, Role.VIEWER)
         await refused(
             (name, make(owner, "a" * 65, Role.VIEWER)),
             (name, make(owner, "", Role.VIEWER)),
-            ("InvalidMessage: 'Local' would be taken for somebody else",
+            ("InvalidMessage: 'Local' could be mistaken for somebody else; choose another name",
              make(owner, "Local", Role.VIEWER)),
         )  # fmt: skip
 
@@ -324,5 +389,5 @@ async def test_a_key_that_stood_for_another_request_is_refused(tmp_path: Path) -
         await answers.keep(ann, "k", "d", {"x": 1}, "/plans")
         assert await answers.find(ann, "k", "d") == {"x": 1}
         assert await answers.find(world.bob, "k", "d") is None
-        said = "Conflict: This Idempotency-Key was used for another request"
+        said = "Conflict: This Idempotency-Key was used for another request; use a new key"
         await refused((said, answers.find(ann, "k", "other")))

@@ -312,7 +312,10 @@ async def test_the_sender_is_told_that_a_token_is_over_and_nothing_about_other_d
         with pytest.raises(NotValid) as told:
             await world.runtime.people.authenticate(idp.token(aud="other"))
 
-    assert str(told.value) == "The token is not valid here"
+    assert str(told.value) == (
+        "This server does not accept this token; get a new one from your identity provider, or "
+        "create one: gonogo token create"
+    )
     assert "another audience" in caplog.text
 
 
@@ -579,7 +582,7 @@ async def test_a_link_of_somebody_of_the_provider_lasts_as_long_as_their_role_is
         who = await root.comes("gonogo-admins")
         await world.say("Write", "coder")
         for nobody in (who.name, principal_id(idp.url, "other")):
-            with pytest.raises(NotFound, match="was here lately"):
+            with pytest.raises(NotFound, match="has signed in lately"):
                 await root.given(nobody)
         await root.given(who.id)
         assert await root.state() is LinkState.OPEN

@@ -185,12 +185,13 @@ async def test_what_cannot_be_found_is_told_and_others_see_nothing_of_it(make):
             f"No plan found with id={plan_id}": changes.of_plan(other, plan_id),
             "No session found with id=s": changes.of_session(world.ann, "s"),
             f"No session found with id={world.session}": changes.of_session(other, world.session),
-            f"Plan {plan_id} has no subtask 'c'": changes.of_plan(
-                world.ann, plan_id, subtask_id="c"
-            ),
-            "Nothing was changed in the file 'c.txt'": changes.of_plan(
-                world.ann, plan_id, path="c.txt"
-            ),
+            (
+                f"Plan {plan_id} has no subtask 'c'; list its subtasks: gonogo plans show {plan_id}"
+            ): changes.of_plan(world.ann, plan_id, subtask_id="c"),
+            (
+                "Agents did not change the file 'c.txt'; to see what they changed, leave out the "
+                "file"
+            ): changes.of_plan(world.ann, plan_id, path="c.txt"),
         }.items():
             with pytest.raises(NotFound) as caught:
                 await asked

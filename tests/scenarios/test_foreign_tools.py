@@ -269,7 +269,7 @@ async def test_a_call_that_was_approved_does_not_run_when_its_tool_changes_meanw
         change(served)
         [result] = of(await world.decide(question.call_id), "tool_result")
         assert result["error"].startswith(
-            "changed_since_approval: The server of this tool describes it in other words"
+            "changed_since_approval: The server of this tool now describes it differently"
         )
         assert done(served) == []
 

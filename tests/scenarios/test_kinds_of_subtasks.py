@@ -214,7 +214,7 @@ async def test_a_command_of_a_validation_asks_like_any_other(make):
         (alone("a", type_="validation", inputs={"command": 1}), "inputs.command"),
         (alone("a", type_="validation", inputs={"command": "a", "file": "b"}), "inputs.file"),
         (alone("a", type_="validation", inputs={"file": "b", "exit_code": 1}), "inputs.exit_code"),
-        (alone("a", type_="wait", inputs={"seconds": 1}), "type: there is no kind 'wait'"),
+        (alone("a", type_="wait", inputs={"seconds": 1}), "type: there is no type 'wait'"),
     ],
 )
 async def test_a_kind_says_what_it_needs_when_the_plan_is_made(make, subtask, said):

@@ -235,7 +235,7 @@ async def test_only_a_form_of_the_page_itself_decides(linked):
         assert [t.status_code for t in tries] == [
             415, 403, 403, 422, 422, 422, 422, 422, 422, 413, 422, 403,
         ]  # fmt: skip
-        assert "A form has at most 65536 bytes" in tries[9].text
+        assert "The form has more than 65536 bytes" in tries[9].text
         assert len(await world.pending()) == 1
         api = await http.get("/api/v1/approvals", headers={"origin": "null"})
         assert api.status_code == 403, "elsewhere a foreign origin stays one"

@@ -58,7 +58,16 @@ async def test_the_plan_is_shown_in_russian_with_all_that_is_decided(make):
     async with make(LINES) as world:
         content = (await world.say("Создай TODO приложение"))[-1]["content"]
 
-        for word in ("model", "view", "check", "coder", "universal", "debug", "10 min", "3 min"):
+        for word in (
+            "model",
+            "view",
+            "check",
+            "coder",
+            "universal",
+            "debug",
+            "10\N{NO-BREAK SPACE}мин",
+            "3\N{NO-BREAK SPACE}мин",
+        ):
             assert word in content
         assert "после: `model`, `view`" in content
         assert "План" in content
@@ -258,7 +267,7 @@ async def test_a_decision_about_no_plan_runs_nothing(make):
         ([step("a", "a")], "'a' depends on itself"),
         ([step("a", "ghost")], "'a' depends on unknown 'ghost'"),
         ([step("a", agent="architect")], "may not carry out"),
-        ([step("a"), step("a")], "Two subtasks have the id 'a'"),
+        ([step("a"), step("a")], "Two subtasks have the id 'a'; change one of them"),
     ],
 )
 async def test_an_edit_that_is_no_plan_changes_nothing(make, subtasks, message):
@@ -319,7 +328,9 @@ async def test_a_decision_about_another_digest_or_revision_is_a_conflict(make):
         with pytest.raises(Conflict) as conflict:
             await world.decide_plan(plan_id, revision=2)
 
-        assert str(conflict.value) == f"The plan is at revision 1 ({digest}), not 2"
+        assert str(conflict.value) == (
+            f"The plan is at revision 1 ({digest}), not 2; look at the plan again"
+        )
         assert (await world.runtime.plans.get(world.ann, plan_id)).status == "awaiting_approval"
         events = await world.decide_plan(plan_id, digest=digest)
         assert events[-1]["type"] == "plan_completed"

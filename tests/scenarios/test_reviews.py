@@ -203,7 +203,9 @@ async def test_a_plan_that_would_allow_what_is_reviewed_is_reviewed_itself(ruled
     pushing = plan(step("one", scope={"commands": ["git push origin"]}))
     async with ruled(rules, {**LINES, "main/architect": [pushing]}) as world:
         plan_id = await world.propose()
-        with pytest.raises(Forbidden, match="Only bob may approve this"):
+        with pytest.raises(
+            Forbidden, match=("Only these people can approve this: bob; ask one of them")
+        ):
             await world.decide_plan(plan_id)
         assert (await question(world, world.bob)).review.rules == ["user:review:1"]
 

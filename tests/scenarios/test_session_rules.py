@@ -179,7 +179,7 @@ async def test_words_that_a_plan_was_allowed_ask_again_once_that_is_taken_back(m
     async with make(PLANNED | {"b": lines}) as world:
         await world.decide_plan(await world.propose())
         [first] = await world.pending()
-        with pytest.raises(InvalidMessage, match="either for_session or for_plan"):
+        with pytest.raises(InvalidMessage, match="for_session, for_plan: give only one of them"):
             await world.decide(first.call_id, for_plan=True, for_session=True)
         await world.decide(first.call_id, for_plan=True)
         [other] = await world.pending()

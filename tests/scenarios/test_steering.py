@@ -330,8 +330,8 @@ async def test_who_is_not_at_work_hears_nothing_and_the_refusal_says_what_to_do(
         await world.until("subtask_completed", subtask_id="t")
         events = len(await world.log())
         said = {
-            "a": "is completed, and nobody listens; retry it, or have the plan replanned",
-            "c": "has not begun; say it once it has",
+            "a": "is completed, so no agent can read your message; retry the subtask, or",
+            "c": "has not started; send your message when it is running",
         }
         for key, why in said.items():
             with pytest.raises(Conflict, match=f"Subtask {key} {why}"):

@@ -378,7 +378,7 @@ async def test_without_authentication_only_loopback_is_served(runtime):
     with pytest.raises(Forbidden) as refused:
         await serve(runtime, host=EVERYWHERE, port=0, auth=False)
     assert str(refused.value) == (
-        "Without authentication the host must be a loopback address, not 0.0.0.0"
+        "Without authentication the host must be a loopback address, such as 127.0.0.1, not 0.0.0.0"
     )
 
 

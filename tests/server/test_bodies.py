@@ -230,7 +230,7 @@ def test_a_null_in_a_decision_by_any_path_is_a_field_left_out(model, fields):
     ],
 )
 def test_a_null_in_an_order_is_refused_since_leaving_it_out_means_something_else(model, fields):
-    with pytest.raises(InvalidMessage, match="leave a field out instead of null"):
+    with pytest.raises(InvalidMessage, match="leave the field out instead of sending null"):
         validated(model, fields)
 
 
@@ -256,11 +256,11 @@ def test_an_order_that_says_nothing_rolls_back_since_the_latest_checkpoint_and_f
         ),
         (
             "GET", "/api/v1/sessions", {"Authorization": "Basic eA=="},
-            "This needs a token: Authorization: Bearer <token>",
+            "This needs a token (Authorization: Bearer <token>); create one: gonogo token create",
         ),
         (
             "GET", "/api/v1/sessions", {"Authorization": ""},
-            "This needs a token: Authorization: Bearer <token>",
+            "This needs a token (Authorization: Bearer <token>); create one: gonogo token create",
         ),
     ],
 )  # fmt: skip
@@ -275,4 +275,6 @@ async def test_a_request_without_a_token_is_told_how_to_send_one(ask):
     async with ask(token=None) as client:
         answer = await client.get("/api/v1/sessions")
 
-    assert answer.json()["detail"] == "This needs a token: Authorization: Bearer <token>"
+    assert answer.json()["detail"] == (
+        "This needs a token (Authorization: Bearer <token>); create one: gonogo token create"
+    )

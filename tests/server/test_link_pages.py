@@ -92,11 +92,11 @@ def test_a_page_is_styled_by_nothing_but_what_its_headers_allow() -> None:
 
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
-OWN = "The decision has to come from the link's own page"
+OWN = "The decision must come from the link's own page; open the link and decide there"
 KIND = "The decision must be a form: application/x-www-form-urlencoded"
 LONG = "feedback: at most 4000 characters"
-WORD = "decision: approve or reject"
-NO_FORM = "The body is no form in UTF-8"
+WORD = "decision: it must be approve or reject"
+NO_FORM = "The body is not a form in UTF-8; use the form on the link's page"
 
 
 @pytest.fixture
@@ -106,7 +106,7 @@ def links(runtime: Any) -> Any:
 
     async def look(token: str) -> LinkPage:
         if found.unknown:
-            raise NotFound("There is no such link")
+            raise NotFound("There is no such link; ask its sender for a new one")
         return found.page
 
     async def decide(token: str, word: Any, feedback: str | None) -> LinkPage:
@@ -129,7 +129,7 @@ def links(runtime: Any) -> Any:
         ({}, b"", 422, WORD),
         ({}, b"decision=approve&decision=approve", 422, WORD),
         ({}, b"decision=approve&feedback=" + b"x" * 4_001, 422, LONG),
-        ({}, b"x=" + b"x" * 65_535, 413, "A form has at most 65536 bytes"),
+        ({}, b"x=" + b"x" * 65_535, 413, "The form has more than 65536 bytes; shorten it"),
         ({}, "decision=approve&feedback=Ж".encode(), 422, NO_FORM),
         ({}, b"decision=approve&feedback=%ff", 422, NO_FORM),
         ({}, b"&".join(b"x=1" for _ in range(11)), 422, NO_FORM),

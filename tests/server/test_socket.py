@@ -406,7 +406,9 @@ async def test_a_line_that_ends_says_why(served, runtime):
             }  # fmt: skip
             assert await ended(line) == (1008, "unauthorized")
         async with opened(client, headers={}) as line:
-            assert (await received(line))["error"] == "No token within 0.2 seconds"
+            assert (await received(line))["error"] == (
+                "No token arrived within 0.2 seconds; connect again, and send the token first"
+            )
         for frame in (HELLO, '{"type":"auth","token":"token-a","more":1}', '{"type":"auth"}'):
             async with opened(client, headers={}) as line:
                 await line.send(frame)

@@ -135,7 +135,9 @@ async def test_an_answer_of_another_kind_under_a_key_is_said_to_be_one(ask, runt
         answer = await client.post(SEND, json=HELLO, headers=headers)
 
     (_, _, told), _ = frames(answer.text)
-    assert told["error"] == "This key was used for another kind of request"
+    assert told["error"] == (
+        "This Idempotency-Key was used for another kind of request; use a new key"
+    )
     assert len(runtime.accepted) == 1
 
 

@@ -283,9 +283,12 @@ async def test_an_answer_to_a_plan_by_its_question_is_of_the_revision_that_was_a
     [
         (
             {"for_session": True},
-            "for_session and for_plan: only a tool call is approved for longer",
+            "for_session and for_plan: only a tool call can be approved for longer",
         ),
-        ({"for_plan": True}, "for_session and for_plan: only a tool call is approved for longer"),
+        (
+            {"for_plan": True},
+            ("for_session and for_plan: only a tool call can be approved for longer"),
+        ),
         ({"modified_arguments": {}}, "modified_arguments: a plan is edited by modified_subtasks"),
     ],
 )
@@ -357,7 +360,9 @@ def test_one_chain_is_paged_by_its_numbers_and_all_of_them_by_a_place() -> None:
     for one in (Wanted(before="x", after=0), Wanted(before="x", session_id="s1")):
         with pytest.raises(InvalidCursor) as refused:
             one.place()
-        assert str(refused.value) == "before is for all chains; one chain is paged by `after`"
+        assert str(refused.value) == (
+            "`before` works only for all chains together; for one chain, use `after`"
+        )
 
 
 @pytest.mark.parametrize(("auth", "lines"), [(True, "1\n"), (False, "1\n2\n")])

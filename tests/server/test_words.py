@@ -91,10 +91,10 @@ def test_an_event_is_a_frame_of_one_line_that_no_reader_breaks():
          f"The body must be application/json, not {'x' * 80}"),
         ({"Content-Type": "application/json; charset=latin-1"}, b"{}", 415,
          "The body must be application/json, not application/json; charset=latin-1"),
-        (JSON, b" " * 2_097_153, 413, "A message has at most 2097152 bytes"),
-        (JSON, b" " * 16_777_217, 413, "A message has at most 2097152 bytes"),
+        (JSON, b" " * 2_097_153, 413, "The message has more than 2097152 bytes; shorten it"),
+        (JSON, b" " * 16_777_217, 413, "The message has more than 2097152 bytes; shorten it"),
         (JSON, b"{" + b" " * 2_097_150 + b"}", 201, ""),
-        (JSON, b"[]", 422, "A body must be an object"),
+        (JSON, b"[]", 422, "The body must be a JSON object"),
         (JSON, b'{"colour": 1}', 422, "colour: Extra inputs are not permitted"),
         ({**JSON, "Idempotency-Key": "x" * 201}, b"{}", 422,
          "Idempotency-Key: 1 to 200 printable ASCII characters"),
@@ -102,13 +102,25 @@ def test_an_event_is_a_frame_of_one_line_that_no_reader_breaks():
          "Idempotency-Key: 1 to 200 printable ASCII characters"),
         ({**JSON, "Idempotency-Key": "x" * 200}, b"{}", 201, ""),
         ({"Authorization": "Basic dG9rZW4tYQ=="}, b"", 401,
-         "This needs a token: Authorization: Bearer <token>"),
+         "This needs a token (Authorization: Bearer <token>); create one: gonogo token create"),
         ({"Authorization": "Bearer wrong"}, b"", 401, "This token is not valid"),
-        ({"Host": "evil.test"}, b"", 403, "'evil.test' is not a name of this server"),
-        ({"Host": "x" * 300}, b"", 403, f"{'x' * 200!r} is not a name of this server"),
+        ({"Host": "evil.test"}, b"", 403, (
+            "'evil.test' is not a name of this server; use the server's own address, or set "
+            "GONOGO_PUBLIC_URL"
+        )),
+        ({"Host": "x" * 300}, b"", 403, (
+            f"{'x' * 200!r} is not a name of this server; use the server's own address, or set "
+            "GONOGO_PUBLIC_URL"
+        )),
         ({"Origin": "https://evil.test"}, b"", 403,
-         "The origin 'https://evil.test' is not this server's"),
-        ({"Origin": "x" * 300}, b"", 403, f"The origin {'x' * 200!r} is not this server's"),
+         (
+             "The origin 'https://evil.test' is not this server's; open the console at the "
+             "server's own address, or set GONOGO_PUBLIC_URL"
+         )),
+        ({"Origin": "x" * 300}, b"", 403, (
+            f"The origin {'x' * 200!r} is not this server's; open the console at the server's own "
+            "address, or set GONOGO_PUBLIC_URL"
+        )),
     ],
     ids=lambda value: str(value)[:40],
 )  # fmt: skip
@@ -130,7 +142,7 @@ async def test_a_body_without_a_kind_is_told_to_have_one(ask):
         empty.headers.pop("content-type", None)
         made = await client.send(empty)
 
-    assert told(answer) == (415, "The body must be application/json, and say so")
+    assert told(answer) == (415, "The body must be JSON, with Content-Type: application/json")
     assert made.status_code == 201
 
 
@@ -140,8 +152,20 @@ async def test_a_cookie_from_nowhere_is_told_what_it_lacks(runtime):
         answer = await client.post(SESSIONS, json={}, headers={"Cookie": "gonogo_8001=x"})
         wrong = await client.post("/api/v1/auth/session", json={"code": "x"})
 
-    assert told(answer) == (403, "A request by cookie needs the Origin of this server")
-    assert told(wrong) == (401, "This login code is not valid; each works once, for ten minutes")
+    assert told(answer) == (
+        403,
+        (
+            "A request with a cookie must come from a page of this server; open the console at the "
+            "server's address, or send a token"
+        ),
+    )
+    assert told(wrong) == (
+        401,
+        (
+            "This login code is not valid: each code works once, for ten minutes; get a new link "
+            "from gonogo serve"
+        ),
+    )
 
 
 async def test_a_moment_that_is_in_no_year_is_refused(ask):
@@ -180,7 +204,10 @@ async def test_a_key_that_was_used_elsewhere_is_no_answer_here(ask, runtime):
             SESSIONS, json={"session_id": "s_x"}, headers={"Idempotency-Key": "k"}
         )
 
-    assert told(answer) == (409, "This key was used for another kind of request")
+    assert told(answer) == (
+        409,
+        ("This Idempotency-Key was used for another kind of request; use a new key"),
+    )
     assert (empty.status_code, empty.content) == (204, b"")
     assert other.status_code == 409
 

@@ -208,7 +208,12 @@ async def test_only_what_is_old_and_of_a_session_at_rest_can_be_removed(store):
     young, other = await head_at(store, "s1", 5), ChainHead(chain="s1", seq=4, hash=GENESIS)
     system = [await head_at(store, SYSTEM, 1)]
     assert await store.write(auditing.prune, [young, *system], CUT, "root") == []
-    with pytest.raises(Conflict, match=r"^\S+ #\d+ is not the entry that was exported$"):
+    with pytest.raises(
+        Conflict,
+        match=(
+            r"^\S+ #\d+ is not the entry that was exported; check the log: gonogo audit verify$"
+        ),
+    ):
         await store.write(auditing.prune, [other], CUT, "root")
     assert (await store.read(auditing.verify)).entries == 12
 
@@ -349,7 +354,7 @@ async def test_what_is_wrong_is_said_of_its_chain_and_only_of_those_that_are_ask
 
 
 async def test_an_anchor_names_the_chains_that_moved_in_parts(store, monkeypatch):
-    with pytest.raises(Conflict, match=r"^No anchor was set yet$"):
+    with pytest.raises(Conflict, match=r"^There is no anchor yet; make one: gonogo audit anchor$"):
         await store.read(auditing.last_anchor)
     await told(store)
     heads = [await head_at(store, "s1", 7), await head_at(store, "s2", 3)]

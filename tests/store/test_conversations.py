@@ -73,7 +73,7 @@ async def test_what_becomes_of_a_turn_is_written_by_who_holds_it(store):
     now = replace(held, agent="coder", away={"model": "m"}, steered=True)
     assert await store.read(sessions.turn_of, "t1") == now
     assert await store.write(sessions.move_turn, now, TurnStatus.PARKED)
-    with pytest.raises(Conflict, match=r"^Turn t1 was taken by somebody else$"):
+    with pytest.raises(Conflict, match=r"^Another worker has taken turn t1; it continues there$"):
         await store.write(sessions.take_turn, now, TurnStatus.RUNNING, "planner")
     parked = await store.read(sessions.turn_of, "t1")
     assert await store.read(sessions.unfinished_turns) == []

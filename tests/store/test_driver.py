@@ -84,7 +84,7 @@ def test_a_second_driver_is_refused_and_told_who_the_first_one_is(
             Store(database_url, drives=True, patience=0.3)
 
     assert f"{os.getpid()}" in str(refused.value)
-    assert ("already drives" if kind == "sqlite" else "already driven") in str(refused.value)
+    assert ("already uses" if kind == "sqlite" else "already used") in str(refused.value)
     with opened(database_url):
         pass
 
@@ -196,7 +196,7 @@ async def test_a_former_driver_writes_nothing_more_until_it_drives_again(
             await first.write(say, "stale")
         with anyio.fail_after(LIMIT):
             await first.driver.stay()
-        assert "already driven" in (first.driver.problem or "")
+        assert "already used" in (first.driver.problem or "")
         with pytest.raises(Busy):
             await first.write(say, "stale too")
         await second.write(say, "second")
@@ -205,7 +205,7 @@ async def test_a_former_driver_writes_nothing_more_until_it_drives_again(
         async with anyio.create_task_group() as group:
             group.start_soon(first.driver.take_over)
             await anyio.sleep(0.2)
-            assert "already driven" in (first.driver.problem or "")
+            assert "already used" in (first.driver.problem or "")
             await in_thread(second.close)
         await first.write(say, "first again")
         assert await said(first) == ["second", "first again"]
@@ -289,7 +289,11 @@ def test_each_schema_of_a_database_has_a_driver_of_its_own(postgres: Server, kin
         with pytest.raises(Conflict):
             Store(url("empty,one"), drives=True, patience=0.3)
         with pytest.raises(
-            Conflict, match=r"^The search_path of GONOGO_DB names no schema that exists$"
+            Conflict,
+            match=(
+                r"^The search_path in GONOGO_DB names no existing schema; create the schema, or "
+                r"correct search_path$"
+            ),
         ):
             Store(url("none"), drives=True, patience=0.3)
     postgres.drop(name)

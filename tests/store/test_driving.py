@@ -103,7 +103,7 @@ async def test_who_has_the_lock_instead_is_said_and_it_drives_no_more(caplog):
         with pytest.raises(Busy) as refused:
             found.check()
         assert str(refused.value) == (
-            "This process does not drive the database now; try again in a moment"
+            "This process does not own the database now; try again in a moment"
         )
         assert refused.value.reason == found.problem == TAKEN
         assert went_on == []
@@ -146,8 +146,8 @@ class Holder(NamedTuple):
 )
 def test_who_drives_is_said_to_who_is_refused(holder: Holder | None, who: str) -> None:
     assert driver._refusal(holder) == (
-        f"The database is already driven by {who}; stop that one, set GONOGO_DB to another "
-        "database, or work through the one that drives"
+        f"The database is already used by {who}; stop that process, set GONOGO_DB to another "
+        "database, or work through that process"
     )
 
 
@@ -162,7 +162,7 @@ def test_a_lock_of_a_file_says_whose_it_is_and_is_free_once_released(tmp_path: P
     first, second = FileLock(path), FileLock(path)
     first.take(0)
 
-    told = "already drives gonogo.db; stop it, or set GONOGO_DB to another database"
+    told = "already uses the database gonogo.db; stop it, or set GONOGO_DB to another database"
     assert (first.is_held(), second.is_held()) == (True, False)
     assert refusal(second) == f"Process {path.read_text().strip()} {told}"
     assert path.stat().st_mode & 0o777 == 0o600

@@ -83,8 +83,8 @@ async def test_a_file_is_made_anew_only_where_there_is_room_for_two_copies(
     with pytest.raises(Conflict) as refused:
         await store.vacuum()
     assert str(refused.value) == (
-        "To make the database anew takes 2 times the room that it needs, and only "
-        f"{needed // MIB} MiB are free in {file.parent}"
+        f"Rebuilding the database needs 2 times its size, and only {needed // MIB} MiB are free in "
+        f"{file.parent}; free some space and try again"
     )
     assert (await store.room()).free == room.free
     free.free = needed

@@ -83,10 +83,10 @@ async def test_an_old_copy_in_its_place_is_refused_and_what_to_do_is_said(file, 
         with pytest.raises(Conflict, match=re.escape("--accept-restored")) as said:
             opened(file)
     assert str(said.value) == (
-        f"The database {file} is older than what gonogo last knew of it: chain s1 had 6 entries, "
-        "and now ends at 3. Its -wal file was lost, or an older copy was put in its place, and it "
-        "does not know what was done since then. Put the newer one back, together with its -wal "
-        "file. To go on with this one, look at what changed in your files, then accept it: start "
+        f"The database {file} is older than gonogo's last record of it: chain s1 had 6 entries, "
+        "and now ends at 3. Its -wal file was lost, or an older copy replaced it, so later work is "
+        "missing from it. Restore the newer database together with its -wal file. To continue with "
+        "this one, check what changed in your files, then accept it: start "
         "once with --accept-restored (gonogo serve or gonogo db migrate)"
     )
 

@@ -227,5 +227,8 @@ async def test_each_plan_is_at_the_revision_that_was_approved_last(empty_url):
     assert {rows[name]["a"].status for name in ("rejected", "expired", "by a retry")} == {"skipped"}
     assert (rows["under way"]["a"].status, dropped["a"].status) == ("pending", "cancelled")
     check_approved(found["approved"])
-    with pytest.raises(Conflict, match=r"^Revision 2 of plan waits again was never approved$"):
+    with pytest.raises(
+        Conflict,
+        match=(r"^Revision 2 of plan waits again was never approved; name an approved revision$"),
+    ):
         check_approved(found["waits again"])

@@ -322,7 +322,7 @@ def test_what_refers_to_nothing_belongs_to_what_was_deleted(error: BaseException
     found = told(error)
 
     assert isinstance(found, NotFound)
-    assert str(found) == "It belongs to a session that was deleted meanwhile"
+    assert str(found) == "Its session has been deleted; open a new session"
 
 
 def test_the_log_is_told_what_the_driver_says_on_one_line() -> None:

@@ -138,7 +138,7 @@ async def test_a_stale_holder_of_a_turn_is_fenced(store):
 
     assert (second.epoch, second.agent) == (2, "coder")
     assert not await store.write(move_turn, first, TurnStatus.DONE)
-    with pytest.raises(Conflict, match=r"^Turn \S+ was taken by somebody else$"):
+    with pytest.raises(Conflict, match=r"^Another worker has taken turn \S+; it continues there$"):
         await store.write(take_turn, first, TurnStatus.RUNNING)
     assert await store.write(move_turn, second, TurnStatus.DONE, finished_at=NOW)
     assert (await store.read(turn_of, "t1")).status is TurnStatus.DONE

@@ -338,7 +338,7 @@ async def test_a_closed_store_takes_no_writes_and_finishes_those_it_has(database
             await anyio.wait_all_tasks_blocked()
             await anyio.to_thread.run_sync(store.close)
     assert written == [0]
-    with pytest.raises(Internal, match=r"^The database is closed$"):
+    with pytest.raises(Internal, match=r"^The database is closed; start gonogo again$"):
         await store.write(lambda tx: None)
 
 

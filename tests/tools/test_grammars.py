@@ -31,7 +31,7 @@ def test_what_does_not_read_any_more_says_where(path, text, where):
     sound = b"package a\n" if path.endswith("go") else b"a();\n"
     said = broken(path, sound, text.encode())["problem"]
 
-    assert said.startswith(f"{path!r} is no valid {where}")
+    assert said.startswith(f"{path!r} is not valid {where}")
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ async def test_lines_that_are_no_messages_count_twenty_and_the_first_is_shown(ch
     shown = "bad \ufffd" + "x" * 295
     assert words(caplog) == [
         f"MCP server docs writes what is no message; this is said once: {shown!r}",
-        "MCP server docs is ended: it does not stop writing 101 lines that are no messages",
+        "MCP server docs is ended: it does not stop writing 101 lines that are not messages",
     ]
 
 
@@ -94,17 +94,16 @@ async def test_a_call_without_an_answer_is_told_by_what_there_was_instead(chatte
     chatter.words(b"\nthe \xff end \n \n")
     chatter.junk(b"a")
     chatter.junk(b"b")
-    junk = "2 lines that it wrote are no messages"
+    junk = "2 lines that it wrote are not messages"
     assert chatter.reason("it ended") == f"it ended; {junk}; it said: the \ufffd end"
     assert str(chatter.doubt("closed")) == (
         f"its server ended: closed; {junk}; it said: the \ufffd end"
     )
     assert str(chatter.late(60)) == (
-        "its server timed out: no answer within 60 s that can be read, "
-        "and 2 lines that are no messages"
+        "its server timed out: no readable answer within 60 s, and 2 lines that are not messages"
     )
     chatter.end("it is too slow")
-    assert str(chatter.doubt("closed")) == "its server was ended: it is too slow"
+    assert str(chatter.doubt("closed")) == "gonogo stopped its server: it is too slow"
     assert chatter.reason("closed") == "it was ended: it is too slow"
 
 

@@ -112,7 +112,7 @@ def test_an_address_gets_headers_whose_values_are_in_the_environment(tmp_path):
             {**HTTP, "url": "https://u:p@docs.example"},
             "url: an address has no user, no password and no fragment; secrets go into headers_env",
         ),
-        ({**HTTP, "url": "https://[x"}, "url: this is no address"),
+        ({**HTTP, "url": "https://[x"}, "url: this is not an address"),
         (
             {**STDIO, "classes": {"x": "control"}},
             "classes.x: Input should be 'pure', 'idempotent', 'other' or 'irreversible'",

@@ -35,7 +35,7 @@ ARGUMENTS = {
     "itself": {"a": {}}, "far away": {"a": {}},
 }  # fmt: skip
 FLOODS = {
-    "junk": "101 lines that are no messages", "junk of braces": "101 lines that are no messages",
+    "junk": "101 lines that are not messages", "junk of braces": "101 lines that are not messages",
     "bytes that are no text": "101 lines", "blank lines": "too much too fast",
     "an endless line": "longer than 4194304 bytes", "brackets": "101 lines", "batches": "101 lines",
     "junk at a call": "101 lines", "progress": "what nobody asked", "log": "what nobody asked",
@@ -223,7 +223,7 @@ async def test_an_address_is_told_not_to_pack_its_answers(config):
         ("null in it", "its server's answer cannot be read: content: Input should be a valid list"),
         ("a large number", "its server's answer cannot be read: Out of range float values"),
         ("goes at a call", "its server ended: Connection closed"),
-        ("too long", "its server was ended: a message is longer than 4194304 bytes"),
+        ("too long", "gonogo stopped its server: a message is longer than 4194304 bytes"),
     ],
 )
 async def test_an_answer_that_is_none_leaves_a_doubt_that_says_why(trick, why, config):
@@ -237,7 +237,7 @@ async def test_an_answer_that_is_none_leaves_a_doubt_that_says_why(trick, why, c
 async def test_an_answer_of_which_nothing_can_be_read_is_said_to_have_been_a_line(config):
     odd = replace(config("what is no message"), timeout=2.0)
     async with serving(odd) as servers:
-        with pytest.raises(OutcomeUnknown, match="2 s that can be read, and 1 lines that are no"):
+        with pytest.raises(OutcomeUnknown, match="2 s, and 1 lines that are not"):
             await use(servers, odd.folder)
 
 

@@ -293,7 +293,7 @@ def test_a_listing_takes_what_fits_and_says_why_the_rest_does_not():
     assert listing.add([Listed("two", "f", PLAIN), Listed("odd", "d", [])])
     assert [each.name for each in listing.definitions] == ["mcp__web__one"]
     assert listing.refused == {
-        "x" * 100: listing.refused["x" * 100], "odd": "its schema is no object",
+        "x" * 100: listing.refused["x" * 100], "odd": "its schema is not an object",
         "two": "the server lists two tools of that name",
     }  # fmt: skip
     again = _ToolList(WEB, listing)

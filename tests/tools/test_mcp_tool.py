@@ -93,7 +93,7 @@ def nested(depth):
         ("Search", "", schema(), "small letters"),
         ("s" * 60, "", schema(), "longer than 64"),
         ("search", "x" * 8_001, schema(), "its description is longer"),
-        ("search", "", [], "its schema is no object"),
+        ("search", "", [], "its schema is not an object"),
         ("search", "", {"type": "string"}, "its schema is not that of an object"),
         ("search", "", {}, "its schema is not that of an object"),
         ("search", "", schema(a={"type": "strig"}), "its schema is none"),

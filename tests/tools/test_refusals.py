@@ -36,7 +36,7 @@ def workspace(tmp_path: Path) -> Workspace:
     ("tool", "arguments", "kind", "said"),
     [
         ("read_file", {"path": "none"}, "file_not_found", MISSING),
-        ("read_file", {"path": "d"}, "not_a_regular_file", "'d' is no regular file"),
+        ("read_file", {"path": "d"}, "not_a_regular_file", "'d' is not a regular file"),
         ("read_file", {"path": "bin"}, "not_text", "'bin' is binary"),
         ("list_files", {"path": "none"}, "file_not_found", MISSING),
         ("list_files", {"path": "f"}, "not_a_regular_file",
@@ -63,7 +63,7 @@ def workspace(tmp_path: Path) -> Workspace:
         ("edit_file", {"path": "bin", "old": "a", "new": "x"}, "not_text", "'bin' is binary"),
         ("edit_file", {"path": "latin", "old": "caf", "new": "x"}, "not_text",
          "'latin' is not UTF-8 text"),
-        ("create_directory", {"path": "f"}, "not_a_regular_file", "'f' exists and is no folder"),
+        ("create_directory", {"path": "f"}, "not_a_regular_file", "'f' exists and is not a folder"),
         ("move_file", {"source": "none", "destination": "x"}, "file_not_found", MISSING),
         ("move_file", {"source": "f", "destination": "g"}, "file_exists", "'g' exists already"),
         ("delete_file", {"path": "none"}, "file_not_found", MISSING),

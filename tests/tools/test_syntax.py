@@ -28,11 +28,11 @@ def test_what_does_not_read_any_more_says_where(path, text, where):
     sound = b"0" if path.endswith("json") else b""
     said = broken(path, sound, text.encode(errors="surrogateescape"))["problem"]
 
-    assert said.startswith(f"{path!r} is no valid {where}")
+    assert said.startswith(f"{path!r} is not valid {where}")
 
 
 def test_what_is_new_has_never_read_otherwise():
-    assert broken("a.py", None, b"(")["problem"].startswith("'a.py' is no valid Python: line 1: ")
+    assert broken("a.py", None, b"(")["problem"].startswith("'a.py' is not valid Python: line 1: ")
 
 
 @pytest.mark.parametrize(

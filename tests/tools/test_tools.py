@@ -313,7 +313,7 @@ async def test_an_edit_in_other_white_space_lands_as_it_was_shown_and_says_so(
     [done] = (await do(workspace, "apply_patch", patch=patch))["files"]
     assert workspace.read("f.py") == b"if x:\n\tprint(4\n"
     assert done["note"].startswith("line 2 had other white space")
-    assert done["problem"] == "'f.py' is no valid Python any more: line 2: '(' was never closed"
+    assert done["problem"] == "'f.py' is not valid Python any more: line 2: '(' was never closed"
 
 
 @pytest.mark.feature(228)
@@ -337,7 +337,7 @@ async def test_what_is_not_there_is_answered_with_the_nearest_lines_but_not_of_s
 @pytest.mark.feature(228)
 async def test_a_write_that_no_longer_reads_says_where(workspace: Workspace) -> None:
     new = await do(workspace, "write_file", path="a.json", content='{"a": 1')
-    assert new["problem"].startswith("'a.json' is no valid JSON: line 1: ")
+    assert new["problem"].startswith("'a.json' is not valid JSON: line 1: ")
     assert "problem" not in await do(workspace, "write_file", path="a.json", content="{}")
 
 

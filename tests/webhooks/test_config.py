@@ -110,7 +110,7 @@ def test_another_machine_is_told_without_encryption_if_the_operator_insists(tmp_
             GOOD.replace("chat.example/x", "a:b@chat.example"),
             ":1: hook 1: url: an address has no user, no password and no fragment",
         ),
-        (GOOD.replace("chat.example/x", "chat:99999"), ":1: hook 1: url: this is no address"),
+        (GOOD.replace("chat.example/x", "chat:99999"), ":1: hook 1: url: this is not an address"),
         (GOOD.replace('"CHAT"', '"NONE"'), ":1: hook 1: secret_env: NONE: it is not set"),
         (
             GOOD.replace('"CHAT"', '"WEAK"'),
@@ -138,7 +138,7 @@ def test_a_file_with_a_defect_is_refused_with_its_place(
         (GOOD + "events = []\n", ":1: hook 1: events: "),
         (GOOD.replace("https://", "file://"), ":1: hook 1: url: an address begins with"),
         (GOOD.replace("chat.example/x", "chat.example/x#y"), ":1: hook 1: url: an address has no"),
-        (GOOD.replace("chat.example/x", "[chat"), ":1: hook 1: url: this is no address"),
+        (GOOD.replace("chat.example/x", "[chat"), ":1: hook 1: url: this is not an address"),
         (GOOD.replace('"CHAT"', "[]"), ":1: hook 1: secret_env: "),
         (GOOD.replace('"CHAT"', str(["CHAT"] * 5)), ":1: hook 1: secret_env: "),
         (GOOD + 'kinds = [""]\n', ":1: hook 1: kinds.0: "),

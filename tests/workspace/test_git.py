@@ -133,7 +133,7 @@ def test_a_content_that_is_lost_or_damaged_is_told_by_its_id(git: Git) -> None:
         assert str(told.value) == f"The snapshot store has no content {lost!r}"
     with refusal("invalid_arguments") as told, outlet(git) as contents:
         contents.read("--all")
-    assert str(told.value) == "'--all' is no id of a snapshot"
+    assert str(told.value) == "'--all' is not the id of a snapshot"
 
 
 @pytest.mark.parametrize("name", [LOST.upper(), "a" * 39, "a" * 41, "g" * 40, f"{LOST}\n", ""])
@@ -141,7 +141,7 @@ def test_what_is_no_id_is_refused(name: str) -> None:
     assert check_id(LOST) == LOST
     with refusal("invalid_arguments") as told:
         check_id(name)
-    assert str(told.value) == f"{name!r} is no id of a snapshot"
+    assert str(told.value) == f"{name!r} is not the id of a snapshot"
 
 
 def test_what_a_program_says_as_it_fails_is_told(git: Git) -> None:

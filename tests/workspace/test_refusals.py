@@ -148,9 +148,9 @@ def test_what_the_system_says_is_told_in_words(error: OSError, kind: str, said: 
 @pytest.mark.parametrize(
     ("glob", "kind", "said"),
     [
-        ("", "invalid_arguments", "'' is no glob of files to search"),
-        ("!x", "invalid_arguments", "'!x' is no glob of files to search"),
-        ("a\u200b", "invalid_arguments", "'a\\u200b' is no glob of files to search"),
+        ("", "invalid_arguments", "'' is not a glob of files to search"),
+        ("!x", "invalid_arguments", "'!x' is not a glob of files to search"),
+        ("a\u200b", "invalid_arguments", "'a\\u200b' is not a glob of files to search"),
         ("/x", "path_outside_workspace", "The glob '/x' leads out of the workspace"),
         ("a/..", "path_outside_workspace", "The glob 'a/..' leads out of the workspace"),
         ("{a", "invalid_arguments", "The braces of '{a' do not match"),

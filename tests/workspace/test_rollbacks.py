@@ -51,7 +51,7 @@ def test_what_was_left_has_to_be_said_of_every_path(
     for folders in (Folders(made=("../x",)), Folders(gone=("../x",))):
         with refusal("bad_path") as bad:
             snapshots.plan_restore(workspace, {}, {}, folders=folders)
-        assert str(bad.value) == "'../x' is no path of a snapshot"
+        assert str(bad.value) == "'../x' is not a path of a snapshot"
 
 
 def test_what_changed_since_the_plan_is_named(snapshots: Snapshots, workspace: Workspace) -> None:

@@ -51,7 +51,7 @@ def test_what_is_no_path_of_a_snapshot_is_refused(path: str) -> None:
     with pytest.raises(ToolFailed) as refused:
         check_path(path)
     assert (refused.value.kind, str(refused.value)) == (
-        "bad_path", f"{path!a} is no path of a snapshot",
+        "bad_path", f"{path!a} is not a path of a snapshot",
     )  # fmt: skip
 
 

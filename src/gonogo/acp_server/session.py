@@ -204,7 +204,8 @@ class Dialogue:
             except* Exception as errors:
                 _LOG.exception("what happens in %s is not shown any more", self.id)
                 self._broken = Internal(
-                    "It cannot be shown any more: {exceptions!r}", exceptions=errors.exceptions[0]
+                    "The session can no longer be shown: {exceptions!r}; load it again",
+                    exceptions=errors.exceptions[0],
                 )
         self._tell()
 

@@ -7,12 +7,13 @@ from msgspec.structs import replace
 
 from gonogo.cli.daemon import connected, linked
 from gonogo.cli.folder import read_settings
-from gonogo.cli.language import own_words
+from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit
 from gonogo.cli.terminal.output import facts, line, spoken, table, word
 from gonogo.client import Client
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory, foreign_name, server_of
 from gonogo.domain.views import ServerView, ToolView
+from gonogo.i18n import term
 from gonogo.tools import Remembered, ServerConfig, Tool, builtin_tools, ending_tools
 
 _SHOWN = 60
@@ -48,7 +49,9 @@ async def accept_tool(name: str) -> Exit:
 
 
 def _beginning(tool: ToolView) -> str:
-    words = " ".join(tool.description.split())
+    """What a tool does: in the user's language, or as its server or we describe it to models."""
+    known = term("tool", tool.name, own_locale())
+    words = known if known != tool.name else " ".join(tool.description.split())
     return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
 
 

@@ -88,8 +88,8 @@ class Unintelligible(InternalFailure):
 
     def __init__(self, expected: str) -> None:
         super().__init__(
-            f"The answer is no {expected} of this version's protocol: another server is at this "
-            "address, or gonogo is of another version there; end that one and start it again"
+            f"The answer is not a valid {expected} of this version's protocol: another server is "
+            "at this address, or it has another version of gonogo; stop it and start gonogo again"
         )
         self.expected = expected
 
@@ -305,7 +305,9 @@ class Transport:
         """Every event of a stream once, up to its `done`; a break is not seen from outside."""
         breaks = _Breaks()
         while True:
-            failure: GonogoError = Unreachable("{what}: the server ended the stream", what=_BREAKS)
+            failure: GonogoError = Unreachable(
+                "{what}: the server ended the stream; try again", what=_BREAKS
+            )
             try:
                 async with self._opened(question) as events:
                     async for event in events:

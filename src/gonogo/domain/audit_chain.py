@@ -120,7 +120,7 @@ def read_anchors(text: str) -> list[Anchor]:
         for each in _ANCHOR.finditer(text)
     ]  # fmt: skip
     if not found:
-        raise InvalidMessage("This is no anchor; gonogo audit anchor prints one")
+        raise InvalidMessage("This is not an anchor; gonogo audit anchor prints one")
     return found
 
 
@@ -385,7 +385,7 @@ def _read_line(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise InvalidMessage("it is not valid JSON: {error}", error=error) from None
     if not isinstance(value, dict):
-        raise InvalidMessage("it is no JSON object")
+        raise InvalidMessage("it is not a JSON object")
     return cast("dict[str, Any]", value)
 
 
@@ -398,10 +398,10 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _link(value: dict[str, Any]) -> ChainLink:
     if set(value) not in ({*_FIELDS}, {*_FIELDS, *_SEALED}):
-        raise InvalidMessage("it has not the fields of an audit entry")
+        raise InvalidMessage("it does not have the fields of an audit entry")
     for name, found in value.items():
         if name != "details" and type(found) not in _TYPES.get(name, (str,)):
-            raise InvalidMessage("its {name} is not of the right type", name=name)
+            raise InvalidMessage("its {name} has the wrong type", name=name)
     return ChainLink(**value)
 
 
@@ -412,7 +412,9 @@ def _link(value: dict[str, Any]) -> ChainLink:
 # change no page that begins at a place.
 
 _MOST = 2**31
-_NOT_A_PLACE = "before is no place in the audit log; use the `before` of the page that you have"
+_NOT_A_PLACE = (
+    "before: there is no such place in the audit log; use the `before` of the page that you have"
+)
 
 
 class AuditFilter(Struct, frozen=True, kw_only=True):

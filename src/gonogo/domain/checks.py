@@ -27,7 +27,7 @@ def _inside(path: str) -> str:
     """
     names = path.split("/")
     if path.startswith(("/", "~")) or ".." in names or not set(names) - {"", "."}:
-        raise ValueError(f"{path!r} is no path inside the workspace")
+        raise ValueError(f"{path!r} is not a path inside the workspace")
     return path
 
 

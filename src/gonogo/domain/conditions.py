@@ -195,7 +195,7 @@ def read_condition(text: str) -> Condition:
         raise InvalidPlan("condition: longer than {most} characters", most=MAX_CONDITION)
     tokens = tuple(_tokens(text))
     if not tokens:
-        raise InvalidPlan("condition: empty")
+        raise InvalidPlan("condition: it is empty; write an expression, or leave the field out")
     _check_names(tokens, frozenset(_bound(tokens)))
     roots = [_named(tokens, at) for at in range(len(tokens)) if is_root(tokens, at)]
     return Condition(
@@ -244,10 +244,12 @@ def _sign(tokens: Sequence[Token], at: int) -> str:
 
 def _check_names(tokens: Sequence[Token], bound: frozenset[str]) -> None:
     if ROOT in bound:
-        raise InvalidPlan("condition: {root!r} is taken and cannot name an element", root=ROOT)
+        raise InvalidPlan(
+            "condition: the name {root!r} is taken; choose another name for the element", root=ROOT
+        )
     for at, token in enumerate(tokens):
         if token.text == "." and (at == 0 or _sign(tokens, at - 1) not in ("", ")", "]", "}")):
-            raise InvalidPlan("condition: a dot follows a name or a bracket")
+            raise InvalidPlan("condition: a dot can stand only after a name or a bracket")
         if token.kind != "name" or token.text in _WORDS:
             continue
         _check_name(tokens, at, bound)
@@ -408,9 +410,12 @@ def resolve(inputs: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]])
 def _stray(reference: Reference, above: Mapping[str, frozenset[str]]) -> str:
     if reference.subtask_id in above:
         return because(
-            "{reference} refers to a subtask that it does not depend on", reference=reference.text
+            "{reference} refers to a subtask that it does not depend on; add it to dependencies",
+            reference=reference.text,
         )
-    return because("{reference} refers to an unknown subtask", reference=reference.text)
+    return because(
+        "{reference} refers to an unknown subtask; correct its id", reference=reference.text
+    )
 
 
 class _Resolver:
@@ -516,8 +521,8 @@ def _reference(text: str, found: re.Match[str]) -> Reference:
     if found[1] is None:
         shown = text[found.start() : found.start() + 40]
         raise InvalidPlan(
-            "inputs: {shown!r} is no reference like ${{subtasks.ID.output}}; write $${{ for a "
-            "plain ${{",
+            "inputs: {shown!r} is not a reference like ${{subtasks.ID.output}}; write $${{ for "
+            "a plain ${{",
             shown=shown,
         )
     steps = [step[1] or step[2] or step[3] for step in _STEP.finditer(found[1])]

@@ -185,7 +185,14 @@ class Unauthorized(Refused):
 class NotValid(Unauthorized):
     """A signed token does not count. `reason` is for the log; the sender is told less."""
 
-    def __init__(self, reason: str, told: str = "The token is not valid here") -> None:
+    def __init__(
+        self,
+        reason: str,
+        told: str = (
+            "This server does not accept this token; get a new one from your identity provider, or "
+            "create one: gonogo token create"
+        ),
+    ) -> None:
         super().__init__(told)
         self.reason = reason
 
@@ -201,7 +208,7 @@ class NoRole(Forbidden):
     """A signed token is valid, and gives whom it names no role here."""
 
     def __init__(self, principal_id: str) -> None:
-        super().__init__("This token gives no role here; ask an admin to map one of its roles")
+        super().__init__("This token gives you no role here; ask an admin to map one of its roles")
         self.principal_id = principal_id
 
 

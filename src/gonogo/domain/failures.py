@@ -546,14 +546,16 @@ def _plain(text: str) -> str:
 
 def _any(phrases: tuple[str, ...]) -> re.Pattern[str]:
     if not phrases:
-        raise InvalidMessage("A rule for failures needs a phrase")
+        raise InvalidMessage("A rule for failures needs a phrase; write the words to look for")
     return re.compile("|".join(_phrase(phrase) for phrase in phrases), re.MULTILINE)
 
 
 def _phrase(written: str) -> str:
     phrase = " ".join(_plain(written).split())
     if not phrase.strip("^* ") or len(phrase) > MAX_PHRASE or not _GRAMMAR.fullmatch(phrase):
-        raise InvalidMessage("{written!r} is no phrase of words", written=written[:80])
+        raise InvalidMessage(
+            "{written!r} is not a phrase of words; write words", written=written[:80]
+        )
     start = r"(?:^\s{0,8}|:\s{0,8})" if phrase.startswith("^") else r"(?<!\w)"
     words = "".join(_piece(piece) for piece in _PIECE.finditer(phrase.removeprefix("^")))
     return start + "(?:" + words + r")(?!\w)"

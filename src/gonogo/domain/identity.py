@@ -45,7 +45,7 @@ class Principal(Frozen):
         """
         if self.role < role:
             raise Forbidden(
-                "This needs the role {role}; {name} is {own_role}",
+                "This needs the role {role}, and {name} has the role {own_role}; ask an admin",
                 role=role.word, name=self.name, own_role=self.role.word,
             )  # fmt: skip
 
@@ -167,7 +167,7 @@ def read_head(header: Any) -> TokenHeader:  # noqa: ANN401 - any JSON value
         NotValid: another kind of signature or token, or something in it that must be understood.
     """
     if not isinstance(header, dict):
-        raise NotValid("the header is no object")
+        raise NotValid("the header is not an object")
     fields = cast("dict[str, Any]", header)
     algorithm, key_id = fields.get("alg"), fields.get("kid")
     if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
@@ -178,7 +178,7 @@ def read_head(header: Any) -> TokenHeader:  # noqa: ANN401 - any JSON value
     if not isinstance(kind, str) or kind.lower() not in _TYPES:
         raise NotValid("it is a token for something else (typ)")
     if key_id is not None and (not isinstance(key_id, str) or len(key_id) > _MAX_KID):
-        raise NotValid("its kid is no name of a key")
+        raise NotValid("its kid is not the name of a key")
     return TokenHeader(algorithm=algorithm, key_id=key_id)
 
 
@@ -190,7 +190,7 @@ def read_claims(claims: Any, expected: Expected, now: datetime) -> Person:  # no
         NoRole: it gives no role here.
     """
     if not isinstance(claims, dict):
-        raise NotValid("its claims are no object")
+        raise NotValid("its claims are not an object")
     fields = cast("dict[str, Any]", claims)
     _check_origin(fields, expected)
     until = _check_times(fields, now)
@@ -254,7 +254,7 @@ def _moment(claims: Mapping[str, Any], name: str) -> datetime | None:
     if name not in claims:
         return None
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
-        raise NotValid(f"its {name} is no number")
+        raise NotValid(f"its {name} is not a number")
     if not 0 <= seconds <= _END_OF_TIME:
         raise NotValid(f"its {name} is out of range")
     return datetime.fromtimestamp(seconds, UTC)

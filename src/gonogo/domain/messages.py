@@ -34,7 +34,7 @@ def possible(name: str) -> str:
         NotFound: nothing can have it.
     """
     if not re.fullmatch(ID, name):
-        raise NotFound("There is nothing with this id")
+        raise NotFound("Nothing has this id; check the id")
     return name
 
 
@@ -197,14 +197,18 @@ def parse_message(raw: Any) -> ClientMessage:  # noqa: ANN401 - as a stranger wr
         InvalidMessage: the shape is wrong; the text names the field.
     """
     if not isinstance(raw, dict):
-        raise InvalidMessage("A message must be an object")
+        raise InvalidMessage("A message must be a JSON object")
     given = cast("dict[str, Any]", raw)
     kind = given.get("type")
     if not isinstance(kind, str):
         raise InvalidMessage("type: a message needs a type")
     kind = _OLD_TYPES.get(kind, kind)
     if kind not in _MODELS:
-        raise UnknownType("Clients cannot send a message of type {kind!r}", kind=kind[:80])
+        raise UnknownType(
+            "Clients cannot send a message of type {kind!r}; see the message types in "
+            "docs/reference/protocol.md",
+            kind=kind[:80],
+        )
     return validated(_MODELS[kind], _renamed(given, kind))
 
 
@@ -215,7 +219,7 @@ def validated(model: type[T], fields: Any) -> T:  # noqa: ANN401 - as a stranger
         InvalidMessage: naming the first field that is wrong.
     """
     if not isinstance(fields, dict):
-        raise InvalidMessage("A body must be an object")
+        raise InvalidMessage("The body must be a JSON object")
     if not issubclass(model, LenientRequest):
         refuse_nulls(cast("dict[str, Any]", fields), getattr(model, "nulls", ()))
     try:
@@ -236,7 +240,9 @@ def refuse_nulls(fields: Mapping[str, Any], values: Collection[str] = (), place:
     """
     for name, value in fields.items():
         if value is None and name not in values:
-            raise InvalidMessage("{name}: leave a field out instead of null", name=f"{place}{name}")
+            raise InvalidMessage(
+                "{name}: leave the field out instead of sending null", name=f"{place}{name}"
+            )
 
 
 def decision_word(text: str, subject: str, allowed: set[DecisionWord]) -> DecisionWord:

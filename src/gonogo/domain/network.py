@@ -254,7 +254,7 @@ def address_problem(url: str, *, insecure: bool, shown: str, hint: str = "") -> 
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        return "this is no address"
+        return "this is not an address"
     if parts.scheme not in {"http", "https"} or not host or not url.isascii() or " " in url:
         return "an address begins with https:// and names a host"
     if parts.username is not None or parts.fragment:

@@ -123,7 +123,9 @@ def check_validation(subtask: "Subtask") -> None:
     _typed(inputs, "exists", bool)
     _typed(inputs, "contains", str)
     if inputs.get("exists") is False and "contains" in inputs:
-        raise InvalidPlan("inputs.contains: a file that must not exist contains nothing")
+        raise InvalidPlan(
+            "inputs.contains: a file that must not exist cannot contain text; remove `contains`"
+        )
 
 
 _RULES = (
@@ -142,7 +144,9 @@ def _only(inputs: Mapping[str, Any], known: Iterable[str]) -> None:
     for name in inputs:
         if name not in known:
             raise InvalidPlan(
-                "inputs.{name}: a check takes {known}", name=name, known=", ".join(sorted(known))
+                "inputs.{name}: a check does not have it; use {known}",
+                name=name,
+                known=", ".join(sorted(known)),
             )
 
 
@@ -153,7 +157,7 @@ def _typed(inputs: Mapping[str, Any], name: str, kind: type) -> None:
     # A truth value is a number to Python, and an exit code to nobody.
     right = isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
     if not right and not _is_reference(value):
-        raise InvalidPlan("inputs.{name}: {kind} is needed", name=name, kind=kind.__name__)
+        raise InvalidPlan("inputs.{name}: it must be {kind}", name=name, kind=kind.__name__)
 
 
 def _is_reference(value: object) -> bool:
@@ -347,7 +351,7 @@ def check_graph(subtasks: Sequence[Subtask], elsewhere: Collection[str] = ()) ->
     known = Counter(subtask.id for subtask in subtasks)
     if len(known) != len(subtasks):
         twice = next(subtask_id for subtask_id, times in known.items() if times > 1)
-        raise InvalidPlan("Two subtasks have the id {twice!r}", twice=twice)
+        raise InvalidPlan("Two subtasks have the id {twice!r}; change one of them", twice=twice)
     there = {*known, *elsewhere}
     for subtask in subtasks:
         with defects_of(subtask.id):
@@ -357,16 +361,23 @@ def check_graph(subtasks: Sequence[Subtask], elsewhere: Collection[str] = ()) ->
     except CycleError as error:
         cycle = list(reversed(error.args[1]))
         shown = cycle if len(cycle) <= 12 else [*cycle[:6], "…", *cycle[-5:]]
-        raise InvalidPlan("The subtasks form a cycle: {cycle}", cycle=" → ".join(shown)) from None
+        raise InvalidPlan(
+            "The subtasks form a cycle: {cycle}; remove one of these dependencies",
+            cycle=" → ".join(shown),
+        ) from None
 
 
 def _check_dependencies(subtask: Subtask, there: Collection[str]) -> None:
     for dependency in subtask.dependencies:
         if dependency == subtask.id:
-            raise InvalidPlan("Subtask {subtask_id!r} depends on itself", subtask_id=subtask.id)
+            raise InvalidPlan(
+                "Subtask {subtask_id!r} depends on itself; remove this dependency",
+                subtask_id=subtask.id,
+            )
         if dependency not in there:
             raise InvalidPlan(
-                "Subtask {subtask_id!r} depends on unknown {dependency!r}",
+                "Subtask {subtask_id!r} depends on unknown {dependency!r}; add that subtask, or "
+                "remove the dependency",
                 subtask_id=subtask.id, dependency=dependency,
             )  # fmt: skip
 
@@ -412,7 +423,9 @@ def _as_objects(raw: Any) -> list[dict[str, Any]]:  # noqa: ANN401
         raise InvalidPlan("A plan needs at least one subtask")
     if len(items) > MAX_SUBTASKS:
         raise InvalidPlan(
-            "A plan has at most {most} subtasks, not {count}", most=MAX_SUBTASKS, count=len(items)
+            "A plan can have at most {most} subtasks, not {count}; split it into several plans",
+            most=MAX_SUBTASKS,
+            count=len(items),
         )
     for position, item in enumerate(items, start=1):
         if not isinstance(item, dict):
@@ -480,7 +493,8 @@ def _dependency(item: Any, ids: Sequence[str], position: int) -> str:  # noqa: A
         )
     if not 0 <= item < len(ids):
         raise InvalidPlan(
-            "Subtask {position}: there is no subtask with the index {item}",
+            "Subtask {position}: there is no subtask with the index {item}; name the dependency "
+            "by its id",
             position=position, item=item,
         )  # fmt: skip
     return ids[item]
@@ -490,12 +504,13 @@ def _check_kind(subtask: Subtask, position: int, kinds: Mapping[str, KindRule]) 
     kind = kinds.get(subtask.type)
     if kind is None:
         raise InvalidPlan(
-            "Subtask {position}: type: there is no kind {type!r}; use one of {kinds}",
+            "Subtask {position}: type: there is no type {type!r}; use one of {kinds}",
             position=position, type=subtask.type, kinds=", ".join(sorted(kinds)),
         )  # fmt: skip
     if subtask.agent is not None and subtask.tool is not None:
         raise InvalidPlan(
-            "Subtask {subtask_id!r} names both an agent and a tool", subtask_id=subtask.id
+            "Subtask {subtask_id!r} names both an agent and a tool; keep one of them",
+            subtask_id=subtask.id,
         )
     worker = worker_of(subtask)
     is_named = worker is not Worker.NOBODY or "type" in subtask.model_fields_set
@@ -505,7 +520,7 @@ def _check_kind(subtask: Subtask, position: int, kinds: Mapping[str, KindRule]) 
                 "Subtask {subtask_id!r}: agent: Field required", subtask_id=subtask.id
             )
         raise InvalidPlan(
-            "Subtask {subtask_id!r}: {worker}: not for the type {name!r}",
+            "Subtask {subtask_id!r}: {worker}: not for the type {name!r}; remove it",
             subtask_id=subtask.id, worker=worker, name=kind.name,
         )  # fmt: skip
     try:
@@ -519,12 +534,13 @@ def _check_kind(subtask: Subtask, position: int, kinds: Mapping[str, KindRule]) 
 def _check_worker(subtask: Subtask, agents: Collection[str], tools: Collection[str]) -> None:
     if subtask.tool is not None and subtask.tool not in tools:
         raise InvalidPlan(
-            "Subtask {subtask_id!r}: there is no tool {tool!r}",
+            "Subtask {subtask_id!r}: there is no tool {tool!r}; name another tool",
             subtask_id=subtask.id, tool=subtask.tool,
         )  # fmt: skip
     if subtask.agent in PLANNERS:
         raise InvalidPlan(
-            "Subtask {subtask_id!r}: the agent {agent!r} may not carry out subtasks",
+            "Subtask {subtask_id!r}: the agent {agent!r} cannot carry out subtasks; name "
+            "another agent",
             subtask_id=subtask.id, agent=subtask.agent,
         )  # fmt: skip
     if subtask.agent is not None and subtask.agent not in agents:
@@ -538,7 +554,11 @@ def _check_done(subtask: Subtask) -> None:
     """Check that who is checked is an agent that acts: there is somebody to send it back to."""
     for path in filter(None, (check.file for check in subtask.done_when or ())):
         if is_secret(path):
-            said = because("{path!r} may hold secrets, which no check reads", path=path)
+            said = because(
+                "{path!r} may contain secrets, and checks do not read such files; name another "
+                "file",
+                path=path,
+            )
             raise InvalidPlan(
                 "Subtask {subtask_id!r}: done_when: {said}", subtask_id=subtask.id, said=said
             )
@@ -547,8 +567,8 @@ def _check_done(subtask: Subtask) -> None:
     for name in ("done_when", "must_change"):
         if getattr(subtask, name) is not None:
             raise InvalidPlan(
-                "Subtask {subtask_id!r}: {name}: only for an action that an agent carries out; "
-                "let a validation depend on it instead",
+                "Subtask {subtask_id!r}: {name}: only an action with an agent can have it; add "
+                "a validation that depends on this subtask instead",
                 subtask_id=subtask.id, name=name,
             )  # fmt: skip
 

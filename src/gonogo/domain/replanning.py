@@ -73,7 +73,7 @@ def next_revision(
     done = [subtask for subtask in current.subtasks if subtask.id in kept]
     fresh = [subtask for subtask in rest if subtask.id not in kept]
     if not fresh:
-        raise InvalidPlan("The new plan has nothing left to do")
+        raise InvalidPlan("The new plan has no work left; add a subtask that is still to be done")
     check_graph([*done, *fresh])
     return Revision(
         plan_id=current.plan_id,

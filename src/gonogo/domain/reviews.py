@@ -214,7 +214,7 @@ def checked_content(content: str) -> str:
     """
     said = content.strip()
     if not said:
-        raise InvalidMessage("content: there is nothing in it")
+        raise InvalidMessage("content: it is empty; write a comment")
     if len(said) > LONGEST:
         raise InvalidMessage(
             "content: at most {most} characters, not {count}", most=LONGEST, count=len(said)
@@ -241,7 +241,7 @@ def read_answers(raw: Any, wanted: Sequence[str]) -> dict[str, str]:  # noqa: AN
                 key=key, wanted=_choices(wanted),
             )  # fmt: skip
         if key in found:
-            raise InvalidPlan("answers: comment {key} is answered twice", key=key)
+            raise InvalidPlan("answers: comment {key} is answered twice; keep one answer", key=key)
         found[key] = _answer(key, answer)
     left = [key for key in wanted if key not in found]
     if left:
@@ -284,10 +284,12 @@ def _objects(raw: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401
 
 def _answer(key: str, answer: Any) -> str:  # noqa: ANN401
     if not isinstance(answer, str) or not answer.strip():
-        raise InvalidPlan("answers: the answer to comment {key} is empty", key=key)
+        raise InvalidPlan("answers: the answer to comment {key} is empty; write one", key=key)
     if len(answer) > LONGEST:
         raise InvalidPlan(
-            "answers: the answer to comment {key} has over {most} characters", key=key, most=LONGEST
+            "answers: the answer to comment {key} has more than {most} characters; shorten it",
+            key=key,
+            most=LONGEST,
         )
     return answer.strip()
 

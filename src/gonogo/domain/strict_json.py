@@ -53,7 +53,7 @@ def check_text(value: Any) -> None:  # noqa: ANN401 - any JSON value
         item = pending.pop()
         if isinstance(item, str):
             if _FORBIDDEN.search(item):
-                raise InvalidMessage("Text must not hold NUL or lone surrogates")
+                raise InvalidMessage("Text must not contain NUL or lone surrogates; remove them")
         elif isinstance(item, list):
             pending.extend(cast("list[Any]", item))
         elif isinstance(item, dict):
@@ -67,13 +67,13 @@ def _as_text(text: str | bytes) -> str:
     if isinstance(text, str) and not text.isascii() and size <= MAX_BYTES:
         size = len(text.encode(errors="surrogatepass"))
     if size > MAX_BYTES:
-        raise TooLarge("A message has at most {most} bytes", most=MAX_BYTES)
+        raise TooLarge("The message has more than {most} bytes; shorten it", most=MAX_BYTES)
     if isinstance(text, str):
         return text
     try:
         return text.decode()
     except UnicodeDecodeError:
-        raise InvalidMessage("Not valid UTF-8") from None
+        raise InvalidMessage("Not valid UTF-8; send UTF-8") from None
 
 
 def _check_depth(text: str) -> None:
@@ -84,20 +84,25 @@ def _check_depth(text: str) -> None:
         elif token[0] in "]}":
             depth -= 1
         if depth > MAX_DEPTH:
-            raise TooLarge("A message is nested at most {most} deep", most=MAX_DEPTH)
+            raise TooLarge(
+                "The message is nested more than {most} levels deep; make it flatter",
+                most=MAX_DEPTH,
+            )
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise InvalidMessage("A key stands twice in one object")
+        raise InvalidMessage("An object has the same key twice; keep one of them")
     return value
 
 
 def _finite(digits: str) -> float:
     number = float(digits)
     if not math.isfinite(number):
-        raise InvalidMessage("The number {digits} is out of range", digits=digits[:40])
+        raise InvalidMessage(
+            "The number {digits} is out of range; use a smaller one", digits=digits[:40]
+        )
     return number
 
 

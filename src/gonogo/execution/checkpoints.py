@@ -132,7 +132,8 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
             root, host = place_of_work(tx, plan.session_id)
             if host == "client":
                 raise Conflict(
-                    "The client carries out this session's tools: there are no checkpoints"
+                    "The client runs this session's tools, so there are no checkpoints; undo "
+                    "changes in the client"
                 )
             _check_between(tx, plan)
             return Path(root)
@@ -145,8 +146,8 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
                     await inside.enter_async_context(self.traffic.alone(root))
             except TimeoutError:
                 raise Conflict(
-                    "Another call is at work in this folder, perhaps one of another session; wait"
-                    " until it has come to its end, and try again"
+                    "Another call is running in this folder, perhaps from another session; wait "
+                    "until it ends, and try again"
                 ) from None
             tree = await self._snapshot(root)
             return await self.store.write(_by_hand, find, tree, by, note)
@@ -157,7 +158,9 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
                 lambda: self.snapshots.take(self.open_workspace(root))
             )
         except ToolFailed as failure:
-            raise Conflict("The files cannot be kept: {failure}", failure=failure) from failure
+            raise Conflict(
+                "The files cannot be saved: {failure}; correct this and try again", failure=failure
+            ) from failure
 
 
 def _check_between(tx: Tx, plan: Plan) -> None:
@@ -168,15 +171,17 @@ def _check_between(tx: Tx, plan: Plan) -> None:
     """
     if plan.rollback is not None:
         raise Conflict(
-            "A rollback of plan {plan_id} is not finished; do it again first", plan_id=plan.id
+            "A rollback of plan {plan_id} is not finished; wait for it, or run it again if it "
+            "was interrupted",
+            plan_id=plan.id,
         )
     rows = standings(tx, plan.id, plan.revision)
     busy = {key: row for key, row in rows.items() if _is_half_done(row)}
     if busy:
         found = ", ".join(sorted(busy))
         raise Conflict(
-            "Plan {plan_id} has work under way ({found}), whose files are half done; {way_out}, "
-            "and try again",
+            "Plan {plan_id} has unfinished work ({found}), so its files may be incomplete; "
+            "{way_out}, and try again",
             plan_id=plan.id, found=found,
             way_out=_way_out(plan, {row.status for row in busy.values()}),
         )  # fmt: skip
@@ -195,13 +200,13 @@ def _way_out(plan: Plan, stand: Collection[SubtaskStatus]) -> str:
         stand: Where those stand that are.
     """
     if SubtaskStatus.WAITING_APPROVAL in stand or waits_for_answer(plan):
-        return because("answer what it asks (gonogo approvals list)")
+        return because("answer its open questions (gonogo approvals list)")
     is_paused, runs = plan.status is PlanStatus.PAUSED, SubtaskStatus.RUNNING in stand
     if plan.status is PlanStatus.RUNNING and runs:
-        return because("pause the plan, wait until that has come to its end")
+        return because("pause the plan, wait until that work ends")
     if is_paused and not runs:
-        return because("resume the plan, wait until that has come to its end")
-    return because("wait until that has come to its end")
+        return because("resume the plan, wait until that work ends")
+    return because("wait until that work ends")
 
 
 def _by_hand(

@@ -172,8 +172,8 @@ def check_kept(tx: Tx, undoing: Undoing) -> None:
     gone = undoing.back_to is not None and undoing.back_to.swept_at is not None
     if gone or any(change.created_at <= swept for change in undoing.changes):
         raise Conflict(
-            "Plan {plan_id} cannot be rolled back so far: its snapshots until {swept} were given "
-            "up after GONOGO_KEEP_CHECKPOINTS_DAYS",
+            "Plan {plan_id} cannot be rolled back that far: its snapshots up to {swept} were "
+            "deleted (GONOGO_KEEP_CHECKPOINTS_DAYS); choose a newer checkpoint",
             plan_id=undoing.plan.id, swept=f"{swept:%Y-%m-%d}",
         )  # fmt: skip
 
@@ -204,7 +204,7 @@ def check_quiet(tx: Tx, plan: Plan) -> None:
     """
     if plan.status in {PlanStatus.AWAITING_APPROVAL, PlanStatus.APPROVED}:
         raise Conflict(
-            "Plan {plan_id} is {plan_status}; decide about it, or cancel it, first",
+            "Plan {plan_id} is {plan_status}; decide on it or cancel it first",
             plan_id=plan.id, plan_status=plan.status,
         )  # fmt: skip
     if plan.status is PlanStatus.REPLANNING:
@@ -221,7 +221,7 @@ def check_quiet(tx: Tx, plan: Plan) -> None:
     if plan.status is PlanStatus.PAUSED and busy:
         found = ", ".join(sorted(busy))
         raise Conflict(
-            "Plan {plan_id} is paused, but {found} is not at rest yet",
+            "Plan {plan_id} is paused, but {found} has not stopped yet; try again in a moment",
             plan_id=plan.id,
             found=found,
         )
@@ -235,7 +235,10 @@ def _unfinished(plan: Plan, named: Target) -> Target:
     first = Target(kept["checkpoint_id"], kept["subtask_id"], kept.get("whole", False))
     if named not in {Target(), first}:
         raise Conflict(
-            "The rollback {first} is not finished; if it was interrupted, do it again first",
+            (
+                "The rollback {first} is not finished; wait for it, or run it again if it was "
+                "interrupted"
+            ),
             first=first,
         )
     return first
@@ -246,7 +249,8 @@ def _around(tx: Tx, plan: Plan) -> tuple[Session, Revision]:
     assert session is not None  # noqa: S101 - a foreign key away
     if session.tool_host == "client":
         raise Conflict(
-            "The client carries out this session's tools: there are no checkpoints and no rollback"
+            "The client runs this session's tools, so there are no checkpoints and no rollback; "
+            "undo changes in the client"
         )
     return session, revision
 
@@ -256,7 +260,10 @@ def _of_subtask(
 ) -> Undoing:
     if subtask_id not in revision.by_id:
         raise NotFound(
-            "Plan {plan_id} has no subtask {subtask_id}", plan_id=plan.id, subtask_id=subtask_id
+            "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans show "
+            "{plan_id}",
+            plan_id=plan.id,
+            subtask_id=subtask_id,
         )
     named = dependants(revision.subtasks, subtask_id) | {subtask_id}
     changes = _by(changes_after(tx, plan.id, 0), named)
@@ -281,13 +288,16 @@ def _named_checkpoint(tx: Tx, plan: Plan, checkpoint_id: str | None) -> Checkpoi
         found = latest_checkpoint(tx, plan.id)
         if found is None:
             raise Conflict(
-                "Plan {plan_id} has no checkpoint: nothing of it has run", plan_id=plan.id
+                "Plan {plan_id} has no checkpoints, because nothing of it has run; there is "
+                "nothing to undo",
+                plan_id=plan.id,
             )
         return found
     found = checkpoint_of(tx, checkpoint_id)
     if found is None or found.plan_id != plan.id:
         raise NotFound(
-            "Plan {plan_id} has no checkpoint {checkpoint_id}",
+            "Plan {plan_id} has no checkpoint {checkpoint_id}; list its checkpoints: gonogo "
+            "checkpoints list {plan_id}",
             plan_id=plan.id, checkpoint_id=checkpoint_id,
         )  # fmt: skip
     return found
@@ -314,7 +324,9 @@ def run_again(tx: Tx, undoing: Undoing, plan: Plan, by: str) -> list[str]:
     current = current_revision(tx, plan)
     rows = {row.subtask_id: row for row in subtask_rows(tx, plan.id, plan.revision)}
     if any(row.status in BUSY for row in rows.values()):
-        raise Conflict("Plan {plan_id} went on meanwhile", plan_id=plan.id)
+        raise Conflict(
+            "Plan {plan_id} has continued in the meantime; look at it again", plan_id=plan.id
+        )
     kept = _kept(tx, undoing, current, rows)
     if {key: row.key for key, row in kept.items()} == {
         key: row.key for key, row in rows.items() if row.status in SUBTASK.terminal
@@ -453,7 +465,10 @@ class Rollbacks(Struct, frozen=True, kw_only=True):
         try:
             return await anyio.to_thread.run_sync(work, *args)
         except ToolFailed as failure:
-            raise Conflict("The files cannot be put back: {failure}", failure=failure) from failure
+            raise Conflict(
+                "The files cannot be restored: {failure}; correct this and try again",
+                failure=failure,
+            ) from failure
 
     def _judge(self, undoing: Undoing, include_shared: bool) -> Judged:
         found = reckon(undoing.changes)
@@ -519,7 +534,9 @@ def _checkpoint(tx: Tx, undoing: Undoing, tree: Tree) -> Checkpoint:
     plan = lock_plan(tx, undoing.plan.id)
     assert plan is not None  # noqa: S101 - plans are never deleted
     if plan.revision != undoing.plan.revision:
-        raise Conflict("Plan {plan_id} has changed meanwhile; look again", plan_id=plan.id)
+        raise Conflict(
+            "Plan {plan_id} has changed in the meantime; look at it again", plan_id=plan.id
+        )
     if of is None:
         check_quiet(tx, plan)
         check_kept(tx, undoing)

@@ -268,7 +268,7 @@ class Turns(Struct, frozen=True, kw_only=True):
         if turn is None or turn.status not in _UNDER_WAY:
             status = turn.status if turn else "gone"
             raise Conflict(
-                "Turn {turn_id} is {turn_status}, and nobody listens; send a message",
+                "Turn {turn_id} is {turn_status}, so no agent can read this; send a new message",
                 turn_id=turn_id, turn_status=status,
             )  # fmt: skip
         set_turn_steered(tx, turn)

@@ -13,7 +13,7 @@ from gonogo.domain.plan_views import PlanChanges
 from gonogo.domain.records import Approval
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.text_safety import visible, visible_json
-from gonogo.i18n.translations import LOCALES, say
+from gonogo.i18n.translations import LOCALES, estimate, say
 
 _LONGEST = 4_000
 """Characters of one value that a summary shows."""
@@ -117,7 +117,7 @@ def _count(revision: Revision, locale: str) -> str:
 
 
 def _entry(number: int, subtask: Subtask, locale: str) -> str:
-    facts = [_worker(subtask, locale), say("summary_time", locale, time=subtask.estimated_time)]
+    facts = [_worker(subtask, locale), _time(subtask, locale)]
     facts.append(_after(subtask, locale))
     if subtask.approval_required:
         facts.append(say("summary_asks", locale))
@@ -129,6 +129,10 @@ def _entry(number: int, subtask: Subtask, locale: str) -> str:
         lines.append(f"   - {say('summary_needs', locale, needs='; '.join(needs))}")
     lines += [f"   - {line}" for line in _rules(subtask, locale)]
     return "\n".join(lines)
+
+
+def _time(subtask: Subtask, locale: str) -> str:
+    return say("summary_time", locale, time=estimate(subtask.estimated_time, locale))
 
 
 def _rules(subtask: Subtask, locale: str) -> list[str]:

@@ -23,6 +23,8 @@ _REASON = "reason"
 """The context of why something is so or is refused, whose English is its key."""
 _COMMAND_LINE = "command line"
 _QUOTED = re.compile("'([^']+)'")
+_ESTIMATE = re.compile(r"(\d+(?:\.\d+)?) ?(s|sec|seconds?|m|min|minutes?|h|hours?)", re.IGNORECASE)
+_UNITS = {"s": "с", "m": "мин", "h": "ч"}
 _CYRILLIC = re.compile(r"[\u0400-\u04ff]")
 
 
@@ -121,6 +123,14 @@ def duration(seconds: float, locale: str) -> str:
     if minutes < 60:
         return say("time_minutes", locale, minutes=minutes, seconds=left)
     return say("time_hours", locale, hours=minutes // 60, minutes=minutes % 60)
+
+
+def estimate(written: str, locale: str | None) -> str:
+    """A time as a plan has it, such as `5 min`; one that is written in other words stays so."""
+    found = _ESTIMATE.fullmatch(written.strip())
+    if found is None or resolve(locale, DEFAULT) != "ru":
+        return written
+    return f"{found[1].replace('.', ',')}\N{NO-BREAK SPACE}{_UNITS[found[2][0].lower()]}"
 
 
 def language_of(text: str) -> Locale:

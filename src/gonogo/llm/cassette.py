@@ -263,10 +263,14 @@ def read_cassette(path: Path) -> list[HttpExchange]:
                 logger.warning("%s: the last line is incomplete and was left out", path)
                 break
             raise ModelNotConfigured(
-                "replay:{path}: line {number} is no exchange", path=path, number=number
+                "replay:{path}: line {number} is not a recorded exchange; record the file again",
+                path=path,
+                number=number,
             ) from None
     if not found:
-        raise ModelNotConfigured("replay:{path}: nothing is recorded in it", path=path)
+        raise ModelNotConfigured(
+            "replay:{path}: it contains no recorded exchanges; record the file again", path=path
+        )
     return found
 
 
@@ -275,7 +279,7 @@ def _lines(path: Path) -> list[bytes]:
     with open(file, "rb") as cassette:
         facts = os.fstat(file)
         if not stat.S_ISREG(facts.st_mode):
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "it is not a regular file")
         if facts.st_size > _MOST:
             raise OSError(0, f"it has more than {_MOST} bytes")
         return [line for line in cassette.read().split(b"\n") if line]

@@ -299,7 +299,7 @@ def _replayed(told: str, settings: ModelSettings) -> Model:
     if not found:
         known = ", ".join(sorted({each.model for _, each in recorded}))
         raise ModelNotConfigured(
-            "{replay}{file} has no {name!r}, but {known}",
+            "{replay}{file} has no {name!r}; use one of {known}",
             replay=REPLAY, file=file, name=name, known=known,
         )  # fmt: skip
     found = [each for each in found if each[1].role == settings.role] or found
@@ -421,7 +421,9 @@ def _their_provider(name: str, key: str | None, client: "AsyncClient | None") ->
     if client is not None:
         if "http_client" not in takes:
             raise ModelNotConfigured(
-                "{name} cannot be recorded: it has a way of its own", name=name
+                "{name} cannot be recorded, because its requests take a way of their own; "
+                "choose another model",
+                name=name,
             )
         given["http_client"] = client
     return provider(**given) if given else infer_provider(name)

@@ -53,7 +53,9 @@ class Recorder(Struct, frozen=True, kw_only=True):
             os.close(self._open())
         except OSError as error:
             raise ModelNotConfigured(
-                "GONOGO_RECORD: {path}: {strerror}", path=self.path, strerror=error.strerror
+                "GONOGO_RECORD: {path}: {strerror}; name a file that can be written",
+                path=self.path,
+                strerror=error.strerror,
             ) from None
 
     def exchange(
@@ -113,7 +115,7 @@ class Recorder(Struct, frozen=True, kw_only=True):
         file = os.open(self.path, flags, 0o600)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
-            raise OSError(0, "it is no regular file")
+            raise OSError(0, "it is not a regular file")
         os.fchmod(file, 0o600)
         return file
 

@@ -133,7 +133,9 @@ def demo_model() -> ScriptedModel:
     try:
         stories = {locale: recording(locale) for locale in ("en", "ru")}
     except FileNotFoundError:
-        raise ModelNotConfigured("This installation has no demo recording") from None
+        raise ModelNotConfigured(
+            "This installation has no demo recording; install gonogo again"
+        ) from None
 
     def line(thread: str, number: int) -> Line:
         return lambda request: stories[_language_of(request)][thread][number]

@@ -59,11 +59,11 @@ class ProposePlan(_Given):
         Field(min_length=1, max_length=100_000, description="What is wanted, complete in itself."),
     ]
     session_id: Annotated[
-        _Id | None, Field(description="To go on with a session; a new one if left out.")
+        _Id | None, Field(description="The session to continue; a new one if left out.")
     ] = None
     wait_seconds: Annotated[
         float,
-        Field(ge=0, le=600, description="How long to wait; the work goes on in any case."),
+        Field(ge=0, le=600, description="How long to wait; the work continues in any case."),
     ] = 45
 
 
@@ -115,7 +115,7 @@ async def propose_plan(client: Client, given: ProposePlan) -> Answer:
                     said.append(event["content"])
     answer = await _newest(client, session)
     if limit.cancelled_caught:
-        answer["note"] = "It goes on; ask plan_status with the session_id for what came of it."
+        answer["note"] = "The work continues; ask plan_status with the session_id for the result."
     return answer | {"said": _short("\n\n".join(filter(None, said)))}
 
 
@@ -362,7 +362,9 @@ async def _called(
     del context
     offer = _BY_NAME.get(params.name)
     if offer is None:
-        return _error("unknown_tool", because("There is no tool {name!r}", name=params.name))
+        return _error(
+            "unknown_tool", because("There is no tool {name!r}; see tools/list", name=params.name)
+        )
     try:
         given = offer.arguments.model_validate(params.arguments or {})
         return _answer(await offer.run(client, given))

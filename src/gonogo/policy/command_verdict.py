@@ -135,7 +135,7 @@ def _asked(command: Command, call: Call, rules: Rules, trace: VerdictTrace) -> V
             "ask", "unparsed", because("not understood: {why}", why=command.parsed.reason), step
         )
     if not command.parts:
-        return _builtin("ask", "unparsed", because("there is no command in it"), step)
+        return _builtin("ask", "unparsed", because("it contains no command"), step)
     return _by_rule(command, call, rules, "ask", trace.enter(VerdictStage.ASK))
 
 
@@ -194,7 +194,7 @@ def _misfit(rule: Rule, call: Call, command: Command) -> str | None:
 def _begins(rule: Rule) -> str:
     words = " ".join(rule.words)
     if rule.text.exact:
-        return because("is just {words!r}", words=words)
+        return because("is exactly {words!r}", words=words)
     return because("begins with {words!r}", words=words)
 
 

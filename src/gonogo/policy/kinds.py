@@ -219,7 +219,7 @@ def node(word: str, is_glob: bool, place: CommandPlace) -> str | None:
 def standing(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A path for a program that would wait for more of a file after `+1f`."""
     waits = re.fullmatch(r"\+\d*[bcl]?f", word) or (is_glob and word.startswith("+"))
-    return because("{word!r} may wait for ever", word=word) if waits else path(word, is_glob, place)
+    return because("{word!r} may wait forever", word=word) if waits else path(word, is_glob, place)
 
 
 def local(word: str, is_glob: bool, place: CommandPlace) -> str | None:
@@ -276,7 +276,7 @@ def _range(head: str) -> bool:
 def pathspec(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A path that git takes as it stands: no magic, and no pattern of its own."""
     if word.startswith(":") or "\\" in word or (not is_glob and re.search(r"[*?\[]", word)):
-        return because("{word!r} is more to git than a path", word=word)
+        return because("git reads {word!r} as more than a path", word=word)
     return path(word, is_glob, place)
 
 

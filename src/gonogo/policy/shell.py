@@ -314,7 +314,7 @@ class _TreeReader:
             gap = self._gap(child, lines=False)
             _require(not number or gap != "", "words that touch")
             source = self._slice(child.start_byte, child.end_byte)
-            _require(not source.endswith("\\\n"), "a word that goes on in the next line")
+            _require(not source.endswith("\\\n"), "a word that continues on the next line")
             word = read_word(source)
             if isinstance(word, str):
                 raise _NotUnderstood(word)

@@ -91,7 +91,7 @@ def list_views(
     place = approval_of(tx, before) if before is not None else None
     if before is not None and (place is None or not may_see(tx, principal, place)):
         raise InvalidCursor(
-            "before={before} is no approval; use the `before` of a page", before=before
+            "before={before} is not an approval; use the `before` of a page", before=before
         )
     views: list[ApprovalView] = []
     for view in _newest(tx, principal, wanted, place):
@@ -195,7 +195,7 @@ class Approvals(Struct, frozen=True):
         def find(tx: Tx) -> Approval:
             approval = _call_approval(tx, principal, decision, session_id)
             if approval.kind is ApprovalKind.PLAN:
-                raise InvalidMessage("A plan is decided by its plan_id, with plan_decision")
+                raise InvalidMessage("To decide on a plan, send plan_decision with its plan_id")
             return approval
 
         ruling = Ruling(
@@ -204,7 +204,7 @@ class Approvals(Struct, frozen=True):
         )  # fmt: skip
         _check_changes(ruling, "modified_arguments")
         if decision.for_session and decision.for_plan:
-            raise InvalidMessage("either for_session or for_plan")
+            raise InvalidMessage("for_session, for_plan: give only one of them")
         lasts = decision.for_session or decision.for_plan
         if ruling.word is not DecisionWord.EDIT and not lasts:
             return find, ruling
@@ -305,9 +305,7 @@ class Approvals(Struct, frozen=True):
         """Find the rule that allows just what was asked for the rest of the session or plan."""
         said = "for_plan" if ruling.for_plan else "for_session"
         if ruling.word is not DecisionWord.APPROVE or approval.kind is not ApprovalKind.TOOL:
-            raise InvalidMessage(
-                "{said}: only a tool call that is approved may run again", said=said
-            )
+            raise InvalidMessage("{said}: give it only when you approve a tool call", said=said)
         if ruling.for_plan and approval.plan_id is None:
             raise InvalidMessage(
                 "{said}: {subject} belongs to no plan", said=said, subject=approval.subject
@@ -351,7 +349,9 @@ def _check_changes(ruling: Ruling, field: str) -> None:
     # Who sends changes with another word may believe that what they wrote is what will run.
     if ruling.changes is not None and ruling.word is not DecisionWord.EDIT:
         raise InvalidMessage(
-            "{field}: only the decision edit has changes, not {word}", field=field, word=ruling.word
+            "{field}: only the decision edit can have changes, not {word}",
+            field=field,
+            word=ruling.word,
         )
 
 

@@ -151,7 +151,7 @@ class AuditLog(Struct, frozen=True):
         days = self._parts.settings.keep_audit_days
         if not days:
             raise Conflict(
-                "The audit log is kept for ever; set GONOGO_KEEP_AUDIT_DAYS to shorten it"
+                "The audit log is kept forever; to remove old entries, set GONOGO_KEEP_AUDIT_DAYS"
             )
         limit = self._parts.store.clock() - timedelta(days=days)
         if before > limit:

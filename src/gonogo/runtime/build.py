@@ -213,7 +213,9 @@ def _strategy(name: str, found: object) -> tuple[str, Strategy]:
 def _no_twice(what: str, names: Sequence[str]) -> None:
     for name in names:
         if names.count(name) > 1:
-            raise InvalidMessage("There is a {what} {name!r} already", what=what, name=name)
+            raise InvalidMessage(
+                "There is already a {what} {name!r}; choose another name", what=what, name=name
+            )
 
 
 def open_parts(

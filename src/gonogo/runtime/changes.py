@@ -130,7 +130,10 @@ def _of_subtask(
     known = (row.subtask_id for row in subtask_rows(tx, plan.id, plan.revision))
     if not found and subtask_id not in known:
         raise NotFound(
-            "Plan {plan_id} has no subtask {subtask_id!r}", plan_id=plan.id, subtask_id=subtask_id
+            "Plan {plan_id} has no subtask {subtask_id!r}; list its subtasks: gonogo plans show "
+            "{plan_id}",
+            plan_id=plan.id,
+            subtask_id=subtask_id,
         )
     return found
 
@@ -144,7 +147,11 @@ def _view(snapshots: Snapshots, wanted: Selection, changes: Sequence[FileChange]
     if wanted.path is not None:
         net = [found for found in net if shown_path(found.path) == wanted.path]
         if not net:
-            raise NotFound("Nothing was changed in the file {path!r}", path=wanted.path)
+            raise NotFound(
+                "Agents did not change the file {path!r}; to see what they changed, leave out "
+                "the file",
+                path=wanted.path,
+            )
     counts = _counted(snapshots, [*net, *(found for run in each.values() for found in run)])
     page = net[wanted.offset : wanted.offset + wanted.limit]
     added, removed = _sum(net, counts)

@@ -279,7 +279,9 @@ def _sighting(seen: Sighting) -> SightingView:
 def _accept(tx: Tx, principal: Principal, name: str) -> bool:
     standing = standing_of(tx, name)
     if standing is None:
-        raise NotFound("No server has listed a tool {name!r} yet", name=name)
+        raise NotFound(
+            "No server has listed a tool {name!r} yet; list the tools: gonogo tool list", name=name
+        )
     if standing.accepted:
         return False
     return accept(tx, standing.now, principal.name, actor=principal.id)

@@ -99,7 +99,7 @@ def hindrance(tx: Tx, principal: Principal, approval: Approval) -> str | None:
     """Why somebody could not answer a question, if they could not."""
     if principal.role < Role.OPERATOR:
         return because(
-            "{name} is {own_role}, and decisions need the role {role}",
+            "{name} has the role {own_role}, and decisions need the role {role}; ask an admin",
             role=Role.OPERATOR.word, name=principal.name, own_role=principal.role.word,
         )  # fmt: skip
     problem = objection(principal, approval)
@@ -110,8 +110,8 @@ def hindrance(tx: Tx, principal: Principal, approval: Approval) -> str | None:
         return None
     whose = names(tx, [owner]).get(owner, reviewer_name(owner) or "nobody")
     return because(
-        "{name} does not see this question. {owner}, whose session it is, and admins do; a rule "
-        "of review lets others in that it names as `reviewers`",
+        "{name} cannot see this question. The owner of the session ({owner}) and admins can; a "
+        "review rule can let other people in as `reviewers`",
         name=principal.name, owner=whose,
     )  # fmt: skip
 
@@ -233,7 +233,7 @@ class Links(Struct, frozen=True):
             NotFound: there is no such link.
         """
         if word not in {DecisionWord.APPROVE, DecisionWord.REJECT}:
-            raise InvalidMessage("decision: approve or reject")
+            raise InvalidMessage("decision: it must be approve or reject")
         key = await self._link_key()
         page = await self._parts.store.read(self._page, token, key)
         if page.state is not LinkState.OPEN:
@@ -267,7 +267,7 @@ class Links(Struct, frozen=True):
             or approval is None
             or state_of(tx, link, approval, self._memory) is not LinkState.OPEN
         ):
-            raise Forbidden("The link is not good any more")
+            raise Forbidden("The link no longer works; ask its sender for a new one")
         ruling = Ruling(
             word=word, by=holder, digest=link.digest, revision=approval.revision,
             feedback=feedback or None, via=f"link {link.id}",
@@ -277,7 +277,7 @@ class Links(Struct, frozen=True):
             return outcome
         if not use_link(tx, link.id):
             # Raised, so that nothing of this answer stays: the link was spent at this moment.
-            raise Conflict("The link was used or revoked at this moment")
+            raise Conflict("The link has just been used or revoked; ask its sender for a new one")
         return None
 
     def _make_link(
@@ -290,7 +290,10 @@ class Links(Struct, frozen=True):
             and principal.role < Role.ADMIN
             and (holder is None or holder.id != principal.id)
         ):
-            raise Forbidden("Only an admin makes links for others")
+            raise Forbidden(
+                "Only an admin can make links for other people; make one for yourself, or ask "
+                "an admin"
+            )
         if holder is None:
             raise NotFound(_nobody(name or principal.name, self._memory))
         if approval.decided_at is not None:
@@ -300,7 +303,9 @@ class Links(Struct, frozen=True):
             )  # fmt: skip
         problem = hindrance(tx, holder, approval)
         if problem is not None:
-            raise Forbidden("No link for {name}: {problem}", name=holder.name, problem=problem)
+            raise Forbidden(
+                "A link for {name} cannot be made: {problem}", name=holder.name, problem=problem
+            )
         lifetime = timedelta(seconds=self._parts.settings.link_expiry)
         return new_link(tx, approval, holder, principal.id, lifetime)
 
@@ -320,7 +325,7 @@ class Links(Struct, frozen=True):
         link = link_of(tx, link_id) if link_id else None
         approval = approval_of(tx, link.approval_id) if link else None
         if link is None or approval is None or not is_genuine(token, link, key):
-            raise NotFound("There is no such link")
+            raise NotFound("There is no such link; ask its sender for a new one")
         return LinkPage(
             link=link, approval=approval,
             state=state_of(tx, link, approval, self._memory),
@@ -338,13 +343,14 @@ class Links(Struct, frozen=True):
 def _nobody(name: str, memory: Memory | None) -> str:
     if memory is None:
         return because(
-            "Nobody called {name} has a token; make one with gonogo token create, or see gonogo "
-            "token list",
+            "Nobody named {name} has a token; create one: gonogo token create, or list them: "
+            "gonogo token list",
             name=name,
         )
     return because(
-        "Nobody called {name} has a token, and nobody of that id was here lately with a role of "
-        "the identity provider; make one with gonogo token create, or see gonogo token list",
+        "Nobody named {name} has a token, and nobody with this id has signed in lately through "
+        "the identity provider; create a token: gonogo token create, or list them: gonogo token "
+        "list",
         name=name,
     )
 

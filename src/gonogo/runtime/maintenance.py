@@ -151,7 +151,7 @@ class Maintenance(Struct, frozen=True):
             return await anyio.to_thread.run_sync(ask, *about)
         except ToolFailed as failure:
             raise Conflict(
-                "The snapshots cannot be looked at now: {failure}", failure=failure
+                "The snapshots cannot be read now: {failure}; try again", failure=failure
             ) from failure
 
 

@@ -198,7 +198,7 @@ class Messages(Struct, frozen=True):
             return await self._reject_by_text(principal, call, message)
         host = self._parts.hosts.get(session.id)
         if host is not None and connection is not None and host != connection:
-            raise Conflict("Another connection carries out this session's tools")
+            raise Conflict("Another connection runs this session's tools; close it first")
         return await self._write(once, self._take_result, session.id, message)
 
     async def _reject_by_text(
@@ -237,7 +237,7 @@ class Messages(Struct, frozen=True):
             return Receipt(session_id=session.id, after=after, turn_id=turn.id)
         plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
         if plan is None or plan.status in ENDED:
-            raise Conflict("Nothing is running in this session")
+            raise Conflict("Nothing is running in this session; there is nothing to cancel")
         self._parts.engine.controls.cancel(tx, plan.id, principal.id, message.reason)
         after = log.begin_seq(tx, session.id)
         return Receipt(session_id=session.id, after=after, plan_id=plan.id)
@@ -260,7 +260,9 @@ class Messages(Struct, frozen=True):
         else:
             turn = _named_turn(tx, session, message.turn_id)
             if turn is None:
-                raise Conflict("No turn is under way; send a message, or name a subtask that is")
+                raise Conflict(
+                    "No agent is answering now; send a message, or name a running subtask"
+                )
             self._parts.turns.steer(tx, turn.id, message.content, principal)
             waits = turn.status is TurnStatus.PARKED
         after = log.begin_seq(tx, session.id)
@@ -299,19 +301,19 @@ def _kept(tx: Tx, once: Once) -> Receipt | None:
 def _check_expects_result(session: Session, call: CallRow) -> None:
     if call.status is _C.STARTED and call.tool_class is ToolClass.CONTROL:
         raise Conflict(
-            "Call {call_id} speaks to the runtime, which answers it itself", call_id=call.id
+            "gonogo answers call {call_id} itself; do not send a result for it", call_id=call.id
         )
     if call.status is _C.STARTED and session.tool_host == "client":
         return
     if call.status is _C.STARTED:
-        raise Conflict("The server carries out this session's tools; no result is expected")
+        raise Conflict("The server runs this session's tools; do not send results")
     if call.status in {_C.PROPOSED, _C.AWAITING_APPROVAL, _C.ALLOWED}:
         raise Conflict(
-            "Call {call_id} is not approved: {call_status}",
+            "Call {call_id} is not approved ({call_status}); send results only for approved calls",
             call_id=call.id, call_status=call.status,
         )  # fmt: skip
     raise Conflict(
-        "Call {call_id} has its result already: {call_status}",
+        "Call {call_id} already has a result ({call_status}); do not send another one",
         call_id=call.id, call_status=call.status,
     )  # fmt: skip
 

@@ -77,7 +77,7 @@ class PublicKey:
         if jwk.get("use", "sig") != "sig" or "verify" not in jwk.get("key_ops", ["verify"]):
             raise ValueError("it is not for signatures")
         if not isinstance(jwk.get("alg", ""), str):
-            raise TypeError("its alg is no name")
+            raise TypeError("its alg is not a name")
         self.id = jwk.get("kid")
         self.facts = {name: jwk[name] for name in ("kty", "crv", "alg") if name in jwk}
         self.key: Key = _imported(kind, {name: jwk[name] for name in ("kty", *_PUBLIC[kind])})
@@ -180,7 +180,7 @@ async def _read(http: "httpx.AsyncClient", url: str) -> dict[str, Any]:
     except GonogoError as error:
         raise BadProvider(f"{url}: {error}") from error
     if not isinstance(found, dict):
-        raise BadProvider(f"{url} is no JSON object")
+        raise BadProvider(f"{url} is not a JSON object")
     return cast("dict[str, Any]", found)
 
 

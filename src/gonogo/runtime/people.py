@@ -49,7 +49,7 @@ class People(Struct, frozen=True):
             return await self._recognised(self._parts.bearers, token)
         row = await self._parts.store.read(rows.token_by_secret, secret_hash(token))
         if row is None:
-            raise Unauthorized("The token is not valid; make one with: gonogo token create")
+            raise Unauthorized("The token is not valid; create one: gonogo token create")
         name = OWNER.name if row.principal_id == OWNER.id else row.name
         return Principal(id=row.principal_id, name=name, role=Role(row.role))
 
@@ -72,11 +72,15 @@ class People(Struct, frozen=True):
         """
         principal.require(Role.ADMIN)
         if not _NAME.fullmatch(name):
-            raise InvalidMessage("A token's name has 1 to 64 letters, digits, or any of _ . @ -")
+            raise InvalidMessage(
+                "A token's name must have 1 to 64 characters: letters, digits and _ . @ -"
+            )
         if name.casefold() in _TAKEN:
-            raise InvalidMessage("{name!r} would be taken for somebody else", name=name)
+            raise InvalidMessage(
+                "{name!r} could be mistaken for somebody else; choose another name", name=name
+            )
         if said := mixed_letters(name):
-            raise InvalidMessage("A token's name is of one script: {said}", said=said)
+            raise InvalidMessage("A token's name must use one alphabet: {said}", said=said)
         secret = f"gng_{secrets.token_urlsafe(32)}"
         row = {
             "id": new_id("token"),

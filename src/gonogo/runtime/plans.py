@@ -226,7 +226,12 @@ class Plans(Struct, frozen=True):
         for view in await self.revisions(principal, plan_id):
             if view.revision == number:
                 return view
-        raise NotFound("Plan {plan_id} has no revision {number}", plan_id=plan_id, number=number)
+        raise NotFound(
+            "Plan {plan_id} has no revision {number}; look at the plan: gonogo plans show "
+            "{plan_id}",
+            plan_id=plan_id,
+            number=number,
+        )
 
     async def diff(self, principal: Principal, plan_id: str, from_: int, to: int) -> PlanDiff:
         """What changed between two revisions.
@@ -239,7 +244,10 @@ class Plans(Struct, frozen=True):
         for number in (from_, to):
             if number not in by_number:
                 raise NotFound(
-                    "Plan {plan_id} has no revision {number}", plan_id=plan_id, number=number
+                    "Plan {plan_id} has no revision {number}; look at the plan: gonogo plans "
+                    "show {plan_id}",
+                    plan_id=plan_id,
+                    number=number,
                 )
         return plan_diff(by_number[from_], by_number[to])
 
@@ -513,7 +521,9 @@ def _revoke(tx: Tx, principal: Principal, grant_id: str) -> None:
     if grant is None or session is None:
         raise NotFound("No grant found with id={grant_id}", grant_id=grant_id)
     if not revoke_grant(tx, grant_id, principal.name):
-        raise Conflict("Grant {grant_id} has ended already", grant_id=grant_id)
+        raise Conflict(
+            "Grant {grant_id} has already ended; there is nothing to revoke", grant_id=grant_id
+        )
     log.note(
         tx, session.id, actor=principal.id, action="grant.revoked", subject=grant_id,
         plan_id=grant.plan_id, subtask_id=grant.subtask_id,

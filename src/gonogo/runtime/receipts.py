@@ -98,7 +98,7 @@ def keep_answer(tx: Tx, once: Once, answer: Any, about: str = "") -> None:  # no
 
 def other_request() -> Conflict:
     """What is said of a key that stood for something else."""
-    return Conflict("This Idempotency-Key was used for another request")
+    return Conflict("This Idempotency-Key was used for another request; use a new key")
 
 
 class KeptAnswers(Struct, frozen=True):

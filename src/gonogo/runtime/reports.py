@@ -63,7 +63,9 @@ class Reports(Struct, frozen=True):
             last = (until or self._parts.store.clock()).astimezone(UTC)
             first = (since or last - WINDOW).astimezone(UTC)
         except OverflowError:
-            raise InvalidMessage("since, until: there are no such days") from None
+            raise InvalidMessage(
+                "since, until: there is no such date; write one such as 2026-01-31"
+            ) from None
         if first >= last:
             raise InvalidMessage("since: must be before until")
         found = await self._parts.store.read(_counted, principal, session_id, first, last)
@@ -251,7 +253,9 @@ class Policies(Struct, frozen=True):
         principal.require(Role.ADMIN)
         gate = self._parts.gate
         if agent not in gate.profiles:
-            raise NotFound("There is no agent {agent!r}", agent=agent)
+            raise NotFound(
+                "There is no agent {agent!r}; see the agents in GET /api/v1/agents", agent=agent
+            )
         thread = bare_thread(self._parts.settings.workspace, agent)
         gated = await gate.judge(thread, tool, arguments)
         shown = explained(gated, gate.rules)

@@ -128,7 +128,7 @@ class Checkpoints(Struct, frozen=True):
         """
         principal.require(Role.OPERATOR)
         if (plan_id is None) == (session_id is None):
-            raise InvalidMessage("Name a plan or a session, and one of them")
+            raise InvalidMessage("Name exactly one of these: a plan, a session")
 
         def find(tx: Tx) -> Plan:
             if plan_id is not None:
@@ -168,7 +168,9 @@ class Checkpoints(Struct, frozen=True):
         """
         principal.require(Role.VIEWER if dry_run else Role.OPERATOR)
         if [checkpoint_id is None, subtask_id is None, not whole].count(False) > 1:
-            raise InvalidMessage("Name a checkpoint, a subtask or the whole plan, and one of them")
+            raise InvalidMessage(
+                "Name exactly one of these: a checkpoint, a subtask, the whole plan"
+            )
 
         def find(tx: Tx) -> Undoing:
             seen_plan(tx, principal, plan_id)
@@ -221,7 +223,9 @@ class Checkpoints(Struct, frozen=True):
             after = _snapshot(second) if second else snapshots.take(Workspace(root))
             return diff_view(snapshots, first.id, second.id if second else None, before, after)
         except ToolFailed as failure:
-            raise Conflict("The files cannot be compared: {failure}", failure=failure) from failure
+            raise Conflict(
+                "The files cannot be compared: {failure}; try again", failure=failure
+            ) from failure
 
 
 def seen_checkpoint(tx: Tx, principal: Principal, checkpoint_id: str) -> Checkpoint:
@@ -242,7 +246,8 @@ def _plan_in(tx: Tx, principal: Principal, session_id: str) -> Plan:
     found = [active] if active else list_plans(tx, session_id=session.id, limit=1)[0]
     if not found:
         raise Conflict(
-            "Session {session_id} has no plan; a checkpoint is one of a plan",
+            "Session {session_id} has no plan, and only plans have checkpoints; ask the agent "
+            "for a plan first",
             session_id=session.id,
         )
     return found[0]
@@ -256,19 +261,22 @@ def _two(
     session = session_of(tx, first.session_id)
     assert session is not None  # noqa: S101 - a foreign key away
     if second is not None and second.session_id != first.session_id:
-        raise Conflict("The two checkpoints are of different sessions")
+        raise Conflict(
+            "The two checkpoints belong to different sessions; choose two of the same session"
+        )
     return session, first, second
 
 
 def _snapshot(found: Checkpoint) -> Tree:
     if found.tree is None:
         raise Conflict(
-            "Checkpoint {checkpoint_id} has no snapshot: its subtask changed nothing",
+            "Checkpoint {checkpoint_id} has no snapshot, because its subtask changed nothing; "
+            "choose another checkpoint",
             checkpoint_id=found.id,
         )
     if found.swept_at is not None:
         raise Conflict(
-            "The snapshot of checkpoint {checkpoint_id} was given up",
+            "The snapshot of checkpoint {checkpoint_id} was deleted; choose a newer checkpoint",
             checkpoint_id=found.id,
         )
     return Tree(found.tree)

@@ -193,10 +193,13 @@ class Runtime:
         self.parts.require_alone(because("A session whose client runs its tools"))
         session = await self.parts.store.read(visible, principal, session_id)
         if session.tool_host != "client":
-            raise Conflict("The server carries out this session's tools")
+            raise Conflict(
+                "The server runs this session's tools; to run them in a client, open a session "
+                "with tool_host: client"
+            )
         holder = self.parts.hosts.setdefault(session_id, connection)
         if holder != connection:
-            raise Conflict("Another connection carries out this session's tools")
+            raise Conflict("Another connection runs this session's tools; close it first")
 
     async def release_tool_host(self, connection: str) -> None:
         """A connection is gone; its calls wait for their timeout."""

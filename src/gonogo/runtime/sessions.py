@@ -205,7 +205,10 @@ class Sessions(Struct, frozen=True):
         """
         principal.require(Role.OPERATOR)
         if model is not None and model.startswith(REPLAY) and not anywhere:
-            raise Forbidden("Only the user of this machine may name a cassette as the model")
+            raise Forbidden(
+                "Only the user of this machine can use a recording as the model; choose "
+                "another model"
+            )
         opening = SessionOpening(
             session_id=session_id, workspace=workspace, title=title, locale=locale,
             tool_host=tool_host or "server", model=model, unattended=unattended,
@@ -321,7 +324,7 @@ class Sessions(Struct, frozen=True):
         """
         session, agent = await self._parts.store.read(_answering, principal, session_id)
         if agent not in self._parts.gate.profiles:
-            raise NotFound("There is no agent {agent!r} any more", agent=agent)
+            raise NotFound("The agent {agent!r} no longer exists; choose another one", agent=agent)
         thread = Thread(**fields_from(session), name=MAIN, script=MAIN, agent=agent, owner=NOBODYS)
         loop = self._parts.turns.loop
         found = await loop.contexts.read(thread)
@@ -370,9 +373,9 @@ class Sessions(Struct, frozen=True):
             raise InvalidMessage("session_id: 1 to 128 letters, digits, or any of _ . : -")
         known = session_of(tx, wanted) is not None or was_erased(tx, wanted)
         if known or wanted == log.SYSTEM:
-            raise Conflict("The session id {wanted} is taken", wanted=wanted)
+            raise Conflict("The session id {wanted} is taken; choose another one", wanted=wanted)
         if opening.tool_host not in _TOOL_HOSTS:
-            raise InvalidMessage("tool_host: server or client")
+            raise InvalidMessage("tool_host: it must be server or client")
         if opening.tool_host == "client":
             self._parts.require_alone(because("A session whose client runs its tools"))
         session = Session(
@@ -409,13 +412,14 @@ class Sessions(Struct, frozen=True):
         if not is_allowed and not (opening.anywhere and self._is_own(path)):
             shown = ", ".join(str(root) for root in roots) or "none"
             raise Forbidden(
-                "The workspace {path} is outside the allowed roots: {shown}",
+                "The workspace {path} is outside the allowed roots: {shown}; choose a folder "
+                "inside them",
                 path=path,
                 shown=shown,
             )
         # os.path, unlike Path, takes a name that is too long for one that is not there.
         if not os.path.isdir(path):
-            raise InvalidMessage("workspace: {path} is not a folder", path=path)
+            raise InvalidMessage("workspace: {path} is not a folder; name a folder", path=path)
         if not is_inside:
             self._parts.gate.programs.know(path)
         return path

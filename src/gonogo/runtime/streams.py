@@ -49,7 +49,7 @@ class Streams(Struct, frozen=True):
             session: Session = await self._parts.store.read(visible, principal, session_id)
             if not 0 <= after <= session.last_seq:
                 raise InvalidCursor(
-                    "The session's log ends at {last_seq}, before {after}",
+                    "The session's log ends at {last_seq}, before {after}; use a smaller `after`",
                     last_seq=session.last_seq, after=after,
                 )  # fmt: skip
             yield bodies
@@ -108,7 +108,9 @@ class Streams(Struct, frozen=True):
                 yield body
             follower.seen = cursor
             if follower.is_last:
-                raise NotFound("The session {session_id} was deleted", session_id=session_id)
+                raise NotFound(
+                    "The session {session_id} was deleted; open a new one", session_id=session_id
+                )
 
     async def _pushed(
         self, follower: Follower, session_id: str, cursor: int

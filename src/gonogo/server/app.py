@@ -187,7 +187,9 @@ async def serve(  # noqa: PLR0913 - each says where, for whom, or how long
     """
     if not auth and host not in LOOPBACK:
         raise Forbidden(
-            "Without authentication the host must be a loopback address, not {host}", host=host
+            "Without authentication the host must be a loopback address, such as 127.0.0.1, not "
+            "{host}",
+            host=host,
         )
     limits = limits or WaitLimits()
     app = create_app(runtime, auth=auth, host=host, hosts=hosts, origins=origins, limits=limits)
@@ -331,7 +333,7 @@ async def _tcp(host: str, port: int, gone: float) -> socket.socket:
         listener = socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
         raise Conflict(
-            "Cannot listen on {host}:{port}: {strerror}",
+            "Cannot listen on {host}:{port}: {strerror}; choose another port",
             host=host, port=port, strerror=error.strerror or error,
         ) from error  # fmt: skip
     # The event loop sees to this only where the socket names its protocol. Without it each answer

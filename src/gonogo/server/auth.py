@@ -67,7 +67,10 @@ class Codes:
         """
         entry = self._entries.pop(_digest(code), None)
         if entry is None or entry.until < self._clock():
-            raise Unauthorized("This login code is not valid; each works once, for ten minutes")
+            raise Unauthorized(
+                "This login code is not valid: each code works once, for ten minutes; get a "
+                "new link from gonogo serve"
+            )
         return entry.principal
 
 
@@ -397,7 +400,10 @@ def presented(connection: HTTPConnection) -> Credential | None:
     if secret is None:
         return None
     if not _is_own_page(connection):
-        raise Forbidden("A request by cookie needs the Origin of this server")
+        raise Forbidden(
+            "A request with a cookie must come from a page of this server; open the console at "
+            "the server's address, or send a token"
+        )
     return Credential(session=secret)
 
 
@@ -446,4 +452,6 @@ def _is_own_page(connection: HTTPConnection) -> bool:
 
 
 def _no_token() -> Unauthorized:
-    return Unauthorized("This needs a token: Authorization: Bearer <token>")
+    return Unauthorized(
+        "This needs a token (Authorization: Bearer <token>); create one: gonogo token create"
+    )

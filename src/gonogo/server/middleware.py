@@ -83,14 +83,22 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "")
         if not is_local_socket(scope) and not self._names.has(host):
-            return because("{host!r} is not a name of this server", host=host[:200])
+            return because(
+                "{host!r} is not a name of this server; use the server's own address, or set "
+                "GONOGO_PUBLIC_URL",
+                host=host[:200],
+            )
         own = f"{_SCHEMES[scope['scheme']]}://{host.lower()}"
         for origin in headers.getlist("origin"):
             if origin == "null" and scope.get("path", "").startswith(LINKS):
                 # A page that sends no referrer has its form come from nowhere; see `_links`.
                 continue
             if origin.lower() != own and origin.lower() not in self._names.origins:
-                return because("The origin {origin!r} is not this server's", origin=origin[:200])
+                return because(
+                    "The origin {origin!r} is not this server's; open the console at the "
+                    "server's own address, or set GONOGO_PUBLIC_URL",
+                    origin=origin[:200],
+                )
         return None
 
 

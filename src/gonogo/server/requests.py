@@ -60,7 +60,7 @@ async def read_json(request: Request) -> Any:  # noqa: ANN401 - any JSON value
     if not raw:
         return {}
     if media is None:
-        raise UnsupportedMedia("The body must be application/json, and say so")
+        raise UnsupportedMedia("The body must be JSON, with Content-Type: application/json")
     return strict_json.loads(raw)
 
 
@@ -90,10 +90,10 @@ async def read_bytes(request: Request, most: int, what: str) -> bytes:
             body = await _read(request, most)
     except TimeoutError:
         raise SlowBody(
-            "The body did not arrive within {seconds:g} seconds", seconds=seconds
+            "The body did not arrive within {seconds:g} seconds; send it again", seconds=seconds
         ) from None
     if body is None:
-        raise TooLarge("A {what} has at most {most} bytes", what=what, most=most)
+        raise TooLarge("The {what} has more than {most} bytes; shorten it", what=what, most=most)
     return body
 
 
@@ -263,7 +263,9 @@ def _again(stored: Stored) -> Response:
         return Response(stored["body"], status_code=status, media_type="application/json")
     if status == 204:
         return Response(status_code=204)
-    return problem(409, "conflict", "This key was used for another kind of request")
+    return problem(
+        409, "conflict", "This Idempotency-Key was used for another kind of request; use a new key"
+    )
 
 
 # In which bucket a client message counts: its own words say it.

@@ -374,7 +374,10 @@ async def _first_frame(socket: WebSocket, seconds: float) -> Credential:
         with anyio.fail_after(seconds):
             message = await socket.receive()
     except TimeoutError:
-        raise Unauthorized("No token within {seconds:g} seconds", seconds=seconds) from None
+        raise Unauthorized(
+            "No token arrived within {seconds:g} seconds; connect again, and send the token first",
+            seconds=seconds,
+        ) from None
     if message["type"] == "websocket.disconnect":
         raise _Gone
     match strict_json.loads(message.get("text") or "null"):

@@ -306,7 +306,10 @@ class Store:
 
 def _check_safe(hold: Hold) -> None:
     if not hold.is_safe():
-        raise PlaceLost("This worker has not reached the database for too long")
+        raise PlaceLost(
+            "This worker could not reach the database for too long; another worker continues "
+            "its work"
+        )
 
 
 def _nothing_more(tx: Tx) -> None:

@@ -339,7 +339,10 @@ def prune(tx: Tx, heads: Iterable[ChainHead], before: datetime, by: str) -> list
             continue
         if log.hash_at(tx, head.chain, head.seq) != head.hash:
             raise Conflict(
-                "{chain} #{seq} is not the entry that was exported", chain=head.chain, seq=head.seq
+                "{chain} #{seq} is not the entry that was exported; check the log: gonogo audit "
+                "verify",
+                chain=head.chain,
+                seq=head.seq,
             )
         tx.execute(_REMOVE, {"of": head.chain, "last": head.seq})
         set_floor(tx, head)
@@ -374,7 +377,7 @@ def last_anchor(tx: Tx) -> Anchor:
     """The last anchor that was set."""
     _, link = _anchored(tx)
     if link is None:
-        raise Conflict("No anchor was set yet")
+        raise Conflict("There is no anchor yet; make one: gonogo audit anchor")
     return Anchor(
         at=link.ts, seq=link.seq, hash=link.hash, chains=link.details["chains"],
         heads=link.details["heads"],

@@ -172,8 +172,8 @@ class FileLock:
                 holder = os.pread(handle, 20, 0).decode(errors="replace").strip()
                 os.close(handle)
                 raise Conflict(
-                    "Process {holder} already drives {stem}; stop it, or set GONOGO_DB to another"
-                    " database",
+                    "Process {holder} already uses the database {stem}; stop it, or set "
+                    "GONOGO_DB to another database",
                     holder=holder or "unknown", stem=self._path.stem,
                 )  # fmt: skip
             sleep(_GLANCE)
@@ -309,9 +309,9 @@ class AdvisoryLock:
                 # Not asked where the other has it, which may be all that the pooler has.
                 if lent or conn.execute(_PID).scalar() != self._pid:
                     raise Conflict(
-                        "GONOGO_DB leads to a pooler that shares connections between clients, so "
-                        "nothing could keep a second gonogo from the same work; name the server "
-                        "itself, or a pool in session mode"
+                        "GONOGO_DB is the address of a pooler that shares connections between "
+                        "clients, so gonogo could not keep a second process from the same work; "
+                        "use the address of the server itself, or of a pool in session mode"
                     )
 
 
@@ -341,7 +341,10 @@ def _joined(conn: Connection) -> int:
 def _key(conn: Connection) -> dict[str, int]:
     schema = conn.execute(_SCHEMA).scalar()
     if schema is None:
-        raise Conflict("The search_path of GONOGO_DB names no schema that exists")
+        raise Conflict(
+            "The search_path in GONOGO_DB names no existing schema; create the schema, or "
+            "correct search_path"
+        )
     return {"kind": _KIND, "schema": schema}
 
 
@@ -349,8 +352,8 @@ def _refusal(holder: Any) -> str:  # noqa: ANN401 - a database row
     who = "another process" if holder is None else f"{holder.application_name or 'a process'}"
     where = "" if holder is None else f" (process {holder.pid} of the server)"
     return (
-        f"The database is already driven by {who}{where}; stop that one, set GONOGO_DB to another "
-        "database, or work through the one that drives"
+        f"The database is already used by {who}{where}; stop that process, set GONOGO_DB to "
+        "another database, or work through that process"
     )
 
 
@@ -376,7 +379,7 @@ class Driver:
         """
         if self.problem is not None:
             raise Busy(
-                "This process does not drive the database now; try again in a moment",
+                "This process does not own the database now; try again in a moment",
                 reason=self.problem,
             )
 

@@ -159,7 +159,10 @@ def check_hold(tx: Tx, hold: Hold) -> None:
         PlaceLost: it has another one.
     """
     if tx.execute(_HELD, {"held": hold.place_id, "under": hold.fence}).first() is None:
-        raise PlaceLost("Place {place_id} has another owner", place_id=hold.place_id)
+        raise PlaceLost(
+            "Another process now does the work of place {place_id}; it continues there",
+            place_id=hold.place_id,
+        )
 
 
 def last_seq(tx: Tx, session_id: str) -> int:

@@ -56,10 +56,10 @@ class KnownHeads:
         if lost and not accept:
             more = f" (and {len(lost) - _NAMED} more)" if len(lost) > _NAMED else ""
             raise Conflict(
-                "The database {database} is older than what gonogo last knew of it: {lost}{more}."
-                " Its -wal file was lost, or an older copy was put in its place, and it does not "
-                "know what was done since then. Put the newer one back, together with its -wal "
-                "file. To go on with this one, look at what changed in your files, then accept "
+                "The database {database} is older than gonogo's last record of it: "
+                "{lost}{more}. Its -wal file was lost, or an older copy replaced it, so later "
+                "work is missing from it. Restore the newer database together with its -wal "
+                "file. To continue with this one, check what changed in your files, then accept "
                 "it: start once with --accept-restored (gonogo serve or gonogo db migrate)",
                 database=self.database, lost="; ".join(lost[:_NAMED]), more=more,
             )  # fmt: skip

@@ -88,8 +88,8 @@ def _check(version: str | None) -> None:
         return
     if version < BASE:
         raise Conflict(
-            "The database has the schema {version}, older than {base}: this gonogo cannot read "
-            "it; begin with another database",
+            "The database has the schema {version}, older than {base}, which this gonogo cannot "
+            "read; use another database",
             version=version, base=BASE,
         )  # fmt: skip
     raise Conflict(

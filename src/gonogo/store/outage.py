@@ -52,7 +52,7 @@ def told(error: BaseException) -> BaseException:
     One that says that a row refers to nothing becomes `NotFound`: what it belongs to was deleted.
     """
     if _refers_to_nothing(error):
-        return NotFound("It belongs to a session that was deleted meanwhile")
+        return NotFound("Its session has been deleted; open a new session")
     if not is_away(error):
         return error
     cause = getattr(error, "orig", None) or error

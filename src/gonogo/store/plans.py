@@ -265,7 +265,7 @@ def check_approved(plan: Plan) -> None:
     """
     if plan.revision != plan.approved_revision:
         raise Conflict(
-            "Revision {revision} of plan {plan_id} was never approved",
+            "Revision {revision} of plan {plan_id} was never approved; name an approved revision",
             revision=plan.revision, plan_id=plan.id,
         )  # fmt: skip
 

@@ -108,7 +108,7 @@ class PostgresBackend:
             Busy: the database is away; nothing was written.
         """
         if self._closed:
-            raise Internal("The database is closed")
+            raise Internal("The database is closed; start gonogo again")
         asked = _Asked(work, asyncio.get_running_loop())
         try:
             return await self._writers.run(partial(self._write, asked))
@@ -253,7 +253,7 @@ class PostgresBackend:
             except Busy:
                 await asyncio.sleep(_PAUSE)
         if last is None and self.lock.fence is None:
-            raise Internal("Whether this was written is not known: look before it is done again")
+            raise Internal("It is not known whether this was saved; check before you do it again")
         if last != doubt.number:
             raise Busy(reason="the transaction was cut off before it was committed")
         self._deliver(doubt.box)

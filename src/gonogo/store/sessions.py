@@ -213,7 +213,9 @@ def take_turn(tx: Tx, turn: Turn, status: TurnStatus, agent: str | None = None) 
     taken = replace(turn, status=status, epoch=turn.epoch + 1, agent=agent or turn.agent)
     to = {"status": status, "epoch": taken.epoch, "agent": taken.agent}
     if not change(tx, turns, where, to):
-        raise Conflict("Turn {turn_id} was taken by somebody else", turn_id=turn.id)
+        raise Conflict(
+            "Another worker has taken turn {turn_id}; it continues there", turn_id=turn.id
+        )
     return taken
 
 

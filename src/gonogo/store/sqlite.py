@@ -100,8 +100,8 @@ class SqliteBackend:
         free = shutil.disk_usage(self._path.parent).free
         if free < _COPIES * (room.bytes - room.free):
             raise Conflict(
-                "To make the database anew takes {times} times the room that it needs, and only "
-                "{free} MiB are free in {parent}",
+                "Rebuilding the database needs {times} times its size, and only {free} MiB are "
+                "free in {parent}; free some space and try again",
                 times=_COPIES, free=free >> 20, parent=self._path.parent,
             )  # fmt: skip
         await self._order(_vacuum, bare=True)
@@ -114,7 +114,7 @@ class SqliteBackend:
 
     async def _order(self, work: Work, *, bare: bool = False) -> Any:  # noqa: ANN401
         if self._closed:
-            raise Internal("The database is closed")
+            raise Internal("The database is closed; start gonogo again")
         loop = asyncio.get_running_loop()
         item = _Item(work, loop, loop.create_future(), bare=bare)
         self._items.put(item)

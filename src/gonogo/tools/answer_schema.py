@@ -36,13 +36,14 @@ class AnswerSchema:
         from jsonschema.validators import validator_for
 
         if len(text) > MOST:
-            raise InvalidMessage("it has more than {most} bytes", most=MOST)
+            raise InvalidMessage("it has more than {most} bytes; shorten it", most=MOST)
         schema: Any = loads(text)
         if not isinstance(schema, dict):
             raise InvalidMessage("it must be a JSON object")
         self._schema = cast("dict[str, Any]", schema)
         if not isinstance(self._schema.get("$schema", ""), str):
-            raise InvalidMessage("$schema must be the address of a version of JSON Schema")
+            raise InvalidMessage("$schema must be the address of a version of JSON Schema, such as "
+                "https://json-schema.org/draft/2020-12/schema")
         self._validator: Any = validator_for(self._schema, default=Draft202012Validator)
         try:
             with _in_time():
@@ -87,7 +88,7 @@ def _in_time() -> Generator[None]:
     except Exception as error:
         # The library raises whatever it stumbles over in what is no schema.
         raise InvalidMessage(
-            "it cannot be followed: {error}", error=str(error)[:_LONGEST]
+            "it cannot be used: {error}; correct it", error=str(error)[:_LONGEST]
         ) from None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -97,8 +98,7 @@ def _in_time() -> Generator[None]:
 def _out_of_time(number: int, frame: object) -> NoReturn:
     del number, frame
     raise InvalidMessage(
-        "to check a value takes more than {seconds} seconds; make its patterns and references "
-        "simpler",
+        "checking a value takes more than {seconds} seconds; simplify the patterns and references",
         seconds=_SECONDS,
     )
 
@@ -136,6 +136,6 @@ def _referred(fields: dict[str, Any], resolver: Any) -> Iterator[Any]:  # noqa: 
         found = resolver.lookup(reference)
         if not isinstance(found.contents, dict | bool):
             raise InvalidMessage(
-                "what {reference} refers to is no schema", reference=reference[:_LONGEST]
+                "{reference} does not refer to a schema; correct the reference", reference=reference[:_LONGEST]
             )
         yield found

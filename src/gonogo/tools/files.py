@@ -87,7 +87,7 @@ def _prepare_read(workspace: Workspace, arguments: ReadFile) -> Prepared:
     if status is None:
         raise ToolFailed("file_not_found", f"{path!r} does not exist")
     if status.kind != "file":
-        raise ToolFailed("not_a_regular_file", f"{path!r} is no regular file")
+        raise ToolFailed("not_a_regular_file", f"{path!r} is not a regular file")
     return Prepared(
         arguments=arguments.final(path=path), access=Access(reads=(path,)), preview=path
     )
@@ -407,7 +407,7 @@ def _prepare_mkdir(workspace: Workspace, arguments: CreateDirectory) -> Prepared
     workspace.check_writable(path)
     status = workspace.stat(path)
     if status is not None and status.kind != "folder":
-        raise ToolFailed("not_a_regular_file", f"{path!r} exists and is no folder")
+        raise ToolFailed("not_a_regular_file", f"{path!r} exists and is not a folder")
     return Prepared(
         arguments=arguments.final(path=path),
         access=Access(writes=(path,)),

@@ -144,7 +144,7 @@ def line_of(tool: str, arguments: Mapping[str, Any], call_id: str, size: int) ->
     """One line in the place of a result that was given before."""
     words = " ".join(f"{name}={_shown(value)}" for name, value in arguments.items())
     told = " ".join(words.split())[:_LONGEST]
-    how = "call it anew" if tool == READ_OUTPUT else f'{READ_OUTPUT} with {{"id": "{call_id}"}}'
+    how = "call it again" if tool == READ_OUTPUT else f'{READ_OUTPUT} with {{"id": "{call_id}"}}'
     return (
         f"[{tool} {told}: {size} characters, given before and left out here. "
         f"To see them again: {how}.]"

@@ -43,7 +43,7 @@ def broken(
         return {}
     kind = _kind(path)
     more = "" if before is None else " any more"
-    return {"problem": f"{path!r} is no valid {kind}{more}: {problem}"}
+    return {"problem": f"{path!r} is not valid {kind}{more}: {problem}"}
 
 
 def each_broken(

@@ -46,7 +46,7 @@ async def test_an_answer_does_not_count_for_a_call_that_is_no_more_what_was_show
 
     await store.write(asked)
     answer: Any = (desk.decide, "appr_1", Ruling(word=word, by=ANN))
-    with pytest.raises(Conflict, match="call_1 is awaiting_approval and has changed since"):
+    with pytest.raises(Conflict, match="call_1 has changed since the question was asked"):
         await store.write(*answer)
 
     assert (await store.read(call_of, "call_1")).status is CallStatus.AWAITING_APPROVAL
@@ -276,7 +276,9 @@ async def test_what_a_person_says_came_of_a_call_is_its_result_and_nothing_else(
     assert (call.status, call.result, call.error) == (CallStatus.COMPLETED, None, None)
     with pytest.raises(Conflict) as refused_again:
         await store.write(kind.settle, rows.approval(call_id="call_1"), right)
-    assert str(refused_again.value) == "Call call_1 is completed already"
+    assert str(refused_again.value) == (
+        "Call call_1 is already completed; there is nothing left to decide"
+    )
 
 
 @pytest.mark.parametrize(

@@ -260,7 +260,7 @@ async def test_a_session_has_so_many_rules_and_none_with_a_defect(store: Store, 
     await store.write(most)
     with pytest.raises(RateLimited) as refused:
         await store.write(make_session_rule, "s1", text, ANN)
-    assert str(refused.value) == "A session has at most 256 rules"
+    assert str(refused.value) == "A session can have at most 256 rules; remove some of them first"
     await store.write(remove_session_rule, (await store.read(active_rules, "s1"))[0], ANN)
     await store.write(make_session_rule, "s1", text, ANN)
 

@@ -38,7 +38,7 @@ def test_a_key_goes_to_the_provider_that_it_is_for(choice: ModelChoice, key: str
 
 
 def test_a_key_that_is_not_there_is_named() -> None:
-    why = " needs the variable OTHER, which its key_env names, and it is not set"
+    why = " needs the variable OTHER (named by key_env), and it is not set; set it"
     for name, said in (("openai:y", "openai:y"), (None, "the model")):
         choice = ModelChoice(name=name, key_env="OTHER")
         for environment in (OWN, {"OTHER": ""}):

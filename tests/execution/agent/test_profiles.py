@@ -205,7 +205,9 @@ def test_an_agents_name_is_short_and_plain(tmp_path: Path, name: str) -> None:
 def test_no_agent_has_a_name_that_stands_for_who_is_none(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.md").write_text(GOOD)
 
-    with pytest.raises(InvalidMessage, match=f":1: the name '{name}' stands for who is no agent$"):
+    with pytest.raises(
+        InvalidMessage, match=f":1: the name '{name}' is reserved; choose another name$"
+    ):
         load_profiles(tmp_path)
 
 

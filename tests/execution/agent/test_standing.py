@@ -28,20 +28,20 @@ _C = CallStatus
 NO_RULES = Rules()
 STALE = (
     "changed_since_approval: A file changed after this operation was approved, so it was not"
-    " carried out. Read the file again, then ask anew."
+    " carried out. Read the file again, then ask again."
 )
 REDEFINED = (
-    "changed_since_approval: The server of this tool describes it in other words than when the"
-    " operation was approved, so it was not carried out. Read what the tool does now, then ask"
-    " anew."
+    "changed_since_approval: The server of this tool now describes it differently than when"
+    " the operation was approved, so it was not carried out. Read what the tool does now, then ask"
+    " again."
 )
 OVERRULED = (
-    "changed_since_approval: What decides about this operation has changed since it was approved,"
-    " so it was not carried out. Ask anew."
+    "changed_since_approval: The rules about this operation have changed since it was approved,"
+    " so it was not carried out. Ask again."
 )
 IMPOSSIBLE = (
-    "changed_since_approval: This operation was approved and cannot be carried out any more, so it"
-    " was not."
+    "changed_since_approval: This operation was approved, but it can no longer be carried out."
+    " Find another way."
 )
 
 

@@ -411,7 +411,9 @@ async def test_a_question_that_is_withdrawn_takes_no_answer(store, desk, deploys
     await store.write(desk.withdraw, asked, status)
     refusal = await store.write(desk.decide, asked.id, ruling())
 
-    assert str(refusal.error) == f"Deploy to production: the question was {status}"
+    assert str(refusal.error) == (
+        f"Deploy to production: the question is closed ({status}); there is nothing left to decide"
+    )
     assert isinstance(refusal.error, Conflict)
     assert (deploys.settled, deploys.lapsed) == ([], [])
     assert (await events(store))[-1]["metadata"]["status"] == status
@@ -420,7 +422,7 @@ async def test_a_question_that_is_withdrawn_takes_no_answer(store, desk, deploys
 
 async def test_a_question_is_withdrawn_once_and_not_after_its_answer(store, desk, asked):
     decided = await store.write(desk.decide, asked.id, ruling())
-    with pytest.raises(Conflict, match="decided by somebody else at this moment"):
+    with pytest.raises(Conflict, match="Somebody else has just decided this"):
         await store.write(desk.withdraw, asked)
     with pytest.raises(IllegalTransition):
         await store.write(desk.withdraw, decided)

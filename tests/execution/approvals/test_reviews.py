@@ -297,7 +297,9 @@ async def test_an_edit_needs_all_approvals_again_and_its_author_is_one_of_them(o
     assert await at.names(opened) == ["bob"]
     assert opened.requested_by == asked.requested_by
     refusal = await at.decide(asked, EVE)
-    assert str(refusal.error) == "Ship it: the question was superseded"
+    assert str(refusal.error) == (
+        "Ship it: the question is closed (superseded); there is nothing left to decide"
+    )
     assert (await at.decide(asked, BOB, EDIT, changes={"text": "v2"})).id == asked.id
     decided = await at.decide(opened, ANN)
     assert decided.status is ApprovalStatus.APPROVED
@@ -325,7 +327,7 @@ async def test_an_edit_into_what_another_rule_speaks_of_is_reviewed_by_that_too(
     opened = await at.decide(asked, ANN, EDIT, changes={"text": "push"})
 
     assert (opened.status, await at.names(opened)) == (ApprovalStatus.PENDING, [])
-    with pytest.raises(Forbidden, match="Only eve may approve this"):
+    with pytest.raises(Forbidden, match="Only these people can approve this: eve; ask one of them"):
         await at.decide(opened, ANN)
     # Away from it, the review of what was edited holds on.
     again = await at.decide(opened, EVE, EDIT, changes={"text": "pull"})
@@ -346,7 +348,9 @@ async def test_only_the_reviewers_named_approve_and_the_text_says_who(office):
     at = office({"reviewers": ("user:bob", "user:eve")})
     asked = await at.ask()
     for who in (ANN, ROOT):
-        with pytest.raises(Forbidden, match="Only bob, eve may approve this"):
+        with pytest.raises(
+            Forbidden, match=("Only these people can approve this: bob, eve; ask one of them")
+        ):
             await at.decide(asked, who)
     assert [is_reviewer(who, asked) for who in (ANN, BOB, ROOT)] == [False, True, False]
     assert (await at.decide(asked, EVE)).status is ApprovalStatus.APPROVED
@@ -355,7 +359,7 @@ async def test_only_the_reviewers_named_approve_and_the_text_says_who(office):
 async def test_a_role_is_needed_of_reviewers_too(office):
     at = office({"role": "admin"})
     asked = await at.ask()
-    with pytest.raises(Forbidden, match="needs the role admin; bob is operator"):
+    with pytest.raises(Forbidden, match="needs the role admin, and bob has the role operator"):
         await at.decide(asked, BOB)
     with pytest.raises(Forbidden):
         await at.decide(asked, BOB, REJECT)
@@ -365,7 +369,7 @@ async def test_a_role_is_needed_of_reviewers_too(office):
 async def test_where_rules_name_nobody_in_common_nobody_approves(office):
     at = office({"reviewers": ("user:ann",)}, {"reviewers": ("user:bob",)})
     asked = await at.ask()
-    with pytest.raises(Forbidden, match="Nobody may approve this: the rules of review name no"):
+    with pytest.raises(Forbidden, match="Nobody can approve this: the rules of review name no"):
         await at.decide(asked, ANN)
 
 
@@ -383,7 +387,7 @@ async def test_who_asked_may_say_no_but_not_yes(office, store):
     at = office({"not_requester": True})
     asked = await ask_of(at, store, BOB)
     assert asked.requested_by == "user:bob"
-    with pytest.raises(Forbidden, match="bob asked for this, and somebody else has to approve it"):
+    with pytest.raises(Forbidden, match="bob asked for this, so somebody else must approve it"):
         await at.decide(asked, BOB)
     with pytest.raises(Forbidden):
         await at.decide(asked, BOB, EDIT, changes={"tag": "v2"})
@@ -502,7 +506,7 @@ async def test_who_is_let_in_early_by_one_rule_is_not_let_in_early_by_another(of
     opened = await at.decide(asked, BOB, EDIT, changes={"text": "push"}, now=later)
 
     assert (opened.status, opened.escalated_at) == (ApprovalStatus.PENDING, None)
-    with pytest.raises(Forbidden, match="Only ann may approve this"):
+    with pytest.raises(Forbidden, match="Only these people can approve this: ann; ask one of them"):
         await at.decide(opened, BOB, now=later)
     await at.fire(NOW + 2 * HOUR)
     decided = await at.decide(opened, BOB, now=NOW + 2 * HOUR)

@@ -159,7 +159,7 @@ async def test_patience_ends_with_one_question_and_waiting_on_begins_anew(store:
         assert "plan_resumed" in await told(shop, plan_id)
         await shop.until_paused(plan_id)
         await looked(shop, plan_id, 1)
-        with pytest.raises(Conflict, match="not for its model"):
+        with pytest.raises(Conflict, match="does not wait for this answer"):
             await shop.do(shop.engine.pauses.wait_on, plan_id)
 
 

@@ -156,7 +156,9 @@ async def test_a_plan_ends_that_does_not_get_what_it_waits_for_and_says_why(
     assert await reasons(shop, plan_id) == {said}
     with pytest.raises(Conflict) as refused:
         await shop.store.write(kind.lapse, about(plan_id))
-    assert str(refused.value) == f"Plan {plan_id} is failed, and not for its {of}"
+    assert str(refused.value) == (
+        f"Plan {plan_id} does not wait for this answer ({of}): it is failed; look at it again"
+    )
 
 
 async def test_a_model_is_waited_for_as_long_again_and_nothing_is_edited_about_it(
@@ -167,8 +169,7 @@ async def test_a_model_is_waited_for_as_long_again_and_nothing_is_edited_about_i
     with pytest.raises(InvalidMessage) as refused:
         await shop.store.write(kind.settle, about(plan_id), ruled(DecisionWord.EDIT))
     assert str(refused.value) == (
-        "Whether to wait on is approved or rejected, not edited: there is no other model that "
-        "could be asked"
+        "You can approve or reject more waiting, but you cannot edit it: there is no other model"
     )
     await shop.store.write(kind.settle, about(plan_id), ruled(DecisionWord.APPROVE))
 
@@ -187,7 +188,7 @@ async def test_limits_that_are_reached_already_are_refused_with_what_was_used(
         await shop.store.read(_check_used, plan_id, low)
 
     said = "seconds: 600 used, 600 given; subtasks: 2 used, 2 given"
-    assert str(refused.value) == f"A limit must be above what was used already: {said}"
+    assert str(refused.value) == f"A limit must be higher than what is already used: {said}"
     high = {"seconds": 601, "subtasks": 3, "session_requests": 1}
     await shop.store.read(_check_used, plan_id, high)
     await shop.store.read(_check_used, "gone", low)
@@ -217,7 +218,9 @@ async def test_an_answer_about_a_start_starts_fails_or_leaves_out_just_that(
     await shop.store.write(wait)
     with pytest.raises(InvalidMessage) as refused:
         await shop.store.write(*settled(DecisionWord.EDIT, "a"))
-    assert str(refused.value) == "A subtask's start is approved or rejected, not edited"
+    assert str(refused.value) == (
+        "You can approve or reject the start of a subtask, but you cannot edit it"
+    )
     await shop.store.write(*settled(DecisionWord.APPROVE, "a"))
     await shop.store.write(*settled(DecisionWord.REJECT, "b", "no"))
     await shop.store.write(*settled(DecisionWord.REJECT, "c"))
@@ -248,7 +251,12 @@ def test_an_intervention_goes_to_what_it_is_about() -> None:
 
     assert calls.told == [("settle", call, approve), ("lapse", call)]
     assert names.told == [("settle", other, approve), ("lapse", other)]
-    with pytest.raises(Conflict, match=r"^Nobody can carry out an answer about 'other'$"):
+    with pytest.raises(
+        Conflict,
+        match=(
+            r"^gonogo cannot carry out an answer about 'other'; update gonogo, or cancel the plan$"
+        ),
+    ):
         kind.settle(tx, rows.approval(details={"about": "other"}), approve)
 
 
@@ -266,7 +274,9 @@ async def test_a_decision_names_the_revision_that_was_seen_once_there_are_severa
             _check_named(tx, plan, ruled(DecisionWord.APPROVE, **named))
         with pytest.raises(Conflict) as refused:
             _check_named(tx, plan, ruled(DecisionWord.APPROVE, revision=2))
-        assert str(refused.value) == "The plan is at revision 1 (sha256:1), not 2"
+        assert str(refused.value) == (
+            "The plan is at revision 1 (sha256:1), not 2; look at the plan again"
+        )
         with pytest.raises(Conflict) as refused:
             _check_named(tx, plan, ruled(DecisionWord.APPROVE))
         said = "The plan has several revisions; name revision 1 or sha256:1"

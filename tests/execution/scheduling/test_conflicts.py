@@ -65,7 +65,7 @@ async def test_an_outcome_that_comes_in_the_moment_of_a_takeover_is_not_written(
         faster(tx, "subtasks", lambda: replaced(tx, held.key))
         shop.engine.work.finish(tx, [(held, Completed({}))])
 
-    with pytest.raises(Conflict, match="changed at this moment"):
+    with pytest.raises(Conflict, match="has just changed"):
         await shop.store.write(finish)
     assert (await shop.rows(held.revision.plan_id))["a"].status is _S.RUNNING
     assert await shop.events(held.revision.plan_id) == before
@@ -80,7 +80,7 @@ async def test_of_two_verbs_for_a_plan_in_one_moment_the_later_one_is_refused(
         faster(tx, "plans", lambda: paused(tx, plan_id))
         shop.engine.controls.cancel(tx, plan_id, "ann")
 
-    with pytest.raises(Conflict, match=f"Plan {plan_id} changed at this moment"):
+    with pytest.raises(Conflict, match=f"Plan {plan_id} has just changed; look at it again"):
         await shop.store.write(cancel)
     assert (await shop.plan(plan_id)).status is PlanStatus.RUNNING
     assert (await shop.rows(plan_id))["a"].status is _S.RUNNING

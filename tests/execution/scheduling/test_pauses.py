@@ -453,5 +453,5 @@ async def test_a_longer_pause_is_not_written_over_what_happened_in_the_same_mome
         assert move_plan(tx, board.plan, PlanStatus.RUNNING)
         open_shop.engine.pauses.pause_for_quota(board, until)
 
-    with pytest.raises(Conflict, match="changed at this moment"):
+    with pytest.raises(Conflict, match="has just changed"):
         await open_shop.store.write(lengthen)

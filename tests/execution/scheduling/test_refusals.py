@@ -49,21 +49,38 @@ async def test_a_plan_that_is_over_takes_no_verb(shop: Workshop) -> None:
     tries: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
         (controls.start, ("ann",), f"{said}; only an approved plan can be started"),
         (controls.pause, ("ann",), f"{said} and cannot be paused"),
-        (controls.resume_plan, ("ann",), f"{said} and cannot be resumed"),
-        (controls.replan, ("why", "ann"), f"{said} and cannot be replanned"),
+        (controls.resume_plan, ("ann",), f"{said} and cannot be resumed; only a paused plan can"),
+        (controls.replan, ("why", "ann"), (
+            f"{said} and cannot be replanned; only a running, paused or failed plan can"
+        )),
         (
             Retry(shop.engine.rounds).subtask, ("a", "ann"),
-            f"{said}; nothing of it is tried again now",
+            f"{said}; its subtasks can be retried only while it runs, or after it has failed",
         ),
-        (controls.cancel_subtask, ("a", "ann"), "Subtask a is cancelled already"),
-        (controls.skip_subtask, ("x", "ann"), f"Plan {plan_id} has no subtask x"),
-        (controls.steer_subtask, ("x", "Hi", ANN), f"Plan {plan_id} has no subtask x"),
+        (controls.cancel_subtask, ("a", "ann"), (
+            "Subtask a is already cancelled; look at the plan again"
+        )),
+        (controls.skip_subtask, ("x", "ann"), (
+            f"Plan {plan_id} has no subtask x; list its subtasks: gonogo plans show {plan_id}"
+        )),
+        (controls.steer_subtask, ("x", "Hi", ANN), (
+            f"Plan {plan_id} has no subtask x; list its subtasks: gonogo plans show {plan_id}"
+        )),
         (
             controls.steer_subtask, ("a", "Hi", ANN),
-            "Subtask a is cancelled, and nobody listens; retry it, or have the plan replanned",
+            (
+                "Subtask a is cancelled, so no agent can read your message; retry the subtask, or "
+                "replan the plan"
+            ),
         ),
-        (shop.engine.pauses.extend, ({}, "ann"), f"{said}, and not for its budget"),
-        (shop.engine.pauses.wait_on, ("ann",), f"{said}, and not for its model"),
+        (shop.engine.pauses.extend, ({}, "ann"), (
+            f"Plan {plan_id} does not wait for this answer (budget): it is cancelled; look at it "
+            "again"
+        )),
+        (shop.engine.pauses.wait_on, ("ann",), (
+            f"Plan {plan_id} does not wait for this answer (model): it is cancelled; look at it "
+            "again"
+        )),
     ]  # fmt: skip
     assert [await refusal(shop, verb, plan_id, *args) for verb, args, _ in tries] == [
         each for _, _, each in tries
@@ -79,22 +96,28 @@ async def test_a_subtask_that_runs_is_cancelled_and_one_that_has_not_begun_hears
     plan_id = await shop.start({"id": "a"}, {"id": "b", "dependencies": ["a"]})
     controls = shop.engine.controls
     tries: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
-        (controls.skip_subtask, ("a", "ann"), "Subtask a runs; cancel it instead"),
+        (controls.skip_subtask, ("a", "ann"), "Subtask a is running; cancel it instead"),
         (
             controls.fail_subtask, ("a", FAILURE),
-            "Subtask a is running; nobody waits to let it start",
+            "Subtask a is running and does not wait for an approval; look at the plan again",
         ),
-        (controls.steer_subtask, ("b", "Hi", ANN), "Subtask b has not begun; say it once it has"),
+        (controls.steer_subtask, ("b", "Hi", ANN), (
+            "Subtask b has not started; send your message when it is running"
+        )),
         (
             Retry(shop.engine.rounds).subtask, ("a", "ann"),
-            "Subtask a is running; there is nothing to try again",
+            "Subtask a is running; only a failed, skipped or cancelled subtask can be retried",
         ),
-        (Retry(shop.engine.rounds).subtask, ("x", "ann"), f"Plan {plan_id} has no subtask x"),
+        (Retry(shop.engine.rounds).subtask, ("x", "ann"), (
+            f"Plan {plan_id} has no subtask x; list its subtasks: gonogo plans show {plan_id}"
+        )),
         (
             controls.start, ("ann",),
             f"Plan {plan_id} is running; only an approved plan can be started",
         ),
-        (controls.resume_plan, ("ann",), f"Plan {plan_id} is running and cannot be resumed"),
+        (controls.resume_plan, ("ann",), (
+            f"Plan {plan_id} is running and cannot be resumed; only a paused plan can"
+        )),
     ]  # fmt: skip
     assert [await refusal(shop, verb, plan_id, *args) for verb, args, _ in tries] == [
         each for _, _, each in tries
@@ -116,12 +139,17 @@ async def test_what_waits_for_an_answer_or_a_rollback_does_not_simply_go_on(
     for reason in ("budget", "model"):
         await shop.store.write(stand, pause_reason=reason)
         for verb in (resume, replan):
-            said = f"Plan {plan_id} waits for the answer about its {reason}"
+            said = (
+                f"Plan {plan_id} waits for an answer about its {reason}; answer that question first"
+            )
             assert await refusal(shop, *verb) == said
     await shop.store.write(stand, pause_reason=None, rollback={"pause": None})
-    said = f"A rollback of plan {plan_id} is not finished"
+    said = (
+        f"A rollback of plan {plan_id} is not finished; wait for it, or run it again if it was "
+        "interrupted"
+    )
     for verb in (resume, replan):
-        assert await refusal(shop, *verb) == f"{said}; was it cut off, roll back again"
+        assert await refusal(shop, *verb) == said
     retry = Retry(shop.engine.rounds).subtask
     assert await refusal(shop, retry, plan_id, "a", "ann") == said
 
@@ -156,8 +184,10 @@ async def test_a_plan_that_changed_at_this_moment_is_not_written(shop: Workshop)
         lambda board: board.move_plan(_P.REPLANNING), lambda board: board.set_plan(floor=9),
     ):  # fmt: skip
         said = await refusal(shop, other, write)
-        assert said == f"Plan {plan_id} changed at this moment"
-    assert await refusal(shop, moved) == f"A subtask of plan {plan_id} changed at this moment"
+        assert said == f"Plan {plan_id} has just changed; look at it again"
+    assert await refusal(shop, moved) == (
+        f"A subtask of plan {plan_id} has just changed; look at the plan again"
+    )
 
 
 def test_a_strategy_is_known_by_its_name_and_harms_no_plan(

@@ -118,10 +118,10 @@ async def test_a_plan_that_gets_no_more_ends_in_the_middle_of_a_rollback_too(sto
         plan_id = await shop.start({"id": "a"}, {"id": "b", "dependencies": ["a"]})
         await shop.until_paused(plan_id)
         await shop.store.write(pause_was, plan_id, None)
-        with pytest.raises(Conflict, match="not for its budget"):
+        with pytest.raises(Conflict, match="does not wait for this answer"):
             await shop.store.write(shop.engine.pauses.give_up, plan_id, "no more")
         await shop.store.write(pause_was, plan_id, "budget")
-        with pytest.raises(Conflict, match="not for its budget"):
+        with pytest.raises(Conflict, match="does not wait for this answer"):
             await extend(shop, plan_id, tokens=200)
         assert (await shop.plan(plan_id)).status == PlanStatus.PAUSED
 
@@ -261,9 +261,9 @@ async def test_only_a_plan_that_waits_for_its_budget_gets_more_or_is_given_up(
     async with (shop := shop_of(store, [], tokens=100)).open():
         plan_id = await shop.approved({"id": "a"})
 
-        with pytest.raises(Conflict, match="approved, and not for its budget"):
+        with pytest.raises(Conflict, match="does not wait for this answer"):
             await extend(shop, plan_id, tokens=200)
-        with pytest.raises(Conflict, match="approved, and not for its budget"):
+        with pytest.raises(Conflict, match="does not wait for this answer"):
             await shop.store.write(shop.engine.pauses.give_up, plan_id, "enough")
 
 

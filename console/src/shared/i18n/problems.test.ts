@@ -42,9 +42,13 @@ const HELD = {
 };
 
 it("says a refusal by its template and its parts, with the words of the wire among them", () => {
-  expect(told(HELD)).toBe("План p нельзя приостановить: ждёт одобрения");
+  expect(told(HELD)).toBe(
+    "План p нельзя приостановить: ждёт одобрения. Приостановить можно только план, который выполняется",
+  );
   expect(told(HELD, "en")).toBe(HELD.detail);
-  expect(told({ detail: "There is nothing with this id" })).toBe("Ничего с таким id нет");
+  expect(told({ detail: "Nothing has this id; check the id" })).toBe(
+    "Ничего с таким id нет. Проверьте id",
+  );
 });
 
 it("says a refusal within a refusal", () => {

@@ -233,7 +233,9 @@ async def _decide(
 
     if longer and word != "approve":
         raise Stop(
-            "{option} goes only with approve", Exit.USAGE, option=f"--{longer.replace('_', '-')}"
+            "{option} works only with approve; leave it out",
+            Exit.USAGE,
+            option=f"--{longer.replace('_', '-')}",
         )
     edited = _given(word, arguments)
     return await decide_one(approval_id, word, feedback, edited, longer=longer, json=json)

@@ -248,5 +248,9 @@ def _text_of(given: str | None) -> str | None:
         return given
     path = Path(given)
     if not path.is_file():
-        raise Stop("{given} is neither an anchor nor a file", Exit.USAGE, given=given)
+        raise Stop(
+            "{given} is neither an anchor nor a file; make an anchor: gonogo audit anchor",
+            Exit.USAGE,
+            given=given,
+        )
     return path.read_text(encoding="utf-8", errors="replace")[-8_000:]

@@ -222,10 +222,12 @@ def serve(  # noqa: PLR0913 - each is an option of the command
     from gonogo.cli.doors import Address, run_server
 
     if pool is not None and work:
-        raise typer.BadParameter("it goes with --no-work", param_hint="--pool")
+        raise typer.BadParameter("it works only with --no-work; add --no-work", param_hint="--pool")
     if socket_only:
         if not work:
-            raise typer.BadParameter("it does all the work itself", param_hint="--socket-only")
+            raise typer.BadParameter(
+                "it does all the work itself; leave out --no-work", param_hint="--socket-only"
+            )
         given = {"db": db, "model": model, "accept_restored": accept_restored or None}
         carry_out(partial(run_in_background, until_idle=exit_when_idle), given)
     given = {

@@ -117,7 +117,16 @@ def _reason(given: dict[str, Any]) -> str:
     from gonogo.cli.terminal.output import spoken
     from gonogo.i18n import told
 
-    return spoken(told(given["reason"], own_locale()))
+    return spoken(_failure(told(given["reason"], own_locale())))
+
+
+def _failure(told: str) -> str:
+    """A failure, after what people call its kind where the user's language has a word for it."""
+    from gonogo.i18n import term
+
+    kind = told.partition(":")[0]
+    known = term("tool failure", kind, own_locale())
+    return told if known == kind else f"{known} ({told})"
 
 
 def _words(told: dict[str, Any]) -> str:
@@ -130,7 +139,7 @@ def _words(told: dict[str, Any]) -> str:
         asks = own_words("This call needs an approval: {reason}", reason=_reason(told))
         return f"{asks}\n{told.get('preview', '')}"
     if "error" in told:
-        return own_words("Error: {problem}", problem=spoken(told["error"]))
+        return own_words("Error: {problem}", problem=spoken(_failure(told["error"])))
     result: dict[str, Any] = told.get("result") or {}
     said = result.get("content") or result.get("output")
     return spoken(str(said)) if said else visible_json(result, indent=2)

@@ -50,7 +50,7 @@ async def decide_one(
         message = decision(approval, word, feedback, edited)
         if longer is not None and approval.kind != "tool":
             option = f"--{longer.replace('_', '-')}"
-            raise Stop("{option} is for tool calls only", Exit.USAGE, option=option)
+            raise Stop("{option} is for tool calls only; leave it out", Exit.USAGE, option=option)
         if longer is not None:
             message[longer] = True
         if link.runtime is not None:

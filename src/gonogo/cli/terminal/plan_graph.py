@@ -13,7 +13,7 @@ from gonogo.domain.plan import worker_name
 from gonogo.domain.plan_views import GraphNode, PlanGraph, SubtaskView
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
-from gonogo.i18n import DEFAULT, duration, phrase, say
+from gonogo.i18n import DEFAULT, duration, estimate, phrase, say
 
 # A graph as rails: a line of text for each node, lines down the left for the edges.
 #
@@ -209,7 +209,10 @@ def _headline(node: Node) -> str:
 def _facts_of_subtask(subtask: Node, locale: str) -> str:
     named = {name: subtask.get(name) for name in ("agent", "tool", "inputs")}
     view = SubtaskView.model_construct(type=subtask.get("type", "action"), **named)
-    parts = [one_line(worker_name(view)), one_line(str(subtask.get("estimated_time", "")))]
+    parts = [
+        one_line(worker_name(view)),
+        one_line(estimate(str(subtask.get(("estimated_time"), "")), locale)),
+    ]
     if subtask.get("dependencies"):
         names = ", ".join(map(one_line, subtask["dependencies"]))
         parts.append(phrase("after {subtasks}", locale, subtasks=names))

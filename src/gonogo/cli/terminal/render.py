@@ -391,7 +391,8 @@ class EventLines(PlainScreen):
     def _content(self, style: str) -> Callable[[Event], None]:
         def show(event: Event) -> None:
             if said := event.get("content") or _said_of(event, self._locale):
-                self._line(spoken(said), style)
+                begins, stop, rest = spoken(said).partition(".")
+                self._line(f"{term('wire', begins, self._locale)}{stop}{rest}", style)
 
         return show
 

@@ -479,7 +479,9 @@ class Interventions(Struct, frozen=True):
             self._clear(tx, call, ruling)
         else:
             raise Conflict(
-                "Call {call_id} is {call_status} already", call_id=call.id, call_status=call.status
+                "Call {call_id} is already {call_status}; there is nothing left to decide",
+                call_id=call.id,
+                call_status=call.status,
             )
         self.resume(tx, call)
 
@@ -527,7 +529,8 @@ def _waiting(tx: Tx, approval: Approval) -> CallRow:
     call = _call(tx, approval)
     if call.status is not _C.AWAITING_APPROVAL or call.digest != approval.digest:
         raise Conflict(
-            "Call {call_id} is {call_status} and has changed since the question",
+            "Call {call_id} has changed since the question was asked ({call_status}); open the "
+            "question again",
             call_id=call.id, call_status=call.status,
         )  # fmt: skip
     return call

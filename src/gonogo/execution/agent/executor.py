@@ -507,7 +507,7 @@ class Hands(Struct, frozen=True, kw_only=True):
             raise ToolFailed("not_found", f"This conversation has no result of {call_id!r}")
         secrets = [path for path in _named_paths(call) if is_secret(path)]
         if secrets:
-            raise ToolFailed("secret", f"{secrets[0]!r} may hold secrets: use {call.tool} anew")
+            raise ToolFailed("secret", f"{secrets[0]!r} may hold secrets: use {call.tool} again")
         aliases = await self.store.read(aliases_of, thread)
         return aliases.told_result(call, record.came_of(call))
 

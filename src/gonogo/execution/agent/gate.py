@@ -251,7 +251,9 @@ def make_session_rule(
         RateLimited: the session has too many rules.
     """
     if len(active_rules(tx, session_id)) >= _MOST_RULES:
-        raise RateLimited("A session has at most {most} rules", most=_MOST_RULES)
+        raise RateLimited(
+            "A session can have at most {most} rules; remove some of them first", most=_MOST_RULES
+        )
     position = next_rule(tx, session_id)
     checked = session_rule(position, text, by.name)
     if isinstance(checked, str):

@@ -260,7 +260,7 @@ def _key(settings: Settings, choice: ModelChoice, environment: Mapping[str, str]
         key = environment.get(choice.key_env)
         if not key:
             raise ModelNotConfigured(
-                "{name} needs the variable {key_env}, which its key_env names, and it is not set",
+                "{name} needs the variable {key_env} (named by key_env), and it is not set; set it",
                 name=choice.name or "the model", key_env=choice.key_env,
             )  # fmt: skip
         return key

@@ -83,7 +83,7 @@ def _read(path: Path, source: str, known_tools: Collection[str]) -> Profile:
     if not _NAME.fullmatch(path.stem):
         _refuse(path, 1, "an agent's name has small letters, digits, - and _, up to 64")
     if path.stem in {RUNTIME, MODEL, EXPLORER}:
-        _refuse(path, 1, f"the name {path.stem!r} stands for who is no agent")
+        _refuse(path, 1, f"the name {path.stem!r} is reserved; choose another name")
     header, prompt, end = _split(path)
     fields = _Fields(path, header)
     fields.only(_FIELDS)

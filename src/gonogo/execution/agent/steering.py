@@ -47,7 +47,8 @@ def steer(
     words = checked_content(content)
     if count_unheard(conversation(tx, session_id, thread)) >= MOST_UNHEARD:
         raise RateLimited(
-            "At most {most} messages wait to be heard; wait until some are",
+            "The agent has {most} messages to read, and no more are possible; wait until it has "
+            "read some",
             most=MOST_UNHEARD,
         )
     said = Steering(content=words)

@@ -174,7 +174,7 @@ class Watches(Struct, frozen=True, kw_only=True):
                     # Nobody waits for it: the answer is told with this.
                     log.tell_final(tx, call.session_id)
             case _:
-                raise InvalidMessage("Approve keeps the names, reject has them taken away")
+                raise InvalidMessage("Approve to keep the files, or reject to move them away")
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered: nobody let them be there."""

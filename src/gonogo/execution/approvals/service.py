@@ -168,7 +168,9 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
         """
         if question.kind != ApprovalKind.INTERVENTION and not self.room(tx, question.session_id):
             raise RateLimited(
-                "A session has at most {max_pending} open questions", max_pending=self.max_pending
+                "A session can have at most {max_pending} open questions; answer some of them "
+                "first",
+                max_pending=self.max_pending,
             )
         approval = self._approval(tx, question)
         add_approval(tx, approval)
@@ -199,12 +201,14 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
             self.expire(tx, approval)
             return Refusal(
                 Expired(
-                    "{subject}: the question expired before this answer", subject=approval.subject
+                    "{subject}: the question expired before this answer; if it is still needed, "
+                    "ask again",
+                    subject=approval.subject,
                 )
             )
         if ruling.digest is not None and ruling.digest != approval.digest:
             raise Conflict(
-                "The question is about {digest}, not {digest2}",
+                "The question is about {digest}, not {digest2}; open the question again",
                 digest=approval.digest, digest2=ruling.digest,
             )  # fmt: skip
         kind = self.kinds[approval.kind]
@@ -337,7 +341,8 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
         if not closed:
             raise Conflict(
-                "{subject} was decided by somebody else at this moment", subject=approval.subject
+                "Somebody else has just decided this ({subject}); look at it again",
+                subject=approval.subject,
             )
         if approval.expires_at is not None:
             drop_timer(tx, EXPIRE, approval.id)
@@ -390,13 +395,19 @@ def _group(tx: Tx, question: Question) -> str | None:
 def _repeated(tx: Tx, approval: Approval, ruling: Ruling) -> Approval | Refusal:
     """The answer to a decision about a question that is closed."""
     if approval.status is ApprovalStatus.EXPIRED:
-        return Refusal(Expired("{subject}: the question has expired", subject=approval.subject))
+        return Refusal(
+            Expired(
+                "{subject}: the question has expired; if it is still needed, ask again",
+                subject=approval.subject,
+            )
+        )
     said = approval.decision or {}
     if approval.decided_by == ruling.by.id and ruling.repeats(said):
         return approval
     if approval.status in {ApprovalStatus.CANCELLED, ApprovalStatus.SUPERSEDED}:
         closed = Conflict(
-            "{subject}: the question was {approval_status}",
+            "{subject}: the question is closed ({approval_status}); there is nothing left to "
+            "decide",
             subject=approval.subject, approval_status=approval.status,
         )  # fmt: skip
         return Refusal(closed)

@@ -187,16 +187,18 @@ def objection_of(review: Review, principal: Principal, requested_by: str | None)
         named = ", ".join(reviewer_name(who) for who in (*(review.reviewers or ()), *review.also))
         problem = review.problem(requested_by)
         if named:
-            return because("Only {names} may approve this", names=named)
-        return because("Nobody may approve this: {problem}", problem=problem)
+            return because(
+                "Only these people can approve this: {names}; ask one of them", names=named
+            )
+        return because("Nobody can approve this: {problem}", problem=problem)
     if not review.has_role(principal):
         return because(
-            "This needs the role {role}; {name} is {own_role}",
+            "This needs the role {role}, and {name} has the role {own_role}; ask an admin",
             role=review.role, name=principal.name, own_role=Role(principal.role).word,
         )  # fmt: skip
     if review.bars(principal, requested_by):
         return because(
-            "{name} asked for this, and somebody else has to approve it", name=principal.name
+            "{name} asked for this, so somebody else must approve it", name=principal.name
         )
     return None
 

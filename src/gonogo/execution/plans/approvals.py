@@ -58,7 +58,7 @@ class PlanKind(Struct, frozen=True):
         revision = self._take_over(tx, plan, current, ruling)
         self.planning.ending.drop_searches(tx, plan)
         if not revise_plan(tx, plan, revision, plan.floor):
-            raise Conflict("Plan {plan_id} changed at this moment", plan_id=plan.id)
+            raise Conflict("Plan {plan_id} has just changed; look at it again", plan_id=plan.id)
         revised = replace(plan, revision=revision.number, digest=revision.digest)
         return self.planning.proposals.put_before_person(
             tx, session, revised, revision, changes=plan_changes(current, revision),
@@ -113,7 +113,8 @@ def _check_named(tx: Tx, plan: Plan, ruling: Ruling) -> None:
     """Check that the decision is about the revision that the person saw."""
     if ruling.revision is not None and ruling.revision != plan.revision:
         raise Conflict(
-            "The plan is at revision {revision} ({digest}), not {revision2}",
+            "The plan is at revision {revision} ({digest}), not {revision2}; look at the plan "
+            "again",
             revision=plan.revision, digest=plan.digest, revision2=ruling.revision,
         )  # fmt: skip
     unnamed = ruling.revision is None and ruling.digest is None
@@ -140,7 +141,9 @@ class SubtaskKind(Struct, frozen=True):
             case DecisionWord.REJECT:
                 self._reject(tx, approval, ruling)
             case _:
-                raise InvalidMessage("A subtask's start is approved or rejected, not edited")
+                raise InvalidMessage(
+                    "You can approve or reject the start of a subtask, but you cannot edit it"
+                )
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered in time: the subtask is left out."""
@@ -191,7 +194,11 @@ class InterventionKind(Struct, frozen=True, kw_only=True):
         if about in self.others:
             return self.others[about]
         if approval.call_id is None:
-            raise Conflict("Nobody can carry out an answer about {about!r}", about=about)
+            raise Conflict(
+                "gonogo cannot carry out an answer about {about!r}; update gonogo, or cancel "
+                "the plan",
+                about=about,
+            )
         return self.of_calls
 
 
@@ -249,7 +256,7 @@ def _check_used(tx: Tx, plan_id: str, limits: Limits) -> None:
     low = [what for what, limit in limits.items() if limit <= used.get(what, 0)]
     if low:
         said = "; ".join(f"{what}: {used[what]:g} used, {limits[what]:g} given" for what in low)
-        raise InvalidMessage("A limit must be above what was used already: {said}", said=said)
+        raise InvalidMessage("A limit must be higher than what is already used: {said}", said=said)
 
 
 def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
@@ -298,8 +305,8 @@ class AbsenceKind(Struct, frozen=True, kw_only=True):
                 self.pauses.ask_other(tx, plan_id, model, ruling.by.id)
             case _:
                 raise InvalidMessage(
-                    "Whether to wait on is approved or rejected, not edited: there is no other "
-                    "model that could be asked"
+                    "You can approve or reject more waiting, but you cannot edit it: there is "
+                    "no other model"
                 )
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
@@ -313,7 +320,7 @@ def _chosen_model(changes: Any, models: Sequence[str]) -> str:  # noqa: ANN401 -
     model: Any = cast("dict[str, Any]", given).get("model") if isinstance(given, dict) else None
     if model not in models:
         raise InvalidMessage(
-            'Another model is chosen with modified_arguments {{"result": {{"model": NAME}}}}; '
+            'To choose another model, send modified_arguments {{"result": {{"model": NAME}}}}; '
             "NAME is one of {models}",
             models=", ".join(models),
         )

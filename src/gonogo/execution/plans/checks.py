@@ -211,7 +211,7 @@ async def see_command(
     arguments = dict(inputs)
     wanted = arguments.pop("exit_code", 0)
     if not isinstance(wanted, int):
-        raise InvalidArguments("exit_code: a number is needed, not {wanted!r}", wanted=wanted)
+        raise InvalidArguments("exit_code: it must be a number, not {wanted!r}", wanted=wanted)
     ended = await tools.call(step, COMMAND_TOOL, arguments, place)
     if isinstance(ended, Parked):
         return ended

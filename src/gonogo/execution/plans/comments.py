@@ -154,7 +154,9 @@ class Answering(Struct, frozen=True, kw_only=True):
         count = count_open_comments(tx, plan_id) + 1
         if count > MOST_OPEN:
             raise RateLimited(
-                "A plan has at most {most} comments without an answer", most=MOST_OPEN
+                "A plan can have at most {most} comments without an answer; send it back to its "
+                "planner first",
+                most=MOST_OPEN,
             )
         comment = Comment(
             id=new_id("comment"), session_id=plan.session_id, plan_id=plan_id,
@@ -174,7 +176,10 @@ class Answering(Struct, frozen=True, kw_only=True):
         """
         plan, _ = _waiting(tx, plan_id)
         if plan.revising is not None:
-            raise Conflict("Plan {plan_id} is with its planner already", plan_id=plan_id)
+            raise Conflict(
+                "Plan {plan_id} is already with its planner; wait for the new revision",
+                plan_id=plan_id,
+            )
         wanted = [comment.id for comment in comments_of(tx, plan_id) if comment.answer is None]
         if not wanted:
             raise Conflict(
@@ -183,7 +188,7 @@ class Answering(Struct, frozen=True, kw_only=True):
             )
         about = {"id": new_id("revise"), "by": by.id, "comments": wanted, "began": None}
         if not set_plan(tx, plan, revising=about):
-            raise Conflict("Plan {plan_id} changed at this moment", plan_id=plan_id)
+            raise Conflict("Plan {plan_id} has just changed; look at it again", plan_id=plan_id)
         facts = PlanChangedFacts(plan_id=plan.id, by=by.id, open_comments=len(wanted))
         said = say("plan_sent_back", spoken_in(tx, plan.session_id), count=len(wanted))
         event = PlanChanged(
@@ -201,12 +206,16 @@ class Answering(Struct, frozen=True, kw_only=True):
     ) -> None:
         if revision is not None and revision != plan.revision:
             raise Conflict(
-                "The plan is at revision {revision} ({digest}), not {revision2}",
+                "The plan is at revision {revision} ({digest}), not {revision2}; look at the "
+                "plan again",
                 revision=plan.revision, digest=plan.digest, revision2=revision,
             )  # fmt: skip
         if subtask_id is not None and subtask_id not in current_revision(tx, plan).by_id:
             raise NotFound(
-                "Plan {plan_id} has no subtask {subtask_id}", plan_id=plan.id, subtask_id=subtask_id
+                "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans "
+                "show {plan_id}",
+                plan_id=plan.id,
+                subtask_id=subtask_id,
             )
 
     # The search -------------------------------------------------------------------------------
@@ -287,7 +296,8 @@ def _waiting(tx: Tx, plan_id: str) -> tuple[Plan, Approval]:
     if plan is None or asked is None or plan.status is not PlanStatus.AWAITING_APPROVAL:
         status = plan.status if plan else "gone"
         raise Conflict(
-            "Plan {plan_id} is {plan_status}; only one that awaits approval is commented on",
+            "Plan {plan_id} is {plan_status}; you can comment only on a plan that waits for "
+            "approval",
             plan_id=plan_id, plan_status=status,
         )  # fmt: skip
     over = asked.expires_at is not None and asked.expires_at <= tx.now

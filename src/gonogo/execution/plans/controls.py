@@ -108,8 +108,9 @@ class Pauses(Struct, frozen=True):
         board = self._asked_about(tx, plan_id, MODEL)
         if model not in self.rounds.questions.models_for(tx, board.plan):
             raise Conflict(
-                "{model} cannot be asked any more: the configuration has changed since the "
-                "question. Choose another one, approve to wait on, or reject to end the plan",
+                "{model} is no longer available: the configuration has changed since the "
+                "question was asked. Choose another model, approve to keep waiting, or reject "
+                "to end the plan",
                 model=model,
             )
         session_id = board.plan.session_id
@@ -137,7 +138,8 @@ class Pauses(Struct, frozen=True):
         board = PlanState.open(tx, plan_id)
         if board.plan.pause_reason != about or board.plan.paused_until is not None:
             raise Conflict(
-                "Plan {plan_id} is {plan_status}, and not for its {about}",
+                "Plan {plan_id} does not wait for this answer ({about}): it is {plan_status}; "
+                "look at it again",
                 plan_id=plan_id, plan_status=board.plan.status, about=about,
             )  # fmt: skip
         return board
@@ -319,7 +321,7 @@ class PlanControls(Struct, frozen=True):
         _check_asked(board)
         if board.plan.status is not PlanStatus.PAUSED:
             raise Conflict(
-                "Plan {plan_id} is {plan_status} and cannot be resumed",
+                "Plan {plan_id} is {plan_status} and cannot be resumed; only a paused plan can",
                 plan_id=plan_id, plan_status=board.plan.status,
             )  # fmt: skip
         _check_rollback(board)
@@ -333,7 +335,8 @@ class PlanControls(Struct, frozen=True):
         board = PlanState.open(tx, plan_id)
         if board.plan.status not in _REPLANNED:
             raise Conflict(
-                "Plan {plan_id} is {plan_status} and cannot be replanned",
+                "Plan {plan_id} is {plan_status} and cannot be replanned; only a running, "
+                "paused or failed plan can",
                 plan_id=plan_id, plan_status=board.plan.status,
             )  # fmt: skip
         _check_rollback(board)
@@ -398,7 +401,9 @@ class PlanControls(Struct, frozen=True):
         """Leave one subtask out; its dependants are skipped too."""
         board = PlanState.open(tx, plan_id)
         if board.open_row(subtask_id).status is SubtaskStatus.RUNNING:
-            raise Conflict("Subtask {subtask_id} runs; cancel it instead", subtask_id=subtask_id)
+            raise Conflict(
+                "Subtask {subtask_id} is running; cancel it instead", subtask_id=subtask_id
+            )
         reason = f"skipped by {by}"
         self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), reason)
         self.rounds.skip(board, subtask_id, reason)
@@ -419,7 +424,10 @@ class PlanControls(Struct, frozen=True):
         subtask = board.shape.subtasks.get(subtask_id)
         if subtask is None:
             raise NotFound(
-                "Plan {plan_id} has no subtask {subtask_id}", plan_id=plan_id, subtask_id=subtask_id
+                "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans "
+                "show {plan_id}",
+                plan_id=plan_id,
+                subtask_id=subtask_id,
             )
         row = board.rows[subtask_id]
         if deaf := _deaf(board.plan, subtask, row):
@@ -438,7 +446,8 @@ class PlanControls(Struct, frozen=True):
         status = board.open_row(subtask_id).status
         if status is not SubtaskStatus.WAITING_APPROVAL:
             raise Conflict(
-                "Subtask {subtask_id} is {subtask_status}; nobody waits to let it start",
+                "Subtask {subtask_id} is {subtask_status} and does not wait for an approval; "
+                "look at the plan again",
                 subtask_id=subtask_id, subtask_status=status,
             )  # fmt: skip
         self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), failure.message)
@@ -455,17 +464,19 @@ def _deaf(plan: Plan, subtask: Subtask, row: SubtaskStanding) -> str | None:
     """Why nobody hears what is said to a subtask, and what to do; None: its agent does."""
     if row.status in SUBTASK.terminal or plan.status in ENDED:
         return because(
-            "Subtask {subtask_id} is {subtask_status}, and nobody listens; retry it, or have the "
-            "plan replanned",
+            "Subtask {subtask_id} is {subtask_status}, so no agent can read your message; retry "
+            "the subtask, or replan the plan",
             subtask_id=subtask.id, subtask_status=row.status,
         )  # fmt: skip
     if row.attempt == 0:
         return because(
-            "Subtask {subtask_id} has not begun; say it once it has", subtask_id=subtask.id
+            "Subtask {subtask_id} has not started; send your message when it is running",
+            subtask_id=subtask.id,
         )
     if own_tool(subtask) is not None or subtask.type not in BUILT_IN:
         return because(
-            "Subtask {subtask_id} is carried out by {worker}, which listens to nobody",
+            "{worker} carries out subtask {subtask_id} and reads no messages; to change the "
+            "subtask, replan the plan",
             subtask_id=subtask.id, worker=worker_name(subtask),
         )  # fmt: skip
     return None
@@ -474,7 +485,8 @@ def _deaf(plan: Plan, subtask: Subtask, row: SubtaskStanding) -> str | None:
 def _check_rollback(board: PlanState) -> None:
     if board.plan.rollback is not None:
         raise Conflict(
-            "A rollback of plan {plan_id} is not finished; was it cut off, roll back again",
+            "A rollback of plan {plan_id} is not finished; wait for it, or run it again if it "
+            "was interrupted",
             plan_id=board.plan.id,
         )
 
@@ -483,7 +495,8 @@ def _check_asked(board: PlanState) -> None:
     plan = board.plan
     if waits_for_answer(plan):
         raise Conflict(
-            "Plan {plan_id} waits for the answer about its {pause_reason}",
+            "Plan {plan_id} waits for an answer about its {pause_reason}; answer that question "
+            "first",
             plan_id=plan.id, pause_reason=plan.pause_reason,
         )  # fmt: skip
 
@@ -515,11 +528,16 @@ class Retry(Struct, frozen=True):
             raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
         if plan.status not in GOING | _ENDED:
             raise Conflict(
-                "Plan {plan_id} is {plan_status}; nothing of it is tried again now",
+                "Plan {plan_id} is {plan_status}; its subtasks can be retried only while it "
+                "runs, or after it has failed",
                 plan_id=plan_id, plan_status=plan.status,
             )  # fmt: skip
         if plan.rollback is not None:
-            raise Conflict("A rollback of plan {plan_id} is not finished", plan_id=plan_id)
+            raise Conflict(
+                "A rollback of plan {plan_id} is not finished; wait for it, or run it again if "
+                "it was interrupted",
+                plan_id=plan_id,
+            )
         current, rows = stand(tx, plan)
         again = tried_again(current, rows, subtask_id) | undone(tx, plan, rows.values())
         if plan.status in GOING:
@@ -527,7 +545,7 @@ class Retry(Struct, frozen=True):
             return
         session = session_of(tx, plan.session_id)
         if session is None or session.active_plan_id is not None:
-            raise Conflict("The session has another plan; that one comes first")
+            raise Conflict("The session has another plan; finish or cancel that one first")
         revised = revised_by(tx, plan, rows, again, by)
         set_session(tx, session.id, active_plan_id=plan.id, agent=ARCHITECT)
         self.rounds.begin(tx, revised)
@@ -536,7 +554,7 @@ class Retry(Struct, frozen=True):
         asked = plan.again or []
         if any(each["subtask_id"] == subtask_id for each in asked):
             raise Conflict(
-                "Subtask {subtask_id} is to be tried again already", subtask_id=subtask_id
+                "Subtask {subtask_id} will already be retried; wait for it", subtask_id=subtask_id
             )
         set_plan(tx, plan, again=[*asked, {"subtask_id": subtask_id, "by": by}])
         log.note(

@@ -413,7 +413,7 @@ class Planning(Struct, frozen=True, kw_only=True):
             feedback=ruling.feedback,
         )  # fmt: skip
         if not moved:
-            raise Conflict("Plan {plan_id} changed at this moment", plan_id=plan.id)
+            raise Conflict("Plan {plan_id} has just changed; look at it again", plan_id=plan.id)
         self.ending.drop_searches(tx, plan)
         mint_grants(tx, approved, revision, completed(tx, approved))
         held = ruling.word is DecisionWord.HOLD or not ruling.start
@@ -493,7 +493,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         add_plan(tx, plan)
         add_revision(tx, revision, by, reason)
         if not begin_plan(tx, plan.session_id, plan.id, ARCHITECT):
-            raise Conflict("The session got another plan at this moment; that one comes first")
+            raise Conflict("The session has just got another plan; finish or cancel that one first")
 
     def _new_plan(self, session: Session, revision: Revision, now: datetime) -> Plan:
         return Plan(
@@ -545,15 +545,15 @@ def _check_free(tx: Tx, session: Session) -> None:
     """
     if session.active_plan_id is not None:
         raise Conflict(
-            "Plan {active_plan_id} of this session is not over yet; decide it, wait for its end "
-            "or cancel it, or open another session",
+            "Plan {active_plan_id} of this session has not ended yet; decide on it, wait until "
+            "it ends or cancel it, or open another session",
             active_plan_id=session.active_plan_id,
         )
     for turn in open_turns(tx, session.id):
         if turn.status is not TurnStatus.QUEUED:
             raise Conflict(
-                "The session answers a message (turn {turn_id}); wait for the answer, give what "
-                "it asks for, or cancel it",
+                "The session is answering a message (turn {turn_id}); wait for the answer, "
+                "answer its question, or cancel the turn",
                 turn_id=turn.id,
             )
 

@@ -446,7 +446,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
         plan = plan_of(tx, plan_id)
         session = session_of(tx, plan.session_id) if plan else None
         if session is not None and session.active_plan_id not in (None, plan_id):
-            raise Conflict("The session has another plan; that one comes first")
+            raise Conflict("The session has another plan; finish or cancel that one first")
         self.engine.controls.replan(tx, plan_id, reason, by)
         if session is not None:
             set_session(tx, session.id, active_plan_id=plan_id, agent=ARCHITECT)
@@ -569,7 +569,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
         """A person answers whether the plan is changed once more."""
         plan = plan_of(tx, approval.plan_id or "")
         if plan is None or plan.status is not PlanStatus.REPLANNING or plan.replan is None:
-            raise Conflict("The plan is not being changed any more")
+            raise Conflict("The plan is no longer being changed; look at it again")
         match ruling.word:
             case DecisionWord.APPROVE:
                 set_plan(tx, plan, replan={**plan.replan, "asks": False})
@@ -577,7 +577,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
             case DecisionWord.REJECT:
                 self._end(tx, plan, "replan_declined", by=ruling.by.name)
             case _:
-                raise InvalidMessage("Whether to replan is approved or rejected, not edited")
+                raise InvalidMessage("You can approve or reject replanning, but you cannot edit it")
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered in time: the plan ends with what it has reached."""

@@ -56,7 +56,7 @@ def take_up(tx: Tx, plan: Plan, kept: Mapping[str, SubtaskRow], by: str, reason:
     add_revision(tx, revision, by, reason, kept=kept)
     floor = told_progress(tx, plan)
     if not revise_plan(tx, plan, revision, floor, approved_revision=number):
-        raise Conflict("Plan {plan_id} changed at this moment", plan_id=plan.id)
+        raise Conflict("Plan {plan_id} has just changed; look at it again", plan_id=plan.id)
     end_grants(tx, plan.id, reason)
     revised = replace(
         plan, revision=number, approved_revision=number, digest=revision.digest, finished_at=None
@@ -159,12 +159,14 @@ def tried_again(revision: Revision, rows: Rows, subtask_id: str) -> frozenset[st
     row = rows.get(subtask_id)
     if row is None:
         raise NotFound(
-            "Plan {plan_id} has no subtask {subtask_id}",
+            "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans show "
+            "{plan_id}",
             plan_id=revision.plan_id, subtask_id=subtask_id,
         )  # fmt: skip
     if row.status not in _AGAIN:
         raise Conflict(
-            "Subtask {subtask_id} is {subtask_status}; there is nothing to try again",
+            "Subtask {subtask_id} is {subtask_status}; only a failed, skipped or cancelled "
+            "subtask can be retried",
             subtask_id=subtask_id, subtask_status=row.status,
         )  # fmt: skip
     waiting = dependants(revision.subtasks, subtask_id)

@@ -179,7 +179,7 @@ def decided(step: Step, arguments: Mapping[str, Any], by: str) -> Completed:
     choice = arguments["choice"]
     if choice not in options:
         raise InvalidArguments(
-            "choice: {choice!r} is none of {options}", choice=choice, options=options
+            "choice: {choice!r} is not one of {options}", choice=choice, options=options
         )
     return step.done(choice, options=options, reasoning=arguments["reasoning"], agent=by)
 

@@ -227,17 +227,19 @@ class PlanState(Struct):
         row = self.rows.get(subtask_id)
         if row is None:
             raise NotFound(
-                "Plan {plan_id} has no subtask {subtask_id}",
+                "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans "
+                "show {plan_id}",
                 plan_id=self.plan.id, subtask_id=subtask_id,
             )  # fmt: skip
         if row.status in SUBTASK.terminal:
             raise Conflict(
-                "Subtask {subtask_id} is {subtask_status} already",
+                "Subtask {subtask_id} is already {subtask_status}; look at the plan again",
                 subtask_id=subtask_id, subtask_status=row.status,
             )  # fmt: skip
         if self.plan.status in ENDED:
             raise Conflict(
-                "Plan {plan_id} is {plan_status}",
+                "This is not possible while plan {plan_id} is {plan_status}; look at the plan "
+                "again",
                 plan_id=self.plan.id, plan_status=self.plan.status,
             )  # fmt: skip
         return row
@@ -323,7 +325,8 @@ class PlanState(Struct):
         moves, self._moves = self._moves, []
         if not move_subtasks(self.tx, moves):
             raise Conflict(
-                "A subtask of plan {plan_id} changed at this moment", plan_id=self.plan.id
+                "A subtask of plan {plan_id} has just changed; look at the plan again",
+                plan_id=self.plan.id,
             )
 
     def move_plan(self, status: PlanStatus, **to: Any) -> None:  # noqa: ANN401
@@ -333,7 +336,9 @@ class PlanState(Struct):
             Conflict: the plan is not as it was seen.
         """
         if not move_plan(self.tx, self.plan, status, **to):
-            raise Conflict("Plan {plan_id} changed at this moment", plan_id=self.plan.id)
+            raise Conflict(
+                "Plan {plan_id} has just changed; look at it again", plan_id=self.plan.id
+            )
         self.plan = replace(self.plan, status=status, **to)
 
     def set_plan(self, **to: Any) -> None:  # noqa: ANN401
@@ -343,7 +348,9 @@ class PlanState(Struct):
             Conflict: the plan is not as it was seen.
         """
         if not set_plan(self.tx, self.plan, **to):
-            raise Conflict("Plan {plan_id} changed at this moment", plan_id=self.plan.id)
+            raise Conflict(
+                "Plan {plan_id} has just changed; look at it again", plan_id=self.plan.id
+            )
         self.plan = replace(self.plan, **to)
 
     def may_rest(self) -> bool:

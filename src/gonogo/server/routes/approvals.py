@@ -135,7 +135,9 @@ def _decision(view: ApprovalView, body: ApprovalAnswer) -> PlanDecision | HitlDe
         fields = body.model_dump(exclude_unset=True, exclude={"approval_id"})
         return HitlDecision(approval_id=view.approval_id, **fields)
     if body.for_session or body.for_plan:
-        raise InvalidMessage("for_session and for_plan: only a tool call is approved for longer")
+        raise InvalidMessage(
+            "for_session and for_plan: only a tool call can be approved for longer"
+        )
     if body.modified_arguments is not None:
         raise InvalidMessage("modified_arguments: a plan is edited by modified_subtasks")
     # An approval is of one revision: naming it refuses the decision when another took its place.

@@ -57,7 +57,9 @@ class Wanted(BaseModel):
         if self.before is None:
             return None
         if self.chain() is not None:
-            raise InvalidCursor("before is for all chains; one chain is paged by `after`")
+            raise InvalidCursor(
+                "`before` works only for all chains together; for one chain, use `after`"
+            )
         return AuditPlace.read(self.before)
 
 

@@ -155,12 +155,14 @@ async def look(request: Request, token: str) -> Response:
 async def decide(request: Request, token: str) -> Response:
     """Decide, and spend the link."""
     if request.headers.get("sec-fetch-site") not in {None, "none", "same-origin"}:
-        raise Forbidden("The decision has to come from the link's own page")
+        raise Forbidden(
+            "The decision must come from the link's own page; open the link and decide there"
+        )
     fields = await _form(request)
     try:
         word = DecisionWord(fields.get("decision", ""))
     except ValueError:
-        raise InvalidMessage("decision: approve or reject") from None
+        raise InvalidMessage("decision: it must be approve or reject") from None
     feedback = fields.get("feedback", "").strip()
     if len(feedback) > _LONGEST:
         raise InvalidMessage("feedback: at most {most} characters", most=_LONGEST)
@@ -210,5 +212,7 @@ async def _form(request: Request) -> dict[str, str]:
             body.decode("ascii"), keep_blank_values=True, max_num_fields=10, errors="strict"
         )
     except ValueError:
-        raise InvalidMessage("The body is no form in UTF-8") from None
+        raise InvalidMessage(
+            "The body is not a form in UTF-8; use the form on the link's page"
+        ) from None
     return {name: values[0] for name, values in fields.items() if len(values) == 1}

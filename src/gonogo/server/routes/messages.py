@@ -111,7 +111,11 @@ async def _events(caller: Caller, stored: Stored) -> AsyncGenerator[AsyncIterato
         yield _these([stored["refusal"]])
         return
     if "receipt" not in stored:
-        conflict = error_event(InvalidMessage("This key was used for another kind of request"))
+        conflict = error_event(
+            InvalidMessage(
+                "This Idempotency-Key was used for another kind of request; use a new key"
+            )
+        )
         yield _these([conflict])
         return
     from gonogo.runtime import Receipt

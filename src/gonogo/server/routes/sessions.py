@@ -214,9 +214,11 @@ def read_cursor(text: str, session: SessionView) -> int:
         InvalidCursor: it is not a seq, or nothing has that seq yet.
     """
     if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise InvalidCursor("{text!r} is not a seq", text=text[:80])
+        raise InvalidCursor("{text!r} is not a seq; use the seq of an event", text=text[:80])
     if int(text) > session.last_seq:
         raise InvalidCursor(
-            "{text} lies ahead of the last event, {last_seq}", text=text, last_seq=session.last_seq
+            "{text} is later than the last event, {last_seq}; use a smaller seq",
+            text=text,
+            last_seq=session.last_seq,
         )
     return int(text)

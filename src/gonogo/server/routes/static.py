@@ -66,7 +66,7 @@ async def asset(request: Request, name: str) -> Response:
     """One of the console's files, compressed for whoever can read that."""
     path = _assets().get(name)
     if path is None:
-        raise NotFound("The console has no file {name!r}", name=name[:200])
+        raise NotFound("The console has no file {name!r}; open the console again", name=name[:200])
     headers = {"Cache-Control": _FOREVER, "Vary": "Accept-Encoding"}
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return FileResponse(path, headers=headers)

@@ -98,7 +98,9 @@ class Chatter:
     def unasked(self, weight: float = 1) -> bool:
         """Count what came unasked. False: the server is not listened to any more."""
         if not self._unasked.take(weight):
-            said = f"{self._junk} lines that are no messages" if self._junk else "what nobody asked"
+            said = (
+                f"{self._junk} lines that are not messages" if self._junk else "what nobody asked"
+            )
             self.end(f"it does not stop writing {said}")
         return self.why is None
 
@@ -124,22 +126,22 @@ class Chatter:
         if not self._junk:
             return because("its server timed out: no answer within {seconds:g} s", seconds=seconds)
         return because(
-            "its server timed out: no answer within {seconds:g} s that can be read, "
-            "and {lines} lines that are no messages",
+            "its server timed out: no readable answer within {seconds:g} s, and {lines} lines "
+            "that are not messages",
             seconds=seconds, lines=self._junk,
         )  # fmt: skip
 
     def doubt(self, otherwise: str) -> Reason:
         """Why a call has no answer."""
         if self.why is not None:
-            return because("its server was ended: {why}", why=self.why)
+            return because("gonogo stopped its server: {why}", why=self.why)
         return because("its server ended: {why}", why=self.reason(otherwise))
 
     def reason(self, otherwise: str) -> str:
         """Why it is over: what we ended it for, or else this, with its last words."""
         if self.why is not None:
             return f"it was ended: {self.why}"
-        junk = f"; {self._junk} lines that it wrote are no messages" if self._junk else ""
+        junk = f"; {self._junk} lines that it wrote are not messages" if self._junk else ""
         lines = self._words.decode("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
         return f"{otherwise}{junk}; it said: {last[:_SHOWN]}" if last else f"{otherwise}{junk}"

@@ -41,7 +41,7 @@ class SchemaChecks:
     def problem_of(self, schema: object) -> str | None:
         """Why something cannot be the schema of a tool's arguments, as the end of a sentence."""
         if not isinstance(schema, dict):
-            return "is no object"
+            return "is not an object"
         found = cast("dict[str, Any]", schema)
         try:
             check_text(found)

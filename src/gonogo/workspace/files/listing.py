@@ -146,7 +146,7 @@ def compile_glob(glob: str) -> re.Pattern[str]:
             `invalid_arguments` for one that cannot be read.
     """
     if not glob or glob.startswith("!") or not glob.isprintable():
-        raise ToolFailed("invalid_arguments", f"{glob!a} is no glob of files to search")
+        raise ToolFailed("invalid_arguments", f"{glob!a} is not a glob of files to search")
     if glob.startswith("/") or ".." in re.split(r"[/{},]", glob):
         raise ToolFailed("path_outside_workspace", f"The glob {glob!r} leads out of the workspace")
     anchored = "/" in glob

@@ -220,7 +220,7 @@ def check_id(name: str) -> str:
         ToolFailed: `invalid_arguments`.
     """
     if not _ID.fullmatch(name):
-        raise ToolFailed("invalid_arguments", f"{name!r} is no id of a snapshot")
+        raise ToolFailed("invalid_arguments", f"{name!r} is not the id of a snapshot")
     return name
 
 

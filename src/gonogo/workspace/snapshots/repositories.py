@@ -112,7 +112,7 @@ def _inside(repository: Path) -> Iterator[Path]:
 
 def _read(git: str, path: Path) -> dict[str, str | None]:
     if path.is_symlink() or not path.is_file():
-        raise ToolFailed("io_error", f"git's settings {path.name!r} are no file")
+        raise ToolFailed("io_error", f"git's settings {path.name!r} are not a file")
     return _listed(git, ("--file", str(path), "--no-includes"), {})
 
 
