@@ -25,13 +25,13 @@ DOUBLED = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in rang
     [
         (schema(**{"$schema": []}), "$schema must be the address"),
         (schema(**{"$schema": 5}), "$schema must be the address"),
-        (schema(**{"$ref": "#"}), "it cannot be followed: maximum recursion"),
+        (schema(**{"$ref": "#"}), "it cannot be used: maximum recursion"),
         (of_a(**{"$ref": "file:///etc/passwd"}), "leads out of the file"),
         (of_a(**{"$dynamicRef": "http://127.0.0.1:9/x"}), "leads out of the file"),
-        (of_a(**{"$ref": "#/none"}), "it cannot be followed: '/none' does not"),
+        (of_a(**{"$ref": "#/none"}), "it cannot be used: '/none' does not"),
         (of_a(**{"$id": "b", "$ref": "#"})[:-1] + b', "$id": "http://["}', "Invalid IPv6 URL"),
-        (of_a(**{"$ref": "#/required/0"})[:-1] + b', "required": ["a"]}', "is no schema"),
-        (of_a(**{"$ref": "#/required/x"})[:-1] + b', "required": ["a"]}', "it cannot be followed"),
+        (of_a(**{"$ref": "#/required/0"})[:-1] + b', "required": ["a"]}', "does not refer to a schema"),
+        (of_a(**{"$ref": "#/required/x"})[:-1] + b', "required": ["a"]}', "it cannot be used"),
     ],
 )
 def test_what_cannot_be_followed_is_refused_when_it_is_read(text, said):
@@ -58,7 +58,7 @@ def test_a_check_that_would_take_for_ever_ends(monkeypatch, text, value):
 
 
 def test_a_number_that_the_library_cannot_divide_is_no_crash():
-    with pytest.raises(InvalidMessage, match="it cannot be followed"):
+    with pytest.raises(InvalidMessage, match="it cannot be used"):
         AnswerSchema(of_a(multipleOf=1e-300)).problems_of({"a": 10**400})
 
 

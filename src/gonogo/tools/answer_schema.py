@@ -42,8 +42,10 @@ class AnswerSchema:
             raise InvalidMessage("it must be a JSON object")
         self._schema = cast("dict[str, Any]", schema)
         if not isinstance(self._schema.get("$schema", ""), str):
-            raise InvalidMessage("$schema must be the address of a version of JSON Schema, such as "
-                "https://json-schema.org/draft/2020-12/schema")
+            raise InvalidMessage(
+                "$schema must be the address of a version of JSON Schema, such as "
+                "https://json-schema.org/draft/2020-12/schema"
+            )
         self._validator: Any = validator_for(self._schema, default=Draft202012Validator)
         try:
             with _in_time():
@@ -136,6 +138,7 @@ def _referred(fields: dict[str, Any], resolver: Any) -> Iterator[Any]:  # noqa: 
         found = resolver.lookup(reference)
         if not isinstance(found.contents, dict | bool):
             raise InvalidMessage(
-                "{reference} does not refer to a schema; correct the reference", reference=reference[:_LONGEST]
+                "{reference} does not refer to a schema; correct the reference",
+                reference=reference[:_LONGEST],
             )
         yield found
