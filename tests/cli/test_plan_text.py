@@ -277,3 +277,10 @@ def test_an_agent_that_was_forgotten_is_no_subtask_for_a_model_alone():
     assert "type: action" in text
     _, [bare] = own_plan(form.read(text.replace("type: action", ""), "en"), "en")
     assert as_json([bare]) == [{"id": "a", "description": "Do a", "estimated_time": "5 min"}]
+
+
+def test_a_text_with_more_than_any_plan_has_is_refused_before_it_is_built():
+    many = "goal: x\nsubtasks:\n" + "- {id: a, description: b}\n" * 100_000
+    [flaw] = form.read(many, "en").flaws
+    assert "500" in flaw.message
+    assert flaw.line > 500

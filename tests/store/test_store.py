@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import event, select, text
 
 from fakes.rows import begin
-from gonogo.domain.errors import Busy
+from gonogo.domain.errors import Busy, InvalidMessage
 from gonogo.store import Store, patiently, postgres
 from gonogo.store.schema import writers
 
@@ -114,3 +114,16 @@ async def test_a_transaction_waits_for_anothers_lock_as_long_as_was_said(databas
     assert await store.settle()
     await store.vacuum()
     store.close()
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "x", "mysql://u:hunter2@h/d", "http://[", "postgresql:/", "postgres://u:hunter2@h/d",
+        "postgresql+asyncpg://h/d", "sqlite://", "postgresql://u:hunter2@[::1/d",
+    ],
+)  # fmt: skip
+def test_an_address_that_is_none_of_ours_is_refused_without_its_password(url):
+    with pytest.raises(InvalidMessage, match="GONOGO_DB must be sqlite:///PATH or") as refused:
+        Store(url)
+    assert "hunter2" not in str(refused.value)

@@ -13,7 +13,7 @@ import yaml
 
 from gonogo.cli.plan_file import MAX_TEXT, Flaw, ReadPlan, WrittenSubtask
 from gonogo.domain.errors import GonogoError
-from gonogo.domain.plan import Subtask, Worker, worker_of
+from gonogo.domain.plan import MAX_SUBTASKS, Subtask, Worker, worker_of
 from gonogo.domain.strict_json import MAX_DEPTH, loads
 from gonogo.domain.text_safety import guarded
 from gonogo.i18n import say
@@ -24,6 +24,8 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
 _WORDS = frozenset({"true", "false", "null"})
 _NOTHING = frozenset({"", "~"})
 _ENDLESS = 1 << 30
+_MOST_EVENTS = 400 * MAX_SUBTASKS
+"""Words and brackets of a text; more would take minutes, and no plan has as many."""
 _NO_TEXT = re.compile("[\ud800-\udfff\x00]")
 """What no text may hold: half a character, or NUL; YAML can write both."""
 
@@ -122,16 +124,16 @@ def _check(text: str) -> None:
     if len(text) > MAX_TEXT:
         raise _Refused(0, "cli_plan_too_large", count=MAX_TEXT)
     depth = 0
-    for event in _untyped.parse(text, Loader=_LOADER):
+    for count, event in enumerate(_untyped.parse(text, Loader=_LOADER)):
         line = event.start_mark.line + 1
+        if count > _MOST_EVENTS:
+            raise _Refused(line, "cli_plan_too_many", count=MAX_SUBTASKS)
         if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
             raise _Refused(line, "cli_plan_anchor")
         if getattr(event, "tag", None):
             raise _Refused(line, "cli_plan_tag")
-        if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
-            depth += 1
-        elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
-            depth -= 1
+        depth += isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent))
+        depth -= isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent))
         if depth > MAX_DEPTH:
             raise _Refused(line, "cli_plan_deep", count=MAX_DEPTH)
 

@@ -57,9 +57,11 @@ class SessionLimits(Request):
     @classmethod
     def _has_no_null(cls, fields: Any) -> Any:  # noqa: ANN401 - as a stranger wrote it
         # A limit that is lost on the way would be no limit at all.
-        if isinstance(fields, dict):
-            refuse_nulls(cast("dict[str, Any]", fields), place="limits.")
-        return fields
+        if not isinstance(fields, dict):
+            return fields
+        given = cast("dict[str, Any]", fields)
+        refuse_nulls(given, place="limits.")
+        return given
 
 
 class NewSession(Request):

@@ -16,7 +16,10 @@ from pathlib import Path
 from time import monotonic
 from typing import Concatenate, ParamSpec, TypeVar
 
-from gonogo.domain.errors import Busy, Conflict, PlaceLost
+from sqlalchemy import make_url
+from sqlalchemy.exc import ArgumentError
+
+from gonogo.domain.errors import Busy, Conflict, InvalidMessage, PlaceLost
 from gonogo.store.driver import Driver, count_transaction, join_writers
 from gonogo.store.hints import Hints
 from gonogo.store.lease import Lease
@@ -339,5 +342,22 @@ def _backend(
             return SqliteBackend(path, deliver, patience, clock)
         except OSError as error:
             raise Busy(reason=f"{path} cannot be opened: {error.strerror}") from error
-    psycopg = url.replace("postgresql://", "postgresql+psycopg://", 1)
-    return PostgresBackend(psycopg, deliver, patience, clock, is_shared=shared_as is not None)
+    address = _postgres_url(url)
+    return PostgresBackend(address, deliver, patience, clock, is_shared=shared_as is not None)
+
+
+def _postgres_url(url: str) -> str:
+    """The address of a PostgreSQL database for the library; what is wrong with one may be secret.
+
+    Raises:
+        InvalidMessage: it is none.
+    """
+    try:
+        if make_url(url).drivername in ("postgresql", "postgresql+psycopg"):
+            return url.replace("postgresql://", "postgresql+psycopg://", 1)
+    except (ArgumentError, ValueError):
+        pass
+    raise InvalidMessage(
+        "GONOGO_DB must be sqlite:///PATH or postgresql://USER@HOST/DATABASE; correct it and try "
+        "again"
+    )

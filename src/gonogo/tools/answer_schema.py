@@ -71,8 +71,8 @@ class AnswerSchema:
         # Without a registry of its own the library asks the network.
         nothing: Registry[Any] = Registry()
         with _in_time():
-            errors = self._validator(self._schema, registry=nothing).iter_errors(value)
-            found = list(islice(errors, _MOST_ERRORS))
+            errors: Any = self._validator(self._schema, registry=nothing).iter_errors(value)
+            found: list[Any] = [*islice(errors, _MOST_ERRORS)]
         return [f"{each.json_path}: {each.message}"[:_LONGEST] for each in found]
 
 
@@ -113,15 +113,16 @@ def _check_references(schema: dict[str, Any]) -> None:
     kind: Any = specification_with(schema.get("$schema", ""), default=DRAFT202012)
     root = kind.create_resource(schema)
     address = root.id() or ""
-    known: Any = Registry()
+    known: Registry[Any] = Registry()
     left: list[tuple[Any, Any]] = [(root, known.with_resource(address, root).resolver(address))]
     seen = set[int]()
     while left:
         resource, resolver = left.pop()
-        if id(resource.contents) in seen or not isinstance(resource.contents, dict):
+        fields: Any = resource.contents
+        if not hasattr(fields, "keys") or id(fields) in seen:
             continue
-        seen.add(id(resource.contents))
-        found = _referred(cast("dict[str, Any]", resource.contents), resolver)
+        seen.add(id(fields))
+        found = _referred(fields, resolver)
         left += [(kind.create_resource(each.contents), each.resolver) for each in found]
         left += [(each, resolver.in_subresource(each)) for each in resource.subresources()]
 
