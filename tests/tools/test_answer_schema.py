@@ -30,7 +30,10 @@ DOUBLED = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in rang
         (of_a(**{"$dynamicRef": "http://127.0.0.1:9/x"}), "leads out of the file"),
         (of_a(**{"$ref": "#/none"}), "it cannot be used: '/none' does not"),
         (of_a(**{"$id": "b", "$ref": "#"})[:-1] + b', "$id": "http://["}', "Invalid IPv6 URL"),
-        (of_a(**{"$ref": "#/required/0"})[:-1] + b', "required": ["a"]}', "does not refer to a schema"),
+        (
+            of_a(**{"$ref": "#/required/0"})[:-1] + b', "required": ["a"]}',
+            "does not refer to a schema",
+        ),
         (of_a(**{"$ref": "#/required/x"})[:-1] + b', "required": ["a"]}', "it cannot be used"),
     ],
 )
