@@ -346,7 +346,7 @@ async def test_who_is_not_at_work_hears_nothing_and_the_refusal_says_what_to_do(
             await steer(world, plan_id, " \n", subtask="b")
         with pytest.raises(InvalidMessage, match="at most 4000 characters"):
             await steer(world, plan_id, "x" * 4_001, subtask="b")
-        with pytest.raises(Conflict, match="No turn is under way; send a message"):
+        with pytest.raises(Conflict, match="No agent is answering now; send a message"):
             await world.send({"type": "steer", "content": "Hey"})
         with pytest.raises(NotFound):
             await world.send({"type": "steer", "content": "Hey", "turn_id": "turn_x"})
@@ -364,7 +364,7 @@ async def test_a_subtask_that_is_one_call_has_nobody_who_listens(make):
     async with make(script(subtasks=[tool])) as world:
         plan_id = await world.begin()
         await world.until("approval_requested", kind="tool")
-        with pytest.raises(Conflict, match="carried out by tool:write_file, which listens to no"):
+        with pytest.raises(Conflict, match="tool:write_file carries out subtask t and reads no"):
             await steer(world, plan_id, "Hey", subtask="t")
 
 
@@ -388,11 +388,11 @@ async def test_words_to_a_turn_that_is_over_or_has_not_begun_are_refused(make):
         await world.asked_model("main")
         later = await world.send({"type": "user_message", "content": "2", "agent_type": "ask"})
         steering = {"type": "steer", "content": "Hey"}
-        with pytest.raises(Conflict, match=f"Turn {later.turn_id} is queued, and nobody listens"):
+        with pytest.raises(Conflict, match=f"Turn {later.turn_id} is queued, so no agent can"):
             await world.send({**steering, "turn_id": later.turn_id})
         gate.set()
         await world.answer(later)
-        with pytest.raises(Conflict, match=f"Turn {first.turn_id} is done, and nobody listens"):
+        with pytest.raises(Conflict, match=f"Turn {first.turn_id} is done, so no agent can"):
             await world.send({**steering, "turn_id": first.turn_id})
         assert "steered" not in kinds(await world.log())
 
@@ -433,7 +433,9 @@ async def test_programs_say_it_over_http_once_for_each_key(make):
         gate.set()
         await world.until("plan_completed")
         assert heard(world.model.asked("a")[1]) == ["Hey", "And this"]
-        with pytest.raises(Conflict, match="Subtask a is completed, and nobody listens; retry it"):
+        with pytest.raises(
+            Conflict, match="Subtask a is completed, so no agent can read your message"
+        ):
             await client.steer_subtask(plan_id, "a", "Late")
 
         answered = len(world.model.asked("main"))
@@ -448,5 +450,5 @@ async def test_programs_say_it_over_http_once_for_each_key(make):
         gate.set()
         await world.answer(receipt)
         assert heard(world.model.asked("main")[-1])[-2:] == ["Be brief.", "Briefer."]
-        with pytest.raises(Conflict, match="No turn is under way"):
+        with pytest.raises(Conflict, match="No agent is answering now"):
             await client.steer_turn(world.session, "Late")

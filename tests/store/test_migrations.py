@@ -71,8 +71,8 @@ def test_a_database_that_is_too_old_is_refused_and_left_alone(empty_url, version
 
     with pytest.raises(
         Conflict,
-        match=f"^The database has the schema {version}, older than 0003: this gonogo cannot read "
-        "it; begin with another database$",
+        match=f"^The database has the schema {version}, older than 0003, which this gonogo cannot "
+        "read; use another database$",
     ):
         Store(empty_url)
     assert version_of(engine) == version
