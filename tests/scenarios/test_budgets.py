@@ -104,7 +104,7 @@ async def test_a_rejection_ends_the_plan_with_its_reason(make):
         events = await answer(world, question, "reject")
         assert events[-1]["metadata"]["status"] == "partial"
         [skipped] = of(events, "subtask_skipped")
-        assert skipped["metadata"]["reason"] == "the budget is spent, and ann gave no more"
+        assert skipped["metadata"]["reason"] == "the budget is spent, and ann did not extend it"
 
 
 async def test_a_question_that_expires_ends_the_plan_and_says_so(make):

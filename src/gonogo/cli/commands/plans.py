@@ -146,7 +146,7 @@ def start_plan(plan_id: PlanId, json: Events = False) -> None:
 
 @app.command("pause", epilog=example("gonogo plans pause p_0192"))
 def pause_plan(plan_id: PlanId) -> None:
-    """Start nothing new; running subtasks finish."""
+    """Pause a plan: running subtasks finish, and no new ones start."""
     carry_out(_steer, "pause", plan_id, False)
 
 

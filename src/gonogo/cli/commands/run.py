@@ -77,11 +77,16 @@ def run(  # noqa: PLR0913 - each is an option of the command
     ] = None,
     max_cost: Annotated[
         float | None,
-        typer.Option("--max-cost", help="US dollars that all of it may cost; then it pauses."),
+        typer.Option(
+            "--max-cost", help="Cost limit for the session in US dollars; the plan pauses there."
+        ),
     ] = None,
     max_time: Annotated[
         str | None,
-        typer.Option("--max-time", help="90s, 10m or 1h30m for all of it; then it is stopped."),
+        typer.Option(
+            "--max-time",
+            help="Time limit for the session, such as 90s, 10m or 1h30m; then gonogo stops the work.",
+        ),
     ] = None,
     json: Events = False,
 ) -> None:

@@ -219,7 +219,7 @@ class BudgetKind(Struct, frozen=True, kw_only=True):
         plan_id = approval.plan_id or ""
         match ruling.word:
             case DecisionWord.REJECT:
-                said = f"the budget is spent, and {ruling.by.name} gave no more"
+                said = f"the budget is spent, and {ruling.by.name} did not extend it"
                 self.pauses.give_up(tx, plan_id, said)
             case DecisionWord.EDIT:
                 limits = _limits(ruling.changes)

@@ -151,7 +151,7 @@ class Measure(NamedTuple):
 _CLOSED = {
     PlanStatus.COMPLETED: because("the plan is completed"),
     PlanStatus.PARTIAL: because("the plan is partial"),
-    PlanStatus.FAILED: because("the plan is failed"),
+    PlanStatus.FAILED: because("the plan failed"),
     PlanStatus.CANCELLED: because("the plan is cancelled"),
     PlanStatus.REJECTED: because("the plan was rejected"),
     PlanStatus.EXPIRED: because("the plan expired"),
