@@ -18,7 +18,7 @@ def test_a_comment_is_kept_without_the_blanks_around_it():
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("", "it is empty; write a comment"), (" \n\t", "it is empty; write a comment"),
+        ("", "it is empty; write a text"), (" \n\t", "it is empty; write a text"),
         ("x" * 4_001, "at most 4000 characters, not 4001"),
     ],
 )  # fmt: skip

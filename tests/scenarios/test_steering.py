@@ -342,7 +342,7 @@ async def test_who_is_not_at_work_hears_nothing_and_the_refusal_says_what_to_do(
             await steer(world, plan_id, "Hey", subtask="b", by=EVE)
         with pytest.raises(Forbidden):
             await steer(world, plan_id, "Hey", subtask="b", by=LOOKER)
-        with pytest.raises(InvalidMessage, match="nothing"):
+        with pytest.raises(InvalidMessage, match="it is empty"):
             await steer(world, plan_id, " \n", subtask="b")
         with pytest.raises(InvalidMessage, match="at most 4000 characters"):
             await steer(world, plan_id, "x" * 4_001, subtask="b")
@@ -373,7 +373,7 @@ async def test_words_that_nobody_hears_yet_are_bounded(make):
         plan_id, gate = await at_work(world)
         for number in range(MOST_UNHEARD):
             await steer(world, plan_id, f"{number}")
-        with pytest.raises(RateLimited, match=f"At most {MOST_UNHEARD} messages wait"):
+        with pytest.raises(RateLimited, match=f"The agent has {MOST_UNHEARD} messages to read"):
             await steer(world, plan_id, "Too much")
         gate.set()
         await world.until("plan_completed")

@@ -214,7 +214,7 @@ def checked_content(content: str) -> str:
     """
     said = content.strip()
     if not said:
-        raise InvalidMessage("content: it is empty; write a comment")
+        raise InvalidMessage("content: it is empty; write a text")
     if len(said) > LONGEST:
         raise InvalidMessage(
             "content: at most {most} characters, not {count}", most=LONGEST, count=len(said)
