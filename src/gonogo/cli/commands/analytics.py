@@ -37,7 +37,7 @@ def analytics(
     until: Annotated[str | None, typer.Option("--until", help="The same; by default now.")] = None,
     json: Json = False,
 ) -> None:
-    """Show how often plans succeed, how long they take, why they fail, and how people answer."""
+    """Show how often plans succeed, how long they take, and why they fail."""
     carry_out(_analytics, session, since, until, json)
 
 

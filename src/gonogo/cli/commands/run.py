@@ -258,7 +258,7 @@ def worker(
     ] = 64,
     label: Annotated[
         list[str] | None,
-        typer.Option("--label", help="What gonogo nodes shows of it, as NAME=VALUE; repeatable."),
+        typer.Option("--label", help="A label for gonogo nodes --json, as NAME=VALUE; repeatable."),
     ] = None,
     db: Annotated[str | None, typer.Option("--db", help="The database as a URL.")] = None,
     model: Model = None,
