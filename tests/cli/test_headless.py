@@ -100,7 +100,7 @@ def test_after_three_requests_it_fails_with_the_reason_and_writes_nothing(headle
     done, asked = headless(rules(*['{"todos": 1}'] * 9), *ASK, *SCHEMA)
     assert done.returncode == Exit.FAILED
     assert len(asked) == 4
-    assert "does not fit the schema after 3 requests" in done.stderr
+    assert "does not fit the schema (requests: 3)" in done.stderr
     assert "$.todos: 1 is not of type 'array'" in done.stderr
     assert not (project / "out.json").exists()
 
@@ -178,7 +178,7 @@ def test_what_is_no_schema_is_refused_before_anything_begins(headless, project, 
         (("--output-schema", "schema.json"), "Name the file for the answer with -o"),
         (("-o", "none/out.json"), "the answer cannot be written there"),
         (("-o", "."), "the answer cannot be written there"),
-        (("-o", "out.json", "--plan-only"), "A plan has no answer before it is carried out"),
+        (("-o", "out.json", "--plan-only"), "A plan has no answer until it is carried out"),
         (("--max-cost", "0"), "give US dollars above zero"),
         (("--max-cost", "nan"), "give US dollars above zero"),
         (("--max-time", "soon"), "give a time such as 90s, 10m or 1h30m"),

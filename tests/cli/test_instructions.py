@@ -80,8 +80,7 @@ def test_where_they_are_off_the_files_are_listed_and_nothing_is_told(gonogo, pro
     off = {"GONOGO_INSTRUCTIONS": "off", "GONOGO_LOCALE": "ru"}
     said = gonogo("instructions", "-C", str(project), env=off).stdout
     assert said == (
-        "Переменная GONOGO_INSTRUCTIONS выключает их: агенты не получают файлы инструкций "
-        "и навыки.\n"
+        "Настройка GONOGO_INSTRUCTIONS выключена: агенты не получают файлов инструкций и навыков.\n"
     )
     found = json.loads(gonogo("instructions", "-C", str(project), "--json").stdout)
     assert [[*file.values()] for file in found["files"]] == [

@@ -235,7 +235,7 @@ def test_what_a_rules_file_misses_is_told_in_the_language_of_the_person(gonogo, 
         for name in ("eve", "state-folder")
     ] + [
         ("review_too_few",
-         "нужно одобрений: 2, а дать их могут самое большее: 1. Назначьте больше проверяющих "
+         "нужно одобрений: 2, людей, которые могут их дать: 1. Назначьте больше проверяющих "
          "или требуйте меньше одобрений.")
     ]  # fmt: skip
     rule = "user:review:1"

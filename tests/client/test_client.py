@@ -149,7 +149,7 @@ async def test_a_refusal_without_a_status_has_that_of_its_answer(against):
 
 async def test_an_answer_of_something_else_is_said_to_be_none(against):
     async with against(lambda _: httpx.Response(200, text="<html>")) as c:
-        with pytest.raises(Unintelligible, match="no SessionView"):
+        with pytest.raises(Unintelligible, match="not a valid SessionView"):
             await c.session("s_A")
 
 

@@ -168,7 +168,7 @@ async def test_between_breaks_it_waits_longer_and_longer_until_it_was_tried_ofte
 
 @pytest.mark.parametrize(
     ("end", "said"),
-    [(Broken(), "reset"), (Broken(dead=False), "the server ended the stream")],
+    [(Broken(), "reset"), (Broken(dead=False), "the server ended the stream; try again")],
     ids=["cut", "ended"],
 )
 async def test_a_stream_that_keeps_breaking_says_how(against, monkeypatch, end, said):

@@ -55,9 +55,9 @@ def test_a_check_is_of_one_kind_and_is_told_as_it_was_written():
         ({"file_exists": "a/../../x"}, "is not a path inside the workspace"),
         ({"file_exists": "./"}, "is not a path inside the workspace"),
         ({"file_contains": {"path": "a"}}, "done_when.0.file_contains.text"),
-        ({"file_contains": {"path": "../a", "text": "x"}}, "no path inside"),
+        ({"file_contains": {"path": "../a", "text": "x"}}, "is not a path inside"),
         ({"unchanged": []}, "done_when.0.unchanged"),
-        ({"unchanged": ["/**"]}, "no path inside"),
+        ({"unchanged": ["/**"]}, "is not a path inside"),
         (
             {"file_exists": ".env"},
             ("'.env' may contain secrets, and checks do not read such files; name another file"),

@@ -98,6 +98,7 @@ def test_what_other_bodies_say_by_default_and_what_they_leave_out():
         "ServerView.agents": [], "ServerView.sightings": {}, "ReviewView.not_requester": False,
         "ApprovalFilter.mine": False, "ModelUsageView.cached_tokens": 0,
         "ModelUsageView.cache_write_tokens": 0, "ModelUsageView.reasoning_tokens": 0,
+        "NodeView.labels": {}, "NodeView.policy": "",
     }  # fmt: skip
 
 

@@ -297,7 +297,7 @@ async def test_a_second_server_on_one_database_is_refused_until_the_first_one_is
         second = other.server()
         assert await in_thread(second.process.wait, STARTING) == 1
         said = second.log.read_text()
-        assert "already driven by gonogo" in said
+        assert "already used by gonogo" in said
         assert str(first.pid) in said
         assert "Traceback" not in said
 

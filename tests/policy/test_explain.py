@@ -115,7 +115,7 @@ def test_what_stands_after_the_decision_is_not_looked_at():
     ("rule", "misfit"),
     [
         ({"decision": "deny", "command": "rm"}, "nothing in it begins with 'rm'"),
-        ({"decision": "deny", "command": "ls", "exact": True}, "nothing in it is just 'ls'"),
+        ({"decision": "deny", "command": "ls", "exact": True}, "nothing in it is exactly 'ls'"),
         ({"decision": "deny", "path": "infra/**"}, "it names nothing that 'infra/**' covers"),
         ({"decision": "deny", "tool": "write_file"}, "it is about the tool 'write_file'"),
         ({"decision": "deny", "command": "ls -l"}, None),

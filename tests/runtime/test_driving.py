@@ -84,7 +84,7 @@ async def test_a_second_runtime_on_one_database_is_refused_and_one_that_looks_is
 ) -> None:
     other = world.settings.model_copy(update={"home": tmp_path / "other"})
     store = world.runtime.parts.store
-    with pytest.raises(Conflict, match="drive"):
+    with pytest.raises(Conflict, match="already use"):
         await Runtime.open(other, model=ScriptedModel({})).__aenter__()
 
     async with Runtime.open(other, model=ScriptedModel({}), idle=True) as looking:

@@ -225,5 +225,5 @@ async def test_each_part_of_a_runtime_has_its_settings(tmp_path: Path) -> None:
     search = parts.handlers["replan"].__self__
     assert (search.timeout, search.patience) == (23, 17)
     assert set(parts.handlers) == {
-        "turn", "plan", "subtask", "replan", "sweep", "watch", "erase", "hook",
+        "turn", "plan", "subtask", "replan", "sweep", "watch", "erase", "hook", "ask",
     }  # fmt: skip

@@ -98,5 +98,5 @@ async def test_where_nothing_was_done_the_analytics_are_empty_and_valid(make):
 async def test_days_that_there_are_not_are_refused(make):
     async with make(LINES) as world:
         for early in (datetime(1, 1, 5, tzinfo=UTC), datetime(1, 1, 1, tzinfo=timezone(HOUR * 14))):
-            with pytest.raises(InvalidMessage, match="no such days"):
+            with pytest.raises(InvalidMessage, match="no such date"):
                 await world.runtime.reports.analytics(world.ann, until=early)

@@ -158,7 +158,7 @@ async def test_when_patience_is_over_a_person_says_whether_to_wait_on(make, serv
             "type": "hitl_decision", "approval_id": question.approval_id, "decision": decision,
         }  # fmt: skip
         if decision == "edit":
-            with pytest.raises(InvalidMessage, match="not edited"):
+            with pytest.raises(InvalidMessage, match="cannot edit it"):
                 await world.ask(message | {"modified_arguments": {"result": {}}})
             return
         if decision == "reject":

@@ -186,7 +186,7 @@ async def chat(root, said, *, sessions=1, **set_):
 async def test_only_the_user_of_this_machine_names_a_cassette_for_a_session(make):
     async with make({}) as world:
         sessions = world.runtime.sessions
-        with pytest.raises(Forbidden, match="cassette"):
+        with pytest.raises(Forbidden, match="recording"):
             await sessions.open(world.ann, model="replay:/etc/passwd")
         opened = await sessions.open(world.ann, model="replay:/etc/passwd", anywhere=True)
         assert opened.session_id

@@ -55,7 +55,7 @@ async def test_the_first_result_is_the_only_one(make):
         await opened(world)
         called, _ = await begun(world)
         await world.ask(result(called["call_id"], result=1))
-        with pytest.raises(Conflict, match="its result already"):
+        with pytest.raises(Conflict, match="already has a result"):
             await world.ask(result(called["call_id"], result=2))
         with pytest.raises(NotFound):
             await world.ask(result("call_x", result=2))

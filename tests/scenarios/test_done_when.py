@@ -485,7 +485,8 @@ async def test_a_plan_shows_its_checks_before_it_is_approved_and_an_edit_keeps_t
         assert question.details["subtasks"][0]["done_when"] == checks
         summary = question.details["summary"]
         for shown in ("`make test` succeeds", "`new.txt` exists", "`new.txt` contains `made`",
-                      "nothing changes in `docs/**`", "answers yes to `Is it polite?`"):  # fmt: skip
+                      "nothing changes in `docs/**`",
+                      "answers yes to `Is it polite?`"):  # fmt: skip
             assert shown in summary
         found = await world.runtime.plans.get(world.ann, plan_id)
         sent = [s.model_dump(mode="json", exclude_none=True) for s in found.subtasks]

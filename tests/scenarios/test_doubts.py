@@ -153,7 +153,7 @@ async def test_what_was_settled_while_the_plan_was_paused_comes_to_its_end_befor
         await settle(world, question)
         await world.idle()
         assert (await standing(world, plan_id))[2]["x"] == "pending"
-        with pytest.raises(Conflict, match="x is not at rest"):
+        with pytest.raises(Conflict, match="x has not stopped yet"):
             await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="last")
         await world.runtime.plans.replan(world.ann, plan_id, "More")
         await world.until("plan_notification", revision=2)

@@ -146,9 +146,9 @@ def kind(name, run=nothing):
 
 
 def test_nothing_takes_the_place_of_what_is_built_in():
-    with pytest.raises(InvalidMessage, match="kind of subtasks 'action' already"):
+    with pytest.raises(InvalidMessage, match="already a kind of subtasks 'action'"):
         Extensions(kinds=[kind("action")])
-    with pytest.raises(InvalidMessage, match="strategy 'plan_order' already"):
+    with pytest.raises(InvalidMessage, match="already a strategy 'plan_order'"):
         Extensions(strategies={"plan_order": lambda ready, outlook: ()})
     with pytest.raises(InvalidMessage, match="phrase"):
         Extensions(rules=[FailureRule(name="x", phrases=("(",), category=Category.LOGIC)])

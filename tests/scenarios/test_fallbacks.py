@@ -278,7 +278,7 @@ async def test_a_model_that_is_not_configured_any_more_is_not_asked(make, first,
         file.write_text(file.read_text().replace(named, '"anthropic:planner"'))
         await world.restart()
         answer = {"modified_arguments": {"result": {"model": "openai:planner"}}}
-        with pytest.raises(Conflict, match="openai:planner cannot be asked any more"):
+        with pytest.raises(Conflict, match="openai:planner is no longer available"):
             await world.ask(edit | answer)
         session = await world.runtime.sessions.get(world.ann, world.session)
         assert session.model is None

@@ -281,8 +281,8 @@ async def test_a_call_that_was_approved_and_has_no_server_any_more_says_so(make,
         write_tools(served, "fetch")
         [result] = of(await world.decide(question.call_id), "tool_result")
         assert result["error"] == (
-            "changed_since_approval: This operation was approved and cannot be carried out any"
-            f" more, so it was not. (unknown_tool: {TOOL}: its server lists it no more)"
+            "changed_since_approval: This operation was approved, but it can no longer be carried"
+            f" out. Find another way. (unknown_tool: {TOOL}: its server lists it no more)"
         )
 
 
@@ -295,7 +295,7 @@ async def test_a_call_that_was_approved_under_other_rules_is_not_told_as_a_chang
         allow(served.parent, '[[rule]]\ntool = "read_file"\ndecision = "ask"\n')
         await world.restart()
         [result] = of(await world.decide(question.call_id), "tool_result")
-        assert "What decides about this operation has changed" in result["error"]
+        assert "The rules about this operation have changed" in result["error"]
 
 
 async def test_killed_in_the_middle_of_a_call_nothing_is_left_and_a_person_is_asked(

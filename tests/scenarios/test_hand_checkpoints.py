@@ -88,11 +88,11 @@ async def test_while_a_subtask_is_at_work_or_waits_in_the_middle_it_is_refused_b
         held = world.model.hold("b", 2)
         plan_id = await world.begin()
         await world.asked_model("b", 2)
-        with pytest.raises(Conflict, match=r"work under way \(b\).*pause the plan"):
+        with pytest.raises(Conflict, match=r"unfinished work \(b\).*pause the plan"):
             await taken(world, plan_id=plan_id)
         held.set()
         await world.until("approval_requested", kind="tool")
-        with pytest.raises(Conflict, match=r"work under way \(c\)"):
+        with pytest.raises(Conflict, match=r"unfinished work \(c\)"):
             await taken(world, plan_id=plan_id)
         assert await world.audit("checkpoint.created") == []
         listed = await world.runtime.checkpoints.page(world.ann, plan_id)
@@ -123,15 +123,17 @@ async def test_what_was_answered_while_its_plan_is_paused_is_half_done_until_it_
     async with make(half_then_whole(calls(run("make all")))) as world:
         plan_id = await world.begin()
         await world.until("approval_requested", kind="tool")
-        with pytest.raises(Conflict, match=r"\(a\).*answer what it asks \(gonogo approvals list\)"):
+        with pytest.raises(
+            Conflict, match=r"\(a\).*answer its open questions \(gonogo approvals list\)"
+        ):
             await taken(world, plan_id=plan_id)
         await world.runtime.plans.pause(world.ann, plan_id)
-        with pytest.raises(Conflict, match=r"\(a\).*; answer what it asks"):
+        with pytest.raises(Conflict, match=r"\(a\).*; answer its open questions"):
             await taken(world, plan_id=plan_id)
         [asked] = await world.pending()
         await world.send({"type": "hitl_decision", "call_id": asked.call_id, "decision": "reject"})
         await world.idle()
-        with pytest.raises(Conflict, match=r"work under way \(a\).*; resume the plan, wait"):
+        with pytest.raises(Conflict, match=r"unfinished work \(a\).*; resume the plan, wait"):
             await taken(world, plan_id=plan_id)
         await resumed_and_taken(world, plan_id)
 
@@ -164,7 +166,7 @@ async def test_what_was_put_off_in_the_middle_is_half_done_until_it_goes_on(make
         await world.idle()
         found = await world.runtime.plans.get(world.ann, plan_id)
         assert found.pause_reason == paused
-        with pytest.raises(Conflict, match=r"work under way \(a\).*; resume the plan, wait"):
+        with pytest.raises(Conflict, match=r"unfinished work \(a\).*; resume the plan, wait"):
             await taken(world, plan_id=plan_id)
         await resumed_and_taken(world, plan_id)
 
@@ -176,7 +178,7 @@ async def test_what_was_put_off_for_its_budget_is_half_done_until_that_is_answer
         await world.until("approval_requested", kind="intervention")
         await world.idle()
         assert world.read("a.txt") == "half\n"
-        with pytest.raises(Conflict, match=r"work under way \(a\).*; answer what it asks"):
+        with pytest.raises(Conflict, match=r"unfinished work \(a\).*; answer its open questions"):
             await taken(world, plan_id=plan_id)
         assert await world.audit("checkpoint.created") == []
 
@@ -187,7 +189,7 @@ async def test_while_what_runs_in_a_paused_plan_ends_one_waits_and_nothing_else(
         plan_id = await world.begin()
         await world.asked_model("a", 2)
         await world.runtime.plans.pause(world.ann, plan_id)
-        with pytest.raises(Conflict, match=r"work under way \(a\).*; wait until that has come"):
+        with pytest.raises(Conflict, match=r"unfinished work \(a\).*; wait until that work ends"):
             await taken(world, plan_id=plan_id)
         held.set()
         await world.idle()
@@ -205,7 +207,7 @@ async def test_while_another_call_keeps_the_folder_it_is_refused_after_a_while_a
         plan_id = await world.propose()
         traffic = world.runtime.parts.rollbacks.traffic
         async with traffic.shared(world.folder):
-            with pytest.raises(Conflict, match="Another call is at work in this folder"):
+            with pytest.raises(Conflict, match="Another call is running in this folder"):
                 await waiting(world, 0.01).create(world.ann, plan_id=plan_id)
             assert not traffic._ways[world.folder].queue
         assert (await world.runtime.checkpoints.page(world.ann, plan_id)).total == 0
@@ -228,7 +230,7 @@ async def test_where_the_folder_is_gone_it_is_said_and_so_by_a_rollback_and_a_di
             client.rollback(plan_id, whole=True, dry_run=True),
             client.checkpoint_diff(first.checkpoint_id),
         ):
-            with pytest.raises(Conflict, match=r"cannot be (kept|put back|compared): "):
+            with pytest.raises(Conflict, match=r"cannot be (saved|restored|compared): "):
                 await wanted
         both = await client.checkpoint_diff(first.checkpoint_id, to=second.checkpoint_id)
         assert both.files == []
@@ -246,7 +248,7 @@ async def test_what_is_half_done_when_the_files_are_quiet_at_last_is_refused_the
         refused = []
 
         async def take():
-            with pytest.raises(Conflict, match=r"work under way \(b\)") as found:
+            with pytest.raises(Conflict, match=r"unfinished work \(b\)") as found:
                 await waiting(world, LIMIT).create(world.ann, plan_id=plan_id)
             refused.append(found)
 

@@ -221,7 +221,7 @@ async def test_while_a_message_is_answered_a_plan_is_refused_and_after_it_taken(
     lines = {**LINES, "main/orchestrator": [asks, says("Fine")]}
     async with make(lines) as world:
         await world.say()
-        with pytest.raises(Conflict, match="answers a message"):
+        with pytest.raises(Conflict, match="is answering a message"):
             await written(world)
         await world.say("The first")
         assert (await written(world)).status == "awaiting_approval"

@@ -266,7 +266,7 @@ async def test_a_decision_about_no_plan_runs_nothing(make):
         ([step("a", "b"), step("b", "a")], "cycle.*a.*b.*a"),
         ([step("a", "a")], "'a' depends on itself"),
         ([step("a", "ghost")], "'a' depends on unknown 'ghost'"),
-        ([step("a", agent="architect")], "may not carry out"),
+        ([step("a", agent="architect")], "cannot carry out subtasks"),
         ([step("a"), step("a")], "Two subtasks have the id 'a'; change one of them"),
     ],
 )

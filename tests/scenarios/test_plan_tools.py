@@ -50,8 +50,8 @@ async def test_create_plan_stores_the_plan_and_answers(make):
     [
         ([{"agent": "coder"}], "description"),
         ([{"description": "x", "agent": "coder", "tool": "read_file"}], "both an agent and a tool"),
-        ([step("a", agent="architect")], "may not carry out"),
-        ([step("a", agent="orchestrator")], "may not carry out"),
+        ([step("a", agent="architect")], "cannot carry out subtasks"),
+        ([step("a", agent="orchestrator")], "cannot carry out subtasks"),
         ([step("a", agent="wizard")], "no agent 'wizard'"),
         ([step("a", "ghost")], "unknown 'ghost'"),
         ([step("a"), {"description": "x", "agent": "coder", "dependencies": [2]}], "index 2"),

@@ -140,7 +140,7 @@ async def test_an_agent_in_a_russian_session_is_told_in_russian_that_they_were_t
 async def test_there_are_no_other_answers(make):
     async with make(lines()) as world:
         asked = await begun(world, PLANTS)
-        with pytest.raises(InvalidMessage, match="Approve keeps the names"):
+        with pytest.raises(InvalidMessage, match="Approve to keep the files"):
             await world.send({
                 "type": "hitl_decision", "approval_id": asked.approval_id, "decision": "edit",
                 "modified_arguments": {"result": 1},

@@ -34,7 +34,8 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
 """Bodies that are right, so that it is the id that is refused."""
 NEEDED = {"from": 1, "to": 1}
 ADMINS = {
-    ("delete", "/tokens/{token_id}"): "only admins come here, and to them no token is foreign"
+    ("delete", "/tokens/{token_id}"): "only admins come here, and to them no token is foreign",
+    ("post", "/places/{place_id}/release"): "only admins come here, and one process has no places",
 }
 """Paths whose ids are foreign to nobody who may ask, with the reason."""
 ENDLESS = ("/sessions/{session_id}/events", "/news")
@@ -71,6 +72,7 @@ def ids(deployment, scene) -> dict[str, str]:
         "checkpoint_id": checkpoints[0]["checkpoint_id"],
         "grant_id": deployment.get(f"/grants?session_id={session}")["grants"][0]["grant_id"],
         "token_id": deployment.get("/tokens", "root")["tokens"][0]["token_id"],
+        "place_id": UNKNOWN,
     }  # fmt: skip
 
 

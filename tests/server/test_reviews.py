@@ -172,7 +172,7 @@ async def test_a_session_that_has_a_language_can_have_none_again(door):
         await ann.open_session(session_id="s1", locale="ru")
         renamed = await ann.edit_session("s1", title="T")
         freed = await ann.edit_session("s1", locale=None)
-        with pytest.raises(InvalidMessage, match="title: leave a field out"):
+        with pytest.raises(InvalidMessage, match="title: leave the field out"):
             await ann._patch("/sessions/s1", SessionView, {"title": None})
 
     assert (renamed.locale, freed.locale, freed.title) == ("ru", None, "T")

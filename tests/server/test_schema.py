@@ -58,6 +58,8 @@ PATHS = """
 /approvals/{approval_id}/links delete post
 /approvals/decisions post
 /nodes get
+/places get
+/places/{place_id}/release post
 /agents get
 /tools get
 /tools/accept post

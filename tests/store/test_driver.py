@@ -312,9 +312,9 @@ def test_a_pooler_that_shares_connections_is_refused(
     ):
         Store(pooler.url(name), drives=True, patience=0.3)
     assert str(refused.value) == (
-        "GONOGO_DB leads to a pooler that shares connections between clients, so nothing could"
-        " keep a second gonogo from the same work; name the server itself, or a pool in session"
-        " mode"
+        "GONOGO_DB is the address of a pooler that shares connections between clients, so gonogo"
+        " could not keep a second process from the same work; use the address of the server itself,"
+        " or of a pool in session mode"
     )
 
     # Nothing of it is left: the server itself can be driven.

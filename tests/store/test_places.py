@@ -199,7 +199,7 @@ async def test_one_alone_and_several_keep_each_other_out_and_what_was_left_is_fr
 ) -> None:
     with opened(database_url) as several, opened(database_url):
         await several.write(begin)
-        with pytest.raises(Conflict, match="already driven"):
+        with pytest.raises(Conflict, match="already used"):
             Store(database_url, drives=True, patience=0.1)
         lease = several.join()
         await appointed(several, lease)
@@ -207,7 +207,7 @@ async def test_one_alone_and_several_keep_each_other_out_and_what_was_left_is_fr
         fence = await fence_of(several)
     alone = Store(database_url, drives=True)
     try:
-        with pytest.raises(Conflict, match="already driven"):
+        with pytest.raises(Conflict, match="already used"):
             Store(database_url, drives=True, shared_as=WORKER, patience=0.1)
         await alone.write(told, "alone")
     finally:

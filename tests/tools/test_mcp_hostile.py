@@ -186,7 +186,7 @@ HTTP_FLOODS = {
 @pytest.mark.parametrize("trick", some(HTTP_FLOODS, {"comments", "sampling", "again at once"}))
 async def test_an_address_that_floods_is_ended_and_not_asked_without_end(trick, config, caplog):
     async with over_http(trick, config) as (there, asked), serving(there) as servers:
-        with pytest.raises(ToolFailed, match=f"ended: .*{HTTP_FLOODS[trick]}"):
+        with pytest.raises(ToolFailed, match=f"stopped its server: .*{HTTP_FLOODS[trick]}"):
             await use(servers, there.folder)
         assert asked.count("GET") < 100
         assert asked.count("") < 300, "so often it was told no"

@@ -165,7 +165,7 @@ def test_one_line_stands_for_a_result_that_was_given_before():
     )
     assert line_of("read_output", {"id": "c1"}, "c2", 5) == (
         "[read_output id=c1: 5 characters, given before and left out here."
-        " To see them again: call it anew.]"
+        " To see them again: call it again.]"
     )
     long = line_of("search", {"text": "x" * 300}, "c1", 5)
     assert long.startswith("[search text=" + "x" * 195 + ": 5 characters")

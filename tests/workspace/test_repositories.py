@@ -229,7 +229,7 @@ async def test_settings_that_cannot_be_read_stop_it(root):
     assert failure.value.kind == "io_error"
     (root / ".git/config").unlink()
     (root / ".git/config").symlink_to("/etc/hostname")
-    with pytest.raises(ToolFailed, match=r"^git's settings 'config' are no file$"):
+    with pytest.raises(ToolFailed, match=r"^git's settings 'config' are not a file$"):
         await run(root, "git add -A")
 
 

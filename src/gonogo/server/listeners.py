@@ -108,7 +108,7 @@ class _Listener(Struct, frozen=True, kw_only=True):
             return None
         folder = Path(self.wanted.workspace or "")
         if not (folder.is_absolute() and folder.is_dir()):
-            raise InvalidMessage("workspace: {path} is not a folder", path=folder)
+            raise InvalidMessage("workspace: {path} is not a folder; name a folder", path=folder)
         return folder.resolve()
 
 

@@ -156,7 +156,7 @@ def test_an_elision_that_gives_little_back_is_put_off():
 def test_a_line_says_how_a_part_of_an_output_is_read_anew():
     said, calls = [asks("a")], [call_row("a", 700, tool="read_output")]
     found = record([*said, Shortened(results={"a": 0})], *calls)
-    assert found.messages[1].content.endswith("To see them again: call it anew.]")
+    assert found.messages[1].content.endswith("To see them again: call it again.]")
     part = record([*said, Shortened(results={"a": 200})], *calls)
     assert "Ask for fewer rows.]" in part.messages[1].content
 

@@ -213,7 +213,7 @@ async def test_a_subtask_that_runs_is_not_skipped_and_one_that_is_over_not_cance
 
     with pytest.raises(Conflict, match="cancel it instead"):
         await open_shop.do(open_shop.engine.controls.skip_subtask, plan_id, "slow")
-    with pytest.raises(Conflict, match="completed already"):
+    with pytest.raises(Conflict, match="is already completed"):
         await open_shop.do(open_shop.engine.controls.cancel_subtask, plan_id, "b")
     with pytest.raises(NotFound, match="no subtask nothing"):
         await open_shop.do(open_shop.engine.controls.skip_subtask, plan_id, "nothing")
@@ -299,7 +299,7 @@ async def test_only_a_subtask_that_waits_to_start_can_be_failed_by_a_no(
         no = Failure(message="a person said no")
         open_shop.engine.controls.fail_subtask(tx, plan_id, "slow", no)
 
-    with pytest.raises(Conflict, match="running; nobody waits"):
+    with pytest.raises(Conflict, match="is running and does not wait"):
         await open_shop.store.write(fail)
     gate.set()
     await open_shop.end_of(plan_id)

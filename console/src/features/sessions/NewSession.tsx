@@ -3,7 +3,7 @@ import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useNavigate } from "react-router";
-import { listSessionsQueryKey, openSession } from "@/shared/api";
+import { listSessionsQueryKey, listWorkspacesQueryKey, openSession } from "@/shared/api";
 import { LANGUAGE_CHOICES } from "@/shared/i18n";
 import { Failure } from "@/shared/ui";
 
@@ -27,6 +27,7 @@ export default function NewSession({ onClose }: { onClose: () => void }) {
       }),
     onSuccess: ({ data }) => {
       void queries.invalidateQueries({ queryKey: listSessionsQueryKey() });
+      void queries.invalidateQueries({ queryKey: listWorkspacesQueryKey() });
       navigate(`/sessions/${data.session_id}`);
     },
   });

@@ -1,5 +1,5 @@
 import { Autocomplete, Button, Select, Stack, Textarea, Title } from "@mantine/core";
-import { useMutation, useQuery } from "@tanstack/react-query";
+import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type KeyboardEvent, useRef, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { useNavigate } from "react-router";
@@ -7,6 +7,7 @@ import {
   listAgentsOptions,
   listModelsOptions,
   listWorkspacesOptions,
+  listWorkspacesQueryKey,
   openSession,
   type Workspaces,
 } from "@/shared/api";
@@ -20,6 +21,7 @@ const KEPT = { staleTime: Number.POSITIVE_INFINITY };
 export function Prompt() {
   const { t } = useTranslation();
   const navigate = useNavigate();
+  const queries = useQueryClient();
   const [text, setText] = useState("");
   const [workspace, setWorkspace] = useState<string>();
   const [agent, setAgent] = useState<string | null>(null);
@@ -47,7 +49,11 @@ export function Prompt() {
       });
       return sessionId;
     },
-    onSuccess: (sessionId) => navigate(`/sessions/${sessionId}`),
+    onSuccess: (sessionId) => {
+      // Its folder is the one that was used last.
+      void queries.invalidateQueries({ queryKey: listWorkspacesQueryKey() });
+      navigate(`/sessions/${sessionId}`);
+    },
   });
 
   function submit(): void {
