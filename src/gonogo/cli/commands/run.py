@@ -85,7 +85,7 @@ def run(  # noqa: PLR0913 - each is an option of the command
         str | None,
         typer.Option(
             "--max-time",
-            help="Time limit for the session, such as 90s, 10m or 1h30m; then gonogo stops the work.",
+            help="Time limit for the session, such as 10m or 1h30m; then gonogo stops the work.",
         ),
     ] = None,
     json: Events = False,
