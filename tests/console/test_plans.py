@@ -1,6 +1,7 @@
 """The plan room in a browser: a plan is seen, decided, written anew and steered."""
 
 import json
+import re
 
 import httpx
 import pytest
@@ -283,11 +284,56 @@ def test_an_edited_plan_is_approved_and_carried_out(server, plan_of):
     assert made["retry_policy"]["max_attempts"] == 3
 
 
+def test_dependencies_are_drawn_and_the_graph_follows_what_is_written(server, plan_of):
+    page = plan_of()
+    page.get_by_role("button", name="Edit", exact=True).click()
+    edit = page.get_by_role("region", name="Edit the plan")
+    graph = edit.get_by_role("region", name="What waits for what")
+    lines = graph.locator(".react-flow__edge")
+    expect(lines).to_have_count(2)
+    box = {
+        name: graph.get_by_role("button", name=re.compile(f"^{name} "))
+        for name in ("left", "right", "join")
+    }
+
+    # By keyboard: the one, then the other that waits for it.
+    box["left"].press("Enter")
+    graph.get_by_text("Now choose the subtask that waits for left.").wait_for()
+    box["right"].press("Enter")
+    expect(lines).to_have_count(3)
+    edit.get_by_text("dependencies: ").first.wait_for()
+    # A ring is not drawn.
+    box["right"].press("Enter")
+    box["left"].press("Enter")
+    expect(lines).to_have_count(3)
+
+    # A line that is chosen is removed.
+    graph.get_by_role("group", name="join waits for left.").press("Delete")
+    expect(lines).to_have_count(2)
+
+    # By pointer, from the one to the other.
+    edit.get_by_role("button", name="Add a subtask").click()
+    edit.get_by_label("What should be done").fill("Say it louder")
+    added = graph.get_by_role("button", name=re.compile("^subtask_4 "))
+    start = box["join"].locator(".react-flow__handle-right")
+    start.scroll_into_view_if_needed()
+    start.drag_to(added.locator(".react-flow__handle-left"))
+    expect(lines).to_have_count(3)
+    assert violations(page) == []
+    edit.get_by_role("button", name="Approve as edited").click()
+
+    page.get_by_text("Revision 2", exact=True).first.wait_for()
+    made = ask(server, "GET", "/plans?session_id=halves")["plans"][0]["subtasks"]
+    assert {each["id"]: each["dependencies"] for each in made} == {
+        "left": [], "right": ["left"], "join": ["right"], "subtask_4": ["join"],
+    }  # fmt: skip
+
+
 def test_what_makes_a_subtask_count_as_done_is_written_in_the_editor(server, plan_of):
     page = plan_of()
     page.get_by_role("button", name="Edit", exact=True).click()
     region = page.get_by_role("region", name="Edit the plan")
-    region.get_by_role("button").filter(has_text="Write the left half").click()
+    region.get_by_role("button").filter(has_text="Write the left half").first.click()
     edit = region.get_by_role("group", name="Checks before it counts as done")
     edit.get_by_role("button", name="Add a check").click()
     edit.get_by_text("Fill in every check, or remove it.").wait_for()

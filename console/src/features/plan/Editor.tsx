@@ -12,6 +12,7 @@ import {
 import { Loaded, visible } from "@/shared/ui";
 import { Changes } from "./Changes";
 import { changesBetween, isNothing } from "./changes";
+import { DraftGraph } from "./DraftGraph";
 import { DraftList } from "./DraftList";
 import { draftsOf, flawsOf, subtasksOf } from "./drafts";
 import { FindingLines } from "./FindingLines";
@@ -110,6 +111,7 @@ function Writing({
           </Alert>
         )}
         <DraftList drafts={drafts} flaws={flaws} findings={findings} onChange={setDrafts} />
+        <DraftGraph drafts={drafts} onChange={setDrafts} />
         <div role="status">
           {check?.problem !== undefined && (
             <Text size="sm" c="var(--mantine-color-error)">

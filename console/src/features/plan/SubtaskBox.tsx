@@ -127,17 +127,17 @@ function State({ status }: { status: string }) {
   );
 }
 
-/** What the parts of a graph are called. */
-export function useLabels(): Partial<AriaLabelConfig> {
+/** What the parts of a graph are called; `node` says what can be done with a subtask. */
+export function useLabels(node?: string): Partial<AriaLabelConfig> {
   const { t } = useTranslation();
   return useMemo(
     () => ({
-      "node.a11yDescription.default": t("plan.graph.node"),
+      "node.a11yDescription.default": node ?? t("plan.graph.node"),
       "controls.ariaLabel": t("plan.graph.controls"),
       "controls.zoomIn.ariaLabel": t("plan.graph.zoomIn"),
       "controls.zoomOut.ariaLabel": t("plan.graph.zoomOut"),
       "controls.fitView.ariaLabel": t("plan.graph.fit"),
     }),
-    [t],
+    [t, node],
   );
 }

@@ -2,16 +2,20 @@ import { describe, expect, it } from "vitest";
 import type { Subtask } from "@/shared/api";
 import { changesBetween, changesOf, isNothing } from "./changes";
 import {
+  canWait,
   cycleIn,
   draftsOf,
   flawsOf,
   inputsOf,
+  linksOf,
   moved,
   subtasksOf,
   withAnother,
   withChange,
   withInputs,
+  withLink,
   without,
+  withoutLink,
 } from "./drafts";
 
 const step = (id: string, ...dependencies: string[]): Subtask => ({
@@ -23,6 +27,33 @@ const step = (id: string, ...dependencies: string[]): Subtask => ({
 const kinds = (...subtasks: Subtask[]) => flawsOf(draftsOf(subtasks)).map(({ kind }) => kind);
 const ids = (drafts: ReturnType<typeof draftsOf>) => subtasksOf(drafts).map(({ id }) => id);
 const THREE = draftsOf([step("a"), step("b", "a"), step("c", "a", "b")]);
+
+describe("dependencies that are drawn", () => {
+  const lines = (drafts: ReturnType<typeof draftsOf>) =>
+    linksOf(drafts).map(({ from, to }) => `${from.subtask.id} ${to.subtask.id}`);
+
+  it("are those of subtasks that there are, once", () => {
+    expect(lines(THREE)).toEqual(["a b", "a c", "b c"]);
+    expect(lines(draftsOf([step("a", "gone", "a"), step("b", "a"), step("a")]))).toEqual([]);
+  });
+
+  it("are added once, and never close a ring", () => {
+    const two = draftsOf([step("a"), step("b")]);
+    expect(lines(withLink(two, 0, 1))).toEqual(["a b"]);
+    expect(withLink(THREE, 0, 1)).toEqual(THREE);
+    expect(withLink(THREE, 2, 0)).toEqual(THREE);
+    expect(withLink(two, 0, 0)).toEqual(two);
+    expect([canWait(two, 0, 1), canWait(THREE, 0, 1), canWait(THREE, 2, 0)]).toEqual([
+      true,
+      false,
+      false,
+    ]);
+  });
+
+  it("are taken away alone", () => {
+    expect(lines(withoutLink(THREE, 0, 2))).toEqual(["a b", "b c"]);
+  });
+});
 
 describe("a plan that is written", () => {
   it("is without flaw as the server gave it", () => {

@@ -83,6 +83,51 @@ export function inputsOf({ subtask, inputs }: Draft): string {
   return inputs ?? (subtask.inputs === undefined ? "" : JSON.stringify(subtask.inputs, null, 2));
 }
 
+/** A dependency between two subtasks that there are. */
+export interface Link {
+  id: string;
+  from: Draft;
+  to: Draft;
+}
+
+/** What waits for what, as it can be drawn: ids that nobody has, or several have, are left out. */
+export function linksOf(drafts: readonly Draft[]): Link[] {
+  return drafts.flatMap((to) =>
+    (to.subtask.dependencies ?? []).flatMap((id) => {
+      const named = drafts.filter(({ subtask }) => subtask.id === id);
+      const from = named[0];
+      return named.length === 1 && from !== undefined && from !== to
+        ? [{ id: `${from.key} ${to.key}`, from, to }]
+        : [];
+    }),
+  );
+}
+
+/** Whether one subtask can begin to wait for another. */
+export function canWait(drafts: readonly Draft[], from: number, to: number): boolean {
+  return withLink(drafts, from, to).some((draft, place) => draft !== drafts[place]);
+}
+
+/** One subtask (`to`) waits for another; as it was where it does already, or would make a ring. */
+export function withLink(drafts: readonly Draft[], from: number, to: number): Draft[] {
+  const first = drafts.find(({ key }) => key === from);
+  const second = drafts.find(({ key }) => key === to);
+  const { id = "" } = first?.subtask ?? {};
+  const { dependencies = [] } = second?.subtask ?? {};
+  if (first === second || second === undefined || id === "" || dependencies.includes(id)) {
+    return [...drafts];
+  }
+  const next = withChange(drafts, to, { dependencies: [...dependencies, id] });
+  return cycleIn(next).length > 0 ? [...drafts] : next;
+}
+
+/** One subtask (`to`) no longer waits for another. */
+export function withoutLink(drafts: readonly Draft[], from: number, to: number): Draft[] {
+  const id = drafts.find(({ key }) => key === from)?.subtask.id;
+  const { dependencies = [] } = drafts.find(({ key }) => key === to)?.subtask ?? {};
+  return withChange(drafts, to, { dependencies: dependencies.filter((each) => each !== id) });
+}
+
 /** All but one, for which nobody waits any more. */
 export function without(drafts: readonly Draft[], key: number): Draft[] {
   const gone = drafts.find((draft) => draft.key === key)?.subtask.id;

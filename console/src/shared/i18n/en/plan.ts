@@ -177,6 +177,12 @@ export const en = {
   },
   edit: {
     title: "Edit the plan",
+    graph: "What waits for what",
+    draw: "Drag from one subtask to another, or press Enter on one and then on the other: the second waits for the first. Choose a line to remove it.",
+    node: "Press Enter, then go to another subtask and press Enter: that one waits for this one.",
+    second: "Now choose the subtask that waits for {{id}}. Escape cancels.",
+    line: "{{to}} waits for {{from}}. Press Delete to remove this.",
+    unlink: "Remove: {{to}} waits for {{from}}",
     add: "Add a subtask",
     up: "Move {{id}} up",
     down: "Move {{id}} down",
