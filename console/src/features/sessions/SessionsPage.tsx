@@ -1,7 +1,7 @@
 import { Button, Chip, Group, Stack, Text, TextInput, Title } from "@mantine/core";
 import { useDebouncedValue, useDisclosure } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useState } from "react";
+import { lazy, Suspense, useEffect, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { listSessionsInfiniteOptions, type SessionState } from "@/shared/api";
 import { useMay } from "@/shared/me";
@@ -34,6 +34,7 @@ export function SessionsPage() {
   });
   const isNarrow = wanted !== "" || of !== undefined;
 
+  const more = useMore(query);
   return (
     <Stack gap="md" className={classes.page}>
       {mayWrite && <Prompt />}
@@ -82,11 +83,7 @@ export function SessionsPage() {
         }}
       </Loaded>
       {query.hasNextPage && (
-        <Button
-          variant="default"
-          loading={query.isFetchingNextPage}
-          onClick={() => void query.fetchNextPage()}
-        >
+        <Button variant="default" loading={more.isWanted} onClick={more.want}>
           {t("common.more")}
         </Button>
       )}
@@ -97,4 +94,36 @@ export function SessionsPage() {
       )}
     </Stack>
   );
+}
+
+/**
+ * Another page when it is wanted, once: news that come meanwhile have the pages fetched anew, which
+ * cuts off what is under way.
+ */
+function useMore(query: {
+  data?: { pages: unknown[] };
+  hasNextPage: boolean;
+  isFetching: boolean;
+  isFetchNextPageError: boolean;
+  fetchNextPage: () => unknown;
+}): { isWanted: boolean; want: () => void } {
+  const [had, setHad] = useState<number>();
+  const { hasNextPage, isFetching, isFetchNextPageError, fetchNextPage } = query;
+  const pages = query.data?.pages.length ?? 0;
+  useEffect(() => {
+    if (had === undefined || isFetching) {
+      return;
+    }
+    if (pages > had || !hasNextPage || isFetchNextPageError) {
+      setHad(undefined);
+    } else {
+      fetchNextPage();
+    }
+  }, [had, pages, hasNextPage, isFetching, isFetchNextPageError, fetchNextPage]);
+  function want(): void {
+    setHad(pages);
+    fetchNextPage();
+  }
+
+  return { isWanted: had !== undefined, want };
 }
