@@ -15,11 +15,10 @@ import { type KeyboardEvent, memo, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Subtask } from "@/shared/api";
 import { visible } from "@/shared/ui";
-import { canWait, type Draft, linksOf, withLink, withoutLink } from "./drafts";
+import { canWait, type Draft, type Link, linksOf, withLink, withoutLink } from "./drafts";
 import classes from "./GraphView.module.css";
 import { layoutOf, NODE } from "./layout";
-import { useLabels } from "./SubtaskBox";
-import { LARGE } from "./size";
+import { STEADY, useLabels } from "./SubtaskBox";
 import { workerOf } from "./worker";
 
 const MARGIN = 48;
@@ -48,13 +47,9 @@ export function DraftGraph({
   const [first, setFirst] = useState<number>();
   const [chosen, setChosen] = useState<string>();
   const links = useMemo(() => linksOf(drafts), [drafts]);
-  const { places, height } = useMemo(() => placesOf(drafts), [drafts]);
+  const { places, height } = useMemo(() => placesOf(drafts, links), [drafts, links]);
   const line = links.find(({ id }) => id === chosen);
   const begun = drafts.find(({ key }) => key === first);
-
-  if (drafts.length > LARGE) {
-    return null;
-  }
 
   function link(from: number, to: number): void {
     setFirst(undefined);
@@ -144,15 +139,10 @@ export function DraftGraph({
           onPaneClick={() => setChosen(undefined)}
           onKeyDown={onKeyDown}
           deleteKeyCode={null}
-          nodesDraggable={false}
-          elementsSelectable={false}
-          preventScrolling={false}
-          zoomOnScroll={false}
+          {...STEADY}
           minZoom={0.2}
-          maxZoom={1.5}
           fitView
           fitViewOptions={{ maxZoom: 1 }}
-          proOptions={{ hideAttribution: true }}
         >
           <Controls showInteractive={false} position="bottom-right" />
         </ReactFlow>
@@ -171,13 +161,10 @@ export function DraftGraph({
   );
 }
 
-function placesOf(drafts: readonly Draft[]) {
+function placesOf(drafts: readonly Draft[], links: readonly Link[]) {
   const nodes = drafts.map(({ key }) => ({ id: String(key), dependencies: [] }));
-  const edges = linksOf(drafts).map(({ from, to }) => ({
-    from: String(from.key),
-    to: String(to.key),
-  }));
-  return layoutOf({ nodes: nodes as never, edges });
+  const edges = links.map(({ from, to }) => ({ from: String(from.key), to: String(to.key) }));
+  return layoutOf({ nodes, edges });
 }
 
 function DraftBox({ data: { subtask, isFirst } }: NodeProps<DraftNode>) {

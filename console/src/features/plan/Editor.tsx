@@ -17,6 +17,7 @@ import { DraftList } from "./DraftList";
 import { draftsOf, flawsOf, subtasksOf } from "./drafts";
 import { FindingLines } from "./FindingLines";
 import { Refusal } from "./Refusal";
+import { LARGE } from "./size";
 import { useCheck } from "./useCheck";
 import { useSteer } from "./useSteer";
 
@@ -111,7 +112,7 @@ function Writing({
           </Alert>
         )}
         <DraftList drafts={drafts} flaws={flaws} findings={findings} onChange={setDrafts} />
-        <DraftGraph drafts={drafts} onChange={setDrafts} />
+        {drafts.length <= LARGE && <DraftGraph drafts={drafts} onChange={setDrafts} />}
         <div role="status">
           {check?.problem !== undefined && (
             <Text size="sm" c="var(--mantine-color-error)">

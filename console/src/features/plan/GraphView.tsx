@@ -6,7 +6,7 @@ import type { PlanGraph } from "@/shared/api";
 import classes from "./GraphView.module.css";
 import { LargeGraph } from "./LargeGraph";
 import { isOnPath, layoutOf, pathOf } from "./layout";
-import { nodesOf, openByKey, TYPES, useLabels } from "./SubtaskBox";
+import { nodesOf, openByKey, STEADY, TYPES, useLabels } from "./SubtaskBox";
 import { LARGE } from "./size";
 
 const MARGIN = 48;
@@ -48,17 +48,12 @@ function SmallGraph({ graph, onOpen }: Drawn) {
         ariaLabelConfig={useLabels()}
         onNodeClick={(_, { id }) => onOpen(id)}
         onKeyDown={(event) => openByKey(event, onOpen)}
-        nodesDraggable={false}
+        {...STEADY}
         nodesConnectable={false}
         edgesFocusable={false}
-        elementsSelectable={false}
-        preventScrolling={false}
-        zoomOnScroll={false}
         minZoom={0.2}
-        maxZoom={1.5}
         fitView
         fitViewOptions={{ padding: ROOM, maxZoom: 1 }}
-        proOptions={{ hideAttribution: true }}
       >
         <Controls showInteractive={false} position="bottom-right" />
       </ReactFlow>

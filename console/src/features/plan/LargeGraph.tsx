@@ -12,7 +12,7 @@ import { useTranslation } from "react-i18next";
 import type { PlanGraph } from "@/shared/api";
 import classes from "./GraphView.module.css";
 import { layoutOf, NODE, pathOf } from "./layout";
-import { nodesOf, openByKey, type SubtaskNode, TYPES, useLabels } from "./SubtaskBox";
+import { nodesOf, openByKey, STEADY, type SubtaskNode, TYPES, useLabels } from "./SubtaskBox";
 import { inkOf, paint, type Scene, sceneOf } from "./scene";
 
 const HEIGHT = 560;
@@ -63,21 +63,16 @@ export function LargeGraph({ graph, onOpen }: { graph: PlanGraph; onOpen: (id: s
         onNodeClick={(_, { id }) => onOpen(id)}
         onPaneClick={openAt}
         onKeyDown={(event) => openByKey(event, onOpen)}
-        nodesDraggable={false}
+        {...STEADY}
         nodesConnectable={false}
-        elementsSelectable={false}
-        preventScrolling={false}
-        zoomOnScroll={false}
         zoomOnDoubleClick={false}
         minZoom={LEAST_ZOOM}
-        maxZoom={1.5}
         defaultViewport={{
           x: MARGIN,
           y: (HEIGHT - layout.height * READABLE) / 2,
           zoom: READABLE,
         }}
         onlyRenderVisibleElements
-        proOptions={{ hideAttribution: true }}
       >
         <Backdrop scene={scene} isFar={isFar} scheme={scheme} />
         <Controls showInteractive={false} showFitView={false} position="bottom-right">

@@ -23,6 +23,16 @@ export type SubtaskNode = Node<
 /** How subtasks are drawn. */
 export const TYPES = { subtask: memo(SubtaskBox) };
 
+/** How every graph of a plan behaves: it is looked at and moved; its subtasks stay in their places. */
+export const STEADY = {
+  nodesDraggable: false,
+  elementsSelectable: false,
+  preventScrolling: false,
+  zoomOnScroll: false,
+  maxZoom: 1.5,
+  proOptions: { hideAttribution: true },
+} as const;
+
 /** Opens the subtask that has the focus, by Enter or the space bar. */
 export function openByKey(
   event: KeyboardEvent<HTMLDivElement>,

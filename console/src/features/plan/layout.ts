@@ -14,7 +14,10 @@ export interface Layout {
   height: number;
 }
 
-type Shape = Pick<PlanGraph, "nodes" | "edges">;
+interface Shape {
+  nodes: readonly Pick<GraphNode, "id" | "dependencies">[];
+  edges: PlanGraph["edges"];
+}
 
 /** The upper left corner of every subtask. */
 export function layoutOf(shape: Shape): Layout {
