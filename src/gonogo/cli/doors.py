@@ -1,18 +1,16 @@
 """The doors that a command can be: the server's, an editor's agent, another agent's tools."""
 
-import json
 import logging
 import os
 import signal
 import sys
-from collections.abc import Generator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
-import httpx
 import typer
 from msgspec import Struct
 
@@ -22,7 +20,7 @@ from gonogo.cli.daemon import leave_token, linked
 from gonogo.cli.folder import Folder, environment, hold, read_settings
 from gonogo.cli.language import named_locale, own_locale, own_words
 from gonogo.cli.support import Exit, Stop, complain
-from gonogo.client import over_socket, refusal_of
+from gonogo.client import Client, Unreachable
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.text_safety import visible
 from gonogo.i18n import say
@@ -57,8 +55,6 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
         )
     folder = Folder(settings.home)
     folder.prepare()
-    setup_logging()
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     with ExitStack() as held:
         # Several servers may share a folder: the first of them serves the commands of this machine.
         ours = hold(held, folder.owned()) if address.pool is not None else None
@@ -66,6 +62,8 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
             while not await _take(folder, held, settings):
                 if await _serve_beside(folder, settings, address):
                     return Exit.DONE
+        setup_logging()
+        logging.getLogger("uvicorn").setLevel(logging.WARNING)
         await _serve(settings, folder, address, with_socket=ours is not False)
     return Exit.DONE
 
@@ -83,18 +81,25 @@ async def run_worker(
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with Runtime.open(settings, shared_as=member) as runtime:
             typer.echo(say("cli_working", locale, pool=visible(pool), pid=os.getpid()))
-            await anext(aiter(signals))
+            await anext(signals)
             typer.echo(say("cli_draining", locale))
-            async with anyio.create_task_group() as group:
-
-                async def end_at_once() -> None:
-                    await anext(aiter(signals))
-                    group.cancel_scope.cancel()
-
-                group.start_soon(end_at_once)
+            async with _cut_off_by(signals):
                 await runtime.drain()
-                group.cancel_scope.cancel()
     return Exit.DONE
+
+
+@asynccontextmanager
+async def _cut_off_by(signals: AsyncIterator[signal.Signals]) -> AsyncGenerator[None]:
+    """Leave a block where it is when the next signal comes."""
+    async with anyio.create_task_group() as group:
+
+        async def cut_off() -> None:
+            await anext(signals)
+            group.cancel_scope.cancel()
+
+        group.start_soon(cut_off)
+        yield
+        group.cancel_scope.cancel()
 
 
 async def _take(folder: Folder, held: ExitStack, settings: Settings) -> bool:
@@ -130,45 +135,26 @@ async def _serve_beside(folder: Folder, settings: Settings, address: Address) ->
     Returns:
         False: it has ended, and its place is free.
     """
-    stopped = False
-    with folder.visited() as inside:
-        if not inside:
-            return False
-        with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-            async with anyio.create_task_group() as group:
-
-                async def see_it_stopped() -> None:
-                    nonlocal stopped
-                    await anext(aiter(signals))
-                    stopped = True
-                    group.cancel_scope.cancel()
-
-                group.start_soon(see_it_stopped)
-                await _listen_there(folder, settings, address)
-                group.cancel_scope.cancel()
-    return stopped
-
-
-async def _listen_there(folder: Folder, settings: Settings, address: Address) -> None:
-    public, token = _public(settings), folder.read_token()
-    wanted = {
+    public = _public(settings)
+    where = {
         "host": settings.host, "port": settings.port, "auth": address.auth,
         "hosts": public.hosts, "origins": public.origins, "workspace": str(settings.workspace),
     }  # fmt: skip
-    way = httpx.AsyncClient(
-        transport=over_socket(folder.address), base_url="http://localhost",
-        timeout=httpx.Timeout(None), headers={"Authorization": f"Bearer {token}"},
-    )  # fmt: skip
-    with suppress(httpx.TransportError):
-        async with way, way.stream("POST", "/api/v1/listeners", json=wanted) as answer:
-            if not answer.is_success:
-                await answer.aread()
-                raise refusal_of(answer)
-            async for line in answer.aiter_lines():
-                place = json.loads(line)
-                _say_where(settings, place["url"])
-                typer.echo(say("cli_serving_beside", own_locale(), pid=folder.owner()))
-                _say_how(address, place["login_url"])
+    with (
+        folder.visited() as inside,
+        anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals,
+    ):
+        if not inside:
+            return False
+        way = Client(uds=folder.address, token=folder.read_token())
+        async with _cut_off_by(signals), way as client:
+            with suppress(Unreachable):
+                async for place in client.listen(where):
+                    _say_where(settings, place["url"])
+                    typer.echo(say("cli_serving_beside", own_locale(), pid=folder.owner()))
+                    _say_how(address, place["login_url"])
+            return False
+    return True
 
 
 def _taken(folder: Folder) -> Stop:

@@ -14,7 +14,6 @@ from gonogo.client.transport import (
     error_of,
     over_socket,
     read_event,
-    refusal_of,
 )
 
 __all__ = [
@@ -25,5 +24,4 @@ __all__ = [
     "error_of",
     "over_socket",
     "read_event",
-    "refusal_of",
 ]

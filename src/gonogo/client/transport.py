@@ -289,10 +289,30 @@ class Transport:
             await anyio.sleep(delay)
             delay = min(2 * delay, _LONGEST_DELAY)
 
-    async def _pieces(self, path: str, **query: _Query) -> AsyncGenerator[bytes]:
+    async def listen(self, where: Mapping[str, Any]) -> AsyncGenerator[dict[str, Any]]:
+        """Have the process at the Unix socket listen on a port too, for as long as this is read.
+
+        Args:
+            where: As `gonogo.server.listeners` has it.
+
+        Raises:
+            GonogoError: it does not, and says why.
+        """
+        left, lasting = b"", {"json": where, "timeout": httpx.Timeout(None)}
+        async for piece in self._long("POST", "/listeners", lasting):
+            *lines, left = (left + piece).split(b"\n")
+            for line in lines:
+                yield json.loads(line)
+
+    def _pieces(self, path: str, **query: _Query) -> AsyncGenerator[bytes]:
         """A long answer, as it comes."""
+        return self._long("GET", path, {"params": _params(query)})
+
+    async def _long(
+        self, method: str, path: str, options: Mapping[str, Any]
+    ) -> AsyncGenerator[bytes]:
         try:
-            async with self._http.stream("GET", PREFIX + path, params=_params(query)) as answer:
+            async with self._http.stream(method, PREFIX + path, **options) as answer:
                 if answer.is_error:
                     await answer.aread()
                     raise refusal_of(answer)

@@ -165,13 +165,15 @@ class Sessions(Struct, frozen=True):
 
         A session that names no folder gets it where the settings name none.
         """
-        if folder is not None:
-            self._opened.append(folder)
+        opened = [] if folder is None else [folder]
+        self._opened.extend(opened)
+        for each in opened:
+            self._parts.gate.programs.know(each)
         try:
             yield
         finally:
-            if folder is not None:
-                self._opened.remove(folder)
+            for each in opened:
+                self._opened.remove(each)
 
     async def open(  # noqa: PLR0913 - each is a field of what opens one
         self,
@@ -259,10 +261,10 @@ class Sessions(Struct, frozen=True):
     async def workspaces(self, principal: Principal) -> Workspaces:
         """The folders in which the principal can open a session."""
         recent = await self._parts.store.read(recent_workspaces, whose(principal), _RECENT)
-        default, roots = self._default, [*self._parts.settings.allowed_roots, *self._opened]
+        default = self._default
         return Workspaces(
             default=str(default) if default else None, recent=recent,
-            roots=[str(root) for root in roots],
+            roots=[str(root) for root in self._roots],
         )  # fmt: skip
 
     async def edit(
@@ -405,11 +407,9 @@ class Sessions(Struct, frozen=True):
             path = Path(named).expanduser().resolve()
         except (OSError, RuntimeError) as error:
             raise InvalidMessage("workspace: {error}", error=error) from None
-        roots = [root.resolve() for root in self._parts.settings.allowed_roots]
+        roots = [root.resolve() for root in self._roots]
         is_inside = any(path.is_relative_to(root) for root in roots)
-        roots += self._opened
-        is_allowed = any(path.is_relative_to(root) for root in roots)
-        if not is_allowed and not (opening.anywhere and self._is_own(path)):
+        if not is_inside and not (opening.anywhere and self._is_own(path)):
             shown = ", ".join(str(root) for root in roots) or "none"
             raise Forbidden(
                 "The workspace {path} is outside the allowed roots: {shown}; choose a folder "
@@ -423,6 +423,10 @@ class Sessions(Struct, frozen=True):
         if not is_inside:
             self._parts.gate.programs.know(path)
         return path
+
+    @property
+    def _roots(self) -> list[Path]:
+        return [*self._parts.settings.allowed_roots, *self._opened]
 
     @property
     def _default(self) -> Path | None:

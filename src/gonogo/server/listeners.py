@@ -5,12 +5,10 @@ answer is read, so one that is killed leaves nothing behind.
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup
-from msgspec import Struct
 from pydantic import Field
 from starlette.requests import Request as HttpRequest
 from starlette.routing import Route
@@ -20,9 +18,12 @@ from gonogo.domain.base import Request
 from gonogo.domain.errors import Forbidden, GonogoError, InvalidMessage
 from gonogo.domain.identity import Role
 from gonogo.server.app import PREFIX, Ready, serve
-from gonogo.server.auth import Caller, caller_of
+from gonogo.server.auth import caller_of
 from gonogo.server.middleware import is_local_socket
 from gonogo.server.requests import read_body
+
+if TYPE_CHECKING:
+    from gonogo.runtime import Runtime
 
 
 class NewListener(Request):
@@ -53,63 +54,53 @@ class NewListeners:
         caller.principal.require(Role.ADMIN)
         if not is_local_socket(scope):
             raise Forbidden("Only a program of this machine's user may open a port")
-        listener = _Listener(caller=caller, wanted=await read_body(request, NewListener))
-        await listener.serve(receive, send)
-
-
-class _Listener(Struct, frozen=True, kw_only=True):
-    """One port."""
-
-    caller: Caller
-    wanted: NewListener
-
-    async def serve(self, receive: Receive, send: Send) -> None:
-        """Listen until nobody is at the other end of the request."""
-        until, failed = anyio.Event(), list[GonogoError]()
-
-        async def see_it_gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-            until.set()
-
+        wanted = await read_body(request, NewListener)
+        failed = list[GonogoError]()
         try:
-            with self.caller.runtime.sessions.opened_to(self._folder()):
-                async with anyio.create_task_group() as group:
-                    group.start_soon(see_it_gone)
-                    await self._listen(until, send, group)
-                    group.cancel_scope.cancel()
+            with caller.runtime.sessions.opened_to(_folder(wanted)):
+                await _listen(caller.runtime, wanted, receive, send)
         except* GonogoError as errors:
             failed += [error for error in errors.exceptions if isinstance(error, GonogoError)]
         if failed:
             raise failed[0]
 
-    async def _listen(self, until: anyio.Event, send: Send, group: TaskGroup) -> None:
-        wanted, told = self.wanted, anyio.Event()
 
-        async def tell(ready: Ready) -> None:
-            head = [(b"content-type", b"application/x-ndjson")]
-            await send({"type": "http.response.start", "status": 200, "headers": head})
-            line = msgspec.json.encode({"url": ready.url, "login_url": ready.login_url}) + b"\n"
-            await send({"type": "http.response.body", "body": line, "more_body": True})
-            told.set()
+async def _listen(runtime: "Runtime", wanted: NewListener, receive: Receive, send: Send) -> None:
+    until, told = anyio.Event(), anyio.Event()
 
-        def on_ready(ready: Ready) -> None:
-            group.start_soon(tell, ready)
+    async def see_it_gone() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        until.set()
 
+    async def tell(ready: Ready) -> None:
+        head = [(b"content-type", b"application/x-ndjson")]
+        await send({"type": "http.response.start", "status": 200, "headers": head})
+        line = msgspec.json.encode({"url": ready.url, "login_url": ready.login_url}) + b"\n"
+        await send({"type": "http.response.body", "body": line, "more_body": True})
+        told.set()
+
+    def on_ready(ready: Ready) -> None:
+        group.start_soon(tell, ready)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(see_it_gone)
         await serve(
-            self.caller.runtime, host=wanted.host, port=wanted.port, auth=wanted.auth,
-            hosts=wanted.hosts, origins=wanted.origins, until=until, on_ready=on_ready,
+            runtime, host=wanted.host, port=wanted.port, auth=wanted.auth, hosts=wanted.hosts,
+            origins=wanted.origins, until=until, on_ready=on_ready,
         )  # fmt: skip
         await told.wait()
         await send({"type": "http.response.body", "body": b""})
+        group.cancel_scope.cancel()
 
-    def _folder(self) -> Path | None:
-        if self.wanted.workspace in {None, "/"}:
-            return None
-        folder = Path(self.wanted.workspace or "")
-        if not (folder.is_absolute() and folder.is_dir()):
-            raise InvalidMessage("workspace: {path} is not a folder; name a folder", path=folder)
-        return folder.resolve()
+
+def _folder(wanted: NewListener) -> Path | None:
+    if wanted.workspace in {None, "/"}:
+        return None
+    folder = Path(wanted.workspace or "")
+    if not (folder.is_absolute() and folder.is_dir()):
+        raise InvalidMessage("workspace: {path} is not a folder; name a folder", path=folder)
+    return folder.resolve()
 
 
 NEW_LISTENER = Route(f"{PREFIX}/listeners", NewListeners(), methods=["POST"])
