@@ -1,5 +1,6 @@
 """A stream that breaks goes on where it broke, and a message is sent once."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -8,7 +9,7 @@ import httpx
 import pytest
 
 from gonogo.client import Unreachable
-from gonogo.client.transport import ATTEMPTS, _Breaks, read_stream
+from gonogo.client.transport import ATTEMPTS, _Breaks, over_socket, read_stream
 from gonogo.domain.errors import Busy
 
 HELLO = {"type": "user_message", "content": "hi"}
@@ -251,3 +252,29 @@ async def test_who_does_not_wait_is_told(against, monkeypatch):
                 await client.agents()
             with pytest.raises(Busy, match="not now"):
                 await anext(client.follow("s"))
+
+
+@pytest.mark.anyio
+async def test_a_read_that_is_cut_off_as_its_bytes_arrive_leaves_no_trace(tmp_path):
+    """Errors in callbacks of the loop fail a test; at a terminal they are tracebacks."""
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    listener = await anyio.create_unix_listener(tmp_path / "s")
+    http, reads = httpx.AsyncClient(transport=over_socket(tmp_path / "s")), anyio.Event()
+
+    async def follow():
+        async with http.stream("GET", "http://gonogo/") as answer:
+            reads.set()
+            async for _ in answer.aiter_raw():
+                pass
+
+    async with listener, http, anyio.create_task_group() as group:
+        group.start_soon(follow)
+        async with await listener.accept() as server:
+            await server.receive()
+            await server.send(head)
+            await reads.wait()
+            await anyio.wait_all_tasks_blocked()
+            await server.send(b"1\r\nx\r\n")
+            # The loop has the bytes, and goes on here before it reads them.
+            await asyncio.sleep(0)
+            group.cancel_scope.cancel()

@@ -1,8 +1,9 @@
 """One connection to a server: requests that answer, and streams that go on when they break."""
 
+import asyncio
 import json
-import ssl
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+import socket
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import Any, Self, TypeVar
 from uuid import uuid4
 
 import anyio
+import httpcore
 import httpx
+from httpcore._backends.anyio import AnyIOStream
 from msgspec import Struct, field
 from pydantic import BaseModel, ValidationError
 
@@ -177,12 +180,45 @@ def named(name: str) -> str:
 
 
 def over_socket(path: Path | str) -> httpx.AsyncHTTPTransport:
-    """The way to a server by its Unix socket.
+    """The way to a server by its Unix socket."""
+    return _OverSocket(str(path))
 
-    Nothing is encrypted there; to read all certificates of the web would be a tenth of a command.
+
+class _OverSocket(httpx.AsyncHTTPTransport):
+    def __init__(self, path: str) -> None:
+        # The one made by httpx takes no backend, and reads all certificates of the web, although
+        # nothing is encrypted here.
+        self._pool = httpcore.AsyncConnectionPool(
+            uds=path, network_backend=_Sockets(), max_connections=100, keepalive_expiry=5.0
+        )
+
+
+class _Sockets(httpcore.AsyncNetworkBackend):
+    """Unix sockets, read by the event loop's own transport.
+
+    `anyio.connect_unix` reads by `add_reader(socket, future.set_result)`: where a read is cancelled
+    as its bytes arrive, the loop reports an InvalidStateError, a traceback at Ctrl-C.
     """
-    nobody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    return httpx.AsyncHTTPTransport(uds=str(path), verify=nobody)
+
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - of the library's signature
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        link = socket.socket(socket.AF_UNIX)
+        link.setblocking(False)
+        try:
+            with anyio.fail_after(timeout):
+                await asyncio.get_running_loop().sock_connect(link, path)
+            return AnyIOStream(await anyio.abc.SocketStream.from_socket(link))
+        except BaseException as error:
+            link.close()
+            if isinstance(error, TimeoutError):
+                raise httpcore.ConnectTimeout from error
+            if isinstance(error, OSError):
+                raise httpcore.ConnectError(str(error)) from error
+            raise
 
 
 class Transport:
