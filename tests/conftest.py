@@ -15,10 +15,9 @@ from fakes.template import empty_database
 from gonogo.store import Store
 from plugins.nightly import examples
 
-# What a run imports and collects stays; to look through it for cycles takes a fifth of its time.
-gc.set_threshold(20_000, 20, 10)
-# Collecting makes millions of objects that all stay: to look through them takes longer than to make them.
+# What a run imports and collects stays: to look through it for cycles takes longer than to make it.
 gc.disable()
+gc.set_threshold(20_000, 20, 10)
 # How long an example takes says more about the machine than about us.
 settings.register_profile(
     "untimed", parent=settings(), deadline=None, max_examples=examples(40, nightly=100)
