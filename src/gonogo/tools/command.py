@@ -85,7 +85,9 @@ async def _run(bench: Bench, arguments: ExecuteCommand) -> JsonObject:
     except ToolFailed as failure:
         if failure.kind == "symlink_escape":
             raise ToolFailed(
-                "changed_since_approval", f"{failure}; it was a folder when it was approved"
+                "changed_since_approval",
+                "{failure}; it was a folder when it was approved",
+                failure=failure,
             ) from failure
         raise
     told: JsonObject = {
