@@ -38,17 +38,21 @@ from gonogo.domain.states import (
 from gonogo.domain.text_safety import mixed_letters
 from gonogo.i18n import told, told_of
 from gonogo.i18n.translations import WIRE_WORDS
-from gonogo.policy import VerdictStage, check_command, load_contexts
+from gonogo.llm import BadModels
+from gonogo.policy import BadRules, VerdictStage, check_command, load_contexts
 from gonogo.server.auth import TooFast
 from gonogo.server.problems import problem_of
+from gonogo.webhooks import BadHooks
 from gonogo.workspace.files.safe_open import OF_THE_SYSTEM
 
 SOURCE = Path(__file__).parents[2] / "src" / "gonogo"
 CASES = Path(__file__).parents[1] / "cases"
-TEMPLATE_OF = {"because": 0, "_require": 1, "ToolFailed": 1}
+TEMPLATE_OF = {"because": 0, "_require": 1, "refusal": 0, "ToolFailed": 1}
 """The functions that make reasons, with the place of the template among their arguments."""
-APART = {"BadRules", "BadModels", "BadHooks", "BadProvider", "NotValid", "Superseded"}
-"""Errors that are of a file at the start, or only for the log."""
+OF_FILES = (BadHooks, BadModels, BadRules)
+"""Errors of the operator's files."""
+APART = {"NotValid", "Superseded"}
+"""Errors whose reason is only for the log."""
 
 
 def error_names() -> set[str]:
@@ -59,6 +63,7 @@ def error_names() -> set[str]:
         left.extend(kind.__subclasses__())
         if kind.__init__ in {GonogoError.__init__, Internal.__init__, Busy.__init__}:
             found.add(kind.__name__)
+    assert {kind.__name__ for kind in OF_FILES} <= found
     return found - APART
 
 
@@ -74,8 +79,8 @@ def calls(path: Path) -> Iterator[tuple[str, ast.expr]]:
     }
     places = TEMPLATE_OF | (dict.fromkeys(error_names(), 0) if "cli" not in path.parts else {})
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            place = places.get(node.func.id)
+        if isinstance(node, ast.Call):
+            place = places.get(getattr(node.func, "id", getattr(node.func, "attr", "")))
             if place is not None and len(node.args) > place:
                 said = node.args[place]
                 named = constants.get(said.id) if isinstance(said, ast.Name) else None

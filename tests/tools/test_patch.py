@@ -114,7 +114,8 @@ def test_files_are_created_and_deleted_and_git_headers_are_understood() -> None:
         ),
         (
             "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n*a\n",
-            "Line 4 of the patch: each line of a hunk must begin with a space, `-`, `+` or a backslash",
+            "Line 4 of the patch: each line of a hunk must begin with a space, `-`, `+` or a "
+            "backslash",
         ),
         (
             "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n",
