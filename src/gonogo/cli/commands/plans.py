@@ -117,7 +117,7 @@ def export_plan(
         Path | None, typer.Option("-o", "--output", help="A new file; by default standard output.")
     ] = None,
 ) -> None:
-    """Export a plan, as it is now, as a file that run --plan and plans edit --from read."""
+    """Write a plan as a YAML file, for run --plan and plans edit --from."""
     carry_out(_export, plan_id, output)
 
 
@@ -164,7 +164,7 @@ def replan_plan(
     reason: Annotated[str, typer.Option("--reason", help="What should be different.")],
     json: Json = False,
 ) -> None:
-    """Plan the rest of a plan again; running subtasks finish first."""
+    """Ask the planner for a new plan for what is left; running subtasks finish first."""
     carry_out(_replan, plan_id, reason, json)
 
 
