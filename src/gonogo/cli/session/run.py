@@ -1,6 +1,7 @@
 """A task carried out in one command: the project, a session taken up again, the demo."""
 
 import json as codec
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -103,6 +104,7 @@ async def _talk(
         )
     except Forbidden as error:
         raise Stop(_OTHER_ROOTS, problem=said_of(error)) from None
+    until = anyio.current_time() + (wish.limits or {}).get("seconds", math.inf)
     locale = resolve(named_locale(environment()), None, task)
     with conversing(link, session.session_id, wish, locale) as talking:
         if plan is not None:
@@ -112,7 +114,7 @@ async def _talk(
             named = {"agent_type": wish.agent} if wish.agent else {}
             ended = await talking.carry(message | named)
         if answer is not None:
-            ended = await write_answer(talking, ended, answer, locale)
+            ended = await write_answer(talking, ended, answer, locale, until=until)
     if wish.json or ended is not Exit.WAITS:
         used = await link.client.analytics(session_id=session.session_id)
         line(
