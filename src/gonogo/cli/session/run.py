@@ -31,6 +31,7 @@ from gonogo.demo import TASKS, TestRun, lay_out, run_tests
 from gonogo.domain.errors import Forbidden, InvalidMessage, TooLarge
 from gonogo.domain.events import MARKS
 from gonogo.domain.findings import FindingSeverity
+from gonogo.domain.messages import title_of
 from gonogo.domain.plan_views import PlanView, SubtaskView
 from gonogo.domain.report_views import ModelUse
 from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
@@ -100,7 +101,7 @@ async def _talk(
 ) -> Exit:
     try:
         session = await link.client.open_session(
-            title=task[:80], unattended=wish.unattended or None, limits=wish.limits
+            title=title_of(task), unattended=wish.unattended or None, limits=wish.limits
         )
     except Forbidden as error:
         raise Stop(_OTHER_ROOTS, problem=said_of(error)) from None
