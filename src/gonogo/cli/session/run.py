@@ -262,7 +262,10 @@ def _summary(run: TestRun) -> str:
 
 
 def _tell(text: str, wish: Wish) -> None:
-    typer.echo(guarded(text), err=wish.json)
+    if wish.json:
+        typer.echo(guarded(text), err=True)
+    else:
+        line(text)
 
 
 # `gonogo attach`: take part in a session again, wherever it runs.
