@@ -416,3 +416,51 @@ async def test_a_place_that_is_released_by_hand_goes_to_another_worker_and_its_w
     assert place.fence > released[0]
     assert place.pid in [each.pid for each in workers]
     assert ground.problems() == []
+
+
+WRITTEN = [f"Sentence {number}. " for number in range(24)]
+HALF = WRITTEN[len(WRITTEN) // 2]
+
+
+def shown(bodies: list[dict[str, Any]]) -> str:
+    return "".join(body.get("token", "") for body in bodies)
+
+
+async def read_text(client: Client, session: str, bodies: list[dict[str, Any]]) -> None:
+    async for body in client.follow(session, 0):
+        bodies.append(body)  # noqa: PERF401 - it grows while it is read
+
+
+@pytest.mark.feature(236)
+async def test_a_text_is_shown_while_it_is_written_on_every_server_also_to_who_comes_later(
+    ground: Ground,
+) -> None:
+    ground.model.script({
+        "rules": [{"when": {"user": "Tell me"}, "replies": [{"text": WRITTEN, "pause": 0.1}]}]
+    })  # fmt: skip
+    fronts = [server(ground), server(ground)]
+    worker(ground)
+    early, late, other = (list[dict[str, Any]]() for _ in range(3))
+    async with (
+        line(fronts[0]) as (first, _), line(fronts[1]) as (second, _), fronts[1].http() as http,
+        anyio.create_task_group() as group,
+    ):  # fmt: skip
+        for session in (story.SESSION, "other"):
+            (await http.post("/sessions", json={"session_id": session})).raise_for_status()
+        group.start_soon(read_text, first, story.SESSION, early)
+        group.start_soon(read_text, second, "other", other)
+        message = {"type": "user_message", "content": "Tell me", "agent_type": "coder"}
+        group.start_soon(say, http, message)
+        await until(lambda: HALF in shown(early))
+        group.start_soon(read_text, second, story.SESSION, late)
+        await until(lambda: all(bodies and bodies[-1].get("is_final") for bodies in (early, late)))
+        group.cancel_scope.cancel()
+
+    for bodies in (early, late):
+        texts = [body for body in bodies if body["type"] == "assistant_message"]
+        assert texts[-1]["content"] == "".join(WRITTEN)
+        assert all("token" in body for body in texts[:-1])
+        assert "".join(WRITTEN).startswith(shown(texts))
+        assert HALF in shown(texts)
+        assert texts[0]["turn_id"] == texts[-1]["turn_id"]
+    assert shown(other) == ""
