@@ -76,6 +76,7 @@ from gonogo.runtime.services import (
     open_means,
     replan_rules,
 )
+from gonogo.runtime.tool_hosts import ToolHosts
 from gonogo.settings import Settings
 from gonogo.store import Clock, Membership, Store, Whose
 from gonogo.store.asks import ASK
@@ -404,7 +405,8 @@ def build(
         by_hand=HandCheckpoints(store=store, traffic=traces.traffic, snapshots=traces.snapshots),
         rollbacks=rollbacks, sweeps=sweeps, erasures=erasures, sender=sender, turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, models=models,
-        profiles=profiles, tools=kit.tools, servers=kit.servers, went_on=went_on,
+        hosts=ToolHosts(store), profiles=profiles, tools=kit.tools, servers=kit.servers,
+        went_on=went_on,
         handlers=handlers, on_timer=sender.before(
             Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire
         ),
