@@ -16,7 +16,7 @@ from gonogo.domain.errors import Conflict
 from gonogo.store.outage import raise_told
 from gonogo.store.schema import METADATA
 
-HEAD = "0011"
+HEAD = "0012"
 BASE = "0003"
 """The schema that the first of the steps begins with."""
 _FOLDER = Path(__file__).parent / "migrations"
