@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import delete, func, select, text, update
 
 from fakes.rows import session
-from gonogo.domain.errors import Conflict, PlaceLost
+from gonogo.domain.errors import Conflict, NotFound, PlaceLost
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.records import Job
 from gonogo.store import Hold, Lease, Membership, Outbox, Store, Tx, Whose, go_on, stop
@@ -25,6 +25,7 @@ from gonogo.store.places import (
     all_nodes,
     appoint,
     are_free,
+    ask_to_leave,
     give_away,
     hand_over,
     owned_by,
@@ -383,3 +384,15 @@ async def test_sessions_from_before_get_a_place_when_the_first_of_several_starts
         )
         assert tuple(found) == (PLACE, 0)
         assert await several.read(are_free, "default")
+
+
+async def test_only_an_owner_that_is_alive_is_asked_to_leave(shared):
+    await shared.write(begin)
+    assert not await shared.write(ask_to_leave, PLACE)
+    with joined(shared) as lease:
+        await appointed(shared, lease)
+        assert await shared.write(ask_to_leave, WORKSPACE)
+        await shared.write(die, lease.node)
+        assert not await shared.write(ask_to_leave, PLACE)
+    with pytest.raises(NotFound):
+        await shared.write(ask_to_leave, "nowhere")

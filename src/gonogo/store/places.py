@@ -421,9 +421,13 @@ _PLACES = (
     .order_by(places.c.placed.desc(), places.c.path)
     .limit(bindparam("limit"))
 )  # fmt: skip
-_FOUND = select(places.c.id, places.c.owner).where(
-    or_(places.c.id == bindparam("named"), places.c.path == bindparam("named")),
-    places.c.id != COMMON,
+_FOUND = (
+    select(places.c.id, (nodes.c.beat_at > _clock(STALE)).label("lives"))
+    .select_from(places.outerjoin(nodes, nodes.c.id == places.c.owner))
+    .where(
+        or_(places.c.id == bindparam("named"), places.c.path == bindparam("named")),
+        places.c.id != COMMON,
+    )
 )
 
 
@@ -439,7 +443,7 @@ def ask_to_leave(tx: Tx, named: str) -> bool:
         named: The place's id or path.
 
     Returns:
-        False: nobody owns it.
+        False: nobody owns it, or its owner is dead and others may take it already.
 
     Raises:
         NotFound: there is no such place.
@@ -447,7 +451,7 @@ def ask_to_leave(tx: Tx, named: str) -> bool:
     found = tx.execute(_FOUND, {"named": named}).first()
     if found is None:
         raise NotFound("No workspace found with id or path {named}", named=named)
-    if found.owner is None:
+    if not found.lives:
         return False
     tx.execute(_WANT, {"place": found.id})
     row = {"op": _RELEASE_IT, "kind": "", "key": "", "epoch": 0, "since": None}
