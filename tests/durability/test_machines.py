@@ -2,11 +2,10 @@
 
 import json
 import os
-import re
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -14,14 +13,27 @@ from typing import Any
 
 import anyio
 import httpx
-import psycopg
 import pytest
 from websockets.asyncio.client import ClientConnection, connect
 
 from durability import story
 from durability.ground import Ground
+from durability.machines import (
+    HELD,
+    OWNER,
+    Follower,
+    asked,
+    begin_held,
+    first_question,
+    line,
+    owner_of,
+    say,
+    server,
+    until,
+    worker,
+)
 from durability.person import Person
-from durability.server import Server, Wire, processes_in
+from durability.server import processes_in
 from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI
 from fakes.postgres import Server as Postgres
@@ -34,14 +46,8 @@ from gonogo.store import Membership, Outbox, Store
 from gonogo.store import events as log
 from gonogo.store.hints import Hint
 
-LIMIT = 60
 TAKEN_OVER = 10.0
 """Seconds in which the work of a dead worker goes on."""
-HELD = "python3 tick.py held"
-_WORKS = re.compile(r"process \d+")
-_OWNER = """
-SELECT nodes.pid FROM places JOIN nodes ON nodes.id = places.owner WHERE places.id <> 'common'
-"""
 _SEQS = "SELECT array_agg(seq ORDER BY seq) FROM events WHERE session_id = %s"
 
 
@@ -60,91 +66,6 @@ def ground(
     yield found
     found.close()
     postgres.take_back(name)
-
-
-def server(ground: Ground) -> Server:
-    return ground.server("serve", "--no-work").wait()
-
-
-def worker(ground: Ground) -> Server:
-    return ground.server("worker").wait(_WORKS)
-
-
-def asked(ground: Ground, statement: str, *params: Any) -> Any:
-    with psycopg.connect(ground.environment["GONOGO_DB"]) as conn:
-        row = conn.execute(statement, params).fetchone()
-        return row[0] if row else None
-
-
-def owner_of(ground: Ground, workers: list[Server]) -> Server:
-    pid = asked(ground, _OWNER)
-    return next(each for each in workers if each.pid == pid)
-
-
-async def until(holds: Callable[[], object], seconds: float = LIMIT) -> float:
-    """Wait until something holds; the seconds that it took."""
-    began = time.monotonic()
-    with anyio.fail_after(seconds):
-        while not holds():  # noqa: ASYNC110 - other processes tell nobody
-            await anyio.sleep(0.02)
-    return time.monotonic() - began
-
-
-@asynccontextmanager
-async def line(front: Server) -> AsyncIterator[tuple[Client, Wire]]:
-    async with front.client() as client, front.http() as http:
-        yield client, Wire(client, http)
-
-
-class Follower:
-    """What a client of one server is told, and when."""
-
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-        self.late: list[float] = []
-        """Seconds from an event's transaction to its arrival."""
-
-    async def follow(self, client: Client) -> None:
-        began = datetime.now(UTC)
-        async for body in client.follow(story.SESSION, 0):
-            if "seq" in body:
-                self.events.append(body)
-                if (told := datetime.fromisoformat(body["ts"])) > began:
-                    self.late.append((datetime.now(UTC) - told).total_seconds())
-
-    @property
-    def seqs(self) -> list[int]:
-        return [event["seq"] for event in self.events]
-
-    def has(self, kind: str) -> bool:
-        return any(event["type"] == kind for event in self.events)
-
-
-async def say(http: httpx.AsyncClient, message: dict[str, Any]) -> None:
-    body = {"session_id": story.SESSION, "message": message}
-    async with http.stream("POST", "/agent/message/stream", json=body) as answer:
-        assert answer.status_code == 200, await answer.aread()
-
-
-async def first_question(client: Client) -> Any:
-    with anyio.fail_after(LIMIT):
-        while True:
-            found = (await client.pending_approvals(story.SESSION)).pending_approvals
-            if found:
-                return found[0]
-            await anyio.sleep(0.05)
-
-
-async def begin_held(ground: Ground, client: Client, http: httpx.AsyncClient) -> None:
-    """Have an agent run a command that lasts until it is told to go."""
-    command = {"calls": [{"name": "execute_command", "arguments": {"command": HELD}}]}
-    ground.model.script({
-        "rules": [{"when": {"user": "Hold on"}, "replies": [command, {"text": "It is over."}]}]
-    })  # fmt: skip
-    await say(http, {"type": "user_message", "content": "Hold on", "agent_type": "coder"})
-    question = await first_question(client)
-    await Wire(client, http).decide(question.approval_id, {"decision": "approve"})
-    await until(lambda: story.starts(ground.workspace, HELD))
 
 
 @pytest.mark.feature(235)
@@ -194,7 +115,7 @@ async def test_a_worker_that_was_stopped_past_its_lease_has_no_effect_when_it_go
         first.process.send_signal(signal.SIGSTOP)
         ended = await until(lambda: not [p for p in processes_in(ground.workspace) if HELD in p])
         second = worker(ground)
-        taken = await until(lambda: asked(ground, _OWNER) == second.pid)
+        taken = await until(lambda: asked(ground, OWNER) == second.pid)
         (ground.workspace / "go").touch()
         first.process.send_signal(signal.SIGCONT)
         question = await first_question(client)
@@ -348,7 +269,7 @@ async def test_files_are_put_back_and_kept_by_the_worker_whichever_server_is_ask
         second = worker(ground)
         again = await other.rollback(plan, checkpoint_id=undone.checkpoint_id)
         took = time.monotonic() - began
-        assert asked(ground, _OWNER) == second.pid
+        assert asked(ground, OWNER) == second.pid
     assert "before all is undone" in made.reason
     assert undone.restored
     assert not undone.dry_run
@@ -391,7 +312,7 @@ async def test_a_worker_with_other_rules_gets_no_place_and_says_so(ground: Groun
         assert bad == {"rules", "workspaces"}
         usual.unlink()
         right = worker(ground)
-        await until(lambda: asked(ground, _OWNER) == right.pid)
+        await until(lambda: asked(ground, OWNER) == right.pid)
 
 
 @pytest.mark.feature(235)
