@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
@@ -9,7 +10,7 @@ from typing import TypeVar
 
 import anyio
 
-from bench import _counts, _report
+from bench import _counts, _growth, _report
 from bench._decisions import decision_ms
 from bench._plans import layered_per_second, makespan_ratio, sequence_ms
 from bench._processes import answerable_s, command_s, import_s, parked_cost, restart_s
@@ -136,6 +137,17 @@ def _beside_peers() -> int:
     return 0
 
 
+def _grows(*, quick: bool) -> int:
+    rows, loads = list[str](), [os.getloadavg()[0]]
+    for row in _growth.curves(1 if quick else 3):
+        print(row, flush=True)
+        rows.append(row)
+        loads.append(os.getloadavg()[0])
+    if not quick:
+        _report.write_growth(rows, "scripts/bench --growth", median(loads), utc_now())
+    return 0
+
+
 def main() -> int:
     """Measure."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -150,11 +162,17 @@ def main() -> int:
     parser.add_argument(
         "--peers", action="store_true", help="install peers, and measure gonogo beside them"
     )
+    parser.add_argument(
+        "--growth", action="store_true",
+        help="measure how the processor time of a step grows with history, plans and sessions",
+    )  # fmt: skip
     given = parser.parse_args()
     if given.check or given.renew:
         return _counts.check(renew=given.renew)
     if given.peers:
         return _beside_peers()
+    if given.growth:
+        return _grows(quick=given.quick)
     figures = [f for part in (_plans, _people, _files, _starts) for f in part(quick=given.quick)]
     yard = median(_YARDS)
     if not given.quick:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _FILE = Path(__file__).parent / "RESULTS.md"
+_GROWTH = "\n## Growth\n"
 _LIBRARIES = ("anyio", "pydantic", "sqlalchemy")
 
 
@@ -72,9 +73,33 @@ yardstick is 0.09 ms; what peers take was measured there too.
 What is measured: the real engine, dispatcher and store on SQLite, every subtask one transaction
 with its events; no-op subtasks are a plain function in the place of an agent. Decisions go through
 the whole runtime with a scripted model, and end when the approved tool runs. The console is
-measured by `scripts/bench-console`, into CONSOLE.md.
+measured by `scripts/bench-console`, into CONSOLE.md; several processes on one PostgreSQL are in
+MACHINES.md.
 """
-    _FILE.write_text(text, encoding="utf-8")
+    _FILE.write_text(text + _kept()[1], encoding="utf-8")
+
+
+def write_growth(rows: Sequence[str], command: str, load: float, now: datetime) -> None:
+    """Write the part of RESULTS.md that says how costs grow."""
+    table = "\n".join(rows)
+    text = f"""{_GROWTH}
+{_made(command, now)}; about {load:.0f} processes wanted to run meanwhile.
+
+Milliseconds of processor time of the whole process (user and system, the database's included). Each
+point is the least of its runs. The last column is the last point ÷ the first: a cost that does not
+grow has 1.
+
+| what | at: ms | ratio |
+|---|---|---|
+{table}
+"""
+    _FILE.write_text(_kept()[0] + text, encoding="utf-8")
+
+
+def _kept() -> tuple[str, str]:
+    """What RESULTS.md says before and from its part on growth."""
+    before, growth, after = _FILE.read_text(encoding="utf-8").partition(_GROWTH)
+    return before, growth + after
 
 
 def write_peers(

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from time import process_time
 
 import anyio
 
@@ -74,22 +75,43 @@ class Rig:
         self, subtasks: Sequence[Subtask], *, max_parallel: int, events_before: int = 0
     ) -> float:
         """Run a plan of its own session to its end; gives the seconds from the go."""
-        plan_id = await self.store.write(_prepare, subtasks, max_parallel, events_before)
-        over = self.over[plan_id] = anyio.Event()
+        plan_id = await self.ready(subtasks, max_parallel=max_parallel, events_before=events_before)
         began = anyio.current_time()
         with anyio.fail_after(LIMIT):
-            await self.store.write(self._go, plan_id)
-            await over.wait()
+            await self.go(plan_id)
+            await self.over[plan_id].wait()
         took = anyio.current_time() - began
         await self.store.read(_check, plan_id)
         return took
 
+    async def cpu(self, subtasks: Sequence[Subtask], *, events_before: int = 0) -> float:
+        """Run a plan of its own session to its end; gives the milliseconds of processor."""
+        plan_id = await self.ready(subtasks, max_parallel=3, events_before=events_before)
+        began = process_time()
+        with anyio.fail_after(LIMIT):
+            await self.go(plan_id)
+            await self.over[plan_id].wait()
+        took = process_time() - began
+        await self.store.read(_check, plan_id)
+        return took * 1000
+
     async def begin(self, subtasks: Sequence[Subtask], *, max_parallel: int) -> str:
         """Start a plan of its own session; gives its id."""
-        plan_id = await self.store.write(_prepare, subtasks, max_parallel, 0)
-        self.over[plan_id] = anyio.Event()
-        await self.store.write(self._go, plan_id)
+        plan_id = await self.ready(subtasks, max_parallel=max_parallel)
+        await self.go(plan_id)
         return plan_id
+
+    async def ready(
+        self, subtasks: Sequence[Subtask], *, max_parallel: int, events_before: int = 0
+    ) -> str:
+        """Make a plan of its own session that is approved and does not run yet; gives its id."""
+        plan_id = await self.store.write(_prepare, subtasks, max_parallel, events_before)
+        self.over[plan_id] = anyio.Event()
+        return plan_id
+
+    async def go(self, plan_id: str) -> None:
+        """Start a plan that is ready."""
+        await self.store.write(self._go, plan_id)
 
     def _go(self, tx: Tx, plan_id: str) -> None:
         plan = plan_of(tx, plan_id)

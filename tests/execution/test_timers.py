@@ -8,13 +8,13 @@ import pytest
 
 from fakes import rows
 from fakes.world import World, world_of
-from gonogo.domain.records import CallRow, Job, Timer
+from gonogo.domain.records import MAIN, CallRow, Job, Timer
 from gonogo.domain.states import CallStatus, PlanStatus, SubtaskStatus, TurnStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.execution.recovery import recover
 from gonogo.i18n import say
 from gonogo.store import Tx
-from gonogo.store.calls import add_calls, call_of, pending_approvals
+from gonogo.store.calls import add_calls, call_of, open_calls, pending_approvals
 from gonogo.store.plans import Move, move_plan, move_subtasks, plan_of, set_plan, subtask_row
 from gonogo.store.sessions import add_session, add_turn, move_turn, take_turn, turn_of
 
@@ -165,10 +165,18 @@ async def test_a_turn_goes_on_once_nothing_of_it_waits_for_a_person(world: World
                                  status=CallStatus.ALLOWED)])  # fmt: skip
         has_its_end(tx)
 
-    assert await sets_going(world, over) == [("turn", "t1", 0)]
+    # The turn is taken for its job by who wakes it, with what may be the end of who judges it.
+    assert await sets_going(world, over) == [("turn", "t1", 2)]
     turn = await parts.store.read(turn_of, "t1")
     assert turn is not None
-    assert turn.status is TurnStatus.RUNNING
+    assert (turn.status, turn.epoch) == (TurnStatus.RUNNING, 2)
+    found = await parts.store.read(open_calls, "s1", MAIN)
+    assert [(call.id, call.judgings) for call in found] == [("lost", 0), ("again", 1)]
+
+    # A job that comes after somebody else has taken the turn changes nothing of it.
+    await parts.store.write(take_turn, turn, TurnStatus.RUNNING)
+    await parts.turns.job(Job("turn", "t1", 2))
+    assert await parts.store.read(open_calls, "s1", MAIN) == found
 
 
 async def test_after_a_start_goes_on_all_that_waits_for_nobody(world: World) -> None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
-from gonogo.workspace import FileState, Folders, Snapshots, Workspace
+from gonogo.workspace import FileState, Folders, Snapshots, Tree, Workspace
 from gonogo.workspace.snapshots import scan
 from gonogo.workspace.snapshots.git import Git
 
@@ -160,6 +160,9 @@ def test_what_a_snapshot_says_besides_its_files_is_read(
         False, True, False, False,
     ]  # fmt: skip
     assert snapshots.folders(before, after) == Folders(made=("new", "new/er"), gone=("empty/er",))
+    # What is the same is not read: most commands change nothing.
+    lost = Tree("0" * 40)
+    assert (snapshots.diff(lost, lost), snapshots.folders(lost, lost)) == ((), Folders())
     [change] = snapshots.diff(before, after)
     assert change.path == "b"
     assert change.before == replace(change.after, mode=stat.S_IFREG | 0o600)

@@ -4,7 +4,7 @@ import gc
 import os
 import sys
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 from typer.exceptions import TyperException
@@ -31,6 +31,8 @@ from gonogo.cli.language import asked_locale, explain_in, own_locale, refusal
 from gonogo.cli.support import Exit, explained
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from gonogo.i18n import Locale
 
 app = group(
@@ -44,6 +46,8 @@ def main() -> None:
     """Run the command that the process was started with."""
     # Nearly all that a start allocates stays; to look through it for cycles takes a tenth of it.
     gc.set_threshold(20_000, 20, 10)
+    # A command of the library's own, which would bring rich, pygments and click to every command.
+    sys.modules["httpx._main"] = cast("ModuleType", None)
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

@@ -1,7 +1,7 @@
 """Turns: drives the answer to one message, from agent to agent, until done or parked."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -32,6 +32,7 @@ from gonogo.execution.agent import (
     open_control,
     role_of,
     steer,
+    take_up,
 )
 from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.inbox import (
@@ -47,7 +48,7 @@ from gonogo.execution.plans import Planning
 from gonogo.execution.plans.lifecycle import is_held
 from gonogo.execution.scheduling import Superseded
 from gonogo.i18n import say
-from gonogo.store import Store, Tx, stop
+from gonogo.store import Store, Tx, go_on, stop
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls
 from gonogo.store.sessions import (
@@ -192,6 +193,7 @@ class Controls(Struct, frozen=True, kw_only=True):
 
 _LOG = logging.getLogger(__name__)
 _UNDER_WAY = frozenset({TurnStatus.RUNNING, TurnStatus.PARKED})
+_Taken = tuple[Session, Turn, list[CallRow]]
 
 
 class Turns(Struct, frozen=True, kw_only=True):
@@ -206,7 +208,10 @@ class Turns(Struct, frozen=True, kw_only=True):
 
     async def job(self, job: Job) -> None:
         """Drive one turn as far as it goes without a person."""
-        taken = await self.store.write(self._take, job.key)
+        if job.epoch:
+            taken = await self.store.read(self._claimed, job.key, job.epoch)
+        else:
+            taken = await self.store.write(self._take, job.key)
         if taken is None:
             return
         session, turn, calls = taken
@@ -281,18 +286,42 @@ class Turns(Struct, frozen=True, kw_only=True):
             return
         left = open_calls(tx, turn.session_id, MAIN)
         if self.loop.hands.whose_move(left) != "person":
-            wake(tx, turn)
+            self._go_on(tx, turn, left)
         elif turn.status is TurnStatus.PARKED:
             log.tell_final(tx, turn.session_id)
         else:
             _TurnOwner(turn).park(tx)
 
+    def _go_on(self, tx: Tx, turn: Turn, left: Sequence[CallRow]) -> None:
+        """Go on with a turn. One that is parked nobody drives: it is taken here, for its job."""
+        if turn.status is not TurnStatus.PARKED:
+            wake(tx, turn)
+            return
+        taken = take_turn(tx, turn, TurnStatus.RUNNING)
+        session = session_of(tx, turn.session_id)
+        take_up(tx, left, remote=session is not None and session.tool_host == "client")
+        go_on(tx, "turn", turn.id, taken.epoch)
+
     # Driving ----------------------------------------------------------------------------------
 
-    def _take(self, tx: Tx, turn_id: str) -> tuple[Session, Turn, list[CallRow]] | None:
+    def _take(self, tx: Tx, turn_id: str) -> _Taken | None:
         """The session, the turn as it is held now, and its open calls."""
         taken = self._held(tx, turn_id)
-        return taken and (*taken, open_calls(tx, taken[0].id, MAIN))
+        if taken is None:
+            return None
+        session, turn = taken
+        left = open_calls(tx, session.id, MAIN)
+        return session, turn, take_up(tx, left, remote=session.tool_host == "client")
+
+    def _claimed(self, tx: Tx, turn_id: str, epoch: int) -> _Taken | None:
+        """The same of a turn that was taken for this job; None if somebody else has it since."""
+        turn = turn_of(tx, turn_id)
+        session = session_of(tx, turn.session_id) if turn else None
+        if turn is None or session is None or session.deleted:
+            return None
+        if turn.status is not TurnStatus.RUNNING or turn.epoch != epoch:
+            return None
+        return session, turn, open_calls(tx, session.id, MAIN)
 
     def _held(self, tx: Tx, turn_id: str) -> tuple[Session, Turn] | None:
         turn = turn_of(tx, turn_id)

@@ -17,9 +17,8 @@ import re
 import stat
 from collections import defaultdict
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
-import httpx2
 import msgspec
 from msgspec import Meta, Struct
 
@@ -27,6 +26,9 @@ from gonogo.domain.errors import ModelNotConfigured
 from gonogo.domain.strict_json import mapped
 from gonogo.llm.failures import redacted
 from gonogo.llm.roles import Effort, ModelRole
+
+if TYPE_CHECKING:
+    import httpx2
 
 WITHHELD = "The reply held a secret, so it was not recorded, and nothing after it can be played"
 _MOST = 1 << 30
@@ -228,12 +230,12 @@ def bytes_of(piece: str | PackedPiece) -> bytes:
     return piece.encode() if isinstance(piece, str) else piece.base64
 
 
-def body_of(request: httpx2.Request) -> str:
+def body_of(request: "httpx2.Request") -> str:
     """The body of a request."""
     return request.content.decode("utf-8", "replace")
 
 
-def path_of(request: httpx2.Request) -> str:
+def path_of(request: "httpx2.Request") -> str:
     """Path and query of a request, without a key."""
     query = "&".join(
         each for each in request.url.query.decode("ascii", "replace").split("&")

@@ -37,7 +37,7 @@ from gonogo.execution.agent.gate import (
     remove_session_rule,
 )
 from gonogo.execution.agent.instructions import Briefings, compose, facts_of
-from gonogo.execution.agent.loop import Finished, Handed, Loop, Resting, keep_reply
+from gonogo.execution.agent.loop import Finished, Handed, Loop, Resting, keep_reply, take_up
 from gonogo.execution.agent.models import ModelPool, is_taped
 from gonogo.execution.agent.profiles import (
     EXPLORER,
@@ -103,4 +103,5 @@ __all__ = [
     "role_of",
     "runtime_profile",
     "steer",
+    "take_up",
 ]

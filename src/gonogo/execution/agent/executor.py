@@ -487,8 +487,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         if tool.of_record:
             bench = replace(bench, output=partial(self._output, thread))
         try:
-            parsed = await anyio.to_thread.run_sync(tool.parse, gated.arguments)
-            return await tool.run(bench, parsed), None
+            return await tool.run(bench, gated.parsed), None
         except OutcomeUnknown:
             raise
         except ToolFailed as error:

@@ -61,7 +61,7 @@ from gonogo.store import events as log
 from gonogo.store.calls import Begun, perhaps_done
 from gonogo.store.plans import active_grant
 from gonogo.store.sessions import active_rules, add_rule, end_rule, next_rule
-from gonogo.tools import READ_OUTPUT, ServerPool, Tool, difference
+from gonogo.tools import READ_OUTPUT, Arguments, ServerPool, Tool, difference
 from gonogo.workspace import Guarded, Guards, Programs, Sandbox, Workspace
 
 # What a command finds in its workspace, looked up before it is judged.
@@ -385,12 +385,15 @@ class Gated(Struct, frozen=True, kw_only=True):
     """What a command would meet here."""
     words: str | None = None
     """The words that a person may allow the plan too, where they are asked about them."""
+    parsed: Arguments | None = None
+    """The arguments as the tool's body takes them."""
 
 
 class _Ready(Struct, frozen=True):
     """A call with what it would do, before it is judged."""
 
     call: Call
+    parsed: Arguments
     effects: tuple[FileEffect, ...] = ()
     preview: str = ""
     around: Surroundings | None = None
@@ -460,19 +463,9 @@ class Gate(Struct, frozen=True, kw_only=True):
         self, thread: Thread, name: str, arguments: dict[str, Any]
     ) -> RuleText | str:
         """The rule that would allow just this call in the session, or why none would."""
-        try:
-            ready = await self._prepared(thread, self.tools[name], arguments)
-        except (InvalidArguments, ToolFailed) as error:
-            return error.said
-        call = ready.call
-        text = narrowest(call, ALWAYS_ASK)
-        rule = text if isinstance(text, str) else session_rule(0, text, "")
-        if isinstance(text, str) or isinstance(rule, str):
-            return str(rule)
         given = await self.given(thread)
-        rules = self.rules_for(call, (*given.rules, rule))
-        found, _ = await self._explained(thread, ready, rules, None)
-        return text if found.decision == "allow" else f"no rule is enough: {found.reason}"
+        narrow = partial(self._narrowest, thread, self.tools[name], arguments, given)
+        return await anyio.to_thread.run_sync(narrow)
 
     async def with_words(self, thread: Thread, gated: Gated) -> Gated:
         """A call that a person is about to be asked about, with what its plan may be allowed."""
@@ -484,16 +477,28 @@ class Gate(Struct, frozen=True, kw_only=True):
     async def _judged(
         self, thread: Thread, tool: Tool, arguments: dict[str, Any], standing: ToolHistory | None
     ) -> Gated:
-        ready = await self._prepared(thread, tool, arguments)
         given = await self.given(thread)
+        judge = partial(self._verdict, thread, tool, arguments, standing, given)
+        return await anyio.to_thread.run_sync(judge)
+
+    # In a worker thread: arguments may be large, what is named is looked up on the disk, and a
+    # patch may be of very many files.
+
+    def _verdict(
+        self,
+        thread: Thread,
+        tool: Tool,
+        arguments: dict[str, Any],
+        standing: ToolHistory | None,
+        given: ConversationGrants,
+    ) -> Gated:
+        ready = self._prepared(thread, tool, arguments)
         if standing is not None:
-            ready = await anyio.to_thread.run_sync(_as_it_is, ready, standing)
-            given = given.still(standing)
+            ready, given = _as_it_is(ready, standing), given.still(standing)
         call, rules = ready.call, self.rules_for(ready.call, given.rules)
         grant = None if self._is_unforeseen(call) else self._held(thread, given.grant)
         changed = "" if standing is None else change_of(tool.name, standing)
-        ready = replace(ready, call=call)
-        found, trace = await self._explained(thread, ready, rules, grant, changed)
+        found, trace = self._explained(thread, ready, rules, grant, changed)
         # What changes nothing may always run again.
         if found.decision == "allow" and not found.read_only and given.is_perhaps_done(call):
             found = self._asked_first(trace, attended=self._is_attended(thread))
@@ -507,35 +512,51 @@ class Gate(Struct, frozen=True, kw_only=True):
             digest=call.digest(rules.version), base_hashes=call.base_hashes,
             effects=ready.effects, preview=mark_blanks(visible(ready.preview)),
             error=f"{_refusal(found)}: {reason}" if found.decision == "deny" else None,
-            trace=trace, access=call.access, rules=rules, around=ready.around,
+            trace=trace, access=call.access, rules=rules, around=ready.around, parsed=ready.parsed,
         )  # fmt: skip
 
-    async def _prepared(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> _Ready:
-        parsed = await anyio.to_thread.run_sync(tool.parse, arguments)
+    def _narrowest(
+        self, thread: Thread, tool: Tool, arguments: dict[str, Any], given: ConversationGrants
+    ) -> RuleText | str:
+        try:
+            ready = self._prepared(thread, tool, arguments)
+        except (InvalidArguments, ToolFailed) as error:
+            return error.said
+        call = ready.call
+        text = narrowest(call, ALWAYS_ASK)
+        rule = text if isinstance(text, str) else session_rule(0, text, "")
+        if isinstance(text, str) or isinstance(rule, str):
+            return str(rule)
+        rules = self.rules_for(call, (*given.rules, rule))
+        found, _ = self._explained(thread, ready, rules, None)
+        return text if found.decision == "allow" else f"no rule is enough: {found.reason}"
+
+    def _prepared(self, thread: Thread, tool: Tool, arguments: dict[str, Any]) -> _Ready:
+        parsed = tool.parse(arguments)
         named: dict[str, Any] = {
             "tool": tool.name, "tool_class": tool.tool_class, "agent": thread.agent,
             "plan_id": thread.plan_id, "revision": thread.revision,
             "subtask_id": thread.subtask_id,
         }  # fmt: skip
         if thread.remote and tool.tool_class is not ToolClass.CONTROL:
-            access = await anyio.to_thread.run_sync(tool.touches, arguments)
-            return _Ready(Call(arguments=arguments, access=access, **named))
+            call = Call(arguments=arguments, access=tool.touches(arguments), **named)
+            return _Ready(call, parsed)
         workspace = Workspace(thread.workspace)
-        prepared = await anyio.to_thread.run_sync(tool.prepare, workspace, parsed)
+        prepared = tool.prepare(workspace, parsed)
         call = Call(
             arguments=prepared.arguments, access=prepared.access,
             base_hashes=prepared.base_hashes, **named,
         )  # fmt: skip
+        if call.arguments != arguments:
+            parsed = tool.parse(call.arguments)
         if call.access.command is None:
-            return _Ready(call, prepared.effects, prepared.preview)
-        around = await anyio.to_thread.run_sync(
-            look_around, call.access.command, workspace.root, self.programs, self.guards
-        )
+            return _Ready(call, parsed, prepared.effects, prepared.preview)
+        around = look_around(call.access.command, workspace.root, self.programs, self.guards)
         access = around.seen_in(call.access, boxed=self.sandbox is not None)
         call = call.model_copy(update={"access": access})
-        return _Ready(call, prepared.effects, around.preview(prepared.preview), around)
+        return _Ready(call, parsed, prepared.effects, around.preview(prepared.preview), around)
 
-    async def _explained(
+    def _explained(
         self, thread: Thread, ready: _Ready, rules: Rules, grant: Grant | None, changed: str = ""
     ) -> tuple[Verdict, VerdictTrace]:
         call, conditions = ready.call, self._conditions(thread, ready.call)
@@ -543,9 +564,7 @@ class Gate(Struct, frozen=True, kw_only=True):
             conditions = replace(conditions, own_programs=ready.around.own)
         if changed:
             conditions, rules = replace(conditions, changed=changed), rules.strict()
-        # What a command names is looked up on the disk, and a patch may be of very many files.
-        judge = partial(explain, call, rules, conditions, grant)
-        return await anyio.to_thread.run_sync(judge)
+        return explain(call, rules, conditions, grant)
 
     def _asked_first(self, trace: VerdictTrace, *, attended: bool) -> Verdict:
         """The verdict on a call that has begun before with an unknown outcome."""

@@ -105,14 +105,14 @@ class Loop(Struct, frozen=True, kw_only=True):
         """Go on with a conversation as far as it goes.
 
         Args:
-            calls: Its open calls, if the caller has just read them.
+            calls: Its open calls, if the caller has just taken them up.
 
         Raises:
             Superseded: somebody else holds the thread's work now.
             ModelFailed: the model did not answer.
             NoWork: it answered, and said nothing.
         """
-        left = await self._taken_up(thread, await self._left(thread) if calls is None else calls)
+        left = await self._taken_up(thread) if calls is None else calls
         while True:
             if not left:
                 reply = await self._reply(thread)
@@ -121,28 +121,26 @@ class Loop(Struct, frozen=True, kw_only=True):
                 left = await self.store.write(self._keep, thread, reply)
                 continue
             step = await self._settle(thread, left)
-            if step is not None:
+            if isinstance(step, Handed | Resting):
                 return step
-            left = await self._left(thread)
+            left = step
 
-    async def _left(self, thread: Thread) -> list[CallRow]:
-        return await self.store.read(open_calls, thread.session_id, thread.name)
-
-    async def _taken_up(self, thread: Thread, left: Sequence[CallRow]) -> Sequence[CallRow]:
-        """Count the calls that others left behind, before judging what may have been their end."""
-        to_judge = [] if thread.remote else [call for call in left if _is_to_judge(call)]
-        if not to_judge:
+    async def _taken_up(self, thread: Thread) -> Sequence[CallRow]:
+        left = await self.store.read(open_calls, thread.session_id, thread.name)
+        if thread.remote or not any(_is_to_judge(call) for call in left):
             return left
-        await self.store.write(self._count, thread, to_judge)
-        return await self._left(thread)
+        return await self.store.write(self._count, thread)
 
-    def _count(self, tx: Tx, thread: Thread, calls: Sequence[CallRow]) -> None:
+    def _count(self, tx: Tx, thread: Thread) -> Sequence[CallRow]:
         thread.owner.check(tx)
-        begin_judging(tx, calls)
+        left = open_calls(tx, thread.session_id, thread.name)
+        return take_up(tx, left, remote=thread.remote)
 
     # Calls ------------------------------------------------------------------------------------
 
-    async def _settle(self, thread: Thread, calls: Sequence[CallRow]) -> Handed | Resting | None:
+    async def _settle(
+        self, thread: Thread, calls: Sequence[CallRow]
+    ) -> Handed | Resting | Sequence[CallRow]:
         asks: list[tuple[CallRow, Gated]] = []
         controls: list[CallRow] = []
         looks: list[tuple[CallRow, Gated]] = []
@@ -161,10 +159,25 @@ class Loop(Struct, frozen=True, kw_only=True):
                 await self._look(thread, looks)
                 await self.hands.run_allowed(thread, call, gated)
         await self._look(thread, looks)
-        counted = any(call.judgings for call in calls)
-        if await self.store.write(self._rest, thread, asks, counted):
+        left = await self._left(thread, asks)
+        if left is None:
             return Resting()
-        return Handed(controls[0]) if controls else None
+        return Handed(controls[0]) if controls else left
+
+    async def _left(
+        self, thread: Thread, asks: Sequence[tuple[CallRow, Gated]]
+    ) -> Sequence[CallRow] | None:
+        """The calls to go on with, and no write where nothing changes. None: the loop rests."""
+        if not asks:
+            left = await self.store.read(self._open, thread)
+            counted = any(call.judgings for call in left)
+            if not counted and self.hands.whose_move(left) == "ours":
+                return left
+        return await self.store.write(self._rest, thread, asks)
+
+    def _open(self, tx: Tx, thread: Thread) -> list[CallRow]:
+        thread.owner.check(tx)
+        return open_calls(tx, thread.session_id, thread.name)
 
     async def _judged(self, thread: Thread, call: CallRow) -> Gated | None:
         """The verdict on a call that is new, if it may be judged once more."""
@@ -212,15 +225,15 @@ class Loop(Struct, frozen=True, kw_only=True):
             await self.hands.recover(thread, call)
 
     def _rest(
-        self, tx: Tx, thread: Thread, asks: Sequence[tuple[CallRow, Gated]], counted: bool
-    ) -> bool:
-        """Ask what is to be asked; let go when nothing is left to run. True: the loop rests."""
-        thread.owner.check(tx)
-        if counted:
+        self, tx: Tx, thread: Thread, asks: Sequence[tuple[CallRow, Gated]]
+    ) -> Sequence[CallRow] | None:
+        """Ask what is to be asked; let go when nothing is left to run. None: the loop rests."""
+        left = self._open(tx, thread)
+        if any(call.judgings for call in left):
             end_judging(tx, thread.session_id, thread.name)
         for call, gated in asks:
             self._ask_person(tx, call, gated)
-        return self.hands.rest(tx, thread)
+        return None if self.hands.rest(tx, thread) else self._open(tx, thread)
 
     def _ask_person(self, tx: Tx, call: CallRow, gated: Gated) -> None:
         approval = self.desk.open(
@@ -321,6 +334,17 @@ class Loop(Struct, frozen=True, kw_only=True):
         keep_reply(tx, thread, reply)
         record.propose(tx, thread, reply)
         return open_calls(tx, thread.session_id, thread.name)
+
+
+def take_up(tx: Tx, left: Sequence[CallRow], *, remote: bool) -> list[CallRow]:
+    """Count the calls that others left behind, before judging what may have been their end.
+
+    Args:
+        remote: A client carries the calls out, so nobody judges them again.
+    """
+    to_judge = [] if remote else [call for call in left if _is_to_judge(call)]
+    begin_judging(tx, to_judge)
+    return [replace(c, judgings=c.judgings + 1) if c in to_judge else c for c in left]
 
 
 def _is_to_judge(call: CallRow) -> bool:

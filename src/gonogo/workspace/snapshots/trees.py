@@ -65,8 +65,11 @@ class Trees:
 
     def folders(self, before: Tree, after: Tree) -> Folders:
         """See `Snapshots.folders`."""
+        if before == after:
+            return Folders()
         old, new = self._meta(before), self._meta(after)
-        had, has = _folders(self.entries(before), old), _folders(self.entries(after), new)
+        had = _folders(self._entries(before, old), old)
+        has = _folders(self._entries(after, new), new)
         made = (path for path in has - had if not old.hides(path) and f"{path}/" not in old.unseen)
         gone = (path for path in old.empty if path not in has and not new.hides(path))
         return Folders(made=tuple(sorted(made)), gone=tuple(sorted(gone)))
@@ -125,14 +128,16 @@ class Trees:
 
     def entries(self, tree: Tree) -> dict[str, Entry]:
         """Each file with its mode and blob."""
-        modes = self._meta(tree).modes
+        return self._entries(tree, self._meta(tree))
+
+    def _entries(self, tree: Tree, meta: Meta) -> dict[str, Entry]:
         said = self._git.run("ls-tree", "-r", "-z", check_id(tree), "--", "files/")
         found: dict[str, Entry] = {}
         for line in said.split(b"\0")[:-1]:
             facts, _, name = line.partition(b"\t")
             mode, _, blob = facts.split(b" ")
             path = os.fsdecode(name.removeprefix(_FILES))
-            found[path] = (_kept(int(mode, 8), modes.get(path)), blob.decode())
+            found[path] = (_kept(int(mode, 8), meta.modes.get(path)), blob.decode())
         return found
 
     def state(self, tree: Tree, path: str) -> FileState | None:
