@@ -99,14 +99,27 @@ def test_each_database_of_the_state_folder_is_opened(tmp_path):
     (home / "a.db").touch()
     assert checks._database(settings) == Check("database", "ok", str(home / "a.db"))
     (home / "b.db").write_text("not a database, whatever its name says")
-    for db in (None, f"sqlite:///{home}/a.db"):
-        assert checks._database(settings.model_copy(update={"db": db})) == Check(
-            "database", "bad", f"{home / 'b.db'}: file is not a database"
-        )
+    assert checks._database(settings) == Check(
+        "database", "bad", f"{home / 'b.db'}: file is not a database"
+    )
     (home / "b.db").unlink()
     (home / "b.db").symlink_to(home / "none")
     found = checks._database(settings)
     assert found == Check("database", "bad", f"{home / 'b.db'}: unable to open database file")
+
+
+def test_the_database_that_was_named_is_opened_instead(tmp_path):
+    home, file = tmp_path / "home", tmp_path / "own" / "work.sqlite"
+    home.mkdir()
+    (home / "gonogo.db").write_text("not a database, and not the one that is used")
+    settings = Settings(home=home, db=f"sqlite:///{file}")
+    needed = f"it will be created in {file.parent} when it is needed"
+    assert checks._database(settings) == Check("database", "ok", needed)
+    file.parent.mkdir()
+    file.touch()
+    assert checks._database(settings) == Check("database", "ok", str(file))
+    file.write_text("not a database, whatever its name says")
+    assert checks._database(settings) == Check("database", "bad", f"{file}: file is not a database")
 
 
 def test_the_model_that_is_used_is_named_or_how_to_choose_one(tmp_path):

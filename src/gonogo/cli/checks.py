@@ -227,9 +227,13 @@ def _lingering(user: str, system: Path = Path("/")) -> Check | None:
 def _database(settings: Settings) -> Check:
     if settings.db and not settings.db.startswith("sqlite"):
         return Check("database", "ok", because("a server; try it with gonogo db migrate"))
-    files = sorted(settings.home.glob("*.db")) if settings.home.exists() else []
+    if settings.db:
+        named = Path(settings.db.removeprefix("sqlite:///"))
+        folder, files = named.parent, [named] if os.path.lexists(named) else []
+    else:
+        folder, files = settings.home, sorted(settings.home.glob("*.db"))
     if not files:
-        text = because("it will be created in {path} when it is needed", path=settings.home)
+        text = because("it will be created in {path} when it is needed", path=folder)
         return Check("database", "ok", text)
     for file in files:
         try:

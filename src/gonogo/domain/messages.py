@@ -21,10 +21,23 @@ MAX_REVISION = 2**31 - 1
 REJECTED_TEXTS = ("User rejected", "Операция отклонена")
 """How older clients said no: as the error of a `tool_result`."""
 
+_TITLE = 80
+"""Characters of a session's title that is taken from a message."""
+
 T = TypeVar("T", bound=BaseModel)
 Why = Annotated[str, StringConstraints(min_length=1, max_length=4_000, strict=True)]
 """A person's reason for something."""
 Revision = Annotated[int, Field(ge=1, le=MAX_REVISION)]
+
+
+def title_of(said: str) -> str:
+    """The title of a session in which this was said first: its first line, cut between words."""
+    line = said.strip().partition("\n")[0].rstrip()
+    if len(line) <= _TITLE:
+        return line
+    # One word that is too long is cut where it is.
+    words = line[:_TITLE].rpartition(" ")[0] or line[: _TITLE - 1]
+    return words.rstrip() + "…"
 
 
 def possible(name: str) -> str:

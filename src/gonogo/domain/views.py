@@ -598,7 +598,7 @@ class PlaceLeft(View):
     """What came of asking for a workspace to be released."""
 
     released: bool
-    """False: no worker had it."""
+    """False: no worker that is alive had it."""
 
 
 class Nodes(View):
