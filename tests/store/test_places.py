@@ -281,7 +281,7 @@ async def test_nothing_handed_over_is_ever_out_of_reach_whatever_becomes_of_owne
     shared: Store, kind: str
 ) -> None:
     await shared.write(begin_with_two)
-    chance, walk = random.Random(15), Walk(shared)  # noqa: S311 - the same walk each time
+    chance, walk = random.Random(15), Walk(shared)
     for _ in range(examples(300, nightly=10_000)):
         await walk.step(chance)
         assert await is_in_reach(shared), walk.done
