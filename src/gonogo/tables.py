@@ -41,7 +41,7 @@ class TableFile(Struct, frozen=True, kw_only=True):
         if set(fields) - set(self.names) or not isinstance(written, list):
             held = ", ".join(f"[[{each}]]" for each in self.names)
             raise self.refusal(
-                "{path}:1: {what} can hold only {held} tables",
+                "{path}:1: {what} can contain only {held} tables",
                 path=path,
                 what=self.what,
                 held=held,

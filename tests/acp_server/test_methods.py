@@ -358,7 +358,7 @@ async def test_a_plan_that_is_rejected_with_a_reason_is_planned_again_or_all_sto
     (asked, *_) = pad.questions
     names = [(each["optionId"], each["name"]) for each in asked["options"]]
     assert names == [
-        ("revise", "Plan again: say what is to change"), ("reject", "Stop: reject the plan"),
+        ("revise", "Replan: say what should change"), ("reject", "Stop: reject the plan"),
     ]  # fmt: skip
     sent = [(path, given) for path, given in behind.of("POST")[1:]]
     if choice == "revise":

@@ -194,7 +194,7 @@ async def test_a_command_is_shown_once_as_text_with_its_parts_and_the_one_that_a
     shown = [line for line in person.read if line]
     assert shown == [
         "coder asks to use execute_command:", "  cd src && make all", "    · cd src",
-        "    ? && make all  ← this part asks", "reason: why",
+        "    ? && make all  ← this part needs approval", "reason: why",
     ]  # fmt: skip
 
 

@@ -53,10 +53,10 @@ def test_each_subtask_has_its_state_agent_time_and_retries_and_lines_to_those_th
 
 
 def test_how_full_the_window_of_those_at_work_is_stands_beside_them():
-    windows = {"look": "window 10 %", "fix": "window 41 %"}
+    windows = {"look": "window 10%", "fix": "window 41%"}
     lines = board_lines(PLAN, width=80, height=20, locale="en", windows=windows)
     told = [line.plain for line in lines if "window" in line.plain]
-    assert told == ["│ ▶   fix  coder · 10.0 s · attempt 2 · window 41 %"]
+    assert told == ["│ ▶   fix  coder · 10.0 s · attempt 2 · window 41%"]
 
 
 def test_where_there_is_no_room_for_lines_each_says_what_it_waits_for():

@@ -64,7 +64,7 @@ def test_everything_is_told_in_the_language_of_the_person(gonogo, project):
     assert told.splitlines()[:6] == [
         f"skills  skills  whole  18 B  sha256 {SKILLS}",
         f"AGENTS.md  repository  whole  15 B  sha256 {AGENTS}",
-        "GEMINI.md пропущен: The link 'GEMINI.md' leads out of the workspace",
+        "GEMINI.md пропущен: ссылка «GEMINI.md» ведёт за пределы рабочей папки",
         "",
         "Вот что увидят агенты:",
         "",

@@ -386,8 +386,8 @@ def test_how_full_the_window_is_stands_below_and_is_drawn_anew(foot, console, wr
     for tokens in (1_000, 13_400):
         live.show({"type": "window_used", "metadata": {"window": 32_000, "tokens": tokens}})
         foot.draw()
-    assert written.getvalue().endswith("\x1b[Kwindow 41 %")
+    assert written.getvalue().endswith("\x1b[Kwindow 41%")
     # Of a subtask it stands on the board, and of the search for a revision nowhere.
     live.show({"type": "window_used", "plan_id": "p", "metadata": {"window": 9, "tokens": 8}})
     foot.draw()
-    assert written.getvalue().endswith("\x1b[Kwindow 41 %")
+    assert written.getvalue().endswith("\x1b[Kwindow 41%")

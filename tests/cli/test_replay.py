@@ -65,7 +65,7 @@ def test_what_a_server_decided_by_not_being_there_is_not_judged_again(judge, rul
     assert judge.again(called(1, rule)) == "cli_replay_server"
 
 
-@pytest.mark.parametrize("said", ["it asks; nobody can be asked", "спрашивает; спросить некого"])
+@pytest.mark.parametrize("said", ["it asks; there is nobody to ask", "спрашивает; спросить некого"])
 def test_a_question_that_nobody_was_there_for_is_denied_again_whatever_language_said_so(
     judge, said
 ):

@@ -171,7 +171,7 @@ def test_the_course_of_a_plan_is_shown(lines, shown):
         "▶ Subtask 1/2: do",
         "✓ a (1.2 s)",
         "✗ b no",
-        "  2/2 · 100 %",
+        "  2/2 · 100%",
         "Plan Execution Complete",
         "✗ Operation rejected: no",
     ]
@@ -211,7 +211,7 @@ SHOWN: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     ),
     "subtask_cancelled": ({"metadata": {"subtask_id": "a"}}, [("■ a", "yellow")]),
     "plan_progress": (
-        {"metadata": {"done": 1, "total": 3, "percentage": 33.3}}, [("  1/3 · 33 %", "dim")]
+        {"metadata": {"done": 1, "total": 3, "percentage": 33.3}}, [("  1/3 · 33%", "dim")]
     ),
     **{
         word: ({"content": f"It is {word}", "metadata": {}}, [(f"It is {word}", style)])

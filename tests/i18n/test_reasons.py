@@ -182,7 +182,7 @@ def test_what_a_server_says_amiss_is_told_as_it_came(parts) -> None:
 
 def test_why_a_call_did_not_work_is_said_in_the_language_of_its_session() -> None:
     near = because("; similar lines: {spots}; read the file again", spots="4-5")
-    said = "{path!r} does not hold `old`{near}"
+    said = "{path!r} does not contain `old`{near}"
     failure = ToolFailed("not_found_in_file", said, path="a", near=near)
 
     assert told_of(failure, "ru") == (
@@ -211,9 +211,9 @@ def test_what_the_policy_says_of_any_command_is_known_in_russian() -> None:
 
 def test_a_reason_in_a_reason_is_translated_and_what_it_names_is_not() -> None:
     what = because("{word!r} is not {what}", word="a number", what=because("a number"))
-    whole = together(("a rule's own words", what, because("nobody can be asked")))
+    whole = together(("a rule's own words", what, because("there is nobody to ask")))
 
-    assert whole == "a rule's own words; 'a number' is not a number; nobody can be asked"
+    assert whole == "a rule's own words; 'a number' is not a number; there is nobody to ask"
     assert told(whole, "ru") == "a rule's own words; «a number» — не число; спросить некого"
     assert type(told(whole, "en")) is str
     assert told(whole, "en") == told(whole, "de") == told(whole, None) == whole

@@ -68,7 +68,7 @@ def test_without_a_file_each_role_asks_the_one_model_that_is_configured(tmp_path
         ('name = "plan"\nmodel = "openai:x"\nbase_url = "h"', 2, "base_url: an address must begin"),
         ('name = "plan"\nkey_env = "a-b"', 2, "role 'plan': key_env: String should match"),
         ('name = "plan"\n[[role]]\nname = "plan"', 4, "role 'plan' is there twice"),
-        ('name = "plan"\n[other]', 1, "a models file can hold only [[role]] tables"),
+        ('name = "plan"\n[other]', 1, "a models file can contain only [[role]] tables"),
     ],
 )  # fmt: skip
 def test_a_defect_is_told_with_file_line_and_role(tmp_path, table, line, said):
@@ -86,8 +86,8 @@ HERE = "{file}:2: role 'plan': "
     ("text", "said"),
     [
         ('x = 1\n[[role]]\nname = "plan"',
-         "{file}:1: a models file can hold only [[role]] tables"),
-        ('role = 7', "{file}:1: a models file can hold only [[role]] tables"),
+         "{file}:1: a models file can contain only [[role]] tables"),
+        ('role = 7', "{file}:1: a models file can contain only [[role]] tables"),
         ("[[role]]\n" * 6, "{file}:1: there can be at most 5 [[role]] tables"),
         ("\n[[role]]\n", "{file}:2: role: name: Field required"),
         ("role = [7]",

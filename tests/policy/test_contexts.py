@@ -39,7 +39,7 @@ def test_where_nobody_attends_what_would_ask_is_denied():
     assert check_command("ls", one()).decision == "ask"
     assert check_command("ls", one(attended=True)).decision == "ask"
     found = check_command("ls", one(attended=False))
-    assert (found.decision, found.reason) == ("deny", "no rule allows 'ls'; nobody can be asked")
+    assert (found.decision, found.reason) == ("deny", "no rule allows 'ls'; there is nobody to ask")
 
 
 def test_a_rule_that_is_too_broad_is_left_out_with_its_reason_and_takes_no_number():

@@ -16,21 +16,21 @@ ASKED = [
     # Paths.
     ("cat '~/x'", "'~/x' leaves the workspace"),
     ("cat src/../../x", "'src/../../x' leaves the workspace"),
-    ("cat /ws/.env", "'/ws/.env' may hold secrets"),
-    ("cat /ws/secrets/x", "'/ws/secrets/x' may hold secrets"),
+    ("cat /ws/.env", "'/ws/.env' may contain secrets"),
+    ("cat /ws/secrets/x", "'/ws/secrets/x' may contain secrets"),
     ("cat /wsx/a", "'/wsx/a' leaves the workspace"),
-    ("cat src/.n*", "'src/.n*' may match files that hold secrets"),
-    ("cat src/*.p?m", "'src/*.p?m' may match files that hold secrets"),
+    ("cat src/.n*", "'src/.n*' may match files that contain secrets"),
+    ("cat src/*.p?m", "'src/*.p?m' may match files that contain secrets"),
     # Paths, and what some programs take them for.
     ("find /etc -name x", "'/etc' leaves the workspace"),
     ("find ../x", "'../x' leaves the workspace"),
-    ("find secrets", "'secrets' may hold secrets"),
+    ("find secrets", "'secrets' may contain secrets"),
     ("mypy @args", "'@args' hides arguments"),
-    ("mypy src/.e*", "'src/.e*' may match files that hold secrets"),
+    ("mypy src/.e*", "'src/.e*' may match files that contain secrets"),
     ("ruff check @args", "'@args' hides arguments"),
-    ("pytest .env::test_x", "'.env' may hold secrets"),
+    ("pytest .env::test_x", "'.env' may contain secrets"),
     ("pytest @x::test_x", "'@x' hides arguments"),
-    ("pytest tests/.e*", "'tests/.e*' may match files that hold secrets"),
+    ("pytest tests/.e*", "'tests/.e*' may match files that contain secrets"),
     ("tar -tf host:x.tar", "'host:x.tar' may be on another host"),
     ("tar tf host:x.tar", "'host:x.tar' may be on another host"),
     ("tar -tf a.tar src/*", "'src/*' may be on another host"),
@@ -41,13 +41,13 @@ ASKED = [
     ("eslint -x", "'-x' is not known to be harmless"),
     ("eslint a=b", "'a=b' is not known to be harmless"),
     ("eslint http://x", "'http://x' is not known to be harmless"),
-    ("eslint src/.e*", "'src/.e*' may match files that hold secrets"),
+    ("eslint src/.e*", "'src/.e*' may match files that contain secrets"),
     # Revisions.
-    ("git diff HEAD..id_rsa", "'id_rsa' may hold secrets"),
+    ("git diff HEAD..id_rsa", "'id_rsa' may contain secrets"),
     ("git diff HEAD...../x", "'/x' leaves the workspace"),
     ("git diff src/../../x", "'src/../../x' leaves the workspace"),
-    ("git diff src/.e*", "'src/.e*' may match files that hold secrets"),
-    ("git log -L 1,2:.env", "'.env' may hold secrets"),
+    ("git diff src/.e*", "'src/.e*' may match files that contain secrets"),
+    ("git log -L 1,2:.env", "'.env' may contain secrets"),
     ("git log --format='%(signature)'", "'%(signature)' may run gpg"),
     (f"git diff a{':a' * 17}", f"'a{':a' * 17}' is a pathspec or a revision that is not known"),
     # Scripts.
@@ -59,8 +59,8 @@ ASKED = [
     ("ls -I /etc", "'/etc' is not a pattern of names"),
     ("ls -I '~'", "'~' is not a pattern of names"),
     # What may be the value of an option, or a file.
-    ("cut -f1 a -d /etc", "'-d' may only stand before the operands"),
-    ("uniq a -c", "'-c' may only stand before the operands"),
+    ("cut -f1 a -d /etc", "'-d' may come only before the operands"),
+    ("uniq a -c", "'-c' may come only before the operands"),
     # More words from a file, wherever they are asked for.
     ("pytest -k @args", "'@args' hides arguments"),
     ("pytest -- @args", "'@args' hides arguments"),
@@ -75,9 +75,18 @@ ASKED = [
     ("eslint 'a;b'", "'a;b' is not known to be harmless"),
     ("eslint 'a`b'", "'a`b' is not known to be harmless"),
     ("eslint '$(b)'", "'$(b)' is not known to be harmless"),
-    ("eslint sub/Dockerfile", "'sub/Dockerfile' is run or read by others, or holds secrets"),
-    ("eslint /ws/conftest.py", "'conftest.py' is run or read by others, or holds secrets"),
-    ("npm test package.json", "'package.json' is run or read by others, or holds secrets"),
+    (
+        "eslint sub/Dockerfile",
+        "'sub/Dockerfile' is run or read by other programs, or contains secrets",
+    ),
+    (
+        "eslint /ws/conftest.py",
+        "'conftest.py' is run or read by other programs, or contains secrets",
+    ),
+    (
+        "npm test package.json",
+        "'package.json' is run or read by other programs, or contains secrets",
+    ),
     # Letters that have no words to be their values, and words that are no letters.
     ("tar If x a.tar -t", "'If' is not a listing of an archive"),
     ("tar tfI a.tar x", "'tfI' is not a listing of an archive"),
@@ -85,7 +94,7 @@ ASKED = [
     ("tree -Io x out", "'-o' is not a known option"),
     ("tree -LI 2", "'-I' lacks a value"),
     ("tree -L2 3", "'-2' is not a known option"),
-    ("diff --color=.env a b", "'.env' may hold secrets"),
+    ("diff --color=.env a b", "'.env' may contain secrets"),
 ]  # fmt: skip
 
 
@@ -143,20 +152,26 @@ def test_a_pattern_that_stands_for_what_others_run_asks_where_a_program_is_not_k
     assert check_command("eslint docs/*.js", here).decision == "allow"
     assert check_command("cat src/*.js", here).decision == "allow"
     asked = check_command("eslint src/*.js", here)
-    assert asked.reason == "'src/jest.setup.js' is run or read by others, or holds secrets"
+    assert (
+        asked.reason == "'src/jest.setup.js' is run or read by other programs, or contains secrets"
+    )
 
 
 VOUCHED = [
     # An option that a rule vouches for may have any of the words behind it for its value.
     ("grep --file", "grep --file /etc/passwd src", "'/etc/passwd' leaves the workspace"),
-    ("sort -o", "sort -o Makefile a", "'Makefile' is run or read by others, or holds secrets"),
+    (
+        "sort -o",
+        "sort -o Makefile a",
+        "'Makefile' is run or read by other programs, or contains secrets",
+    ),
     ("sort -o", "sort -o 'a b' c", "'a b' is not known to be harmless"),
     ("sort -o", "sort -T /x", "no rule allows 'sort'"),
     ("tar xf", "tar xf a.tar -C x", "'-C' is not a known option"),
     (
         "tar xf",
         "tar xf a.tar conftest.py",
-        "'conftest.py' is run or read by others, or holds secrets",
+        "'conftest.py' is run or read by other programs, or contains secrets",
     ),
     ("sed -i", "sed -i s/a/b/ x", "'s/a/b/' does more than print lines"),
     ("ruff check --fix", "ruff check --fix --add-noqa", "'--add-noqa' is not a known option"),

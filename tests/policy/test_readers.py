@@ -164,7 +164,7 @@ def test_what_asks_for_the_network_is_not_held_to_reading_though_a_plan_has_it()
     context, call = _context(), _call("ls", network=("a.org",))
     found, trace = explain(call, context.rules, context.conditions, _grant(network=("a.org",)))
     assert (found.decision, found.rule) == ("ask", "default:other")
-    assert trace.steps[-2].looks[0].misfit == "it asks for the network"
+    assert trace.steps[-2].looks[0].misfit == "it needs the network"
 
 
 def test_beside_what_a_plan_declares_a_reader_has_no_network_and_writes_nothing():

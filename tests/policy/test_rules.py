@@ -79,8 +79,8 @@ def test_no_file_means_no_rules(tmp_path):
         ('[[rule]]\ncommand = "ls; id"\ndecision = "deny"', 1, "not one simple command"),
         ('[[rule]]\ncommand = "ls a*"\ndecision = "deny"', 1, "plain words"),
         ('rule = [1]', 1, "rule 1"),
-        ('rule = 1', 1, "can hold only"),
-        ('[other]\nx = 1', 1, "can hold only"),
+        ('rule = 1', 1, "can contain only"),
+        ('[other]\nx = 1', 1, "can contain only"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_refused_with_file_and_line(tmp_path, text, line, said):

@@ -261,7 +261,7 @@ def test_a_profile_limits_what_its_agent_writes():
 def test_when_nobody_can_be_asked_asking_is_denying():
     found = _decide(_write("a"), conditions=_with(attended=False))
     assert found.decision == "deny"
-    assert "nobody can be asked" in found.reason
+    assert "there is nobody to ask" in found.reason
     allowed = _decide(_call("read_file", reads=("a",)), conditions=_with(attended=False))
     assert allowed.decision == "allow"
 

@@ -429,8 +429,8 @@ async def test_keys_come_only_from_where_the_named_provider_says_and_safely(tmp_
         idp.discovery = lie
         async with opened(tmp_path, idp) as world:
             assert await status_of(world, idp.token()) == 503
-    for said in ("that of 'https://evil.example'", "'http://evil.example/keys', which is not",
-                 "'file:///etc/passwd', which is not", "None, which is not"):  # fmt: skip
+    for said in ("is for 'https://evil.example'", "'http://evil.example/keys' is not https",
+                 "'file:///etc/passwd' is not https", "'None' is not https"):  # fmt: skip
         assert said in caplog.text
 
 

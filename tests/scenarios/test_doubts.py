@@ -387,7 +387,7 @@ async def test_where_nobody_can_be_asked_it_is_denied(make):
 
         [denied] = await world.audit("tool.denied")
         assert denied.details["rule"] == "builtin:begun-before"
-        assert "nobody can be asked" in denied.details["reason"]
+        assert "there is nobody to ask" in denied.details["reason"]
         assert deploys(world.folder) == 1
 
 

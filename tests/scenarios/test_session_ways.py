@@ -27,7 +27,7 @@ async def test_nobody_is_asked_in_a_session_that_is_unattended_and_in_the_others
         await opened(world, unattended=True)
         events = await world.say("Touch", "coder")
         [refused] = of(events, "tool_result")
-        assert "nobody can be asked" in refused["error"]
+        assert "there is nobody to ask" in refused["error"]
         assert await world.pending() == []
 
         await opened(world)

@@ -165,8 +165,8 @@ def test_this_machine_is_reached_without_encryption(tmp_path, url):
     ("text", "problem"),
     [
         ("[[server", "mcp.toml: "),
-        ("[server]\n", "can hold only \\[\\[server\\]\\] tables"),
-        ("other = 1\n", "can hold only"),
+        ("[server]\n", "can contain only \\[\\[server\\]\\] tables"),
+        ("other = 1\n", "can contain only"),
         ("[[server]]\nname = 'a'\ncommand = 'x'\n" * 33, "at most 32 .*server.* tables"),
     ],
 )

@@ -46,13 +46,13 @@ def test_a_hunk_with_a_wrong_number_fits_at_the_only_place() -> None:
 
 
 def test_a_hunk_that_fits_at_several_places_is_refused() -> None:
-    why = "^'f' holds the old lines of hunk @@ -2 at 2 places, and none is where the hunk says$"
+    why = "^'f' contains the old lines of hunk @@ -2 at 2 places, and none is where the hunk says$"
     with refused("not_unique", why):
         applied("a\nx\na\n", "@@ -2,1 +2,1 @@\n-a\n+b\n")
 
 
 def test_a_hunk_that_fits_nowhere_is_refused() -> None:
-    with refused("not_found_in_file", "^'f' does not hold the old lines of hunk @@ -1$"):
+    with refused("not_found_in_file", "^'f' does not contain the old lines of hunk @@ -1$"):
         applied(OLD, "@@ -1,1 +1,1 @@\n-uno\n+1\n")
 
 
@@ -234,7 +234,7 @@ def test_a_hunk_is_read_line_by_line() -> None:
 
 def test_hunks_stand_one_after_the_other_and_none_before_the_last() -> None:
     body = "@@ -2 +2 @@\n-two\n+2\n@@ -1 +1 @@\n-one\n+1\n"
-    why = r"^'f' does not hold the old lines of hunk @@ -1; similar lines: 1; read the file ag"
+    why = r"^'f' does not contain the old lines of hunk @@ -1; similar lines: 1; read the file ag"
     with refused("not_found_in_file", why):
         applied("one\ntwo\n", body)
     assert applied("one\ntwo\none\n", body) == "one\n2\n1\n"

@@ -69,8 +69,8 @@ def test_another_machine_is_told_without_encryption_if_the_operator_insists(tmp_
 @pytest.mark.parametrize(
     ("text", "defect"),
     [
-        ("hook = 3", ":1: a hooks file can hold only [[hook]] tables"),
-        ("[[rule]]\n", ":1: a hooks file can hold only [[hook]] tables"),
+        ("hook = 3", ":1: a hooks file can contain only [[hook]] tables"),
+        ("[[rule]]\n", ":1: a hooks file can contain only [[hook]] tables"),
         ("\n\n[[hook]]\n", ":3: hook 1: name: Field required"),
         (GOOD + "\n" + GOOD, ":6: hook 2: name: there are two hooks 'chat'"),
         (

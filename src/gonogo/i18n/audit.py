@@ -93,7 +93,7 @@ def _decision(details: Mapping[str, Any], said: Mapping[str, Any], locale: str) 
 
 def _asked(entry: AuditEntry, locale: str) -> _Parts:
     details = entry.details
-    yield str(details.get("reason") or "")
+    yield told(str(details.get("reason") or ""), locale)
     if details.get("requested_by"):
         yield say("why_asked_for", locale, name=_name(details["requested_by"]))
     review: Mapping[str, Any] = details.get("review") or {}

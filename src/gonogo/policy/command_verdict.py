@@ -303,7 +303,7 @@ class _Judging(Struct, frozen=True):
     def _beyond_check(self) -> str | None:
         """Why a command does more than a check may, if it does."""
         if self.call.access.network:
-            return because("it asks for the network")
+            return because("it needs the network")
         if any(part.writes_git for part in self.command.parts):
             return because("it writes in the repository, which no check may")
         return None
@@ -371,7 +371,7 @@ class _Judging(Struct, frozen=True):
     def _more_than_reads(self) -> str | None:
         """Why the whole of it cannot run where it can only read, or shows too much there."""
         if self.call.access.network:
-            return because("it asks for the network")
+            return because("it needs the network")
         for part in self.command.parts:
             if not part.only_reads:
                 return because("{part!r} is not known to only read", part=_briefly(shown(part)))
@@ -457,7 +457,9 @@ def uncovered(call: Call, subject: str, grant: Grant | None) -> str:
             subtask=grant.subtask_id,
         )
     if call.plan_id is not None:
-        return because("{subject} asks each time, whatever the plan allows", subject=subject)
+        return because(
+            "{subject} needs approval each time, whatever the plan allows", subject=subject
+        )
     return because("no rule allows {subject}", subject=subject)
 
 
@@ -500,7 +502,7 @@ def _grant_covers(part: Part, call: Call, grant: Grant | None) -> Iterator[Cover
         misfit = (
             None
             if part.argv[: len(words)] == words
-            else because("it does not begin {written!r}", written=written)
+            else because("it does not begin with {written!r}", written=written)
         )
         yield Cover(grant.name, reason, len(words), misfit, by_grant=True)
 

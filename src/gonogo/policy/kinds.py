@@ -141,9 +141,9 @@ def path(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     if inside is None:
         return because("{word!r} leaves the workspace", word=word)
     if is_secret(inside):
-        return because("{word!r} may hold secrets", word=word)
+        return because("{word!r} may contain secrets", word=word)
     if is_glob and not place.names_only and may_match_secret(inside):
-        return because("{word!r} may match files that hold secrets", word=word)
+        return because("{word!r} may match files that contain secrets", word=word)
     return None
 
 
@@ -250,7 +250,7 @@ def guarded(inside: str) -> str | None:
     """Why nothing may touch a file of the workspace that nobody looks at."""
     if inside == "." or write_guard(inside) is None:
         return None
-    return because("{path!r} is run or read by others, or holds secrets", path=inside)
+    return because("{path!r} is run or read by other programs, or contains secrets", path=inside)
 
 
 def revision(word: str, is_glob: bool, place: CommandPlace) -> str | None:
@@ -262,7 +262,7 @@ def revision(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     tails = [word[at + 1 :] for at, letter in enumerate(word) if letter == ":"]
     named = [part for part in re.split(r"\.{2,3}", head) if part] if _range(head) else [head]
     if is_secret(head):
-        return because("{word!r} may hold secrets", word=word)
+        return because("{word!r} may contain secrets", word=word)
     for part in [*named, *filter(None, tails)]:
         if reason := path(part, is_glob, place):
             return reason
@@ -322,7 +322,7 @@ def sed_print(word: str, is_glob: bool, place: CommandPlace) -> str | None:
 def name(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A word that chooses; one that is also a file's name should not be a secret's."""
     return _plain(word, is_glob, place) or (
-        because("{word!r} may hold secrets", word=word) if is_secret(word) else None
+        because("{word!r} may contain secrets", word=word) if is_secret(word) else None
     )
 
 

@@ -431,7 +431,7 @@ class _Words(Struct):
             return None
         self.reading.seen.add(name)
         if self.reading.operands and (self.table.stops or name in self.table.turns):
-            self._problem(because("{name!r} may only stand before the operands", name=name))
+            self._problem(because("{name!r} may come only before the operands", name=name))
         return option
 
     def _values(self, name: str, option: Option, value: str | None) -> None:
@@ -439,7 +439,7 @@ class _Words(Struct):
             self._problem(because("{name!r} takes no value", name=name))
             return
         if value is not None and len(option.kinds) > 1:
-            self._problem(because("{name!r} takes words of their own", name=name))
+            self._problem(because("{name!r} takes its values as separate words", name=name))
             return
         if value is None and option.optional:
             return
@@ -515,7 +515,7 @@ class Part(Struct, frozen=True):
     def unknown(self, vouched: int, place: CommandPlace) -> str | None:
         """What is not known about it, but for its first `vouched` words."""
         if any(word.is_glob for word in self.simple.words[:vouched]):
-            return because("a pattern stands among the words that are allowed")
+            return because("the allowed words contain a pattern")
         if self.known is None:
             if self.is_git:
                 return because(

@@ -2,7 +2,7 @@
 
 Order: built-in deny, deny rules, what always asks, ask rules, allow rules, the approved plan's
 grant, readers where the caller holds them, the default of the tool's class. What is not understood
-asks; when nobody can be asked, asking is denying.
+asks; when there is nobody to ask, asking is denying.
 """
 
 import posixpath
@@ -21,7 +21,7 @@ from gonogo.policy.rules import Decision, Rule, Rules, read_prefix
 from gonogo.policy.shell import quote
 from gonogo.policy.trace import Conditions, VerdictStage, VerdictTrace
 
-UNATTENDED = because("nobody can be asked")
+UNATTENDED = because("there is nobody to ask")
 """How the reason of a denial ends that was a question, had there been somebody to ask."""
 
 CONTROL = Verdict(
@@ -191,7 +191,7 @@ def _sensitive(call: Call, rules: Rules, grant: Grant | None) -> Verdict | None:
         if is_secret(path) and not _named(path, call, rules):
             return _ask(
                 "secret",
-                because("{path!r} may hold secrets, and a model would see them", path=path),
+                because("{path!r} may contain secrets, and a model would see them", path=path),
             )
     declared = (grant.scope.paths if grant else None) or ()
     for path in _changes(call):
@@ -200,7 +200,9 @@ def _sensitive(call: Call, rules: Rules, grant: Grant | None) -> Verdict | None:
         if is_secret(path) or not (path in declared and is_literal(path)):
             return _ask(
                 "protected-path",
-                because("{path!r} is run or read by others, or holds secrets", path=path),
+                because(
+                    "{path!r} is run or read by other programs, or contains secrets", path=path
+                ),
             )
     return None
 

@@ -49,7 +49,7 @@ class ExecuteCommand(Arguments):
 
 def _prepare(workspace: Workspace, arguments: ExecuteCommand) -> Prepared:
     if "\0" in arguments.command:
-        raise ToolFailed("invalid_arguments", "A command holds no NUL character")
+        raise ToolFailed("invalid_arguments", "A command must not contain a NUL character")
     final = arguments.final()
     cwd = None if arguments.cwd is None else workspace.real(arguments.cwd)
     if cwd is not None:

@@ -301,7 +301,9 @@ def encoded(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
-        raise ToolFailed("invalid_arguments", "The text holds half a character") from error
+        raise ToolFailed(
+            "invalid_arguments", "The text contains a lone surrogate, half of a character"
+        ) from error
 
 
 def _changing(
@@ -362,17 +364,17 @@ def _edited(workspace: Workspace, arguments: EditFile, path: str) -> _EditedFile
     if first >= 0:
         raise ToolFailed(
             "not_unique",
-            "{path!r} holds `old` more than once: give more lines, or replace_all",
+            "{path!r} contains `old` more than once: give more lines, or replace_all",
             path=path,
         )
     if not arguments.replace_all and (found := edited(text, old, new)):
         after, place = found
         if after == text:
-            raise ToolFailed("no_change", "{path!r} holds `new` there already", path=path)
+            raise ToolFailed("no_change", "{path!r} already contains `new` there", path=path)
         return _EditedFile(before=before, after=encoded(after), loosely=(place,))
     near = told(path, with_ends(text), with_ends(old))
     raise ToolFailed(
-        "not_found_in_file", "{path!r} does not hold `old`{near}", path=path, near=near
+        "not_found_in_file", "{path!r} does not contain `old`{near}", path=path, near=near
     )
 
 

@@ -128,8 +128,8 @@ def _place(path: str, lines: list[str], hunk: Hunk, done: int) -> tuple[int, Seq
     if len(places) > 1:
         raise ToolFailed(
             "not_unique",
-            "{path!r} holds the old lines of hunk @@ -{line} at {count} places, and none is where "
-            "the hunk says",
+            "{path!r} contains the old lines of hunk @@ -{line} at {count} places, and none is "
+            "where the hunk says",
             path=path,
             line=hunk.start,
             count=len(places),
@@ -141,7 +141,7 @@ def _place(path: str, lines: list[str], hunk: Hunk, done: int) -> tuple[int, Seq
     near = told(path, lines, hunk.old)
     raise ToolFailed(
         "not_found_in_file",
-        "{path!r} does not hold the old lines of hunk @@ -{line}{near}",
+        "{path!r} does not contain the old lines of hunk @@ -{line}{near}",
         path=path,
         line=hunk.start,
         near=near,
@@ -367,7 +367,7 @@ def _change(workspace: Workspace, file: FilePatch) -> _Change:
         return _checked(_Change(path, before, encoded(patched.text), patched.loosely))
     if patched.text:
         raise ToolFailed(
-            "not_found_in_file", "{path!r} holds more than the patch deletes", path=path
+            "not_found_in_file", "{path!r} contains more than the patch deletes", path=path
         )
     return _Change(path, before, None)
 

@@ -171,6 +171,6 @@ async def test_a_result_that_may_hold_a_secret_is_not_read_again(
             await hands._output(thread, each)
         said.append((refused.value.kind, str(refused.value)))
     assert said == [
-        ("secret", "'.env' may hold secrets: use read_file again"),
+        ("secret", "'.env' may contain secrets: use read_file again"),
         ("not_found", "This conversation has no result of 'gone'"),
     ]

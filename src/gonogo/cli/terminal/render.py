@@ -380,7 +380,7 @@ class EventLines(PlainScreen):
 
     def _progressed(self, event: Event) -> None:
         facts = event["metadata"]
-        share = phrase("{number} %", self._locale, number=f"{facts['percentage']:.0f}")
+        share = phrase("{number}%", self._locale, number=f"{facts['percentage']:.0f}")
         self._line(f"  {facts['done']}/{facts['total']} · {share}", "dim")
 
     def _instructed(self, event: Event) -> None:

@@ -511,7 +511,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         if secrets:
             raise ToolFailed(
                 "secret",
-                "{path!r} may hold secrets: use {tool} again",
+                "{path!r} may contain secrets: use {tool} again",
                 path=secrets[0],
                 tool=call.tool,
             )
