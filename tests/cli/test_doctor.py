@@ -25,7 +25,7 @@ def program(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, name: str 
 def test_a_program_is_found_or_what_is_missed_without_it_is_said(tmp_path, monkeypatch):
     found = program(tmp_path, "", monkeypatch, name="git")
     assert checks._program("git", "install it") == Check("git", "ok", found)
-    assert checks._program("rg", "install it") == Check("rg", "weak", "install it")
+    assert checks._program("rg", "install it") == Check("rg", "warn", "install it")
 
 
 WITHOUT = "commands that run the repository's code need an approval each time"
@@ -40,11 +40,11 @@ def test_bubblewrap_is_tried_with_namespaces_of_its_own(tmp_path, monkeypatch):
 def test_bubblewrap_that_fails_or_is_not_there_is_said_with_what_that_means(tmp_path, monkeypatch):
     program(tmp_path, "echo ' not here ' >&2; exit 1", monkeypatch)
     assert checks._bubblewrap() == Check(
-        "bubblewrap", "weak", f"does not work here: {WITHOUT}: not here"
+        "bubblewrap", "warn", f"does not work here: {WITHOUT}: not here"
     )
     monkeypatch.setenv("PATH", str(tmp_path))
     assert checks._bubblewrap() == Check(
-        "bubblewrap", "weak", f"not found: {WITHOUT}; install bubblewrap"
+        "bubblewrap", "warn", f"not found: {WITHOUT}; install bubblewrap"
     )
 
 
@@ -129,19 +129,19 @@ def test_the_model_that_is_used_is_named_or_how_to_choose_one(tmp_path):
     def model(settings, **environment):
         return list(checks._models(settings, environment))
 
-    assert model(settings) == [Check("model", "weak", none)]
+    assert model(settings) == [Check("model", "warn", none)]
     assert model(settings.model_copy(update={"model": "demo"})) == [Check("model", "ok", "demo")]
     [found] = model(settings, OPENAI_API_KEY="k")
     assert (found.state, found.text.partition(":")[0]) == ("ok", "openai")
 
 
 def test_a_finding_is_json_by_its_parts():
-    found = Check("a", "weak", "b").as_json()
-    assert found == {"name": "a", "state": "weak", "text": "b"}
+    found = Check("a", "warn", "b").as_json()
+    assert found == {"name": "a", "state": "warn", "text": "b"}
 
 
 ENDS = Check(
-    "logout", "weak", "plans stop when ann logs out; prevent it: loginctl enable-linger ann"
+    "logout", "warn", "plans stop when ann logs out; prevent it: loginctl enable-linger ann"
 )
 
 
