@@ -20,8 +20,8 @@ from gonogo.domain.messages import (
     decision_word,
     parse_message,
     possible,
-    validated,
     title_of,
+    validated,
 )
 from gonogo.domain.plan import Scope
 from gonogo.domain.states import DecisionWord
