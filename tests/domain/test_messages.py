@@ -20,6 +20,7 @@ from gonogo.domain.messages import (
     decision_word,
     parse_message,
     possible,
+    title_of,
     validated,
 )
 from gonogo.domain.plan import Scope
@@ -470,3 +471,17 @@ def test_whatever_a_stranger_sends_is_a_message_or_an_invalid_one(kind, fields):
     with suppress(InvalidMessage):
         message = parse_message({**fields, "type": kind})
         assert message.type in {kind, "plan_decision", "hitl_decision"}
+
+
+@pytest.mark.parametrize(
+    ("said", "title"),
+    [
+        (" Fix it\nand more", "Fix it"),
+        ("x" * 80, "x" * 80),
+        ("x" * 81, "x" * 79 + "…"),
+        ("word " * 20, "word " * 15 + "word…"),
+    ],
+)
+def test_a_title_is_the_first_line_cut_between_words(said, title):
+    assert title_of(said) == title
+    assert len(title_of(said)) <= 80

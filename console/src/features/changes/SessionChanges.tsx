@@ -1,7 +1,8 @@
-import { Select, Stack } from "@mantine/core";
+import { Anchor, Select, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import { Link } from "react-router";
 import {
   getPlanChangesOptions,
   getSessionChangesOptions,
@@ -48,6 +49,11 @@ export function SessionChanges({ sessionId }: { sessionId: string }) {
               <OfSession sessionId={sessionId} workspace={workspace} />
             ) : (
               <OfPlan key={plan.plan_id} plan={plan} workspace={workspace} />
+            )}
+            {plans.length > 0 && (
+              <Anchor component={Link} to={`/sessions/${sessionId}/checkpoints`} size="sm">
+                {t("changes.undo")}
+              </Anchor>
             )}
           </Stack>
         );

@@ -8,8 +8,8 @@ export function Lines({ added, removed }: { added?: number; removed?: number }) 
   }
   return (
     <Text size="sm" ff="monospace" component="span">
-      <span className={classes.added}>+{added}</span>{" "}
-      <span className={classes.removed}>−{removed}</span>
+      <span className={added > 0 ? classes.added : undefined}>+{added}</span>{" "}
+      <span className={removed > 0 ? classes.removed : undefined}>−{removed}</span>
     </Text>
   );
 }

@@ -1,6 +1,7 @@
 /** What agents did to files. */
 export const en = {
   whose: "Changes of",
+  undo: "Undo changes of a plan",
   session: "the whole session",
   subtask: "Subtask",
   allSubtasks: "All subtasks",

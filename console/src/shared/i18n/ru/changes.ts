@@ -3,6 +3,7 @@ import type { Texts } from "../texts";
 
 export const ru: Texts<typeof en> = {
   whose: "Изменения",
+  undo: "Откатить изменения плана",
   session: "за всю сессию",
   subtask: "Подзадача",
   allSubtasks: "Все подзадачи",
