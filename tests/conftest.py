@@ -1,7 +1,7 @@
 """What tests of several rooms share: databases of both kinds, and the event loop."""
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,8 @@ from fakes.template import empty_database
 from gonogo.store import Store
 from plugins.nightly import examples
 
-# What a run imports and collects stays; to look through it for cycles takes a fifth of its time.
+# What a run imports and collects stays: to look through it for cycles takes longer than to make it.
+gc.disable()
 gc.set_threshold(20_000, 20, 10)
 # How long an example takes says more about the machine than about us.
 settings.register_profile(
@@ -24,8 +25,14 @@ settings.register_profile(
 settings.load_profile("untimed")
 
 
-def pytest_collection_finish() -> None:
-    gc.freeze()
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """From here on there is something to clear away."""
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")

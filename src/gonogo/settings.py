@@ -14,6 +14,7 @@ import platformdirs
 from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
+from gonogo.domain.errors import because
 from gonogo.domain.network import LOOPBACK, PrivateHosts
 from gonogo.domain.placeholders import files_problem
 
@@ -338,21 +339,27 @@ class Settings(BaseSettings):
     def _known_roles(cls, value: dict[str, str]) -> dict[str, str]:
         for word, role in value.items():
             if not word or role not in {"viewer", "operator", "admin"}:
-                raise ValueError(f"{word}={role} is not WORD=viewer, =operator or =admin")
+                raise ValueError(
+                    because(
+                        "{word}={role} is not WORD=viewer, =operator or =admin",
+                        word=word,
+                        role=role,
+                    )
+                )
         return value
 
     @field_validator("oidc_issuer", "oidc_jwks_url", "public_url")
     @classmethod
     def _safe(cls, value: str | None) -> str | None:
         if value is not None and not is_safe_address(value):
-            raise ValueError("the address must be https (http only on this machine)")
+            raise ValueError(because("the address must be https (http only on this machine)"))
         return value
 
     @field_validator("otlp_endpoint")
     @classmethod
     def _collector(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("http://", "https://")):
-            raise ValueError("the address must begin with http:// or https://")
+            raise ValueError(because("the address must begin with http:// or https://"))
         return value
 
     @field_validator("oidc_issuer")
@@ -360,7 +367,7 @@ class Settings(BaseSettings):
     def _not_alone(cls, value: str | None, info: ValidationInfo) -> str | None:
         for needed in ("oidc_audience", "oidc_roles"):
             if value is not None and not info.data.get(needed):
-                raise ValueError(f"it needs GONOGO_{needed.upper()} as well")
+                raise ValueError(because("it needs GONOGO_{needed} as well", needed=needed.upper()))
         return value
 
     @field_validator("network_private_hosts", mode="before")

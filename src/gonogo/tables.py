@@ -36,14 +36,24 @@ class TableFile(Struct, frozen=True, kw_only=True):
             source = path.read_text("utf-8")
             fields = tomllib.loads(source)
         except (OSError, ValueError) as error:
-            raise self.refusal(f"{path}: {error}") from error
+            raise self.refusal("{path}: {error}", path=path, error=error) from error
         written: Any = fields.get(name, [])
         if set(fields) - set(self.names) or not isinstance(written, list):
-            held = " and ".join(f"[[{each}]]" for each in self.names)
-            raise self.refusal(f"{path}:1: {self.what} holds {held} tables and nothing else")
+            held = ", ".join(f"[[{each}]]" for each in self.names)
+            raise self.refusal(
+                "{path}:1: {what} can hold only {held} tables",
+                path=path,
+                what=self.what,
+                held=held,
+            )
         tables = cast("list[Any]", written)
         if self.most is not None and len(tables) > self.most:
-            raise self.refusal(f"{path}:1: there can be at most {self.most} {name}s")
+            raise self.refusal(
+                "{path}:1: there can be at most {most} [[{name}]] tables",
+                path=path,
+                most=self.most,
+                name=name,
+            )
         head = re.compile(rf"\s*\[\[\s*{name}\s*\]\]")
         lines = [n for n, line in enumerate(source.splitlines(), 1) if head.match(line)]
         lines += [1] * (len(tables) - len(lines))

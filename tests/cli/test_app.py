@@ -278,7 +278,7 @@ def test_the_doctor_says_what_is_missing_and_that_others_may_look(gonogo, home: 
         "owner",
         "database",
     }
-    assert found["model"]["state"] == "weak"
+    assert found["model"]["state"] == "warn"
     home.mkdir(mode=0o755)
     done = gonogo("doctor")
     assert done.returncode == 1
@@ -306,7 +306,7 @@ def test_the_doctor_says_why_bubblewrap_that_is_there_does_not_work(gonogo, tmp_
     path = os.pathsep.join([str(broken.parent), os.environ["PATH"]])
     done = gonogo("doctor", "--json", env={"PATH": path})
     found = {check["name"]: check for check in json.loads(done.stdout)}
-    assert found["bubblewrap"]["state"] == "weak"
+    assert found["bubblewrap"]["state"] == "warn"
     assert "does not work here" in found["bubblewrap"]["text"]
     assert found["bubblewrap"]["text"].endswith(": no new namespaces here")
 
@@ -336,7 +336,7 @@ def test_the_doctor_says_what_each_role_asks_and_what_is_missing(tmp_path: Path)
     found = {check.name: check for check in _models(settings, {"ANTHROPIC_API_KEY": "k"})}
     assert list(found) == [f"model to {w}" for w in ("plan", "work", "route", "compact", "review")]
     work = found["model to work"]
-    assert (work.state, found["model to plan"].text) == ("weak", work.text)
+    assert (work.state, found["model to plan"].text) == ("warn", work.text)
     assert work.text.startswith("demo → anthropic:y → nowhere:z; There is no model")
     assert found["model to route"] == Check("model to route", "ok", "openai:small (effort low)")
     assert found["model to review"].state == "bad"

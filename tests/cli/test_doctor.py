@@ -25,7 +25,7 @@ def program(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, name: str 
 def test_a_program_is_found_or_what_is_missed_without_it_is_said(tmp_path, monkeypatch):
     found = program(tmp_path, "", monkeypatch, name="git")
     assert checks._program("git", "install it") == Check("git", "ok", found)
-    assert checks._program("rg", "install it") == Check("rg", "weak", "install it")
+    assert checks._program("rg", "install it") == Check("rg", "warn", "install it")
 
 
 WITHOUT = "commands that run the repository's code need an approval each time"
@@ -40,11 +40,11 @@ def test_bubblewrap_is_tried_with_namespaces_of_its_own(tmp_path, monkeypatch):
 def test_bubblewrap_that_fails_or_is_not_there_is_said_with_what_that_means(tmp_path, monkeypatch):
     program(tmp_path, "echo ' not here ' >&2; exit 1", monkeypatch)
     assert checks._bubblewrap() == Check(
-        "bubblewrap", "weak", f"does not work here: {WITHOUT}: not here"
+        "bubblewrap", "warn", f"does not work here: {WITHOUT}: not here"
     )
     monkeypatch.setenv("PATH", str(tmp_path))
     assert checks._bubblewrap() == Check(
-        "bubblewrap", "weak", f"not found: {WITHOUT}; install bubblewrap"
+        "bubblewrap", "warn", f"not found: {WITHOUT}; install bubblewrap"
     )
 
 
@@ -99,14 +99,27 @@ def test_each_database_of_the_state_folder_is_opened(tmp_path):
     (home / "a.db").touch()
     assert checks._database(settings) == Check("database", "ok", str(home / "a.db"))
     (home / "b.db").write_text("not a database, whatever its name says")
-    for db in (None, f"sqlite:///{home}/a.db"):
-        assert checks._database(settings.model_copy(update={"db": db})) == Check(
-            "database", "bad", f"{home / 'b.db'}: file is not a database"
-        )
+    assert checks._database(settings) == Check(
+        "database", "bad", f"{home / 'b.db'}: file is not a database"
+    )
     (home / "b.db").unlink()
     (home / "b.db").symlink_to(home / "none")
     found = checks._database(settings)
     assert found == Check("database", "bad", f"{home / 'b.db'}: unable to open database file")
+
+
+def test_the_database_that_was_named_is_opened_instead(tmp_path):
+    home, file = tmp_path / "home", tmp_path / "own" / "work.sqlite"
+    home.mkdir()
+    (home / "gonogo.db").write_text("not a database, and not the one that is used")
+    settings = Settings(home=home, db=f"sqlite:///{file}")
+    needed = f"it will be created in {file.parent} when it is needed"
+    assert checks._database(settings) == Check("database", "ok", needed)
+    file.parent.mkdir()
+    file.touch()
+    assert checks._database(settings) == Check("database", "ok", str(file))
+    file.write_text("not a database, whatever its name says")
+    assert checks._database(settings) == Check("database", "bad", f"{file}: file is not a database")
 
 
 def test_the_model_that_is_used_is_named_or_how_to_choose_one(tmp_path):
@@ -116,19 +129,19 @@ def test_the_model_that_is_used_is_named_or_how_to_choose_one(tmp_path):
     def model(settings, **environment):
         return list(checks._models(settings, environment))
 
-    assert model(settings) == [Check("model", "weak", none)]
+    assert model(settings) == [Check("model", "warn", none)]
     assert model(settings.model_copy(update={"model": "demo"})) == [Check("model", "ok", "demo")]
     [found] = model(settings, OPENAI_API_KEY="k")
     assert (found.state, found.text.partition(":")[0]) == ("ok", "openai")
 
 
 def test_a_finding_is_json_by_its_parts():
-    found = Check("a", "weak", "b").as_json()
-    assert found == {"name": "a", "state": "weak", "text": "b"}
+    found = Check("a", "warn", "b").as_json()
+    assert found == {"name": "a", "state": "warn", "text": "b"}
 
 
 ENDS = Check(
-    "logout", "weak", "plans stop when ann logs out; prevent it: loginctl enable-linger ann"
+    "logout", "warn", "plans stop when ann logs out; prevent it: loginctl enable-linger ann"
 )
 
 

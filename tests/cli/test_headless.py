@@ -4,7 +4,9 @@ import json
 import os
 import re
 import signal
+import stat
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.from_thread
@@ -16,7 +18,8 @@ from cli.test_transcript import Names
 from fakes.golden import kept
 from fakes.openai_server import fake_openai
 from fakes.world import call, calls, plan, run, step, write
-from gonogo.cli.session.answer_file import AnswerFile
+from gonogo.cli.session.answer_file import AnswerFile, write_answer
+from gonogo.cli.session.conversation import Outcome
 from gonogo.cli.support import Exit, Stop
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"
@@ -214,6 +217,18 @@ def test_a_device_or_a_pipe_is_written_to_and_stays_what_it_is(project):
         AnswerFile.of(Path("/dev/zero"), project / "out.json")
 
 
+@pytest.mark.parametrize("mode", [0o600, 0o664])
+def test_a_file_that_is_there_keeps_its_permissions(project, mode):
+    file, new = project / "out.txt", project / "new.txt"
+    file.write_text("Before")
+    file.chmod(mode)
+    AnswerFile(file=file).write("Now\n")
+    assert (stat.S_IMODE(file.stat().st_mode), file.read_text()) == (mode, "Now\n")
+    AnswerFile(file=new).write("Now\n")
+    (project / "usual.txt").touch()
+    assert new.stat().st_mode == (project / "usual.txt").stat().st_mode
+
+
 def test_a_link_stays_a_link_and_the_file_that_it_names_has_the_answer(project):
     (project / "link").symlink_to("out.md")
     AnswerFile.of(None, project / "link").write("Yes.\n")
@@ -243,6 +258,28 @@ def test_a_plan_that_would_cost_more_pauses_and_waits_even_with_yes_to_all(headl
     assert waiting["approval_id"] in done.stderr
     (shown,) = json.loads(gonogo("plans", "list", "--json").stdout)["plans"]
     assert (shown["status"], shown["pause_reason"]) == ("paused", "budget")
+
+
+async def test_when_the_time_is_over_nothing_more_is_asked(tmp_path, capsys):
+    # The limit of the session ends what is under way; between two requests that is nothing.
+    class Talk:
+        outcome, cut_off = Outcome(), 0
+
+        async def carry(self, _: object) -> Exit:
+            try:
+                await anyio.sleep_forever()
+            finally:
+                self.cut_off += 1
+
+    (tmp_path / "schema.json").write_text(json.dumps(TODOS))
+    wanted = AnswerFile.of(tmp_path / "schema.json", tmp_path / "out.json")
+    talk: Any = Talk()
+    with anyio.fail_after(SECONDS):
+        now = anyio.current_time()
+        ended = await write_answer(talk, Exit.DONE, wanted, "en", until=now + 0.01)
+    assert (ended, talk.cut_off) == (Exit.FAILED, 1)
+    assert "out.json" in capsys.readouterr().err
+    assert not (tmp_path / "out.json").exists()
 
 
 def test_when_the_time_is_over_the_run_fails(headless, gonogo, project):

@@ -98,10 +98,27 @@ def test_all_that_decides_what_will_run_is_shown_in_its_order():
         "     on_reject: skip",
         '     retry_policy: {"max_attempts": 2}',
         "     timeout: 60.0",
-        '     done_when: [{"file_exists": "a"}]',
-        "     must_change: false",
+        "     done when the file a exists",
         "     result: ok ⏎ fine",
     ]
+
+
+def test_what_has_to_hold_at_the_end_is_said_in_words():
+    checks = [
+        {"command": "pytest -q"}, {"command": "make", "timeout": 60},
+        {"file_contains": {"path": "a", "text": "x\ny"}}, {"unchanged": ["src/**", "b"]},
+        {"ask": "Is it\u202e well?"}, {"of another": "version"},
+    ]  # fmt: skip
+    given = {"id": "v", "description": "d", "done_when": checks, "must_change": True}
+    assert [line.strip() for line in plan_lines([given])][2:] == [
+        "done when pytest -q succeeds", "done when make succeeds within 60 s",
+        "done when a contains: x ⏎ y", "done when nothing in src/**, b has changed",
+        "done when a model that sees the changes answers yes to: Is it\\u202e well?",
+        'done_when: {"of another": "version"}', "must change at least one file",
+    ]  # fmt: skip
+    said = [line.strip() for line in plan_lines([given], "ru")][2:]
+    assert said[0] == "готово, когда команда pytest -q завершается успешно"
+    assert said[3] == "готово, когда в src/**, b ничего не изменилось"
 
 
 def test_a_subtask_of_which_hardly_anything_is_said_is_shown_all_the_same():

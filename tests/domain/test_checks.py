@@ -41,9 +41,9 @@ def test_a_check_is_of_one_kind_and_is_told_as_it_was_written():
 @pytest.mark.parametrize(
     ("check", "said"),
     [
-        ({}, "done_when.0: a check is one of command, file_exists"),
-        ({"command": "x", "ask": "y"}, "a check is one of"),
-        ({"ask": "y", "timeout": 5}, "only a command has a timeout"),
+        ({}, "done_when.0: a check must have exactly one of command, file_exists"),
+        ({"command": "x", "ask": "y"}, "a check must have exactly one of"),
+        ({"ask": "y", "timeout": 5}, "only a command can have a timeout"),
         ({"shell": "x"}, "done_when.0.shell"),
         ({"command": ""}, "done_when.0.command"),
         ({"command": "x" * 4_001}, "done_when.0.command"),
@@ -103,8 +103,9 @@ def test_a_check_that_is_none_is_told_whole():
         "instead"
     )
     for checks, more, said in (
-        ([{}], {}, f"Subtask 1: done_when.0: a check is one of {kinds}"),
-        ([{"ask": "y", "timeout": 5}], {}, "Subtask 1: done_when.0: only a command has a timeout"),
+        ([{}], {}, f"Subtask 1: done_when.0: a check must have exactly one of {kinds}"),
+        ([{"ask": "y", "timeout": 5}], {},
+         "Subtask 1: done_when.0: only a command can have a timeout"),
         ([{"file_exists": "a/.."}], {},
          "Subtask 1: done_when.0.file_exists: 'a/..' is not a path inside the workspace"),
         ([{"file_exists": ".env"}], {},

@@ -170,10 +170,10 @@ def test_a_plan_id_that_looks_like_an_approval_is_left_alone():
             "exactly one of",
         ),
         ({"type": "hitl_decision", "decision": "approve", "call_ids": []}, "call_ids: "),
-        ({"type": "tool_result", "call_id": "a"}, "^exactly one of result and error"),
+        ({"type": "tool_result", "call_id": "a"}, "^give exactly one of result and error"),
         (
             {"type": "tool_result", "call_id": "a", "result": 1, "error": "x"},
-            "^exactly one of result and error",
+            "^give exactly one of result and error",
         ),
     ],
 )
@@ -190,14 +190,14 @@ def test_a_wrong_shape_is_refused_with_the_field_named(raw, said):
         ({"type": "user_message", "content": "x", "agent": "a", "agent_type": "b"},
          "agent: agent_type says the same; give one of them"),
         ({"type": "hitl_decision", "decision": "approve"},
-         "exactly one of call_id, call_ids and approval_id is needed"),
-        ({"type": "tool_result", "call_id": "a"}, "exactly one of result and error is needed"),
+         "give exactly one of call_id, call_ids and approval_id"),
+        ({"type": "tool_result", "call_id": "a"}, "give exactly one of result and error"),
         ({"type": "steer", "content": "x", "plan_id": "p"},
-         "a subtask is named by plan_id and subtask_id together"),
+         "give plan_id and subtask_id together"),
         ({"type": "steer", "content": "x", "subtask_id": "a"},
-         "a subtask is named by plan_id and subtask_id together"),
+         "give plan_id and subtask_id together"),
         ({"type": "steer", "content": "x", "plan_id": "p", "subtask_id": "a", "turn_id": "t"},
-         "either a turn or a subtask"),
+         "give either a turn or a subtask"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_message_is_told_whole(raw, said):

@@ -55,8 +55,8 @@ def test_a_plan_that_was_kept_with_a_yes_or_a_no_is_read_as_it_was():
         (1, "`false`, `true` or a list"),
         ([7], "7 is not the name"),
         (["*"], "write `true`"),
-        (["*.org"], "names too much"),
-        (["*.10.0.0.1"], "names too much"),
+        (["*.org"], "is too broad"),
+        (["*.10.0.0.1"], "is too broad"),
         (["https://packages.example.com"], "without a scheme"),
         (["packages.example.com/simple"], "not the name of a host"),
         (["packages.example.com:0"], "1 to 65535"),
@@ -101,8 +101,8 @@ PLAIN = "is neither a name nor an address with four plain numbers"
         ("a.org:65536", "'a.org:65536': a port is a number from 1 to 65535"),
         ("*", "'*' is every host: write `true` for any public host"),
         ("*:443", "'*:443' is every host: write `true` for any public host"),
-        ("*.org:1", "'*.org:1' names too much: a domain of at least two names follows `*.`"),
-        ("*.1.2.3.4", "'*.1.2.3.4' names too much: a domain of at least two names follows `*.`"),
+        ("*.org:1", "'*.org:1' is too broad: a domain of at least two names follows `*.`"),
+        ("*.1.2.3.4", "'*.1.2.3.4' is too broad: a domain of at least two names follows `*.`"),
         ("[1.2.3.4]", "'[1.2.3.4]' is not an IPv6 address"),
         ("a_b..c", "'a_b..c' is not the name of a host"),
         ("рф", "'рф' is not the name of a host; write its `xn--` form"),
@@ -120,7 +120,7 @@ def test_an_entry_that_is_no_host_is_told_whole(entry, said):
     [
         ("a.org", "the network is `false`, `true` or a list of hosts"),
         (None, "the network is `false`, `true` or a list of hosts"),
-        (["a.org"] * 65, "a list names at most 64 hosts, not 65"),
+        (["a.org"] * 65, "a list can have at most 64 hosts, not 65"),
         ([7], "7 is not the name of a host"),
     ],
 )
@@ -161,15 +161,15 @@ def test_this_machine_is_known_by_its_name_or_its_address(host, loopback):
         ("https://a.org/x", None), ("https://a.org:1", None), ("http://localhost:1/x", None),
         ("http://127.0.0.1", None), ("http://[::1]:2", None),
         ("https://a.org:x", "this is not an address"), ("https://[a", "this is not an address"),
-        ("ftp://a.org", "an address begins with https:// and names a host"),
-        ("a.org", "an address begins with https:// and names a host"),
-        ("https://", "an address begins with https:// and names a host"),
-        ("https://a.org/é", "an address begins with https:// and names a host"),
-        ("https://a.org/ x", "an address begins with https:// and names a host"),
-        ("https://u@a.org", "an address has no user, no password and no fragment; see there"),
-        ("https://a.org#x", "an address has no user, no password and no fragment; see there"),
+        ("ftp://a.org", "an address must begin with https:// and name a host"),
+        ("a.org", "an address must begin with https:// and name a host"),
+        ("https://", "an address must begin with https:// and name a host"),
+        ("https://a.org/é", "an address must begin with https:// and name a host"),
+        ("https://a.org/ x", "an address must begin with https:// and name a host"),
+        ("https://u@a.org", "an address must not have a user, a password or a fragment; see there"),
+        ("https://a.org#x", "an address must not have a user, a password or a fragment; see there"),
         ("http://a.org", "http:// would show the key to the network;"
-         " use https://, or say insecure = true"),
+         " use https://, or set insecure = true"),
     ],
 )  # fmt: skip
 def test_an_address_is_reached_unless_it_would_show_something_to_the_network(url, problem):
@@ -181,7 +181,7 @@ def test_an_address_is_reached_unless_it_would_show_something_to_the_network(url
 
 def test_without_a_hint_none_is_given():
     assert address_problem("https://u@a.org", insecure=True, shown="x") == (
-        "an address has no user, no password and no fragment"
+        "an address must not have a user, a password or a fragment"
     )
 
 
@@ -278,8 +278,16 @@ def test_this_machine_is_reached_only_as_a_host_that_is_listed_with_its_port():
         ("224.0.0.1", False, "is not the address of one host"),
         ("2002:7f00:1::", False, "is not the address of one host"),
         ("::2", False, "is not the address of one host"),
-        ("169.254.1.1", False, "is link-local, or the machine's cloud speaks there"),
-        ("168.63.129.16", False, "is link-local, or the machine's cloud speaks there"),
+        (
+            "169.254.1.1",
+            False,
+            "is link-local, or the cloud provider of this machine answers there",
+        ),
+        (
+            "168.63.129.16",
+            False,
+            "is link-local, or the cloud provider of this machine answers there",
+        ),
         ("127.0.0.1", False, "is this machine"),
         ("::1", False, "is this machine"),
         ("8.8.8.8", True, "is this machine"),
@@ -293,7 +301,7 @@ def test_why_an_address_is_not_reached_is_told_whole(address, own, said):
 
 
 def test_a_list_of_the_operators_that_cannot_be_read_is_refused():
-    with pytest.raises(ValueError, match="names too much"):
+    with pytest.raises(ValueError, match="is too broad"):
         PrivateHosts.read(["*.intra"])
     with pytest.raises(ValueError, match="host bits"):
         PrivateHosts.read(["10.0.0.1/8"])

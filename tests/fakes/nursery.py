@@ -170,10 +170,12 @@ def nursery() -> Iterator[Nursery]:
 
 def main(number: int) -> None:
     """Bear processes until nobody orders any more."""
+    # What it imports stays: neither it nor a process that ends looks through it for garbage.
+    gc.disable()
     _import_everything()
     assert threading.active_count() == 1, "threads do not survive a fork"
-    # What is here already is not to be looked through for garbage by each process as it ends.
     gc.freeze()
+    gc.enable()
     line = socket.socket(fileno=number)
     alive: dict[int, _Alive] = {}
     news = select.poll()

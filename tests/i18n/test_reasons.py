@@ -23,6 +23,7 @@ from gonogo.domain.errors import (
     NotFound,
     NotValid,
     Reason,
+    ToolFailed,
     because,
     together,
 )
@@ -35,18 +36,23 @@ from gonogo.domain.states import (
     TurnStatus,
 )
 from gonogo.domain.text_safety import mixed_letters
-from gonogo.i18n import told
+from gonogo.i18n import told, told_of
 from gonogo.i18n.translations import WIRE_WORDS
-from gonogo.policy import VerdictStage, check_command, load_contexts
+from gonogo.llm import BadModels
+from gonogo.policy import BadRules, VerdictStage, check_command, load_contexts
 from gonogo.server.auth import TooFast
 from gonogo.server.problems import problem_of
+from gonogo.webhooks import BadHooks
+from gonogo.workspace.files.safe_open import OF_THE_SYSTEM
 
 SOURCE = Path(__file__).parents[2] / "src" / "gonogo"
 CASES = Path(__file__).parents[1] / "cases"
-TEMPLATE_OF = {"because": 0, "_require": 1}
+TEMPLATE_OF = {"because": 0, "_require": 1, "refusal": 0, "ToolFailed": 1}
 """The functions that make reasons, with the place of the template among their arguments."""
-APART = {"BadRules", "BadModels", "BadHooks", "BadProvider", "NotValid", "Superseded"}
-"""Errors that are of a file at the start, or only for the log."""
+OF_FILES = (BadHooks, BadModels, BadRules)
+"""Errors of the operator's files."""
+APART = {"NotValid", "Superseded"}
+"""Errors whose reason is only for the log."""
 
 
 def error_names() -> set[str]:
@@ -57,6 +63,7 @@ def error_names() -> set[str]:
         left.extend(kind.__subclasses__())
         if kind.__init__ in {GonogoError.__init__, Internal.__init__, Busy.__init__}:
             found.add(kind.__name__)
+    assert {kind.__name__ for kind in OF_FILES} <= found
     return found - APART
 
 
@@ -72,8 +79,8 @@ def calls(path: Path) -> Iterator[tuple[str, ast.expr]]:
     }
     places = TEMPLATE_OF | (dict.fromkeys(error_names(), 0) if "cli" not in path.parts else {})
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            place = places.get(node.func.id)
+        if isinstance(node, ast.Call):
+            place = places.get(getattr(node.func, "id", getattr(node.func, "attr", "")))
             if place is not None and len(node.args) > place:
                 said = node.args[place]
                 named = constants.get(said.id) if isinstance(said, ast.Name) else None
@@ -91,7 +98,8 @@ def templates() -> set[str]:
         for _, expression in calls(path)
         if isinstance(expression, ast.Constant) and isinstance(expression.value, str)
     }
-    return {*found, *said, *plain, *MISTAKES.values()} - without_parts(found)
+    of_the_system = {text for _, text in OF_THE_SYSTEM.values()}
+    return {*found, *said, *plain, *MISTAKES.values(), *of_the_system} - without_parts(found)
 
 
 def without_parts(found: set[str]) -> set[str]:
@@ -170,6 +178,22 @@ def test_an_error_is_said_in_russian_after_it_went_over_the_wire() -> None:
 )
 def test_what_a_server_says_amiss_is_told_as_it_came(parts) -> None:
     assert told(error_of({"code": "x", "detail": "as it came", **parts}).said, "ru") == "as it came"
+
+
+def test_why_a_call_did_not_work_is_said_in_the_language_of_its_session() -> None:
+    near = because("; similar lines: {spots}; read the file again", spots="4-5")
+    said = "{path!r} does not hold `old`{near}"
+    failure = ToolFailed("not_found_in_file", said, path="a", near=near)
+
+    assert told_of(failure, "ru") == (
+        "not_found_in_file: в «a» нет текста `old`; похожие строки: 4-5; прочитайте файл ещё раз"
+    )
+    assert told_of(failure, None) == f"not_found_in_file: {failure}"
+    whole = Conflict("The files cannot be compared: {failure}; try again", failure=failure)
+    assert "в «a» нет текста" in told(whole.said, "ru")
+    assert told_of(ToolFailed("bad_path", "{name!a} is {x}", name="й", x=1), "ru") == (
+        "bad_path: '\\u0439' is 1"
+    )
 
 
 def test_what_the_policy_says_of_any_command_is_known_in_russian() -> None:

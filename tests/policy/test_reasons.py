@@ -450,7 +450,7 @@ OF_FILES = [
     (_call("write_file", writes=("docs/a",)), "ask", "default:idempotent",
      "no rule allows write_file"),
     (_call("write_file", plan="p2", writes=("docs/a",)), "ask", "default:idempotent",
-     "write_file asks each time, whatever the plan allows"),
+     "write_file needs approval each time, whatever the plan allows"),
     (_call("write_file", plan="p1", writes=("docs/b",)), "ask", "default:idempotent",
      "write_file is outside the scope of subtask 's1'"),
     (_call("execute_command", plan="p1", command="wc x"), "ask", "default:other",
@@ -536,16 +536,16 @@ def test_a_beginning_that_would_allow_too_much_says_what_is_to_be_named(written,
 @pytest.mark.parametrize(
     ("fields", "defect"),
     [
-        ({"command": "ls", "path": "a"}, "a rule has a command or a path, not both"),
+        ({"command": "ls", "path": "a"}, "give a rule a command or a path, not both"),
         ({"command": "ls", "tool": "read_file"}, "the tool 'read_file' takes no commands"),
         ({"tool": "x", "exact": True}, "'exact' needs a command or a path"),
         ({"tool": "*"}, "this would allow every use of '*': name a command"),
         ({"tool": "execute_command"},
          "this would allow every use of 'execute_command': name a command"),
-        ({"path": "a"}, "a rule that allows names a tool or a command"),
+        ({"path": "a"}, "a rule that allows must name a tool or a command"),
         ({"command": "ls", "match": ("cat",)}, "the rule does not match its example 'cat'"),
         ({"command": "ls", "not_match": ("ls a",)}, "the rule matches 'ls a', which it should not"),
-        ({"tool": "x", "path": "a\u00a0"}, "path: it contains U+00A0, which nobody sees"),
+        ({"tool": "x", "path": "a\u00a0"}, "path: it contains U+00A0, which is invisible"),
     ],
 )  # fmt: skip
 def test_a_rule_with_a_defect_says_which(fields, defect):
@@ -571,17 +571,17 @@ def test_examples_are_tried_by_what_the_rule_is_about(decision, fields):
     ("call", "why"),
     [
         (_call("execute_command", command="ls && cat x"),
-         "only one simple command has a rule of its own"),
+         "only one simple command can get a rule of its own"),
         (_call("write_file", writes=("a",), deletes=("b",)),
-         "only a call that touches one path has a rule of its own"),
+         "only a call that touches one path can get a rule of its own"),
         (_call("write_file", writes=("a?",)), "'a?' would be read as a pattern"),
         (_call("execute_command", command="git push"),
-         "'git push' cannot be taken back: it asks each time"),
+         "'git push' cannot be undone, so each call needs approval"),
     ],
 )  # fmt: skip
 def test_why_a_call_has_no_rule_of_its_own_is_said(call, why):
     assert narrowest(call, ALWAYS_ASK) == why
-    assert narrowest(call, frozenset({call.tool})) == f"{call.tool} asks each time"
+    assert narrowest(call, frozenset({call.tool})) == f"{call.tool} needs approval each time"
 
 
 def test_rules_of_a_tier_keep_their_order_and_the_administrators_come_first():

@@ -160,9 +160,9 @@ def test_a_plan_is_reviewed_for_what_it_would_let_its_subtasks_do(load):
         (one(command="a && b"), 1, "not one simple command"),
         (one(command="ls", tool="write_file"), 1, "takes no commands"),
         (one(reviewers=["ann", "user:ann"], approvals=2), 1, "2 approvals are needed, and 1"),
-        (one(escalate_after="1h"), 1, "who is let in"),
-        (one(escalate_to=["ann"]), 1, "when are they let in"),
-        (one(escalate_role="admin"), 1, "when are they let in"),
+        (one(escalate_after="1h"), 1, "say who can decide"),
+        (one(escalate_to=["ann"]), 1, "say when they can decide"),
+        (one(escalate_role="admin"), 1, "say when they can decide"),
         (one(expires_after="soon"), 1, "expires_after"),
         ('review = [1]', 1, "review 1: review: "),
         ("[[", 0, ""),
@@ -320,9 +320,12 @@ def test_spans_are_read_with_their_units(load, written, seconds):
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"escalate_to": ["eve"]}, "escalate_after is missing: when are they let in?"),
-        ({"escalate_role": "admin"}, "escalate_after is missing: when are they let in?"),
-        ({"escalate_after": "1h"}, "escalate_to or escalate_role is missing: who is let in?"),
+        ({"escalate_to": ["eve"]}, "escalate_after is missing: say when they can decide too"),
+        ({"escalate_role": "admin"}, "escalate_after is missing: say when they can decide too"),
+        (
+            {"escalate_after": "1h"},
+            "escalate_to or escalate_role is missing: say who can decide too",
+        ),
         ({"tool": "write_file", "command": "ls"}, "the tool 'write_file' takes no commands"),
     ],
 )

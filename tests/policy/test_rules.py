@@ -70,7 +70,7 @@ def test_no_file_means_no_rules(tmp_path):
         ('[[rule]]\ncommand = "ls"\ndecision = "maybe"', 1, "decision"),
         ('[[rule]]\ncommand = "ls"\ndecision = "allow"\nfoo = 1', 1, "foo"),
         ('[[rule]]\ntool = "execute_command"\ndecision = "allow"', 1, "every use"),
-        ('[[rule]]\npath = "a"\ndecision = "allow"', 1, "names a tool"),
+        ('[[rule]]\npath = "a"\ndecision = "allow"', 1, "must name a tool"),
         ('[[rule]]\npath = "a"\ncommand = "ls"\ndecision = "ask"', 1, "not both"),
         ('[[rule]]\ntool = "read_file"\ncommand = "ls"\ndecision = "ask"', 1, "takes no commands"),
         ('[[rule]]\ntool = "read_file"\nexact = true\ndecision = "ask"', 1, "needs a command"),
@@ -79,8 +79,8 @@ def test_no_file_means_no_rules(tmp_path):
         ('[[rule]]\ncommand = "ls; id"\ndecision = "deny"', 1, "not one simple command"),
         ('[[rule]]\ncommand = "ls a*"\ndecision = "deny"', 1, "plain words"),
         ('rule = [1]', 1, "rule 1"),
-        ('rule = 1', 1, "nothing else"),
-        ('[other]\nx = 1', 1, "nothing else"),
+        ('rule = 1', 1, "can hold only"),
+        ('[other]\nx = 1', 1, "can hold only"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_refused_with_file_and_line(tmp_path, text, line, said):

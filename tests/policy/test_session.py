@@ -108,10 +108,10 @@ def test_the_narrowest_rule_of_a_file_tool_allows_just_its_path():
 @pytest.mark.parametrize(
     ("call", "why"),
     [
-        (_call("delete_file", ToolClass.IDEMPOTENT, deletes=("a",)), "asks each time"),
-        (_call("drop", ToolClass.IRREVERSIBLE, deletes=("a",)), "asks each time"),
-        (_command("git push origin main"), "cannot be taken back"),
-        (_command("rm x"), "cannot be taken back"),
+        (_call("delete_file", ToolClass.IDEMPOTENT, deletes=("a",)), "needs approval each time"),
+        (_call("drop", ToolClass.IRREVERSIBLE, deletes=("a",)), "needs approval each time"),
+        (_command("git push origin main"), "cannot be undone"),
+        (_command("rm x"), "cannot be undone"),
         (_command("ls && cat x"), "one simple command"),
         (_command("echo $(id)"), "one simple command"),
         (_call("move_file", writes=("a",), deletes=("b",)), "one path"),

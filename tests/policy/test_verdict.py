@@ -116,7 +116,7 @@ def test_inside_a_plan_delete_always_asks_and_commands_ask_unless_declared():
     scope = Scope(tools=("delete_file", "execute_command"), commands=("pytest -q",))
     delete = _decide(_call("delete_file", deletes=("a",)), grant=_grant(scope))
     assert delete.decision == "ask"
-    assert "asks each time" in delete.reason
+    assert "needs approval each time" in delete.reason
     assert _decide(_command("pytest -q tests"), grant=_grant(scope)).decision == "allow"
     assert _decide(_command("pytest tests"), grant=_grant(scope)).decision == "ask"
     assert _decide(_command("pytest -q; ls"), grant=_grant(scope)).decision == "ask"

@@ -260,9 +260,9 @@ async def test_where_keys_are_is_what_the_provider_itself_says(idp: Provider) ->
     issuer = Issuer(idp.url, None, lambda: NOW)
     assert [key.id for key in await issuer.fetch()] == ["one"]
     for lie, said in (
-        ({"issuer": "https://evil"}, "its discovery document is that of 'https://evil'"),
-        ({"jwks_uri": "http://evil/k"}, "its jwks_uri is 'http://evil/k', which is not https"),
-        ({"jwks_uri": 7}, "its jwks_uri is 7, which is not https"),
+        ({"issuer": "https://evil"}, "its discovery document is for 'https://evil'"),
+        ({"jwks_uri": "http://evil/k"}, "its jwks_uri 'http://evil/k' is not https"),
+        ({"jwks_uri": 7}, "its jwks_uri '7' is not https"),
     ):
         idp.discovery = lie
         with pytest.raises(BadProvider) as refused:
@@ -278,7 +278,7 @@ async def test_the_doctor_is_told_how_many_keys_there_are_or_what_is_wrong(
 ) -> None:
     settings = Settings(home=tmp_path, **idp.settings)
     idp.publish("one", "two")
-    assert await look_for_keys(settings) == f"{idp.url}: 2 keys for signatures"
+    assert await look_for_keys(settings) == f"{idp.url}: keys for signatures: 2"
     assert await look_for_keys(Settings(home=tmp_path)) == "no identity provider is set"
     idp.answer = 500, {}, b""
     with pytest.raises(Refused) as refused:

@@ -628,7 +628,7 @@ async def test_the_doctor_asks_the_provider(tmp_path, idp):
         (check,) = [check for check in checks if check.name == "identity provider"]
         return check.state, check.text
 
-    assert await found() == ("ok", f"{idp.url}: 1 keys for signatures")
+    assert await found() == ("ok", f"{idp.url}: keys for signatures: 1")
     idp.answer = 500, {}, b""
     state, text = await found()
     assert state == "bad"

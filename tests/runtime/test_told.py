@@ -74,12 +74,13 @@ async def test_what_is_refused_says_what_to_do_in_both_languages(tmp_path: Path)
                     headers={"Content-Type": "application/json"} if body else {},
                 )  # fmt: skip
                 assert 400 <= answer.status_code < 500, line
-                problem = error_of(json.loads(answer.content))
+                body = json.loads(answer.content)
+                problem, see = error_of(body), f" ({body['see']})" if "see" in body else ""
                 for locale in LOCALES:
                     text = told(problem.said, locale)
                     for name, value in names.items():
                         text = text.replace(value, name)
-                    said[locale].append(f"{line}\n  {answer.status_code} {text}\n")
+                    said[locale].append(f"{line}\n  {answer.status_code} {text}{see}\n")
 
     for locale, lines in said.items():
         found = "\n".join(lines)

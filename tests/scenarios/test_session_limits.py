@@ -1,6 +1,8 @@
 """What a session is opened with that it may take in all: money and requests pause its plan and ask,
 time stops what works, whoever looks on or not, and over restarts."""
 
+from functools import partial
+
 import anyio
 import pytest
 
@@ -40,12 +42,16 @@ async def test_a_plan_that_would_pass_its_sessions_limit_asks_and_names_no_setti
         await world.restart()
         await world.idle()
         assert [each.approval_id for each in await world.pending()] == [question.approval_id]
-        events = await world.ask(
-            {
-                "type": "hitl_decision", "approval_id": question.approval_id,
-                "decision": "approve",
-            }
-        )  # fmt: skip
+        usage = partial(world.runtime.sessions.usage, world.ann, world.session)
+        assert (await usage()).limits == {"requests": 3}
+        held = world.model.hold("b")
+        raised = {"decision": "approve", "approval_id": question.approval_id}
+        sent = await world.send({"type": "hitl_decision", **raised})
+        await world.asked_model("b")
+        # The bar of the session shows what counts now, not a limit that is raised.
+        assert (await usage()).limits == {"requests": 6}
+        held.set()
+        events = await world.answer(sent)
         assert events[-1]["metadata"]["status"] == "completed"
         again = await world.runtime.sessions.get(world.ann, world.session)
         assert again.limits == {"requests": 3}

@@ -86,8 +86,8 @@ async def test_a_call_that_was_asked_about_runs_although_a_rule_now_allows_other
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (call("delete_file", path="a.txt"), "asks each time"),
-        (run("git push"), "cannot be taken back"),
+        (call("delete_file", path="a.txt"), "needs approval each time"),
+        (run("git push"), "cannot be undone"),
         (run("touch b && cat a.txt"), "one simple command"),
         (run("cat /etc/hostname"), "no rule is enough"),
     ],

@@ -91,6 +91,7 @@ class StandIn:
             authenticate=self._authenticate, seconds_left=lambda principal: math.inf,
             log_in=self._log_in, find_login=self._find_login, log_out=self._log_out,
             create_token=self._create_token, subscribe_revocations=self.callbacks.append,
+            unsubscribe_revocations=self.callbacks.remove,
         )  # fmt: skip
 
     async def check_ready(self) -> None:

@@ -5,6 +5,8 @@ import json
 
 import pytest
 
+from gonogo.server.routes import static
+
 SESSION = "/api/v1/sessions/s_A"
 SESSIONS = "/api/v1/sessions"
 
@@ -84,6 +86,31 @@ async def test_a_large_answer_is_packed_for_those_who_can_read_that(ask, runtime
     assert len(sent) * 4 < len(plain.content)
     for whole in (plain, small):
         assert "content-encoding" not in whole.headers
+
+
+@pytest.mark.parametrize("path", [SESSIONS, "/assets/x.js"])
+@pytest.mark.parametrize(
+    ("accepted", "packed"),
+    [
+        ("gzip;q=0", False), ("br, GZIP ; Q = 0.000", False), ("xgzip", False), ("br", False),
+        ("gzip;q=0.001", True), ("br;q=0, gzip", True), ("deflate, GZip;q=1", True),
+    ],
+)  # fmt: skip
+async def test_an_answer_is_packed_only_for_those_who_do_not_refuse_it(
+    ask, runtime, tmp_path, monkeypatch, path, accepted, packed
+):
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "x.js").write_text("let x = 1;\n" * 100)
+    monkeypatch.setattr(static, "FOLDER", tmp_path)
+    static._assets.cache_clear()
+    runtime.sessions_of.update({f"s_{number}": "a" for number in range(50)})
+    async with ask() as client:
+        answer = await client.get(path, headers={"Accept-Encoding": accepted})
+    static._assets.cache_clear()
+
+    assert answer.status_code == 200
+    assert ("content-encoding" in answer.headers) is packed
+    assert answer.headers["vary"] == "Accept-Encoding"
 
 
 async def test_pages_that_have_secrets_are_never_packed(ask):

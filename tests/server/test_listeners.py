@@ -81,6 +81,16 @@ async def test_a_port_is_there_for_as_long_as_the_answer_is_read(at_work):
         assert (await client.get("/health")).json() == {"status": "ok"}
 
 
+async def test_a_port_that_is_gone_hears_nothing_of_revoked_tokens(at_work):
+    heard = at_work[0].people._on_revoked
+    async with asking(at_work) as client:
+        async with listening(client):
+            assert len(heard) == 2
+        with anyio.fail_after(LIMIT):
+            while len(heard) > 1:
+                await client.get("/health")
+
+
 async def test_who_comes_in_by_it_works_in_its_folder_and_in_no_other(at_work, tmp_path):
     folder = tmp_path / "code"
     folder.mkdir()

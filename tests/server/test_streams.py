@@ -84,6 +84,8 @@ async def test_a_later_refusal_is_one_error_event_and_done(ask, runtime, refusal
     template = event.pop("template", str(refusal))
     assert event.pop("params", None) == params
     assert template.format(**(params or {})) == str(refusal)
+    see = "gonogo plans list" if isinstance(refusal, NotFound) else None
+    assert event.pop("see", None) == see
     assert event == {
         "type": "error", "error": str(refusal), "content": str(refusal), "code": refusal.code,
         "is_final": True,

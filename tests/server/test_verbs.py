@@ -317,8 +317,9 @@ async def test_a_group_in_which_nothing_is_open_is_not_there(
 
     wanted = ApprovalFilter(status=ApprovalStatus.PENDING, group="g")
     assert calls == [("approvals.page", "a", (wanted,), {})]
-    assert (answer.status_code, answer.json()["detail"]) == (
-        404, "No open approval found with group=g"
+    said = answer.json()
+    assert (answer.status_code, said["detail"], said["see"]) == (
+        404, "No open approval found with group=g", "gonogo approvals list"
     )  # fmt: skip
 
 

@@ -172,7 +172,7 @@ async def test_a_moment_that_is_in_no_year_is_refused(ask):
     async with ask() as client:
         answer = await client.get("/api/v1/calls?since=0001-01-01T00:00:00%2B12:00")
 
-    assert told(answer) == (422, "since: in UTC this is in no year from 1 to 9999")
+    assert told(answer) == (422, "since: in UTC the year is not between 1 and 9999")
 
 
 async def test_a_defect_is_in_the_log_by_its_path_and_the_sender_is_told_where_to_look(
@@ -274,19 +274,19 @@ async def test_what_lets_a_browser_in_is_one_thing(ask):
         tried = await client.post("/api/v1/policy/check", json={"command": "ls", "tool": "x"})
         neither = await client.post("/api/v1/policy/check", json={})
 
-    assert told(both)[1].endswith("either a code or a token")
+    assert told(both)[1].endswith("give either a code or a token")
     assert told(none) == told(both)
-    assert told(tried)[1].endswith("either a command or a tool")
+    assert told(tried)[1].endswith("give either a command or a tool")
     assert told(neither) == told(tried)
 
 
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"group": "x"}, "decisions, or group and decision, are needed"),
-        ({"decision": "approve"}, "decisions, or group and decision, are needed"),
+        ({"group": "x"}, "give decisions, or group and decision"),
+        ({"decision": "approve"}, "give decisions, or group and decision"),
         ({"decisions": [{"approval_id": "a", "decision": "approve"}], "group": "x"},
-         "decisions stand alone; each says what it answers"),
+         "with decisions, leave out the other fields"),
     ],
 )  # fmt: skip
 async def test_several_answers_are_named_one_by_one_or_as_a_group(ask, body, said):

@@ -1,14 +1,20 @@
 """Places: one owner at a time, who alone can write there, and to whom others hand work over."""
 
+import asyncio
+import random
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
+import anyio
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import delete, func, select, text, update
 
 from fakes.rows import session
-from gonogo.domain.errors import Conflict, PlaceLost
+from gonogo.domain.errors import Conflict, NotFound, PlaceLost
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.records import Job
 from gonogo.store import Hold, Lease, Membership, Outbox, Store, Tx, Whose, go_on, stop
@@ -19,7 +25,9 @@ from gonogo.store.places import (
     all_nodes,
     appoint,
     are_free,
+    ask_to_leave,
     give_away,
+    hand_over,
     owned_by,
     owning,
     place_id_of,
@@ -27,8 +35,10 @@ from gonogo.store.places import (
     settle_in,
     take_handoffs,
 )
-from gonogo.store.schema import nodes, places, sessions
+from gonogo.store.rows import put
+from gonogo.store.schema import handoffs, nodes, places, sessions
 from gonogo.store.sessions import add_session, add_turn, set_session
+from plugins.nightly import examples
 
 pytestmark = [pytest.mark.parametrize("kind", ["postgresql"]), pytest.mark.feature(235)]
 
@@ -36,6 +46,7 @@ HOME = "home"
 WORKER = Membership(kind="worker", pool="default", home=HOME, capacity=8)
 WORKSPACE = session().workspace
 PLACE = place_id_of(WORKSPACE)
+_WAITS = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
 
 
 @contextmanager
@@ -176,6 +187,144 @@ async def test_a_place_is_released_only_when_nothing_came_since_its_owner_looked
         assert await shared.read(are_free, "default")
 
 
+async def test_what_belongs_to_no_workspace_takes_no_room_of_a_worker(
+    shared: Store, kind: str
+) -> None:
+    await shared.write(begin)
+    with joined(shared) as full, joined(shared) as other:
+        assert await shared.read(are_free, "default", 0)
+        await shared.write(appoint, full.node, "default", 0)
+        assert [each.id for each in await shared.read(owned_by, full.node)] == [COMMON]
+        assert not await shared.read(are_free, "default", 0)
+        await shared.write(die, full.node)
+        await shared.write(appoint, other.node, "default", 1)
+        assert {each.id for each in await shared.read(owned_by, other.node)} == {COMMON, PLACE}
+
+
+def begin_with_two(tx: Tx) -> None:
+    """The one place that is looked at, which nobody has yet, and nodes that do not beat."""
+    begin(tx)
+    tx.execute(delete(handoffs))
+    tx.execute(delete(places).where(places.c.id == COMMON))
+    row = {
+        "kind": "worker", "host": "here", "pid": 1, "pool": "default", "capacity": 8,
+        "version": "1", "started_at": tx.now, "beat_at": tx.now, "draining": False,
+    }  # fmt: skip
+    put(tx, nodes, [{"id": node, **row} for node in BOTH])
+
+
+BOTH = ("first", "second")
+
+
+def live(tx: Tx, node: str) -> None:
+    tx.execute(update(nodes).where(nodes.c.id == node), {"beat_at": tx.now.replace(year=2100)})
+
+
+async def is_in_reach(store: Store) -> bool:
+    """Whether what is handed over is found, by an owner who lives or by who looks for work."""
+    count = select(func.count()).select_from(handoffs)
+    if await store.read(lambda tx: tx.execute(count).scalar()) == 0:
+        return True
+    lives = [node.id for node in await store.read(all_nodes) if node.lives]
+    owned = [each for node in lives for each in await store.read(owned_by, node)]
+    return any(each.has_more for each in owned) or await store.read(are_free, "default")
+
+
+class Walk:
+    """Two workers, one of whom may have the place, and others who hand work over to it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._holds: dict[str, tuple[Hold, int]] = {}
+        """Who believes to have the place, and how much each has seen."""
+        self.done = Counter[str]()
+
+    async def step(self, chance: random.Random) -> None:
+        who = chance.choice(BOTH)
+        deed = chance.choice(["hand", "look", "look", "take", "release", "leave", "die", "live"])
+        if deed == "hand":
+            await self._store.write(go_on, "turn", "t1")
+        elif deed in ("die", "live"):
+            await self._store.write(die if deed == "die" else live, who)
+        elif deed == "look":
+            await self._look(who)
+        elif who not in self._holds:
+            return
+        else:
+            # Also one who was found dead goes on, until it is refused.
+            with suppress(PlaceLost), owning(self._holds[who][0]):
+                await getattr(self, f"_{deed}")(who, *self._holds[who])
+        self.done[deed] += 1
+
+    async def _look(self, who: str) -> None:
+        if await self._store.read(are_free, "default"):
+            await self._store.write(appoint, who, "default", 8)
+        fences = [place.fence for place in await self._store.read(owned_by, who)]
+        if not fences:
+            self._holds.pop(who, None)
+        elif who not in self._holds or self._holds[who][0].fence != fences[0]:
+            self._holds[who] = hold_of(fences[0]), -1
+
+    async def _take(self, who: str, hold: Hold, _seen: int) -> None:
+        self._holds[who] = hold, (await self._store.write(take_handoffs, hold)).wanted
+
+    async def _release(self, who: str, hold: Hold, seen: int) -> None:
+        if await self._store.write(release, hold, seen):
+            del self._holds[who]
+
+    async def _leave(self, who: str, hold: Hold, _seen: int) -> None:
+        await self._store.write(give_away, hold)
+        del self._holds[who]
+
+
+async def test_nothing_handed_over_is_ever_out_of_reach_whatever_becomes_of_owners(
+    shared: Store, kind: str
+) -> None:
+    await shared.write(begin_with_two)
+    chance, walk = random.Random(15), Walk(shared)
+    for _ in range(examples(300, nightly=10_000)):
+        await walk.step(chance)
+        assert await is_in_reach(shared), walk.done
+    assert len(walk.done) == 7
+    assert min(walk.done.values()) > 3
+
+
+@pytest.mark.parametrize("deed", ["release", "appoint", "leave"])
+async def test_what_is_handed_over_while_a_place_changes_hands_is_in_reach_after_it(
+    shared: Store, kind: str, deed: str
+) -> None:
+    await shared.write(begin_with_two)
+    await shared.write(appoint, "first", "default", 8)
+    hold, over = hold_of(1), threading.Event()
+    with owning(hold):
+        seen = (await shared.write(take_handoffs, hold)).wanted
+    if deed == "appoint":
+        await shared.write(die, "first")
+    held, loop = anyio.Event(), asyncio.get_running_loop()
+
+    def slowly(tx: Tx) -> None:
+        go_on(tx, "turn", "t1")
+        hand_over(tx, shared.routes)
+        loop.call_soon_threadsafe(held.set)
+        until = time.monotonic() + 10
+        while not over.is_set() and not tx.execute(_WAITS).scalar():
+            assert time.monotonic() < until
+            over.wait(0.01)
+
+    def change(tx: Tx) -> object:
+        if deed == "appoint":
+            return appoint(tx, "second", "default", 8)
+        return give_away(tx, hold) if deed == "leave" else release(tx, hold, seen)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(shared.write, slowly)
+        await held.wait()
+        with owning(hold) if deed != "appoint" else nullcontext():
+            await shared.write(change)
+        over.set()
+    assert await is_in_reach(shared)
+
+
 async def test_nodes_are_listed_and_say_whether_they_live(shared: Store, kind: str) -> None:
     await shared.write(begin)
     with joined(shared) as first, joined(shared) as second:
@@ -235,3 +384,15 @@ async def test_sessions_from_before_get_a_place_when_the_first_of_several_starts
         )
         assert tuple(found) == (PLACE, 0)
         assert await several.read(are_free, "default")
+
+
+async def test_only_an_owner_that_is_alive_is_asked_to_leave(shared):
+    await shared.write(begin)
+    assert not await shared.write(ask_to_leave, PLACE)
+    with joined(shared) as lease:
+        await appointed(shared, lease)
+        assert await shared.write(ask_to_leave, WORKSPACE)
+        await shared.write(die, lease.node)
+        assert not await shared.write(ask_to_leave, PLACE)
+    with pytest.raises(NotFound):
+        await shared.write(ask_to_leave, "nowhere")

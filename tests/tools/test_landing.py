@@ -269,7 +269,7 @@ def test_a_hunk_in_other_white_space_lands_and_is_told():
 
     assert landed.text == CODE.replace("len(self.kept) < self.room", "self.is_open")
     assert landed.loosely == ((8, 9),)
-    with pytest.raises(ToolFailed, match="hunk @@ -1; nearest to it: lines 8-9; read the"):
+    with pytest.raises(ToolFailed, match="hunk @@ -1; similar lines: 8-9; read the"):
         apply_hunks("f", CODE.replace("self.room:", "room:"), file.hunks)
 
 
@@ -278,7 +278,7 @@ def test_a_place_that_fits_loosely_is_told_in_the_result_and_a_near_one_in_the_e
     assert differing(()) == {}
     assert differing([(4, 4)]) == {"note": f"line 4 {kept}"}
     assert differing([(4, 5), (9, 9)]) == {"note": f"lines 4-5, 9 {kept}"}
-    assert told("f", ["a\n", "b\n"], ["b\n"]) == "; nearest to it: line 2; read the file again"
+    assert told("f", ["a\n", "b\n"], ["b\n"]) == "; similar lines: 2; read the file again"
     assert told("f", ["a\n", "b\n"], ["zzz\n"]) == ""
     assert told(".env", ["a\n", "b\n"], ["b\n"]) == ""
 

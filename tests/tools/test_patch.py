@@ -10,7 +10,7 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.tools.base import difference
 from gonogo.tools.patch import Hunk, apply_hunks, parse_patch
 
-ONE_SIDE = "a file that is created has no old lines, one that is deleted no new"
+ONE_SIDE = "a created file cannot have old lines, and a deleted file cannot have new ones"
 OLD = "one\ntwo\nthree\nfour\nfive\n"
 
 
@@ -46,7 +46,7 @@ def test_a_hunk_with_a_wrong_number_fits_at_the_only_place() -> None:
 
 
 def test_a_hunk_that_fits_at_several_places_is_refused() -> None:
-    why = "^'f' holds the old lines of hunk @@ -2 at 2 places, and none is where it says$"
+    why = "^'f' holds the old lines of hunk @@ -2 at 2 places, and none is where the hunk says$"
     with refused("not_unique", why):
         applied("a\nx\na\n", "@@ -2,1 +2,1 @@\n-a\n+b\n")
 
@@ -90,7 +90,7 @@ def test_files_are_created_and_deleted_and_git_headers_are_understood() -> None:
         ("", "The patch changes nothing: it has no `---` line"),
         ("just words\n", "The patch changes nothing: it has no `---` line"),
         ("--- a/f\n", "The patch ends in the middle of a file"),
-        ("--- a/f\n+++ b/f\n", "Line 2 of the patch: a file without a hunk"),
+        ("--- a/f\n+++ b/f\n", "Line 2 of the patch: this file has no hunk"),
         (
             "--- a/f\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",
             "Line 5 of the patch: the two names differ: renames are not supported",
@@ -102,19 +102,20 @@ def test_files_are_created_and_deleted_and_git_headers_are_understood() -> None:
         ("--- a/f\n+++ b/f\n@@ -1,2 +1,1 @@\n-a\n+b\n", "The patch ends in the middle of a file"),
         (
             "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-a\n+b\n+c\n",
-            "Line 6 of the patch: more lines than the hunk's header counts",
+            "Line 6 of the patch: the hunk has more lines than its header counts",
         ),
         (
             "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-a\n+b\n c\n",
-            "Line 6 of the patch: more lines than the hunk's header counts",
+            "Line 6 of the patch: the hunk has more lines than its header counts",
         ),
         (
             "--- a/f\n+++ b/f\n@@ nonsense @@\n-a\n+b\n",
-            "Line 3 of the patch: no hunk header of the form `@@ -1,2 +1,2 @@`",
+            "Line 3 of the patch: a hunk header must have the form `@@ -1,2 +1,2 @@`",
         ),
         (
             "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n*a\n",
-            "Line 4 of the patch: a line of a hunk begins with a blank, `-`, `+` or a backslash",
+            "Line 4 of the patch: each line of a hunk must begin with a space, `-`, `+` or a "
+            "backslash",
         ),
         (
             "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n",
@@ -122,7 +123,7 @@ def test_files_are_created_and_deleted_and_git_headers_are_understood() -> None:
         ),
         (
             "@@ -1 +1 @@\n-a\n+b\n",
-            "Line 1 of the patch: a hunk without the `---` and `+++` lines of its file",
+            "Line 1 of the patch: the `---` and `+++` lines of this hunk's file are missing",
         ),
         (
             "diff --git a/f b/g\nrename from f\nrename to g\n",
@@ -158,7 +159,7 @@ def test_files_are_created_and_deleted_and_git_headers_are_understood() -> None:
         ),
         (
             "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\nindex 1\n+++ b/g\n",
-            "Line 7 of the patch: a hunk without the `---` and `+++` lines of its file",
+            "Line 7 of the patch: the `---` and `+++` lines of this hunk's file are missing",
         ),
         (
             "diff --git a/f b/f\ndiff --git a/g b/g\n",
@@ -233,7 +234,7 @@ def test_a_hunk_is_read_line_by_line() -> None:
 
 def test_hunks_stand_one_after_the_other_and_none_before_the_last() -> None:
     body = "@@ -2 +2 @@\n-two\n+2\n@@ -1 +1 @@\n-one\n+1\n"
-    why = r"^'f' does not hold the old lines of hunk @@ -1; nearest to it: line 1; read the file ag"
+    why = r"^'f' does not hold the old lines of hunk @@ -1; similar lines: 1; read the file ag"
     with refused("not_found_in_file", why):
         applied("one\ntwo\n", body)
     assert applied("one\ntwo\none\n", body) == "one\n2\n1\n"

@@ -329,7 +329,7 @@ async def test_what_is_not_there_is_answered_with_the_nearest_lines_but_not_of_s
             prepare(workspace, "edit_file", path=path, old="KEY_3=value 3\nKEY_4=x\n", new="")
         told.append(str(failure.value))
     assert told == [
-        "'f' does not hold `old`; nearest to it: lines 4-5; read the file again",
+        "'f' does not hold `old`; similar lines: 4-5; read the file again",
         "'.env' does not hold `old`",
     ]
 

@@ -69,8 +69,8 @@ def test_another_machine_is_told_without_encryption_if_the_operator_insists(tmp_
 @pytest.mark.parametrize(
     ("text", "defect"),
     [
-        ("hook = 3", ":1: a hooks file holds [[hook]] tables and nothing else"),
-        ("[[rule]]\n", ":1: a hooks file holds [[hook]] tables and nothing else"),
+        ("hook = 3", ":1: a hooks file can hold only [[hook]] tables"),
+        ("[[rule]]\n", ":1: a hooks file can hold only [[hook]] tables"),
         ("\n\n[[hook]]\n", ":3: hook 1: name: Field required"),
         (GOOD + "\n" + GOOD, ":6: hook 2: name: there are two hooks 'chat'"),
         (
@@ -99,16 +99,16 @@ def test_another_machine_is_told_without_encryption_if_the_operator_insists(tmp_
         (GOOD + 'insecure = "yes"\n', ":1: hook 1: insecure: Input should be a valid boolean"),
         (
             GOOD.replace("https://chat.example/x", "chat.example"),
-            ":1: hook 1: url: an address begins with https:// and names a host",
+            ":1: hook 1: url: an address must begin with https:// and name a host",
         ),
         (
             GOOD.replace("https://", "http://"),
-            ":1: hook 1: url: http:// would show what people are asked to the network; use "
-            "https://, or say insecure = true",
+            ":1: hook 1: url: http:// would show the questions to the network; use "
+            "https://, or set insecure = true",
         ),
         (
             GOOD.replace("chat.example/x", "a:b@chat.example"),
-            ":1: hook 1: url: an address has no user, no password and no fragment",
+            ":1: hook 1: url: an address must not have a user, a password or a fragment",
         ),
         (GOOD.replace("chat.example/x", "chat:99999"), ":1: hook 1: url: this is not an address"),
         (GOOD.replace('"CHAT"', '"NONE"'), ":1: hook 1: secret_env: NONE: it is not set"),
@@ -118,7 +118,7 @@ def test_another_machine_is_told_without_encryption_if_the_operator_insists(tmp_
         ),
         (
             GOOD + 'links_for = ["ann"]\n',
-            ":1: hook 1: links_for: links need the server's public address: set GONOGO_PUBLIC_URL",
+            ":1: hook 1: links_for: links need this server's public address: set GONOGO_PUBLIC_URL",
         ),
     ],
 )
@@ -136,8 +136,11 @@ def test_a_file_with_a_defect_is_refused_with_its_place(
     [
         ("[[hook", ": "),
         (GOOD + "events = []\n", ":1: hook 1: events: "),
-        (GOOD.replace("https://", "file://"), ":1: hook 1: url: an address begins with"),
-        (GOOD.replace("chat.example/x", "chat.example/x#y"), ":1: hook 1: url: an address has no"),
+        (GOOD.replace("https://", "file://"), ":1: hook 1: url: an address must begin with"),
+        (
+            GOOD.replace("chat.example/x", "chat.example/x#y"),
+            ":1: hook 1: url: an address must not have",
+        ),
         (GOOD.replace("chat.example/x", "[chat"), ":1: hook 1: url: this is not an address"),
         (GOOD.replace('"CHAT"', "[]"), ":1: hook 1: secret_env: "),
         (GOOD.replace('"CHAT"', str(["CHAT"] * 5)), ":1: hook 1: secret_env: "),
@@ -178,5 +181,7 @@ def test_everything_of_a_hook_may_be_as_large_as_is_said(tmp_path: Path) -> None
 
 
 def test_there_are_at_most_so_many_hooks(tmp_path: Path) -> None:
-    with pytest.raises(BadHooks, match=r"hooks\.toml:1: there can be at most 32 hooks$"):
+    with pytest.raises(
+        BadHooks, match=r"hooks\.toml:1: there can be at most 32 \[\[hook\]\] tables$"
+    ):
         load(tmp_path, "".join(GOOD.replace("chat", f"h{n}") for n in range(33)))

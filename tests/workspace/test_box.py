@@ -275,11 +275,14 @@ def test_what_a_box_cannot_guard_is_told(root: Path, monkeypatch: pytest.MonkeyP
     assert [path.parent.name for path in box.guarded().protected] == ["a", "b", "c"]
     monkeypatch.setattr(bubblewrap, "MOST_BOUND", 2)
     assert refusal(box) == (
-        "too_many_files", "More than 2 protected names, such as .git: open a smaller folder",
+        "too_many_files",
+        "The workspace has more than 2 protected names, such as .git; open a smaller folder",
     )  # fmt: skip
     monkeypatch.setattr("gonogo.workspace.sandbox.guards.SCAN_LIMIT", 4)
     assert refusal(box) == (
-        "too_many_files", "More than 100000 names: nobody can say what is to be protected",
+        "too_many_files",
+        "The workspace has more than 100000 files, too many to find those that need protection; "
+        "open a smaller folder",
     )  # fmt: skip
 
 

@@ -204,7 +204,7 @@ def test_what_cannot_be_started_is_told(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(gits, "find_program", lambda name: None)
     with refusal() as missing:
         nowhere.run("version")
-    assert str(missing.value) == "Snapshots need git, and this machine has none"
+    assert str(missing.value) == "This machine has no git; install git"
 
 
 @pytest.mark.parametrize("durable", [False, True])

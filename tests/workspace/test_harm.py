@@ -183,7 +183,7 @@ def test_a_workspace_that_cannot_be_looked_at_is_told(root: Path) -> None:
     finally:
         os.seteuid(0)
     assert refused.value.kind == "io_error"
-    assert str(refused.value) == "The workspace cannot be looked at: Permission denied"
+    assert str(refused.value) == "The workspace cannot be read: Permission denied"
 
 
 def test_of_many_workspaces_the_last_sixteen_are_remembered(tmp_path: Path) -> None:

@@ -115,12 +115,12 @@ def test_what_no_tool_would_read_unasked_is_left_out_and_said(tmp_path, folder):
     assert [file.path for file in found.files] == ["CLAUDE.md"]
     assert found.left_out == {
         "AGENTS.md": "A link leads out of the workspace",
-        "GEMINI.md": "reading it needs a person",
+        "GEMINI.md": "only a person can allow it to be read",
         ".github/copilot-instructions.md": "'fifo' is not a regular file",
         "a/AGENTS.md": "'a/AGENTS.md' has more than 262144 bytes",
         "b/AGENTS.md": "'b/AGENTS.md' has a second name, perhaps outside the workspace",
         "c/AGENTS.md": "'c/AGENTS.md' is not a regular file",
-        "d/AGENTS.md": "reading it needs a person",
+        "d/AGENTS.md": "only a person can allow it to be read",
     }
 
 
@@ -143,10 +143,10 @@ def test_the_users_own_are_read_whatever_they_link_to_but_not_without_bound(tmp_
 
     (own / "AGENTS.md").unlink()
     put(own, "AGENTS.md", b"x" * 300_000)
-    assert reader.look(None).left_out == {str(own / "AGENTS.md"): "has more than 262144 bytes"}
+    assert reader.look(None).left_out == {str(own / "AGENTS.md"): "it has more than 262144 bytes"}
     (own / "AGENTS.md").unlink()
     os.mkfifo(own / "AGENTS.md")
-    assert reader.look(None).left_out == {str(own / "AGENTS.md"): "is not a regular file"}
+    assert reader.look(None).left_out == {str(own / "AGENTS.md"): "it is not a regular file"}
     (own / "AGENTS.md").unlink()
     assert reader.look(None) == InstructionReader().look(None)
 
@@ -165,7 +165,7 @@ def test_skills_are_found_by_their_folder_and_the_users_own_win(tmp_path, folder
     assert [(skill.name, skill.source, skill.description) for skill in found.skills] == [
         ("mine", "user", "my own"), ("b", "repository", "of b"), ("linked", "repository", "of b"),
     ]  # fmt: skip
-    assert found.left_out == {".claude/skills/c/SKILL.md": "reading it needs a person"}
+    assert found.left_out == {".claude/skills/c/SKILL.md": "only a person can allow it to be read"}
 
     workspace = Workspace(folder)
     assert reader.skill(workspace, "mine").path is None

@@ -265,13 +265,13 @@ async def test_submodules_and_other_work_trees_are_shown_so_too(root, monkeypatc
     assert not any(b"evil" in content for content in shown.values())
     monkeypatch.setattr("gonogo.workspace.snapshots.repositories._MOST", 3)
     with pytest.raises(
-        ToolFailed, match=r"^More than 3 repositories below this folder: open a smaller one$"
+        ToolFailed, match=r"^This folder has more than 3 repositories; open a smaller folder$"
     ):
         plain_settings(guarded_paths(root), NEAR["PATH"])
 
 
 async def test_without_git_it_says_so(root):
-    with pytest.raises(ToolFailed, match=r"^There is no git on this machine$"):
+    with pytest.raises(ToolFailed, match=r"^This machine has no git; install git$"):
         plain_settings(guarded_paths(root), "/nowhere")
 
 

@@ -47,7 +47,7 @@ def test_what_was_left_has_to_be_said_of_every_path(
 ) -> None:
     with refusal("invalid_arguments") as refused:
         snapshots.plan_restore(workspace, {"b": None, "a": None, "c": None}, {"c": None})
-    assert str(refused.value) == "It is not said what was left at 'a'"
+    assert str(refused.value) == "What was left at 'a' is missing"
     for folders in (Folders(made=("../x",)), Folders(gone=("../x",))):
         with refusal("bad_path") as bad:
             snapshots.plan_restore(workspace, {}, {}, folders=folders)
@@ -78,7 +78,7 @@ def test_a_content_that_is_not_what_was_there_is_named(
 
     with refusal("io_error") as refused:
         snapshots.apply(workspace, restore)
-    assert str(refused.value) == "The content kept for 'a' is another one"
+    assert str(refused.value) == "The stored content of 'a' has changed"
     assert os.listdir(workspace.root) == ["a"]
 
 

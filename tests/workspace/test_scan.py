@@ -65,12 +65,11 @@ def test_the_limits_of_a_snapshot_hold_to_the_byte_and_are_told(tmp_path: Path) 
             scanning._check_size(found, SnapshotLimits(**limits))
         said.append(str(refused.value))
     assert said == [
-        "No snapshot: the workspace has more than 2 files. Name what is made by machines in "
+        "No snapshot: the workspace has more than 2 files. Name generated files in "
         ".gitignore, or raise the limit",
-        "No snapshot: 'a' has 7 bytes and 6 are the limit of one file. Name it in .gitignore, or "
-        "raise the limit",
-        "No snapshot: the workspace has 16 bytes and 15 are the limit. Name what is made by "
-        "machines in .gitignore, or raise the limit",
+        "No snapshot: 'a' has 7 bytes, more than 6. Name it in .gitignore, or raise the limit",
+        "No snapshot: the workspace has 16 bytes, more than 15. Name generated files in "
+        ".gitignore, or raise the limit",
     ]
 
 
@@ -186,7 +185,7 @@ def test_several_are_in_a_store_and_one_who_takes_things_away_is_there_alone(
         raise AssertionError("others are there")
     with open_store(tmp_path, alone=True), refusal() as second, open_store(tmp_path):
         raise AssertionError("somebody is there alone")
-    said = "The store of snapshots is busy for too long"
+    said = "The snapshot store is busy for too long"
     assert (str(first.value), str(second.value)) == (said, said)
 
 

@@ -1148,7 +1148,7 @@ def test_a_kept_content_that_is_not_what_was_there_is_never_put_back(
 
     with refused("io_error") as failed:
         snapshots.apply(workspace, restore)
-    assert str(failed.value) == "The content kept for 'b' is another one"
+    assert str(failed.value) == "The stored content of 'b' has changed"
     assert picture(root) == now
 
 

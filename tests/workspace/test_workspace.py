@@ -87,11 +87,11 @@ def test_a_new_file_has_the_usual_mode(workspace: Workspace) -> None:
 def test_a_write_is_refused_when_the_file_is_not_as_expected(workspace: Workspace) -> None:
     workspace.write("f", b"one", base=None)
 
-    with refused("changed_since_approval", "'f' has appeared since it was approved$"):
+    with refused("changed_since_approval", "'f' was created after it was approved$"):
         workspace.write("f", b"two", base=None)
     with refused("changed_since_approval", "'f' has changed since it was approved$"):
         workspace.write("f", b"two", base=content_hash(b"else"))
-    with refused("changed_since_approval", "'gone' has gone since it was approved$"):
+    with refused("changed_since_approval", "'gone' was deleted after it was approved$"):
         workspace.write("gone", b"two", base=content_hash(b"one"))
     assert workspace.read("f") == b"one"
 
@@ -142,9 +142,9 @@ def test_what_somebody_does_to_a_file_in_the_last_instant_is_not_undone(
 ) -> None:
     place = workspace.root / "f"
     moments = [
-        (b"one", lambda: place.write_bytes(b"person"), "changed"),
-        (b"one", place.unlink, "gone" if swaps else "changed"),
-        (None, lambda: place.write_bytes(b"person"), "appeared"),
+        (b"one", lambda: place.write_bytes(b"person"), "has changed since"),
+        (b"one", place.unlink, "was deleted after" if swaps else "has changed since"),
+        (None, lambda: place.write_bytes(b"person"), "was created after"),
     ]
     if not swaps:
         monkeypatch.setattr(content, "exchange", lambda *_: False)
@@ -155,7 +155,7 @@ def test_what_somebody_does_to_a_file_in_the_last_instant_is_not_undone(
         base = workspace.hash("f")
         with monkeypatch.context() as patched:
             in_the_last_instant(patched, act)
-            with refused("changed_since_approval", f"'f' has {fact} since it was approved$"):
+            with refused("changed_since_approval", f"'f' {fact} it was approved$"):
                 workspace.write("f", b"two", base=base)
         left = {path.name: path.read_bytes() for path in workspace.root.iterdir()}
         assert left == ({} if act == place.unlink else {"f": b"person"})

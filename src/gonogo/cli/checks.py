@@ -22,12 +22,12 @@ from gonogo.domain.errors import GonogoError, because, together
 from gonogo.domain.views import NodeView, PlaceView
 from gonogo.settings import Settings
 
-State = Literal["ok", "weak", "bad"]
+State = Literal["ok", "warn", "bad"]
 _NAMED = 5
 
 
 class Check(Struct, frozen=True):
-    """One finding. `weak` works with less; `bad` has to be fixed first."""
+    """One finding. `warn`: it works with less; `bad`: fix it first."""
 
     name: str
     state: State
@@ -83,7 +83,7 @@ def cluster_findings(nodes: Sequence[NodeView], places: Sequence[PlaceView]) -> 
     else:
         yield Check("rules", "ok", because("the same everywhere"))
     versions = ", ".join(sorted({node.version for node in living}))
-    yield Check("versions", "weak" if "," in versions else "ok", versions)
+    yield Check("versions", "warn" if "," in versions else "ok", versions)
     yield _waiting(places, {node.pool for node in workers if node.status == "alive"})
 
 
@@ -114,7 +114,7 @@ def _python() -> Check:
 
 def _program(name: str, without: str) -> Check:
     found = shutil.which(name)
-    return Check(name, "ok", found) if found else Check(name, "weak", without)
+    return Check(name, "ok", found) if found else Check(name, "warn", without)
 
 
 def _bubblewrap() -> Check:
@@ -124,7 +124,7 @@ def _bubblewrap() -> Check:
             "not found: commands that run the repository's code need an approval each time; "
             "install bubblewrap"
         )
-        return Check("bubblewrap", "weak", text)
+        return Check("bubblewrap", "warn", text)
     tried = subprocess.run(  # noqa: S603 - our own words
         [found, "--ro-bind", "/", "/", "--unshare-all", "true"],
         capture_output=True,
@@ -138,7 +138,7 @@ def _bubblewrap() -> Check:
             "time: {problem}",
             problem=tried.stderr.strip(),
         )
-        return Check("bubblewrap", "weak", problem)
+        return Check("bubblewrap", "warn", problem)
     return Check("bubblewrap", "ok", found)
 
 
@@ -148,7 +148,7 @@ def _diagnostics(command: str, *, is_boxed: bool) -> Check:
     text = because(
         "the command in GONOGO_DIAGNOSTICS does not run, because there is no sandbox to run it in"
     )
-    return Check("diagnostics", "weak", text)
+    return Check("diagnostics", "warn", text)
 
 
 def _model(settings: Settings, environment: Mapping[str, str]) -> Check:
@@ -157,7 +157,7 @@ def _model(settings: Settings, environment: Mapping[str, str]) -> Check:
     name = settings.model or detect(environment)
     if name is None:
         text = because("none; set GONOGO_MODEL=provider:name and its key, or try gonogo demo")
-        return Check("model", "weak", text)
+        return Check("model", "warn", text)
     return Check("model", "ok", name)
 
 
@@ -173,7 +173,7 @@ def _models(settings: Settings, environment: Mapping[str, str]) -> Iterator[Chec
     if not reports:
         yield _model(settings, environment)
     for report in reports:
-        state: State = "ok" if not report.problems else "weak" if report.works else "bad"
+        state: State = "ok" if not report.problems else "warn" if report.works else "bad"
         name = because("model to {role}", role=report.role)
         yield Check(name, state, "; ".join([" → ".join(report.models), *report.problems]))
 
@@ -221,15 +221,19 @@ def _lingering(user: str, system: Path = Path("/")) -> Check | None:
     text = because(
         "plans stop when {user} logs out; prevent it: loginctl enable-linger {user}", user=user
     )
-    return Check("logout", "weak", text)
+    return Check("logout", "warn", text)
 
 
 def _database(settings: Settings) -> Check:
     if settings.db and not settings.db.startswith("sqlite"):
         return Check("database", "ok", because("a server; try it with gonogo db migrate"))
-    files = sorted(settings.home.glob("*.db")) if settings.home.exists() else []
+    if settings.db:
+        named = Path(settings.db.removeprefix("sqlite:///"))
+        folder, files = named.parent, [named] if os.path.lexists(named) else []
+    else:
+        folder, files = settings.home, sorted(settings.home.glob("*.db"))
     if not files:
-        text = because("it will be created in {path} when it is needed", path=settings.home)
+        text = because("it will be created in {path} when it is needed", path=folder)
         return Check("database", "ok", text)
     for file in files:
         try:
@@ -266,4 +270,4 @@ async def _servers(settings: Settings, environment: Mapping[str, str]) -> AsyncI
             because("{tool} is left out: {reason}", tool=tool, reason=why)
             for tool, why in report.refused.items()
         ]
-        yield Check(name, "weak" if left_out else "ok", together([tools, *left_out]))
+        yield Check(name, "warn" if left_out else "ok", together([tools, *left_out]))

@@ -27,17 +27,6 @@ _LOGGED = (
 )
 _UNLOGGED = "internal error: {problem}; please report it"
 
-_LISTS = {
-    "No approval ": "gonogo approvals list --status all",
-    "No open approval ": "gonogo approvals list",
-    "No plan ": "gonogo plans list",
-    "No session ": "gonogo sessions list",
-    "No checkpoint ": "gonogo checkpoints list PLAN",
-    "No rule ": "gonogo policy list SESSION",
-    "There is no token ": "gonogo token list",
-}
-"""By how it is said that something is not there: where its like is listed."""
-
 
 class Exit(IntEnum):
     """The exit codes of docs/reference/protocol.md §4."""
@@ -177,12 +166,11 @@ def said_of(error: "GonogoError | Stop") -> str:
 
 def _with_more(error: "GonogoError") -> str:
     """The text, and which command has the ids that it could have been, or why it is so."""
-    from gonogo.domain.errors import Busy
+    from gonogo.domain.errors import Busy, NotFound
 
     text = said_of(error)
-    for begins, command in _LISTS.items():
-        if str(error).startswith(begins):
-            return own_words("{problem}; see {command}", problem=text, command=command)
+    if isinstance(error, NotFound) and error.see:
+        return own_words("{problem}; see {command}", problem=text, command=error.see)
     if isinstance(error, Busy) and error.reason != str(error):
         return f"{text} ({error.reason})"
     return text

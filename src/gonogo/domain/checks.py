@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from gonogo.domain.base import Frozen
+from gonogo.domain.errors import because
 from gonogo.domain.strict_json import canonical_json
 
 MOST_CHECKS = 20
@@ -27,7 +28,7 @@ def _inside(path: str) -> str:
     """
     names = path.split("/")
     if path.startswith(("/", "~")) or ".." in names or not set(names) - {"", "."}:
-        raise ValueError(f"{path!r} is not a path inside the workspace")
+        raise ValueError(because("{path!r} is not a path inside the workspace", path=path))
     return path
 
 
@@ -63,9 +64,11 @@ class DoneCheck(Frozen):
     def _one_kind(self) -> Self:
         given = [name for name in KINDS if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"a check is one of {', '.join(KINDS)}")
+            raise ValueError(
+                because("a check must have exactly one of {kinds}", kinds=", ".join(KINDS))
+            )
         if self.timeout is not None and self.command is None:
-            raise ValueError("only a command has a timeout")
+            raise ValueError(because("only a command can have a timeout"))
         return self
 
     @property

@@ -350,8 +350,8 @@ _REFERENCE = re.compile(
 class UnmetReference(Classified):
     """A subtask refers to a result that is not there."""
 
-    def __init__(self, message: str, severity: Severity = Severity.CRITICAL) -> None:
-        super().__init__(message, severity=severity, category=Category.DEPENDENCY)
+    def __init__(self, said: str, severity: Severity = Severity.CRITICAL) -> None:
+        super().__init__(said, severity=severity, category=Category.DEPENDENCY)
 
 
 class Reference(Struct, frozen=True, kw_only=True):
@@ -449,21 +449,27 @@ class _Resolver:
         text = value if isinstance(value, str) else canonical_json(value)
         self.left -= len(text)
         if self.left < 0:
-            raise UnmetReference(f"{reference.text} is too long for a text", Severity.HIGH)
+            said = because("{reference} is too long for a text", reference=reference.text)
+            raise UnmetReference(said, Severity.HIGH)
         return text
 
     def named(self, reference: Reference) -> Any:  # noqa: ANN401 - any JSON value
         found = self.results.get(reference.subtask_id)
         if found is None:
             raise UnmetReference(
-                f"Dependency {reference.subtask_id} not found in execution context:"
-                f" {reference.text}"
-            )
+                because(
+                    "Dependency {subtask_id} not found in execution context: {reference}",
+                    subtask_id=reference.subtask_id, reference=reference.text,
+                )
+            )  # fmt: skip
         if found.get("status") != COMPLETED and reference.path[:1] != ("status",):
             raise UnmetReference(
-                f"Dependency {reference.subtask_id} is {found.get('status')}, not {COMPLETED}:"
-                f" {reference.text}"
-            )
+                because(
+                    "Dependency {subtask_id} is {subtask_status}, not completed: {reference}",
+                    subtask_id=reference.subtask_id, subtask_status=str(found.get("status")),
+                    reference=reference.text,
+                )
+            )  # fmt: skip
         return _walked(found, reference)
 
 
@@ -472,7 +478,11 @@ def _walked(value: object, reference: Reference) -> object:
         inside = _inside(value, step)
         if inside is None:
             where = ".".join((reference.subtask_id, *reference.path[:place]))
-            raise UnmetReference(f"{reference.text}: {where} has no {step!r}", Severity.HIGH)
+            said = because(
+                "{reference}: {where} has no {step!r}",
+                reference=reference.text, where=where, step=step,
+            )  # fmt: skip
+            raise UnmetReference(said, Severity.HIGH)
         (value,) = inside
     return value
 

@@ -224,6 +224,30 @@ class NotFound(Refused):
     code = "not_found"
     status = 404
 
+    @property
+    def see(self) -> str | None:
+        """The command that lists what there is, where one does."""
+        text = str(self)
+        return next(
+            (command for begins, command in _LISTS.items() if text.startswith(begins)), None
+        )
+
+
+_LISTS = {
+    "No approval ": "gonogo approvals list --status all",
+    "No open approval ": "gonogo approvals list",
+    "No plan ": "gonogo plans list",
+    "No session ": "gonogo sessions list",
+    "No turn ": "gonogo sessions show SESSION",
+    "No call ": "gonogo sessions show SESSION",
+    "No grant ": "gonogo plans show PLAN",
+    "No checkpoint ": "gonogo checkpoints list PLAN",
+    "No rule ": "gonogo policy list SESSION",
+    "No workspace ": "gonogo place list",
+    "There is no token ": "gonogo token list",
+}
+"""By how it is said that something is not there: where its like is listed."""
+
 
 class Conflict(Refused):
     """The thing has changed, or is not in a state that allows this."""
@@ -382,8 +406,8 @@ class ToolFailed(GonogoError):
     `path_outside_workspace`, `changed_since_read`, `timeout`.
     """
 
-    def __init__(self, kind: str, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, kind: str, said: str, /, **fields: object) -> None:
+        super().__init__(said, **fields)
         self.kind = kind
 
 

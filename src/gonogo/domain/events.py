@@ -616,6 +616,8 @@ class ErrorHappened(Event):
     template: str | None = None
     """`error` with the names of its parts in braces, as in a problem document."""
     params: dict[str, Any] | None = None
+    see: str | None = None
+    """Of what was not found: the command that lists what there is."""
     is_final: bool | None = False
 
 

@@ -22,6 +22,7 @@ from gonogo.domain.errors import (
     ModelFailed,
     ModelNotConfigured,
     PolicyDenied,
+    Said,
     ToolFailed,
 )
 from gonogo.domain.plan import RetryPolicy
@@ -74,7 +75,7 @@ MAX_DELAY = 86_400.0
 class Failure(Frozen):
     """Why a subtask did not complete."""
 
-    message: str
+    message: Said
     severity: Severity = Severity.MEDIUM
     category: Category = Category.UNKNOWN
 
@@ -121,7 +122,7 @@ def classify(error: GonogoError) -> Failure:
             kind = (Severity.MEDIUM, Category.LOGIC)
         case _:
             kind = (Severity.MEDIUM, Category.UNKNOWN)
-    return Failure(message=str(error), severity=kind[0], category=kind[1])
+    return Failure(message=error.said, severity=kind[0], category=kind[1])
 
 
 def is_away(error: GonogoError) -> bool:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar, cast
 from pydantic import BaseModel, Field, StringConstraints, ValidationError, model_validator
 
 from gonogo.domain.base import ID, Id, LenientRequest, Text
-from gonogo.domain.errors import InvalidMessage, NotFound, UnknownType, defect_of
+from gonogo.domain.errors import InvalidMessage, NotFound, UnknownType, because, defect_of
 from gonogo.domain.states import DecisionWord
 
 PLAN_REQUEST = "plan-approval-"
@@ -21,10 +21,23 @@ MAX_REVISION = 2**31 - 1
 REJECTED_TEXTS = ("User rejected", "Операция отклонена")
 """How older clients said no: as the error of a `tool_result`."""
 
+_TITLE = 80
+"""Characters of a session's title that is taken from a message."""
+
 T = TypeVar("T", bound=BaseModel)
 Why = Annotated[str, StringConstraints(min_length=1, max_length=4_000, strict=True)]
 """A person's reason for something."""
 Revision = Annotated[int, Field(ge=1, le=MAX_REVISION)]
+
+
+def title_of(said: str) -> str:
+    """The title of a session in which this was said first: its first line, cut between words."""
+    line = said.strip().partition("\n")[0].rstrip()
+    if len(line) <= _TITLE:
+        return line
+    # One word that is too long is cut where it is.
+    words = line[:_TITLE].rpartition(" ")[0] or line[: _TITLE - 1]
+    return words.rstrip() + "…"
 
 
 def possible(name: str) -> str:
@@ -100,7 +113,7 @@ class HitlDecision(LenientRequest):
     def _names_one_subject(self) -> Self:
         named = [self.call_id, self.call_ids, self.approval_id]
         if sum(name is not None for name in named) != 1:
-            raise ValueError("exactly one of call_id, call_ids and approval_id is needed")
+            raise ValueError(because("give exactly one of call_id, call_ids and approval_id"))
         return self
 
     @property
@@ -128,7 +141,7 @@ class ToolResultMessage(LenientRequest):
         # Beside an error a null result was left out; by itself it is a value.
         succeeded = "result" in self.model_fields_set and not (failed and self.result is None)
         if failed == succeeded:
-            raise ValueError("exactly one of result and error is needed")
+            raise ValueError(because("give exactly one of result and error"))
         return self
 
     @property
@@ -161,9 +174,9 @@ class Steer(LenientRequest):
     @model_validator(mode="after")
     def _names_one_agent(self) -> Self:
         if (self.plan_id is None) != (self.subtask_id is None):
-            raise ValueError("a subtask is named by plan_id and subtask_id together")
+            raise ValueError(because("give plan_id and subtask_id together"))
         if self.plan_id is not None and self.turn_id is not None:
-            raise ValueError("either a turn or a subtask")
+            raise ValueError(because("give either a turn or a subtask"))
         return self
 
 

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from pydantic import BeforeValidator
 
+from gonogo.domain.errors import because
+
 WEB_PORTS = frozenset({80, 443})
 """What a pattern without a port means."""
 MAX_HOSTS = 64
@@ -58,22 +60,31 @@ def read_pattern(text: str) -> HostPattern:
     """
     found = _PATTERN.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r} is not a host: write `example.org`, `*.example.org` or either"
-                         " with `:443`, without a scheme or a path")  # fmt: skip
+        raise ValueError(
+            because(
+                "{text!r} is not a host: write `example.org`, `*.example.org` or either with "
+                "`:443`, without a scheme or a path",
+                text=text,
+            )
+        )
     port = int(found["port"]) if found["port"] else None
     if port is not None and not 0 < port < 65_536:
-        raise ValueError(f"{text!r}: a port is a number from 1 to 65535")
+        raise ValueError(because("{text!r}: a port is a number from 1 to 65535", text=text))
     return HostPattern(_pattern_host(found["host"], text), port)
 
 
 def _pattern_host(raw: str, text: str) -> str:
     if raw == "*":
-        raise ValueError(f"{text!r} is every host: write `true` for any public host")
+        raise ValueError(
+            because("{text!r} is every host: write `true` for any public host", text=text)
+        )
     if not raw.startswith("*."):
         return read_host(raw)
     domain = read_host(raw[2:])
     if "." not in domain or _is_address(domain):
-        raise ValueError(f"{text!r} names too much: a domain of at least two names follows `*.`")
+        raise ValueError(
+            because("{text!r} is too broad: a domain of at least two names follows `*.`", text=text)
+        )
     return f"*.{domain}"
 
 
@@ -87,16 +98,18 @@ def read_host(raw: str) -> str:
         try:
             return str(IPv6Address(raw.strip("[]")))
         except ValueError:
-            raise ValueError(f"{raw!r} is not an IPv6 address") from None
+            raise ValueError(because("{raw!r} is not an IPv6 address", raw=raw)) from None
     if _is_address(raw):
         return str(ip_address(raw))
     name = raw.lower().removesuffix(".")
     if len(name) > 253 or not all(_LABEL.fullmatch(label) for label in name.split(".")):
-        hint = "" if raw.isascii() else "; write its `xn--` form"
-        raise ValueError(f"{raw!r} is not the name of a host{hint}")
+        hint = "" if raw.isascii() else because("; write its `xn--` form")
+        raise ValueError(because("{raw!r} is not the name of a host{hint}", raw=raw, hint=hint))
     # Resolvers read such names as addresses in forms of their own: 127.1, 0x7f000001, 017700000001.
     if _NUMBER.fullmatch(name.rpartition(".")[2]):
-        raise ValueError(f"{raw!r} is neither a name nor an address with four plain numbers")
+        raise ValueError(
+            because("{raw!r} is neither a name nor an address with four plain numbers", raw=raw)
+        )
     return name
 
 
@@ -117,13 +130,19 @@ def read_network(value: Any) -> bool | tuple[str, ...]:  # noqa: ANN401 - as a s
     if isinstance(value, bool):
         return value
     if not isinstance(value, (list, tuple)):
-        raise ValueError("the network is `false`, `true` or a list of hosts")  # noqa: TRY004
+        raise ValueError(because("the network is `false`, `true` or a list of hosts"))  # noqa: TRY004
     items = cast("Sequence[Any]", value)
     if len(items) > MAX_HOSTS:
-        raise ValueError(f"a list names at most {MAX_HOSTS} hosts, not {len(items)}")
+        raise ValueError(
+            because(
+                "a list can have at most {most} hosts, not {count}",
+                most=MAX_HOSTS,
+                count=len(items),
+            )
+        )
     for item in items:
         if not isinstance(item, str):
-            raise ValueError(f"{item!r} is not the name of a host")  # noqa: TRY004
+            raise ValueError(because("{item!r} is not the name of a host", item=item))  # noqa: TRY004
     return tuple(dict.fromkeys(read_pattern(item).text for item in items)) or False
 
 
@@ -193,16 +212,19 @@ def refusal_of(
     """
     plain = _embedded(address)
     if plain is None or plain.is_multicast or plain.is_unspecified:
-        return f"{address} is not the address of one host"
+        return because("{address} is not the address of one host", address=address)
     if plain.is_link_local or plain == _AZURE:
-        return f"{address} is link-local, or the machine's cloud speaks there"
+        return because(
+            "{address} is link-local, or the cloud provider of this machine answers there",
+            address=address,
+        )
     if plain.is_loopback or own:
         if private.lists_exactly(host, port):
             return None
-        return f"{address} is this machine"
+        return because("{address} is this machine", address=address)
     if _is_public(plain) or private.lists(host, port, plain):
         return None
-    return f"{address} is not public"
+    return because("{address} is not public", address=address)
 
 
 def _is_public(address: Address) -> bool:
@@ -254,11 +276,14 @@ def address_problem(url: str, *, insecure: bool, shown: str, hint: str = "") -> 
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        return "this is not an address"
+        return because("this is not an address")
     if parts.scheme not in {"http", "https"} or not host or not url.isascii() or " " in url:
-        return "an address begins with https:// and names a host"
+        return because("an address must begin with https:// and name a host")
     if parts.username is not None or parts.fragment:
-        return f"an address has no user, no password and no fragment{hint}"
+        return because("an address must not have a user, a password or a fragment{hint}", hint=hint)
     if parts.scheme == "http" and not insecure and not is_loopback(host):
-        return f"http:// would show {shown} to the network; use https://, or say insecure = true"
+        return because(
+            "http:// would show {shown} to the network; use https://, or set insecure = true",
+            shown=shown,
+        )
     return None

@@ -8,6 +8,8 @@ what a name says.
 import re
 from collections.abc import Collection, Iterator
 
+from gonogo.domain.errors import because
+
 FILES = re.compile(r"\{files(?::([^{}]*))?\}")
 """What stands for the paths of the files, or of those whose names match one of the globs."""
 _ANY = "{files"
@@ -24,14 +26,17 @@ def files_problem(command: str) -> str | None:
     for at in _places(command, _ANY):
         if at not in found:
             shown = command[at : at + 40].split("\n", 1)[0]
-            return f"{shown!r} is not understood: write {{files}}, or {{files:*.ts,*.tsx}}"
+            return because(
+                "{shown!r} is not understood: write {{files}}, or {{files:*.ts,*.tsx}}", shown=shown
+            )
     bare = _bare(command, found)
     for at in found:
         if at not in bare:
-            return (
-                f"{command[at : found[at]]} must stand by itself, outside of quotes, backquotes and"
-                " here-documents and not after $ or \\: in there bash would run what the name of a"
-                " file says"
+            return because(
+                "{shown} must stand by itself, outside of quotes, backquotes and "
+                "here-documents and not after $ or \\: in there bash would run what the "
+                "name of a file says",
+                shown=command[at : found[at]],
             )
     return None
 

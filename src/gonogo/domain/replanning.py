@@ -460,9 +460,15 @@ def with_session(settings: Limits, session: Limits | None) -> Limits:
     return {**settings, **low}
 
 
-def limits_of_session(settings: Limits, session: Limits | None) -> dict[str, float]:
-    """What a session may take in all: by the settings, and by what it was opened with."""
-    found = with_session(settings, session)
+def limits_of_session(
+    settings: Limits, session: Limits | None, own: Mapping[str, Any] | None = None
+) -> dict[str, float]:
+    """What a session may take in all: by the settings, and by what it was opened with.
+
+    Args:
+        own: The budget of its plan under way, for which people may have raised that.
+    """
+    found = in_force(settings, own, session)
     named = {word: word.removeprefix("session_") for word in found if word in OF_SESSIONS}
     return {name: found[word] for word, name in named.items()}
 

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from gonogo.domain.base import Frozen
 from gonogo.domain.checks import commands_of
-from gonogo.domain.errors import InvalidMessage, InvalidPlan
+from gonogo.domain.errors import InvalidMessage, InvalidPlan, because
 from gonogo.domain.findings import Overlaps, ProfileFacts, reach_of
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import COMMAND_TOOL, Subtask
@@ -83,8 +83,13 @@ class Review(Frozen):
             return None
         made = f" ({', '.join(self.rules)})" if self.rules else ""
         if not self.reviewers and not self.also:
-            return f"the rules of review name no reviewer in common{made}"
-        return f"{self.needed} approvals are needed, and {len(able)} may approve{made}"
+            return because("the rules of review name no reviewer in common{made}", made=made)
+        return because(
+            "{needed} approvals are needed, and {able} may approve{made}",
+            needed=self.needed,
+            able=len(able),
+            made=made,
+        )
 
     def escalated(self) -> "Review":
         """The review once those are let in who hear of the question later."""

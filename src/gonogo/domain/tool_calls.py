@@ -12,7 +12,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from gonogo.domain.base import Frozen
-from gonogo.domain.errors import Said
+from gonogo.domain.errors import Said, because
 from gonogo.domain.network import Network
 from gonogo.domain.plan import Scope
 from gonogo.domain.strict_json import digest
@@ -160,15 +160,22 @@ def server_problem(name: str) -> str | None:
     """Why a server cannot have a name, if it cannot."""
     if _SERVER.fullmatch(name) and not name.endswith("_"):
         return None
-    return "a server's name has small letters, digits, - and single _, up to 31, no _ at its ends"
+    return because(
+        "a server's name has small letters, digits, - and single _, up to 31, no _ at its ends"
+    )
 
 
 def tool_problem(server: str, tool: str) -> str | None:
     """Why a server's tool cannot have a name here, if it cannot."""
     if not _TOOL.fullmatch(tool):
-        return "a tool's name has small letters, digits, - and _, and nothing else"
+        return because("a tool's name has small letters, digits, - and _, and nothing else")
     if len(foreign_name(server, tool)) > MOST_NAME:
-        return f"{PREFIX}{server}__ and the tool's name are longer than {MOST_NAME} together"
+        return because(
+            "{prefix}{server}__ and the tool's name are longer than {most} together",
+            prefix=PREFIX,
+            server=server,
+            most=MOST_NAME,
+        )
     return None
 
 

@@ -598,7 +598,7 @@ class PlaceLeft(View):
     """What came of asking for a workspace to be released."""
 
     released: bool
-    """False: no worker had it."""
+    """False: no worker that is alive had it."""
 
 
 class Nodes(View):
@@ -634,3 +634,5 @@ class Problem(View):
     """`detail` with the names of its parts in braces: the key of its text in other languages."""
     params: dict[str, Any] | None = None
     """The parts by name: numbers, truths, text, or `{detail, template?, params?}`."""
+    see: str | None = None
+    """Of what was not found: the command that lists what there is."""

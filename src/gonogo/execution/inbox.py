@@ -4,6 +4,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gonogo.domain.events import AgentSwitched, AssistantMessage, SwitchFacts
+from gonogo.domain.messages import title_of
 from gonogo.domain.records import MAIN, CallRow, Session, Turn
 from gonogo.domain.states import CallStatus, PlanStatus, TurnStatus
 from gonogo.execution.agent import end_call
@@ -66,7 +67,7 @@ class Inbox(Struct, frozen=True, kw_only=True):
     def heard(self, tx: Tx, session: Session, content: str) -> Session:
         """A person says something: it gives the session its language and, once, its title."""
         spoken = resolve(session.locale, self.locale, content)
-        title = session.title or content.strip().partition("\n")[0][:80]
+        title = session.title or title_of(content)
         set_session(tx, session.id, spoken=spoken, title=title, updated_at=tx.now)
         return replace(session, spoken=spoken, title=title)
 

@@ -213,10 +213,10 @@ class Places:
 
     async def _look(self, lease: Lease, group: TaskGroup) -> None:
         """Drive what is ours by the database, and nothing else."""
-        room = self._as.capacity - len(self._runs)
+        room = max(0, self._as.capacity - len(self._runs.keys() - {COMMON}))
         self._compare_rules(await self._store.read(policy_in_force))
-        takes = room > 0 and not self._is_draining and not self._differs
-        if takes and await self._store.read(are_free, self._as.pool):
+        takes = not self._is_draining and not self._differs
+        if takes and await self._store.read(are_free, self._as.pool, room):
             self._lost |= await self._store.write(appoint, lease.node, self._as.pool, room)
         owned = {place.id: place for place in await self._store.read(owned_by, lease.node)}
         for place in owned.values():

@@ -23,6 +23,7 @@ from gonogo.i18n.translations import (
     say,
     term,
     told,
+    told_of,
 )
 
 __all__ = [
@@ -47,5 +48,6 @@ __all__ = [
     "say",
     "term",
     "told",
+    "told_of",
     "why",
 ]

@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from gonogo.domain.report_views import AuditEntry
-from gonogo.i18n.translations import duration, say, told
+from gonogo.i18n.translations import duration, say, term, told
 
 _LONGEST = 300
 _Parts = Iterator[str]
@@ -67,7 +67,8 @@ def _by(details: Mapping[str, Any], locale: str) -> _Parts:
         if kind == "grant" and subtask:
             yield say("why_grant", locale, plan=plan, subtask=subtask)
         elif kind in {"builtin", "default"}:
-            yield say("why_builtin", locale, rule=rest)
+            said = term("rule", rule, locale)
+            yield said if said != rule else say("why_builtin", locale, rule=rest)
         else:
             yield say("why_rule", locale, rule=rule)
 

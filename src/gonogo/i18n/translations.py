@@ -12,7 +12,7 @@ from pathlib import Path
 from string import Formatter
 from typing import Literal, overload
 
-from gonogo.domain.errors import Reason
+from gonogo.domain.errors import Reason, ToolFailed
 
 Locale = Literal["en", "ru"]
 LOCALES: tuple[Locale, ...] = ("en", "ru")
@@ -32,8 +32,9 @@ class _InRussian(Formatter):
     """Fills a text in as `str.format` does; what is quoted stands between Russian quotes."""
 
     def convert_field(self, value: object, conversion: str | None) -> object:
-        if conversion == "r" and isinstance(value, str):
-            return f"«{repr(value)[1:-1]}»"
+        if conversion in {"a", "r"} and isinstance(value, str):
+            said = repr(value) if conversion == "r" else ascii(value)
+            return f"«{said[1:-1]}»"
         if isinstance(value, str) and (quoted := _QUOTED.fullmatch(value)):
             return f"«{quoted[1]}»"
         return super().convert_field(value, conversion)  # type: ignore[arg-type]
@@ -85,6 +86,11 @@ def told(reason: str, locale: str | None) -> str:
         return _filled(template, locale, fields)
     except (LookupError, ValueError):
         return str(reason)
+
+
+def told_of(failure: ToolFailed, locale: str | None) -> str:
+    """What an agent and the people who watch it are told of a call that failed: kind, and why."""
+    return f"{failure.kind}: {told(failure.said, locale)}"
 
 
 def phrase(text: str, locale: str | None, /, **fields: object) -> str:

@@ -24,7 +24,7 @@ from msgspec import Struct
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from gonogo.domain.base import Frozen
-from gonogo.domain.errors import InvalidMessage, defect_of
+from gonogo.domain.errors import InvalidMessage, because, defect_of
 from gonogo.domain.network import address_problem
 from gonogo.domain.tool_calls import Usage
 from gonogo.tables import TableFile
@@ -43,7 +43,9 @@ class BadModels(InvalidMessage):
     """A file of models cannot be read; the message begins with the file."""
 
 
-_FILE = TableFile(what="a file of models", names=("role",), refusal=BadModels, most=len(ROLES))
+_FILE = TableFile(
+    what=because("a models file"), names=("role",), refusal=BadModels, most=len(ROLES)
+)
 
 
 class TokenPrice(Frozen):
@@ -108,10 +110,10 @@ class _ChoiceText(Frozen):
         if self.base_url is None:
             return self
         if not (self.model or "").startswith("openai:"):
-            raise ValueError("base_url is for a model that is named openai:NAME")
-        problem = address_problem(self.base_url, insecure=True, shown="the key", hint="")
+            raise ValueError(because("base_url works only with a model named openai:NAME"))
+        problem = address_problem(self.base_url, insecure=True, shown=because("the key"), hint="")
         if problem is not None:
-            raise ValueError(f"base_url: {problem}")
+            raise ValueError(because("base_url: {problem}", problem=problem))
         return self
 
     def choice(self, effort: Effort | None = None) -> ModelChoice:
@@ -140,7 +142,7 @@ class _RoleText(_ChoiceText):
     @model_validator(mode="after")
     def _others_have_names(self) -> "_RoleText":
         if any(each.model is None for each in self.fallback):
-            raise ValueError("fallback: each model there has a name, as provider:name")
+            raise ValueError(because("fallback: name each model, as provider:name"))
         return self
 
     def choices(self) -> tuple[ModelChoice, ...]:
@@ -158,12 +160,25 @@ def load_roles(path: Path) -> Roles:
         try:
             role = _RoleText.model_validate(item)
         except ValidationError as error:
-            raise BadModels(f"{where}: {_named(item)}: {defect_of(error)}") from error
+            raise BadModels(
+                "{where}: {name}: {problem}",
+                where=where,
+                name=_named(item),
+                problem=defect_of(error),
+            ) from error
         if role.name in found:
-            raise BadModels(f"{where}: role {role.name!r} is there twice; keep one of them")
+            raise BadModels(
+                "{where}: role {role!r} is there twice; keep one of them",
+                where=where,
+                role=role.name,
+            )
         choices = role.choices()
         if len(set(choices)) < len(choices):
-            raise BadModels(f"{where}: role {role.name!r}: fallback: a model is there twice")
+            raise BadModels(
+                "{where}: role {role!r}: fallback: a model is there twice",
+                where=where,
+                role=role.name,
+            )
         found[role.name] = choices
     return found
 

@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
+from gonogo.domain.errors import because
 from gonogo.domain.text_safety import mixed_letters, undrawn
 
 
@@ -70,10 +71,10 @@ def misread(field: str, written: str) -> str | None:
     """What in a field of a rule is read as something else than it says, if anything is."""
     said = spoofing(written) or (None if field == "reason" else doubtful(written))
     if said:
-        return f"{field}: it contains {said}, which nobody sees"
+        return because("{field}: it contains {said}, which is invisible", field=field, said=said)
     # Files and sentences may mix letters; what runs is never meant to.
     if field in ("tool", "agent", "command") and (mixed := mixed_letters(written)):
-        return f"{field}: it reads as another word: {mixed}"
+        return because("{field}: it reads as another word: {mixed}", field=field, mixed=mixed)
     return None
 
 

@@ -27,7 +27,7 @@ from msgspec import Struct
 from pydantic import Field, StringConstraints, ValidationError
 
 from gonogo.domain.base import Frozen
-from gonogo.domain.errors import defect_of
+from gonogo.domain.errors import because, defect_of
 from gonogo.domain.findings import EVERYTHING, Finding, FindingSeverity, Overlaps
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.paths import folded
@@ -201,7 +201,12 @@ class Reviews(Struct, frozen=True, kw_only=True):
         for rule in self.rules:
             if rule.text.kind not in (None, "*", *kinds):
                 known = ", ".join(sorted(kinds))
-                raise BadRules(f"{rule.where}: there is no kind {rule.text.kind!r}; use {known}")
+                raise BadRules(
+                    "{where}: there is no kind {kind!r}; use {known}",
+                    where=rule.where,
+                    kind=rule.text.kind,
+                    known=known,
+                )
 
 
 def load_reviews(admin: Path | None, user: Path | None) -> Reviews:
@@ -220,7 +225,9 @@ def _read_file(path: Path | None, tier: str) -> Iterator[ReviewRule]:
     for number, (item, where) in enumerate(RULES_FILE.read(path, "review"), 1):
         rule = _one(item, f"{tier}:review:{number}", where)
         if isinstance(rule, str):
-            raise BadRules(f"{where}: review {number}: {rule}")
+            raise BadRules(
+                "{where}: review {number}: {rule}", where=where, number=number, rule=rule
+            )
         yield rule
 
 
@@ -242,12 +249,12 @@ def _defect(text: ReviewText) -> str | None:
         if said := misread(name, getattr(text, name) or ""):
             return said
     if text.command is not None and text.tool not in (None, COMMAND_TOOL):
-        return f"the tool {text.tool!r} takes no commands"
+        return because("the tool {tool!r} takes no commands", tool=text.tool)
     later = bool(text.escalate_to) or text.escalate_role is not None
     if later and text.escalate_after is None:
-        return "escalate_after is missing: when are they let in?"
+        return because("escalate_after is missing: say when they can decide too")
     if text.escalate_after is not None and not later:
-        return "escalate_to or escalate_role is missing: who is let in?"
+        return because("escalate_to or escalate_role is missing: say who can decide too")
     return None
 
 
@@ -276,7 +283,9 @@ def _check_together(one: ReviewRule, other: ReviewRule) -> None:
         return
     problem = strictest((one.review, other.review)).problem()
     if problem:
-        raise BadRules(f"{other.where}: {problem}; see {one.where}")
+        raise BadRules(
+            "{where}: {problem}; see {other}", where=other.where, problem=problem, other=one.where
+        )
 
 
 def _may_begin(argv: tuple[str, ...], words: tuple[str, ...], declared: bool) -> bool:

@@ -156,7 +156,7 @@ class BadRules(InvalidMessage):
     """A rules file has a defect; the message begins with file and line."""
 
 
-RULES_FILE = TableFile(what="a rules file", names=("rule", "review"), refusal=BadRules)
+RULES_FILE = TableFile(what=because("a rules file"), names=("rule", "review"), refusal=BadRules)
 
 COMMAND_TOOL = "execute_command"
 Decision = Literal["allow", "ask", "deny"]
@@ -294,9 +294,9 @@ def make_rule(name: str, text: RuleText, where: str = "") -> Rule | str:
     if text.command is None:
         return _without_command(name, text, where)
     if text.path is not None:
-        return "a rule has a command or a path, not both"
+        return because("give a rule a command or a path, not both")
     if text.tool not in (None, COMMAND_TOOL):
-        return f"the tool {text.tool!r} takes no commands"
+        return because("the tool {tool!r} takes no commands", tool=text.tool)
     whole = text.exact or text.decision != "allow"
     words = plain_prefix(text.command) if whole else read_prefix(text.command)
     if isinstance(words, str):
@@ -314,11 +314,11 @@ def _odd(text: RuleText) -> str | None:
 
 def _without_command(name: str, text: RuleText, where: str) -> Rule | str:
     if text.exact and text.path is None:
-        return "'exact' needs a command or a path"
+        return because("'exact' needs a command or a path")
     if text.decision == "allow" and text.tool in (COMMAND_TOOL, "*"):
-        return f"this would allow every use of {text.tool!r}: name a command"
+        return because("this would allow every use of {tool!r}: name a command", tool=text.tool)
     if text.decision == "allow" and text.tool is None:
-        return "a rule that allows names a tool or a command"
+        return because("a rule that allows must name a tool or a command")
     rule = Rule(name=name, text=text, where=where)
     return _broken_example(rule) or rule
 
@@ -326,10 +326,10 @@ def _without_command(name: str, text: RuleText, where: str) -> Rule | str:
 def _broken_example(rule: Rule) -> str | None:
     for example in rule.text.match:
         if not _fits(rule, example):
-            return f"the rule does not match its example {example!r}"
+            return because("the rule does not match its example {example!r}", example=example)
     for example in rule.text.not_match:
         if _fits(rule, example):
-            return f"the rule matches {example!r}, which it should not"
+            return because("the rule matches {example!r}, which it should not", example=example)
     return None
 
 
@@ -345,7 +345,7 @@ def _read_file(path: Path | None, tier: str) -> Iterator[Rule]:
     for number, (item, where) in enumerate(RULES_FILE.read(path, "rule"), 1):
         rule = _one(item, f"{tier}:{number}", where)
         if isinstance(rule, str):
-            raise BadRules(f"{where}: rule {number}: {rule}")
+            raise BadRules("{where}: rule {number}: {rule}", where=where, number=number, rule=rule)
         yield rule
 
 
@@ -386,24 +386,24 @@ def kept_rule(position: int, fields: Mapping[str, Any], made_by: str) -> Rule | 
 def narrowest(call: Call, always_ask: frozenset[str]) -> RuleText | str:
     """The rule that allows just this call, or why there is none."""
     if call.tool in always_ask or call.tool_class is ToolClass.IRREVERSIBLE:
-        return f"{call.tool} asks each time"
+        return because("{tool} needs approval each time", tool=call.tool)
     if call.access.command is not None:
         return _of_command(call, call.access.command)
     paths = {*call.access.reads, *call.access.writes, *call.access.deletes}
     if len(paths) != 1:
-        return "only a call that touches one path has a rule of its own"
+        return because("only a call that touches one path can get a rule of its own")
     (path,) = paths
     if not is_literal(path):
-        return f"{path!r} would be read as a pattern"
+        return because("{path!r} would be read as a pattern", path=path)
     return RuleText(decision="allow", tool=call.tool, agent=call.agent, path=path, exact=True)
 
 
 def _of_command(call: Call, text: str) -> RuleText | str:
     if final := irreversible(text):
-        return f"{final!r} cannot be taken back: it asks each time"
+        return because("{final!r} cannot be undone, so each call needs approval", final=final)
     command = read_command(text, CommandPlace(workspace="/"))
     if isinstance(command.parsed, Unparsed) or len(command.parts) != 1:
-        return "only one simple command has a rule of its own"
+        return because("only one simple command can get a rule of its own")
     (part,) = command.parts
     words = shlex.join(part.argv)
     return RuleText(decision="allow", tool=call.tool, agent=call.agent, command=words, exact=True)

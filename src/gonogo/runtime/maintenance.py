@@ -95,7 +95,7 @@ class Maintenance(Struct, frozen=True):
             named: The workspace's id or path.
 
         Returns:
-            False: no worker has it.
+            False: no worker that is alive has it.
 
         Raises:
             Forbidden: the principal is no admin.

@@ -18,7 +18,7 @@ import anyio
 from msgspec import Struct
 
 from gonogo.domain import strict_json
-from gonogo.domain.errors import GonogoError, IdentityUnknown, NotValid, Refused
+from gonogo.domain.errors import GonogoError, IdentityUnknown, NotValid, Refused, because
 from gonogo.domain.identity import (
     MAX_TOKEN,
     Expected,
@@ -127,7 +127,7 @@ class Issuer:
                     where = self._jwks_url or await self._discovered(http)
                     return _keys_in(await _read(http, where))
         except TimeoutError:
-            raise BadProvider("it takes too long") from None
+            raise BadProvider(because("it takes too long to answer")) from None
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise BadProvider(f"{type(error).__name__}: {error}") from error
 
@@ -135,9 +135,12 @@ class Issuer:
         about = await _read(http, self._url.rstrip("/") + DISCOVERY)
         where = about.get("jwks_uri")
         if about.get("issuer") != self._url:
-            raise BadProvider(f"its discovery document is that of {about.get('issuer')!r}")
+            said = because(
+                "its discovery document is for {issuer!r}", issuer=str(about.get("issuer"))
+            )
+            raise BadProvider(said)
         if not isinstance(where, str) or not is_safe_address(where):
-            raise BadProvider(f"its jwks_uri is {where!r}, which is not https")
+            raise BadProvider(because("its jwks_uri {where!r} is not https", where=str(where)))
         return where
 
     async def _look(self, *, known: bool) -> None:
@@ -170,24 +173,25 @@ async def _read(http: "httpx.AsyncClient", url: str) -> dict[str, Any]:
     # Not compressed: what is read is then what was counted.
     async with http.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
         if answer.status_code != 200 or "content-encoding" in answer.headers:
-            raise BadProvider(f"{url} answers {answer.status_code}")
+            raise BadProvider(because("{url} answers {status}", url=url, status=answer.status_code))
         async for part in answer.aiter_raw():
             data += part
             if len(data) > MAX_BYTES:
-                raise BadProvider(f"{url} has more than {MAX_BYTES} bytes")
+                said = because("{url} has more than {most} bytes", url=url, most=MAX_BYTES)
+                raise BadProvider(said)
     try:
         found = strict_json.loads(data)
     except GonogoError as error:
         raise BadProvider(f"{url}: {error}") from error
     if not isinstance(found, dict):
-        raise BadProvider(f"{url} is not a JSON object")
+        raise BadProvider(because("{url} is not a JSON object", url=url))
     return cast("dict[str, Any]", found)
 
 
 def _keys_in(document: dict[str, Any]) -> list[PublicKey]:
     listed = document.get("keys")
     if not isinstance(listed, list):
-        raise BadProvider("its key set has no list of keys")
+        raise BadProvider(because("its key set has no list of keys"))
     found: list[PublicKey] = []
     for item in cast("list[Any]", listed)[:MAX_KEYS]:
         try:
@@ -195,7 +199,7 @@ def _keys_in(document: dict[str, Any]) -> list[PublicKey]:
         except Exception as error:  # whatever one key is wrong in, the others count
             _LOG.info("A key of the provider is passed over: %s", error)
     if not found:
-        raise BadProvider("its key set has no key for signatures")
+        raise BadProvider(because("its key set has no key for signatures"))
     return found
 
 
@@ -315,12 +319,16 @@ async def look_for_keys(settings: Settings) -> str:
     """
     bearers = open_bearers(settings, utc_now)
     if bearers is None:
-        return "no identity provider is set"
+        return because("no identity provider is set")
     try:
         found = await bearers.issuer.fetch()
     except BadProvider as error:
-        raise Refused("{issuer}: {error}", issuer=bearers.expected.issuer, error=error) from error
-    return f"{bearers.expected.issuer}: {len(found)} keys for signatures"
+        raise Refused(
+            "{issuer}: {error}", issuer=bearers.expected.issuer, error=error.args[0]
+        ) from error
+    return because(
+        "{issuer}: keys for signatures: {count}", issuer=bearers.expected.issuer, count=len(found)
+    )
 
 
 def _roles(settings: Settings) -> dict[str, Role]:

@@ -119,6 +119,10 @@ class People(Struct, frozen=True):
         """Have a function called after each revocation."""
         self._on_revoked.append(told)
 
+    def unsubscribe_revocations(self, told: Callable[[], None]) -> None:
+        """Stop calling a function that was subscribed."""
+        self._on_revoked.remove(told)
+
     # Being signed in with a browser: a secret in a cookie stands for a token that was shown once.
     #
     # A login outlives the process: who looks at a page while the server is started anew goes on

@@ -253,8 +253,8 @@ class Sessions(Struct, frozen=True):
         Raises:
             NotFound: there is none of that id that the principal may see.
         """
-        used, own = await self._parts.store.read(_used, principal, session_id)
-        limits = limits_of_session(self._parts.settings.budget, own)
+        used, opened, own = await self._parts.store.read(_used, principal, session_id)
+        limits = limits_of_session(self._parts.settings.budget, opened, own)
         usage = model_usage_view(used)
         return SessionUsage(session_id=session_id, usage=usage, limits=limits or None)
 
@@ -578,10 +578,13 @@ def _page(tx: Tx, wanted: SessionFilter, limit: int, offset: int) -> SessionList
     )  # fmt: skip
 
 
-def _used(tx: Tx, principal: Principal, session_id: str) -> tuple[Used, Limits | None]:
-    """What a session took, and what it was opened with that it may take."""
+def _used(
+    tx: Tx, principal: Principal, session_id: str
+) -> tuple[Used, Limits | None, dict[str, Any] | None]:
+    """What a session took, what it was opened with that it may take, and its plan's budget."""
     session = visible(tx, principal, session_id)
-    return used_by_session(tx, session.id), session.limits
+    plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
+    return used_by_session(tx, session.id), session.limits, plan.budget if plan else None
 
 
 def _pending(tx: Tx, principal: Principal, session_id: str) -> list[Any]:

@@ -30,7 +30,7 @@ from gonogo.server import openapi, websocket
 from gonogo.server.auth import Rates, ServerState, WaitLimits
 from gonogo.server.conditional import Conditional
 from gonogo.server.connections import LEAST, Connections, Room, room_for_connections
-from gonogo.server.middleware import WILDCARDS, Guard, Heads, Names, Shelter
+from gonogo.server.middleware import WILDCARDS, Guard, Heads, Names, Packing, Shelter
 from gonogo.server.problems import add_handlers
 from gonogo.server.routes import (
     access,
@@ -85,7 +85,11 @@ def create_app(
     """
     names = Names.of(host, hosts, origins)
     app = _app_with_paths(
-        Middleware(Shelter), Middleware(Guard, names=names), _COMPRESSED, Middleware(Conditional)
+        Middleware(Shelter),
+        Middleware(Guard, names=names),
+        Middleware(Packing),
+        _COMPRESSED,
+        Middleware(Conditional),
     )
     settings = runtime.settings
     rates = Rates.of(requests=settings.rate_requests, messages=settings.rate_messages)
@@ -196,6 +200,7 @@ async def serve(  # noqa: PLR0913 - each says where, for whom, or how long
     app.router.routes[:0] = more
     closing = until or runtime.closing
     with ExitStack() as stack:
+        stack.callback(runtime.people.unsubscribe_revocations, app.state.door.credentials_changed)
         listeners: list[socket.socket] = []
         if port is not None:
             listeners.append(stack.enter_context(await _tcp(host, port, limits.gone)))

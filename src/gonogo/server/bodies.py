@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self, cast
 from pydantic import Field, StringConstraints, WithJsonSchema, model_validator
 
 from gonogo.domain.base import LenientRequest, Request
+from gonogo.domain.errors import because
 from gonogo.domain.identity import RoleWord
 from gonogo.domain.messages import (
     Cancel,
@@ -190,7 +191,7 @@ class Tried(Request):
     @model_validator(mode="after")
     def _one_of_them(self) -> Self:
         if (self.command is None) == (self.tool is None):
-            raise ValueError("either a command or a tool")
+            raise ValueError(because("give either a command or a tool"))
         return self
 
 
@@ -231,9 +232,9 @@ class Answers(LenientRequest):
     @model_validator(mode="after")
     def _names_what_is_answered(self) -> Self:
         if self.decisions is None and (self.group is None or self.decision is None):
-            raise ValueError("decisions, or group and decision, are needed")
+            raise ValueError(because("give decisions, or group and decision"))
         if self.decisions is not None and self.model_fields_set != {"decisions"}:
-            raise ValueError("decisions stand alone; each says what it answers")
+            raise ValueError(because("with decisions, leave out the other fields"))
         return self
 
 
@@ -264,7 +265,7 @@ class Entry(Request):
     @model_validator(mode="after")
     def _is_one(self) -> Self:
         if (self.code is None) == (self.token is None):
-            raise ValueError("either a code or a token")
+            raise ValueError(because("give either a code or a token"))
         return self
 
 

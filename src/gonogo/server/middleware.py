@@ -7,6 +7,7 @@ answered without its traceback.
 
 import logging
 import os
+import re
 import socket
 import sys
 from asyncio import TimerHandle
@@ -34,6 +35,7 @@ WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _PEER = Layout("3i")
 """Process, user and group of who is at the other end of a Unix socket (unix(7), SO_PEERCRED)."""
+_NOT_AT_ALL = re.compile(r"q\s*=\s*0(\.0*)?")
 _LOG = logging.getLogger("gonogo.server")
 
 
@@ -100,6 +102,32 @@ class Guard:
                     origin=origin[:200],
                 )
         return None
+
+
+class Packing:
+    """Says to the layers within whether the client can read gzip.
+
+    They only look for the word, and `gzip;q=0` means that it cannot (RFC 9110, section 12.5.3).
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let one request through."""
+        if scope["type"] == "http":
+            headers = MutableHeaders(scope=scope)
+            if "gzip" in (said := headers.get("accept-encoding", "").lower()):
+                headers["accept-encoding"] = "gzip" if _takes_gzip(said) else "identity"
+        await self._app(scope, receive, send)
+
+
+def _takes_gzip(accepted: str) -> bool:
+    for each in accepted.split(","):
+        coding, *params = (part.strip() for part in each.split(";"))
+        if coding == "gzip":
+            return not any(_NOT_AT_ALL.fullmatch(param) for param in params)
+    return False
 
 
 class Shelter:

@@ -20,6 +20,7 @@ from gonogo.domain.errors import (
     GonogoError,
     InvalidMessage,
     InvalidPlan,
+    NotFound,
     Refused,
     mistake_of,
     parts_of,
@@ -81,7 +82,7 @@ def problem_of(error: GonogoError, **members: Any) -> Response:  # noqa: ANN401
 
 def error_event(error: GonogoError) -> dict[str, Any]:
     """One of gonogo's errors as the event that ends the answer to a message."""
-    return said(error.code, error.said, is_final=True)
+    return {**said(error.code, error.said, is_final=True), **_see(error)}
 
 
 def said(code: str, text: str, *, is_final: bool) -> dict[str, Any]:
@@ -97,11 +98,15 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _bad_parameter)
 
 
+def _see(error: GonogoError) -> dict[str, str]:
+    return {"see": error.see} if isinstance(error, NotFound) and error.see else {}
+
+
 def _facts(error: GonogoError) -> dict[str, Any]:
     if isinstance(error, InvalidPlan) and error.subtask_id is not None:
         return {"subtask_id": error.subtask_id}
     if not isinstance(error, AlreadyDecided):
-        return {}
+        return _see(error)
     return {
         "decision": error.decision,
         "decided_by": error.decided_by,

@@ -21,6 +21,7 @@ from gonogo.domain.errors import (
     Refused,
     TooLarge,
     UnsupportedMedia,
+    because,
 )
 from gonogo.domain.identity import Principal
 from gonogo.domain.messages import (
@@ -134,7 +135,7 @@ def _in_utc(moment: datetime) -> datetime:
     try:
         return moment.astimezone(UTC)
     except OverflowError:
-        raise ValueError("in UTC this is in no year from 1 to 9999") from None
+        raise ValueError(because("in UTC the year is not between 1 and 9999")) from None
 
 
 Moment = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_utc)]

@@ -49,7 +49,7 @@ from gonogo.store.schema import (
 )
 from gonogo.store.transaction import Hold, Tx
 
-COMMON = "common"
+COMMON, _OF_COMMON = "common", ""
 """The place of what belongs to no workspace: timers, deliveries, sweeps. One worker has it."""
 STALE = 6
 """Seconds without a beat after which a node counts as dead."""
@@ -221,7 +221,7 @@ def settle_in(tx: Tx, shared_as: Membership) -> None:
             "start every server and worker with the same GONOGO_HOME",
             other=other,
         )
-    _make(tx, COMMON, "", home, "", placed=True)
+    _make(tx, COMMON, "", home, _OF_COMMON, placed=True)
     for row in rows(tx, _HOMELESS, {}):
         _make(tx, place_id_of(row.workspace), row.workspace, home, shared_as.pool, placed=True)
         give_place(tx, row.workspace)
@@ -241,9 +241,10 @@ def give_place(tx: Tx, path: str) -> None:
     tx.execute(_GIVE_PLACE, {"path": path, "place": place})
 
 
-def are_free(tx: Tx, pool: str) -> bool:
-    """Whether there is a place that nobody who lives has, and that there is work for."""
-    return tx.execute(_ANY_FREE, {"pool": pool}).first() is not None
+def are_free(tx: Tx, pool: str, room: int = 1) -> bool:
+    """Whether there is a place for `appoint`."""
+    params = {"pool": pool if room else _OF_COMMON}
+    return tx.execute(_ANY_FREE, params).first() is not None
 
 
 def appoint(tx: Tx, node: str, pool: str, room: int) -> set[str]:
@@ -254,12 +255,15 @@ def appoint(tx: Tx, node: str, pool: str, room: int) -> set[str]:
 
     Args:
         pool: Only places of this one, and the common one.
-        room: So many at most.
+        room: So many at most, besides the common one.
 
     Returns:
         Those whose owner was lost.
     """
-    found = rows(tx, _HOLD_FREE, {"pool": pool, "room": room})
+    # What belongs to no workspace takes no room, so that timers fire also where all are full.
+    free = rows(tx, _HOLD_FREE, {"pool": pool if room else _OF_COMMON, "room": room + 1})
+    found = [row for row in free if row.id == COMMON]
+    found += [row for row in free if row.id != COMMON][:room]
     ids = [row.id for row in found]
     for place in rows(tx, _APPOINT, {"ids": ids, "node": node}) if ids else ():
         tx.execute(_FENCE, {"place": place.id, "to_fence": place.fence})
@@ -278,7 +282,8 @@ def release(tx: Tx, hold: Hold, seen: int) -> bool:
 
 
 def give_away(tx: Tx, hold: Hold) -> None:
-    """Have another worker go on with a place."""
+    """Have another worker go on with a place; it is told so once this is committed."""
+    tx.outbox.wanted.add(hold.place_id)
     tx.execute(_GIVE_AWAY, {"place": hold.place_id, "of_fence": hold.fence})
 
 
@@ -416,9 +421,13 @@ _PLACES = (
     .order_by(places.c.placed.desc(), places.c.path)
     .limit(bindparam("limit"))
 )  # fmt: skip
-_FOUND = select(places.c.id, places.c.owner).where(
-    or_(places.c.id == bindparam("named"), places.c.path == bindparam("named")),
-    places.c.id != COMMON,
+_FOUND = (
+    select(places.c.id, (nodes.c.beat_at > _clock(STALE)).label("lives"))
+    .select_from(places.outerjoin(nodes, nodes.c.id == places.c.owner))
+    .where(
+        or_(places.c.id == bindparam("named"), places.c.path == bindparam("named")),
+        places.c.id != COMMON,
+    )
 )
 
 
@@ -434,7 +443,7 @@ def ask_to_leave(tx: Tx, named: str) -> bool:
         named: The place's id or path.
 
     Returns:
-        False: nobody owns it.
+        False: nobody owns it, or its owner is dead and others may take it already.
 
     Raises:
         NotFound: there is no such place.
@@ -442,7 +451,7 @@ def ask_to_leave(tx: Tx, named: str) -> bool:
     found = tx.execute(_FOUND, {"named": named}).first()
     if found is None:
         raise NotFound("No workspace found with id or path {named}", named=named)
-    if found.owner is None:
+    if not found.lives:
         return False
     tx.execute(_WANT, {"place": found.id})
     row = {"op": _RELEASE_IT, "kind": "", "key": "", "epoch": 0, "since": None}

@@ -132,7 +132,9 @@ class Bench(Struct, frozen=True, kw_only=True):
         except ToolFailed as failure:
             if self.base_hashes and failure.kind in _MOVED:
                 raise ToolFailed(
-                    "changed_since_approval", f"{failure}; it was in order when it was approved"
+                    "changed_since_approval",
+                    "{failure}; it was in order when it was approved",
+                    failure=failure,
                 ) from failure
             raise
 
@@ -232,7 +234,7 @@ def check_read(path: str, current: str | None, named: str | None) -> None:
         ToolFailed: `changed_since_read`.
     """
     if named is not None and named != current:
-        raise ToolFailed("changed_since_read", f"{path!r} has changed: read it again")
+        raise ToolFailed("changed_since_read", "{path!r} has changed: read it again", path=path)
 
 
 # Text of files: decoding, and the differences that a person is shown.
@@ -250,9 +252,9 @@ def decoded(path: str, data: bytes) -> str:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ToolFailed("not_text", f"{path!r} is not UTF-8 text") from error
+        raise ToolFailed("not_text", "{path!r} is not UTF-8 text", path=path) from error
     if "\0" in text:
-        raise ToolFailed("not_text", f"{path!r} is binary")
+        raise ToolFailed("not_text", "{path!r} is binary", path=path)
     return text
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, WithJsonSchema
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.network import read_network
 from gonogo.domain.tool_calls import Access, ToolClass
 from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool
@@ -20,7 +20,7 @@ def _read_hosts(value: Any) -> tuple[str, ...] | None:  # noqa: ANN401 - as a mo
         return None
     found = read_network(value)
     if isinstance(found, bool):
-        raise ValueError("name the hosts in a list")  # noqa: TRY004 - pydantic's own way
+        raise ValueError(because("name the hosts in a list"))  # noqa: TRY004 - pydantic's own way
     return found
 
 
@@ -85,7 +85,9 @@ async def _run(bench: Bench, arguments: ExecuteCommand) -> JsonObject:
     except ToolFailed as failure:
         if failure.kind == "symlink_escape":
             raise ToolFailed(
-                "changed_since_approval", f"{failure}; it was a folder when it was approved"
+                "changed_since_approval",
+                "{failure}; it was a folder when it was approved",
+                failure=failure,
             ) from failure
         raise
     told: JsonObject = {

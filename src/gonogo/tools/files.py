@@ -85,9 +85,9 @@ def _prepare_read(workspace: Workspace, arguments: ReadFile) -> Prepared:
     path = workspace.real_file(arguments.path)
     status = workspace.stat(path)
     if status is None:
-        raise ToolFailed("file_not_found", f"{path!r} does not exist")
+        raise ToolFailed("file_not_found", "{path!r} does not exist", path=path)
     if status.kind != "file":
-        raise ToolFailed("not_a_regular_file", f"{path!r} is not a regular file")
+        raise ToolFailed("not_a_regular_file", "{path!r} is not a regular file", path=path)
     return Prepared(
         arguments=arguments.final(path=path), access=Access(reads=(path,)), preview=path
     )
@@ -96,7 +96,7 @@ def _prepare_read(workspace: Workspace, arguments: ReadFile) -> Prepared:
 def _read(bench: Bench, arguments: ReadFile) -> JsonObject:
     data = bench.workspace.read(arguments.path, follow=False)
     if b"\0" in data:
-        raise ToolFailed("not_text", f"{arguments.path!r} is binary")
+        raise ToolFailed("not_text", "{path!r} is binary", path=arguments.path)
     text, lossy = _as_text(data)
     lines = text.split("\n")
     if not lines[-1]:
@@ -361,15 +361,19 @@ def _edited(workspace: Workspace, arguments: EditFile, path: str) -> _EditedFile
         return _EditedFile(before=before, after=after, count=text.count(old))
     if first >= 0:
         raise ToolFailed(
-            "not_unique", f"{path!r} holds `old` more than once: give more lines, or replace_all"
+            "not_unique",
+            "{path!r} holds `old` more than once: give more lines, or replace_all",
+            path=path,
         )
     if not arguments.replace_all and (found := edited(text, old, new)):
         after, place = found
         if after == text:
-            raise ToolFailed("no_change", f"{path!r} holds `new` there already")
+            raise ToolFailed("no_change", "{path!r} holds `new` there already", path=path)
         return _EditedFile(before=before, after=encoded(after), loosely=(place,))
     near = told(path, with_ends(text), with_ends(old))
-    raise ToolFailed("not_found_in_file", f"{path!r} does not hold `old`{near}")
+    raise ToolFailed(
+        "not_found_in_file", "{path!r} does not hold `old`{near}", path=path, near=near
+    )
 
 
 def _prepare_edit(workspace: Workspace, arguments: EditFile) -> Prepared:
@@ -392,7 +396,9 @@ def _edit(bench: Bench, arguments: EditFile) -> JsonObject:
         current = bench.workspace.hash(arguments.path)
         if base not in ("any", current):
             raise ToolFailed(
-                "changed_since_approval", f"{arguments.path!r} has changed since it was approved"
+                "changed_since_approval",
+                "{path!r} has changed since it was approved",
+                path=arguments.path,
             )
         edit = _edited(bench.workspace, arguments, arguments.path)
         expected = content_hash(edit.before) if base == "any" else base
@@ -407,7 +413,7 @@ def _prepare_mkdir(workspace: Workspace, arguments: CreateDirectory) -> Prepared
     workspace.check_writable(path)
     status = workspace.stat(path)
     if status is not None and status.kind != "folder":
-        raise ToolFailed("not_a_regular_file", f"{path!r} exists and is not a folder")
+        raise ToolFailed("not_a_regular_file", "{path!r} exists and is not a folder", path=path)
     return Prepared(
         arguments=arguments.final(path=path),
         access=Access(writes=(path,)),
@@ -422,7 +428,7 @@ def _mkdir(bench: Bench, arguments: CreateDirectory) -> JsonObject:
 def _there(workspace: Workspace, path: str) -> tuple[str, str]:
     real, current = _changing(workspace, path, follow_last=False)
     if current is None:
-        raise ToolFailed("file_not_found", f"{path!r} does not exist")
+        raise ToolFailed("file_not_found", "{path!r} does not exist", path=path)
     return real, current
 
 
@@ -430,7 +436,7 @@ def _prepare_move(workspace: Workspace, arguments: MoveFile) -> Prepared:
     source, current = _there(workspace, arguments.source)
     destination, there = _changing(workspace, arguments.destination, follow_last=False)
     if there is not None:
-        raise ToolFailed("file_exists", f"{destination!r} exists already")
+        raise ToolFailed("file_exists", "{path!r} exists already", path=destination)
     return Prepared(
         arguments=arguments.final(source=source, destination=destination),
         access=Access(reads=(source,), writes=(destination,), deletes=(source,)),

@@ -16,6 +16,7 @@ from math import gcd
 from operator import eq
 from typing import Any
 
+from gonogo.domain.errors import because
 from gonogo.domain.paths import is_secret
 from gonogo.tools.base import with_ends
 
@@ -160,14 +161,18 @@ def differing(places: Iterable[tuple[int, int]]) -> dict[str, Any]:
 
 def told(path: str, lines: Sequence[str], old: Sequence[str]) -> str:
     """The nearest places as the end of an error; nothing where none is, or the file is secret."""
-    said = "" if is_secret(path) else _named(nearest(lines, old))
-    return f"; nearest to it: {said}; read the file again" if said else ""
+    spots = "" if is_secret(path) else _spots(nearest(lines, old))
+    return because("; similar lines: {spots}; read the file again", spots=spots) if spots else ""
 
 
 def _named(places: Iterable[tuple[int, int]]) -> str:
     """`line 4`, `lines 4-5, 9`, or nothing."""
-    said = ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in places)
+    said = _spots(places)
     return said and f"{'line' if said.isdecimal() else 'lines'} {said}"
+
+
+def _spots(places: Iterable[tuple[int, int]]) -> str:
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in places)
 
 
 def _key(line: str) -> str:

@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from msgspec import Struct
 from pydantic import Field
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, FileEffect, ToolClass
 from gonogo.tools.base import (
@@ -118,13 +118,21 @@ def _place(path: str, lines: list[str], hunk: Hunk, done: int) -> tuple[int, Seq
     if named >= done and _stands(lines, hunk.old, named):
         return named, hunk.new
     if not hunk.old:
-        raise ToolFailed("not_found_in_file", f"{path!r} has no line {hunk.start} to add after")
+        raise ToolFailed(
+            "not_found_in_file",
+            "{path!r} has no line {line} to add after",
+            path=path,
+            line=hunk.start,
+        )
     places = [at for at in range(done, len(lines) + 1) if _stands(lines, hunk.old, at)]
     if len(places) > 1:
         raise ToolFailed(
             "not_unique",
-            f"{path!r} holds the old lines of hunk @@ -{hunk.start} at {len(places)} places,"
-            " and none is where it says",
+            "{path!r} holds the old lines of hunk @@ -{line} at {count} places, and none is where "
+            "the hunk says",
+            path=path,
+            line=hunk.start,
+            count=len(places),
         )
     if places:
         return places[0], hunk.new
@@ -132,7 +140,11 @@ def _place(path: str, lines: list[str], hunk: Hunk, done: int) -> tuple[int, Seq
         return found
     near = told(path, lines, hunk.old)
     raise ToolFailed(
-        "not_found_in_file", f"{path!r} does not hold the old lines of hunk @@ -{hunk.start}{near}"
+        "not_found_in_file",
+        "{path!r} does not hold the old lines of hunk @@ -{line}{near}",
+        path=path,
+        line=hunk.start,
+        near=near,
     )
 
 
@@ -161,7 +173,9 @@ class _PatchReader:
         return line
 
     def fail(self, fact: str) -> ToolFailed:
-        return ToolFailed("invalid_arguments", f"Line {self._at} of the patch: {fact}")
+        return ToolFailed(
+            "invalid_arguments", "Line {line} of the patch: {fact}", line=self._at, fact=fact
+        )
 
     def skip_preamble(self) -> bool:
         """Go to the next `---` line; False when there is none."""
@@ -169,14 +183,18 @@ class _PatchReader:
         while self.next is not None and not self.next.startswith("--- "):
             line = self.take()
             if line.startswith(_REFUSED):
-                raise self.fail("renames, copies, modes and binary files are not supported")
+                raise self.fail(
+                    because("renames, copies, modes and binary files are not supported")
+                )
             if line.startswith(("@@", "+++ ")):
-                raise self.fail("a hunk without the `---` and `+++` lines of its file")
+                raise self.fail(
+                    because("the `---` and `+++` lines of this hunk's file are missing")
+                )
             if line.startswith("diff --git ") and announced:
-                raise self.fail("the file before it has no hunk")
+                raise self.fail(because("the file before it has no hunk"))
             announced = announced or line.startswith("diff --git ")
         if announced and self.next is None:
-            raise self.fail("the last file has no hunk")
+            raise self.fail(because("the last file has no hunk"))
         return self.next is not None
 
     def check_hunk_over(self) -> None:
@@ -184,33 +202,37 @@ class _PatchReader:
         line = self.next or ""
         if line.startswith((" ", "+", "-", "\\")) and not line.startswith(("--- ", "-- ")):
             self._at += 1
-            raise self.fail("more lines than the hunk's header counts")
+            raise self.fail(because("the hunk has more lines than its header counts"))
 
 
 def _file_patch(reader: _PatchReader) -> FilePatch:
     old = _name(reader.take(), "--- ")
     line = reader.take()
     if not line.startswith("+++ "):
-        raise reader.fail("a `+++` line must follow the `---` line")
+        raise reader.fail(because("a `+++` line must follow the `---` line"))
     new = _name(line, "+++ ")
     hunks = tuple(_hunks(reader))
     if not hunks:
-        raise reader.fail("a file without a hunk")
+        raise reader.fail(because("this file has no hunk"))
     creates, deletes = old == _NOTHING, new == _NOTHING
     path = _path(old, new)
     if path is None:
-        raise reader.fail("the two names differ: renames are not supported")
+        raise reader.fail(because("the two names differ: renames are not supported"))
     if (creates and any(hunk.old for hunk in hunks)) or (
         deletes and any(hunk.new for hunk in hunks)
     ):
-        raise reader.fail("a file that is created has no old lines, one that is deleted no new")
+        raise reader.fail(
+            because("a created file cannot have old lines, and a deleted file cannot have new ones")
+        )
     return FilePatch(path, hunks, creates=creates, deletes=deletes)
 
 
 def _name(line: str, mark: str) -> str:
     name = line.removeprefix(mark).split("\t", 1)[0].rstrip("\r ")
     if not name or name.startswith('"'):
-        raise ToolFailed("invalid_arguments", f"The patch has a name that is not plain: {line!r}")
+        raise ToolFailed(
+            "invalid_arguments", "The patch has a name that is not plain: {text!r}", text=line
+        )
     return name
 
 
@@ -227,7 +249,7 @@ def _hunks(reader: _PatchReader) -> Iterator[Hunk]:
     while reader.next is not None and reader.next.startswith("@@"):
         header = _HUNK.match(reader.take())
         if header is None:
-            raise reader.fail("no hunk header of the form `@@ -1,2 +1,2 @@`")
+            raise reader.fail(because("a hunk header must have the form `@@ -1,2 +1,2 @@`"))
         start, old_count, _, new_count = header.groups()
         yield _hunk(reader, int(start), int(old_count or 1), int(new_count or 1))
         reader.check_hunk_over()
@@ -246,7 +268,12 @@ def _hunk(reader: _PatchReader, start: int, old_count: int, new_count: int) -> H
         for side in sides:
             side.append(f"{line[1:]}\n")
     if len(old) != old_count or len(new) != new_count:
-        raise reader.fail(f"the hunk's header counts {old_count} old and {new_count} new lines")
+        raise reader.fail(
+            because(
+                "the hunk's header counts {old} old and {new} new lines",
+                old=old_count, new=new_count,
+            )
+        )  # fmt: skip
     return Hunk(start, tuple(old), tuple(new))
 
 
@@ -261,7 +288,9 @@ def _sides(
         case "+":
             return (new,)
         case _:
-            raise reader.fail("a line of a hunk begins with a blank, `-`, `+` or a backslash")
+            raise reader.fail(
+                because("each line of a hunk must begin with a space, `-`, `+` or a backslash")
+            )
 
 
 def _without_end(sides: tuple[list[str], ...]) -> None:
@@ -311,7 +340,7 @@ class _Change(Struct, frozen=True):
 def _changes(workspace: Workspace, patch: str) -> list[_Change]:
     patches = parse_patch(patch)
     if len(patches) > MAX_FILES:
-        raise ToolFailed("too_large", f"A patch changes at most {MAX_FILES} files")
+        raise ToolFailed("too_large", "A patch changes at most {most} files", most=MAX_FILES)
     changes = [_change(workspace, file) for file in patches]
     if len({change.path for change in changes}) != len(changes):
         raise ToolFailed("invalid_arguments", "The patch names a file twice")
@@ -321,27 +350,31 @@ def _changes(workspace: Workspace, patch: str) -> list[_Change]:
 def _change(workspace: Workspace, file: FilePatch) -> _Change:
     path = workspace.normal(file.path)
     if workspace.real_file(file.path) != path:
-        raise ToolFailed("symlink_escape", f"{path!r} goes through a link: name the real path")
+        raise ToolFailed(
+            "symlink_escape", "{path!r} goes through a link: name the real path", path=path
+        )
     workspace.check_writable(path)
     current = workspace.hash(path)
     if file.creates:
         if current is not None:
-            raise ToolFailed("file_exists", f"{path!r} exists already")
+            raise ToolFailed("file_exists", "{path!r} exists already", path=path)
         return _Change(path, None, encoded(apply_hunks(path, "", file.hunks).text))
     if current is None:
-        raise ToolFailed("file_not_found", f"{path!r} does not exist")
+        raise ToolFailed("file_not_found", "{path!r} does not exist", path=path)
     before = workspace.read(path, follow=False)
     patched = apply_hunks(path, decoded(path, before), file.hunks)
     if not file.deletes:
         return _checked(_Change(path, before, encoded(patched.text), patched.loosely))
     if patched.text:
-        raise ToolFailed("not_found_in_file", f"{path!r} holds more than the patch deletes")
+        raise ToolFailed(
+            "not_found_in_file", "{path!r} holds more than the patch deletes", path=path
+        )
     return _Change(path, before, None)
 
 
 def _checked(change: _Change) -> _Change:
     if change.before == change.after:
-        raise ToolFailed("no_change", f"The patch leaves {change.path!r} as it is")
+        raise ToolFailed("no_change", "The patch leaves {path!r} as it is", path=change.path)
     return change
 
 
@@ -393,7 +426,7 @@ def _check_bases(bench: Bench, arguments: ApplyPatch) -> None:
         base = bench.base(path)
         if base not in ("any", bench.workspace.hash(path)):
             raise ToolFailed(
-                "changed_since_approval", f"{path!r} has changed since it was approved"
+                "changed_since_approval", "{path!r} has changed since it was approved", path=path
             )
 
 

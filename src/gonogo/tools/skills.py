@@ -48,7 +48,7 @@ def skill_tool(reader: InstructionReader) -> Tool:
     def read(bench: Bench, arguments: ReadSkill) -> JsonObject:
         found = reader.skill(bench.workspace, arguments.name)
         if b"\0" in found.data:
-            raise ToolFailed("not_text", f"The skill {found.name!r} is binary")
+            raise ToolFailed("not_text", "The skill {name!r} is binary", name=found.name)
         _, text = front_matter(found.data.decode("utf-8", "replace").replace("\r\n", "\n"))
         told: JsonObject = {
             "name": found.name, "source": "user" if found.path is None else "repository",

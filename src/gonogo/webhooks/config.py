@@ -21,7 +21,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, ValidationError, field_validator
 
 from gonogo.domain.base import Frozen
-from gonogo.domain.errors import InvalidMessage, defect_of
+from gonogo.domain.errors import InvalidMessage, because, defect_of
 from gonogo.domain.network import address_problem
 from gonogo.tables import TableFile
 
@@ -37,13 +37,18 @@ def read_secret(text: str) -> bytes | str:
     """The bytes of a secret; the defect if it has one, which never repeats the secret."""
     text = text.strip()
     if not text.startswith(_MARK):
-        return f"the secret must begin with {_MARK}"
+        return because("the secret must begin with {mark}", mark=_MARK)
     try:
         secret = base64.b64decode(text.removeprefix(_MARK), validate=True)
     except (binascii.Error, ValueError):
-        return f"what follows {_MARK} must be base64"
+        return because("what follows {mark} must be base64", mark=_MARK)
     if not _SHORTEST <= len(secret) <= _LONGEST:
-        return f"the secret must have {_SHORTEST} to {_LONGEST} bytes, not {len(secret)}"
+        return because(
+            "the secret must have {least} to {most} bytes, not {count}",
+            least=_SHORTEST,
+            most=_LONGEST,
+            count=len(secret),
+        )
     return secret
 
 
@@ -67,7 +72,7 @@ class BadHooks(InvalidMessage):
     """A hooks file has a defect; the message begins with file and line."""
 
 
-_FILE = TableFile(what="a hooks file", names=("hook",), refusal=BadHooks, most=32)
+_FILE = TableFile(what=because("a hooks file"), names=("hook",), refusal=BadHooks, most=32)
 
 
 class _HookText(Frozen):
@@ -126,7 +131,7 @@ def load_hooks(
         if isinstance(hook, Hook) and hook.name in found:
             hook = f"name: there are two hooks {hook.name!r}"
         if isinstance(hook, str):
-            raise BadHooks(f"{where}: hook {number}: {hook}")
+            raise BadHooks("{where}: hook {number}: {hook}", where=where, number=number, hook=hook)
         found[hook.name] = hook
     return found
 
@@ -136,14 +141,14 @@ def _hook(item: Any, environment: Mapping[str, str], *, links: bool) -> Hook | s
         text = _HookText.model_validate(item)
     except ValidationError as error:
         return defect_of(error, "hook")
-    problem = address_problem(text.url, insecure=text.insecure, shown="what people are asked")
+    problem = address_problem(text.url, insecure=text.insecure, shown=because("the questions"))
     if problem is not None:
-        return f"url: {problem}"
+        return because("url: {problem}", problem=problem)
     if text.links_for and not links:
-        return "links_for: links need the server's public address: set GONOGO_PUBLIC_URL"
+        return because("links_for: links need this server's public address: set GONOGO_PUBLIC_URL")
     secrets = _secrets(text.secret_env, environment)
     if isinstance(secrets, str):
-        return f"secret_env: {secrets}"
+        return because("{name}: {problem}", name="secret_env", problem=secrets)
     return Hook(
         name=text.name, url=text.url, secrets=secrets, events=text.events, kinds=text.kinds,
         links_for=text.links_for, timeout=text.timeout,
@@ -155,6 +160,6 @@ def _secrets(names: tuple[str, ...], environment: Mapping[str, str]) -> tuple[by
     for name in names:
         secret = read_secret(environment[name]) if environment.get(name) else "it is not set"
         if isinstance(secret, str):
-            return f"{name}: {secret}"
+            return because("{name}: {problem}", name=name, problem=secret)
         found.append(secret)
     return tuple(found)

@@ -14,7 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.instructions import (
     FoundInstructions,
     FoundSkill,
@@ -99,7 +99,7 @@ class InstructionReader(Struct, frozen=True, kw_only=True):
             ToolFailed: `skill_not_found`, or why it cannot be read.
         """
         if not self.on or not _SKILL.fullmatch(name):
-            raise ToolFailed("skill_not_found", f"There is no skill {name!a}")
+            raise ToolFailed("skill_not_found", "There is no skill {name!a}", name=name)
         if self.own is not None:
             data = _own_bytes(self.own / OWN_SKILLS / name / SKILL_FILE)
             if isinstance(data, bytes):
@@ -111,7 +111,7 @@ class InstructionReader(Struct, frozen=True, kw_only=True):
             except ToolFailed as failure:
                 if failure.kind != "file_not_found":
                     raise
-        raise ToolFailed("skill_not_found", f"There is no skill {name!r}")
+        raise ToolFailed("skill_not_found", "There is no skill {name!a}", name=name)
 
     def _own_files(self, left_out: dict[str, str]) -> Iterator[InstructionText]:
         data = _own_bytes(self.own / OWN_FILE) if self.own is not None else None
@@ -136,7 +136,7 @@ def _skill_file(workspace: Workspace, path: str) -> dict[str, Any]:
     real = workspace.real_file(path)
     # A link that came since the call was judged leads to no other kind of file.
     if posixpath.basename(real) != SKILL_FILE or is_secret(real):
-        raise ToolFailed("symlink_escape", f"{path!r} leads to something else")
+        raise ToolFailed("symlink_escape", "{path!r} leads to something else", path=path)
     return {"path": real, "data": workspace.read(real, limit=MOST_BYTES, follow=False)}
 
 
@@ -144,12 +144,14 @@ def _own_bytes(path: Path) -> bytes | str | None:
     """A file of the user's own; or why it is not read; None: there is none."""
     try:
         if not path.is_file():
-            return "is not a regular file" if path.exists() else None
+            return because("it is not a regular file") if path.exists() else None
         with path.open("rb") as file:
             data = file.read(MOST_BYTES + 1)
     except OSError as error:
-        return error.strerror or "cannot be read"
-    return data if len(data) <= MOST_BYTES else f"has more than {MOST_BYTES} bytes"
+        return error.strerror or because("it cannot be read")
+    if len(data) > MOST_BYTES:
+        return because("it has more than {most} bytes", most=MOST_BYTES)
+    return data
 
 
 class _WorkspaceLook:
@@ -215,12 +217,12 @@ class _WorkspaceLook:
         try:
             real = self._workspace.real_file(path)
             if is_secret(real) or self._barred(real) or self._barred(path):
-                self._left_out[path] = "reading it needs a person"
+                self._left_out[path] = because("only a person can allow it to be read")
                 return None
             return self._workspace.read(real, limit=MOST_BYTES, follow=False)
         except ToolFailed as failure:
             if failure.kind != "file_not_found":
-                self._left_out[path] = str(failure)
+                self._left_out[path] = failure.said
             return None
 
 

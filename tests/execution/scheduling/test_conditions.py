@@ -267,7 +267,7 @@ def test_the_bounds_of_what_a_condition_looks_at_are_what_they_are():
     names = len("a" + "output")
     assert [answer("x" * (2_000_000 - names + more)) for more in (0, 1)] == [False, large]
     assert [answer(nested(62)), answer(nested(63))] == [False, large]
-    many = "condition: would look at too many values"
+    many = "condition: it would look at too many values"
     assert [answer([0] * count) for count in (714_280, 714_281)] == [False, many]
 
 
@@ -294,5 +294,5 @@ def test_why_a_condition_has_no_answer_is_said_with_its_kind():
     with pytest.raises(ConditionFailed) as failed:
         holds("1 + 1", {})
     assert (str(failed.value), str(failed.value.category)) == (
-        "condition: gives int, not true or false", "logic",
+        "condition: it gives int, not true or false", "logic",
     )  # fmt: skip

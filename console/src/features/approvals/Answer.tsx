@@ -1,6 +1,7 @@
 import { Button, Checkbox, Group, Select, Stack, Text, Textarea } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import { Link } from "react-router";
 import type { ApprovalView } from "@/shared/api";
 import { OnlyLooks, useMay } from "@/shared/me";
 import { RejectPlan } from "@/shared/RejectPlan";
@@ -132,6 +133,15 @@ export function Answer({
                   data-edit
                 >
                   {t(`approvals.edit.${edit}`)}
+                </Button>
+              )}
+              {matter === "plan" && (
+                <Button
+                  variant="default"
+                  component={Link}
+                  to={`/sessions/${approval.session_id}/plan?edit`}
+                >
+                  {t("plan.decide.edit")}
                 </Button>
               )}
             </>

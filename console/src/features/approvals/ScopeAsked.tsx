@@ -10,7 +10,7 @@ import { Fact } from "./Facts";
 export function ScopeAsked({ subtask }: { subtask: Bounded }) {
   const parts = useScopeParts()(subtask);
   return parts.length === 0 ? null : (
-    <dl className={classes.facts}>
+    <dl className={classes.facts} data-scope>
       {parts.map(([name, values]) => (
         <Fact key={name} name={name}>
           <code>{visible(values.join(", "))}</code>

@@ -1,14 +1,16 @@
 import { Text, Title } from "@mantine/core";
 import { useTranslation } from "react-i18next";
+import { estimate, plain } from "@/shared/i18n/typography";
 import { type Bounded, countBlanks, Json, visible } from "@/shared/ui";
 import { ScopeAsked } from "./ScopeAsked";
 
 /** What is decided with a subtask: what it does, by whom, after what, and what it may touch. */
 export function SubtaskAsked({ subtask }: { subtask: Record<string, unknown> }) {
-  const { t } = useTranslation();
+  const { t, i18n } = useTranslation();
   const { id, description, agent, tool, estimated_time, dependencies, scope, ...others } = subtask;
   const after = Array.isArray(dependencies) ? dependencies.join(", ") : "";
-  const facts = [agent ?? tool, estimated_time, after && t("plan.after", { names: after })];
+  const time = plain(estimate(String(estimated_time ?? ""), i18n.language));
+  const facts = [agent ?? tool, time, after && t("plan.after", { names: after })];
   const rest = Object.entries(others).filter(([name, value]) => !isUsual(name, value));
   return (
     <div>

@@ -7,7 +7,7 @@ import { type Audit, readAudit } from "@/shared/api";
 import { en } from "@/shared/i18n/en/words";
 import { wordOf } from "@/shared/i18n/words";
 import { useMe } from "@/shared/me";
-import { Loaded, type Range, RangeSelect, SessionSelect, type Span } from "@/shared/ui";
+import { Loaded, type Range, RangeSelect, SessionSelect, type Span, useMore } from "@/shared/ui";
 import { Entry } from "./Entry";
 import { Upkeep } from "./Upkeep";
 
@@ -132,6 +132,7 @@ function Log({ wanted }: { wanted: Wanted }) {
     placeholderData: (before) => before,
     getNextPageParam: (page) => placeAfter(page, sessionId !== null),
   });
+  const more = useMore(log);
   const isNarrow = query.actor || query.action || query.session_id || query.since || query.until;
 
   return (
@@ -151,11 +152,7 @@ function Log({ wanted }: { wanted: Wanted }) {
             {log.hasNextPage ? (
               <>
                 {entries.length === 0 && <Text>{t("audit.looking")}</Text>}
-                <Button
-                  variant="default"
-                  loading={log.isFetchingNextPage}
-                  onClick={() => void log.fetchNextPage()}
-                >
+                <Button variant="default" loading={more.isWanted} onClick={more.want}>
                   {t(sessionId === null ? "audit.older" : "audit.later")}
                 </Button>
               </>

@@ -12,12 +12,20 @@ import { useDiff } from "./Revisions";
 import { useQuestion } from "./useQuestion";
 import { useSteer } from "./useSteer";
 
+interface Asked {
+  plan: PlanView;
+  /** Whether the plan is being written anew: the draft stands for the plan until that is over. */
+  isEditing: boolean;
+  onEditing: (isEditing: boolean) => void;
+}
+
 /** Asks those who may for the decision about a plan. */
-export function Deciding({ plan }: { plan: PlanView }) {
+export function Deciding(asked: Asked) {
+  const { plan } = asked;
   const { t } = useTranslation();
   const mayDecide = useMay("operator");
   if (mayDecide) {
-    return <Decision plan={plan} />;
+    return <Decision {...asked} />;
   }
   return plan.status === "awaiting_approval" ? (
     <Card withBorder padding="sm" component="section" aria-label={t("plan.decide.waits")}>
@@ -30,10 +38,10 @@ export function Deciding({ plan }: { plan: PlanView }) {
 }
 
 /** Asks for the decision, of just the revision that was looked at. */
-function Decision({ plan }: { plan: PlanView }) {
+function Decision({ plan, isEditing, onEditing }: Asked) {
   const { t } = useTranslation();
   const [seen, setSeen] = useState(plan.revision);
-  const [mode, setMode] = useState<"decide" | "reject" | "edit">("decide");
+  const [isRejecting, setRejecting] = useState(false);
   const [feedback, setFeedback] = useState("");
   const [isAuto, setAuto] = useState(plan.auto_approve_tools ?? true);
   const { mutate, isPending, error } = useSteer(
@@ -42,13 +50,13 @@ function Decision({ plan }: { plan: PlanView }) {
         path: { plan_id: plan.plan_id },
         body: { ...body, revision: plan.revision, digest: plan.digest },
       }),
-    () => setMode("decide"),
+    () => setRejecting(false),
   );
 
-  if (mode === "edit") {
-    return <Editor plan={plan} isAuto={isAuto} onClose={() => setMode("decide")} />;
+  if (isEditing) {
+    return <Editor plan={plan} isAuto={isAuto} onClose={() => onEditing(false)} />;
   }
-  if (mode === "decide" && plan.status !== "awaiting_approval") {
+  if (!isRejecting && plan.status !== "awaiting_approval") {
     return <Refusal error={error} />;
   }
   return (
@@ -67,7 +75,7 @@ function Decision({ plan }: { plan: PlanView }) {
         />
         {isAuto && <Grants plan={plan} />}
         <Refusal error={error} />
-        {mode === "reject" ? (
+        {isRejecting ? (
           <Stack gap="xs">
             <Textarea
               label={t("plan.decide.feedback")}
@@ -82,7 +90,7 @@ function Decision({ plan }: { plan: PlanView }) {
               feedback={feedback}
               isPending={isPending}
               onStop={() => mutate({ decision: "reject", feedback: feedback.trim() || undefined })}
-              onDone={() => setMode("decide")}
+              onDone={() => setRejecting(false)}
             />
           </Stack>
         ) : (
@@ -98,10 +106,10 @@ function Decision({ plan }: { plan: PlanView }) {
                 {t(start ? "plan.decide.approve" : "plan.decide.hold")}
               </Button>
             ))}
-            <Button variant="default" onClick={() => setMode("edit")}>
+            <Button variant="default" onClick={() => onEditing(true)}>
               {t("plan.decide.edit")}
             </Button>
-            <Button variant="outline" color="red" onClick={() => setMode("reject")}>
+            <Button variant="outline" color="red" onClick={() => setRejecting(true)}>
               {t("plan.decide.reject")}
             </Button>
           </Group>

@@ -14,6 +14,7 @@ import "@xyflow/react/dist/style.css";
 import { type KeyboardEvent, memo, useMemo, useState } from "react";
 import { useTranslation } from "react-i18next";
 import type { Subtask } from "@/shared/api";
+import { estimate } from "@/shared/i18n/typography";
 import { visible } from "@/shared/ui";
 import { canWait, type Draft, type Link, linksOf, withLink, withoutLink } from "./drafts";
 import classes from "./GraphView.module.css";
@@ -168,7 +169,9 @@ function placesOf(drafts: readonly Draft[], links: readonly Link[]) {
 }
 
 function DraftBox({ data: { subtask, isFirst } }: NodeProps<DraftNode>) {
-  const facts = [workerOf(subtask), `~${subtask.estimated_time ?? "5 min"}`];
+  const { i18n } = useTranslation();
+  const time = estimate(subtask.estimated_time ?? "5 min", i18n.language);
+  const facts = [workerOf(subtask), `~${time}`];
   return (
     <div className={classes.node} data-first={isFirst || undefined}>
       <Handle type="target" position={Position.Left} />

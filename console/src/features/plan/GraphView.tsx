@@ -61,6 +61,14 @@ function SmallGraph({ graph, onOpen }: Drawn) {
   );
 }
 
+/** As large as the others, which grow with their line, and of its colour. */
+const CRITICAL_END = {
+  type: MarkerType.ArrowClosed,
+  width: 7,
+  height: 7,
+  color: "var(--critical)",
+};
+
 function edgesOf({ edges, nodes }: PlanGraph, path: readonly string[]): Edge[] {
   const skipped = new Set(nodes.filter(({ status }) => status === "skipped").map(({ id }) => id));
   return edges.map(({ from = "", to = "" }) => {
@@ -71,7 +79,7 @@ function edgesOf({ edges, nodes }: PlanGraph, path: readonly string[]): Edge[] {
       target: to,
       className: isCritical ? classes.critical : skipped.has(to) ? classes.skipped : undefined,
       zIndex: isCritical ? 1 : 0,
-      markerEnd: { type: MarkerType.ArrowClosed },
+      markerEnd: isCritical ? CRITICAL_END : { type: MarkerType.ArrowClosed },
     };
   });
 }

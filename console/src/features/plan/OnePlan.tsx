@@ -3,6 +3,7 @@ import { useMediaQuery } from "@mantine/hooks";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import { useSearchParams } from "react-router";
 import {
   getGraphOptions,
   getPendingOptions,
@@ -42,6 +43,9 @@ function Whole({ plan }: { plan: PlanView }) {
   const diff = useDiff(plan_id, earlierOf(plan), revision);
   const [open, setOpen] = useState<string>();
   const [isDrawn, setDrawn] = useState(false);
+  const [search] = useSearchParams();
+  const isAsked = plan.status === "awaiting_approval";
+  const [isEditing, setEditing] = useState(isAsked && search.has("edit"));
   if (!isDrawn) {
     if ([status, graph, asked, diff].some(({ isLoading }) => isLoading)) {
       return <Loading />;
@@ -53,13 +57,13 @@ function Whole({ plan }: { plan: PlanView }) {
     <Stack gap="md">
       <PlanHead plan={plan} status={status.data} />
       <Steering plan={plan} />
-      {plan.status === "awaiting_approval" && <Findings plan={plan} onOpen={setOpen} />}
+      {isAsked && !isEditing && <Findings plan={plan} onOpen={setOpen} />}
       <Revisions plan={plan} />
       <Loaded query={graph}>
         {(graph) => (
           <>
             <Failures plan={plan} graph={graph} onOpen={setOpen} />
-            <Subtasks graph={graph} onOpen={setOpen} />
+            {!isEditing && <Subtasks graph={graph} onOpen={setOpen} />}
             <SubtaskDrawer
               plan={plan}
               graph={graph}
@@ -71,7 +75,7 @@ function Whole({ plan }: { plan: PlanView }) {
           </>
         )}
       </Loaded>
-      <Deciding plan={plan} />
+      <Deciding plan={plan} isEditing={isEditing} onEditing={setEditing} />
       <Comments plan={plan} />
     </Stack>
   );

@@ -68,13 +68,17 @@ function Later({ plan }: { plan: PlanView }) {
   );
 }
 
+/** The reason of a revision that a person wrote; that of others is in words. */
+const EDITED = "edited";
+
 function Cause({ revision }: { revision: RevisionView }) {
   const { t } = useTranslation();
   return (
     <Text size="sm" c="dimmed" style={{ overflowWrap: "anywhere" }}>
       {t("plan.revision", { number: revision.revision })} · {revision.created_by} ·{" "}
       <When moment={revision.created_at} span />
-      {revision.reason !== "" && ` · ${revision.reason}`}
+      {revision.reason !== "" &&
+        ` · ${EDITED === revision.reason ? t("plan.edited") : revision.reason}`}
     </Text>
   );
 }

@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import { type GraphNode, listCheckpointsOptions, type PlanView } from "@/shared/api";
+import { estimate } from "@/shared/i18n/typography";
 import { wordOf } from "@/shared/i18n/words";
 import { Code, exact, Json, useScopeParts } from "@/shared/ui";
 import classes from "./SubtaskFacts.module.css";
@@ -20,7 +21,7 @@ export function SubtaskFacts({ plan, node }: { plan: PlanView; node: GraphNode }
       <Fact name={t("plan.fact.agent")}>{node.agent}</Fact>
       <Fact name={t("plan.fact.tool")}>{node.tool}</Fact>
       <Fact name={t("plan.fact.type")}>{wordOf(t, "type", node.type)}</Fact>
-      <Fact name={t("plan.fact.estimated")}>{node.estimated_time}</Fact>
+      <Fact name={t("plan.fact.estimated")}>{estimate(node.estimated_time, i18n.language)}</Fact>
       <Fact name={t("plan.fact.started")}>{moment(node.started_at)}</Fact>
       <Fact name={t("plan.fact.finished")}>{moment(node.finished_at)}</Fact>
       <Fact name={t("plan.fact.took")}>{took !== undefined && span(took, t)}</Fact>

@@ -1,11 +1,11 @@
 import { Button, Chip, Group, Stack, Text, TextInput, Title } from "@mantine/core";
 import { useDebouncedValue, useDisclosure } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { lazy, Suspense, useEffect, useState } from "react";
+import { lazy, Suspense, useState } from "react";
 import { useTranslation } from "react-i18next";
 import { listSessionsInfiniteOptions, type SessionState } from "@/shared/api";
 import { useMay } from "@/shared/me";
-import { Loaded } from "@/shared/ui";
+import { Loaded, useMore } from "@/shared/ui";
 import { Prompt } from "./Prompt";
 import { SessionRow } from "./SessionRow";
 import classes from "./Sessions.module.css";
@@ -94,36 +94,4 @@ export function SessionsPage() {
       )}
     </Stack>
   );
-}
-
-/**
- * Another page when it is wanted, once: news that come meanwhile have the pages fetched anew, which
- * cuts off what is under way.
- */
-function useMore(query: {
-  data?: { pages: unknown[] };
-  hasNextPage: boolean;
-  isFetching: boolean;
-  isFetchNextPageError: boolean;
-  fetchNextPage: () => unknown;
-}): { isWanted: boolean; want: () => void } {
-  const [had, setHad] = useState<number>();
-  const { hasNextPage, isFetching, isFetchNextPageError, fetchNextPage } = query;
-  const pages = query.data?.pages.length ?? 0;
-  useEffect(() => {
-    if (had === undefined || isFetching) {
-      return;
-    }
-    if (pages > had || !hasNextPage || isFetchNextPageError) {
-      setHad(undefined);
-    } else {
-      fetchNextPage();
-    }
-  }, [had, pages, hasNextPage, isFetching, isFetchNextPageError, fetchNextPage]);
-  function want(): void {
-    setHad(pages);
-    fetchNextPage();
-  }
-
-  return { isWanted: had !== undefined, want };
 }

@@ -16,6 +16,18 @@ const RULES: readonly [RegExp, string][] = [
   ],
 ];
 
+const TIME = /^(\d+(?:\.\d+)?) ?(s|sec|seconds?|m|min|minutes?|h|hours?)$/i;
+const RUSSIAN: Readonly<Record<string, string>> = { s: "с", m: "мин", h: "ч" };
+
+/** A time as a plan has it, such as `5 min`, in a language; in other words it stays as it is. */
+export function estimate(written: string, language: string): string {
+  const [, number = "", unit = ""] = TIME.exec(written.trim()) ?? [];
+  if (language !== "ru" || !number) {
+    return written;
+  }
+  return `${number.replace(".", ",")}${GLUE}${RUSSIAN[unit.charAt(0).toLowerCase()]}`;
+}
+
 /** A text without them, for where what strangers wrote is shown with its odd characters marked. */
 export function plain(text: string): string {
   return text.replaceAll(GLUE, " ");

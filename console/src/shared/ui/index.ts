@@ -19,5 +19,6 @@ export * from "./StateMark";
 export * from "./StatusBadge";
 export * from "./states";
 export * from "./time";
+export * from "./useMore";
 export * from "./visible";
 export * from "./When";

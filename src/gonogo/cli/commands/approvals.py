@@ -54,7 +54,7 @@ def watch_approvals(
     carry_out(_watch, session, mine, json, bell)
 
 
-@app.command("show", epilog=example("gonogo approvals show a_0192"))
+@app.command("show", epilog=example("gonogo approvals show appr_0192"))
 def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
     """Show one question in full."""
     carry_out(_show, approval_id, json)
@@ -63,11 +63,11 @@ def show_approval(approval_id: ApprovalId, json: Json = False) -> None:
 @app.command(
     "decide",
     epilog=example(
-        "gonogo approvals decide a_0192 approve",
-        "gonogo approvals decide a_0192 approve --for-plan",
-        'gonogo approvals decide a_0192 reject --feedback "Too risky"',
-        """gonogo approvals decide a_0192 edit --arguments '{"command": "pytest -q"}'""",
-        "gonogo approvals decide --group a_0192 approve",
+        "gonogo approvals decide appr_0192 approve",
+        "gonogo approvals decide appr_0192 approve --for-plan",
+        'gonogo approvals decide appr_0192 reject --feedback "Too risky"',
+        """gonogo approvals decide appr_0192 edit --arguments '{"command": "pytest -q"}'""",
+        "gonogo approvals decide --group appr_0192 approve",
     ),
 )
 def decide(
@@ -117,7 +117,7 @@ def decide(
 
 @app.command(
     "link",
-    epilog=example("gonogo approvals link a_0192", "gonogo approvals link a_0192 --for ann"),
+    epilog=example("gonogo approvals link appr_0192", "gonogo approvals link appr_0192 --for ann"),
 )
 def link(
     approval_id: ApprovalId,
@@ -131,7 +131,7 @@ def link(
     carry_out(_link, approval_id, name, json)
 
 
-@app.command("unlink", epilog=example("gonogo approvals unlink a_0192"))
+@app.command("unlink", epilog=example("gonogo approvals unlink appr_0192"))
 def unlink(approval_id: ApprovalId) -> None:
     """Revoke the links of a question."""
     carry_out(_unlink, approval_id)

@@ -20,9 +20,9 @@ _PAGE = 500
 
 @top.command(
     epilog=example(
-        "gonogo changes p_0192",
-        "gonogo changes p_0192 --subtask api",
-        "gonogo changes p_0192 --file src/api.py",
+        "gonogo changes plan_0192",
+        "gonogo changes plan_0192 --subtask api",
+        "gonogo changes plan_0192 --file src/api.py",
         "gonogo changes --session s_0192 --stat",
     )
 )

@@ -68,6 +68,7 @@ def _shown(found: "FoundInstructions", told: "Instructions | None", *, on: bool)
     from gonogo.cli.terminal.output import line
     from gonogo.domain.text_safety import visible
     from gonogo.i18n import say
+    from gonogo.i18n import told as told_in
 
     locale = own_locale()
     if told is None:
@@ -76,7 +77,7 @@ def _shown(found: "FoundInstructions", told: "Instructions | None", *, on: bool)
         words = (file.source, file.how, f"{file.size} B", f"sha256 {file.sha256}")
         line("  ".join((visible(file.path, lines=False), *words)))
     for path, why in found.left_out.items():
-        said = say("cli_instructions_left_out", locale, path=path, reason=why)
+        said = say("cli_instructions_left_out", locale, path=path, reason=told_in(why, locale))
         line(visible(said, lines=False))
     if told is not None:
         line("\n" + say("cli_instructions_told", locale) + "\n")

@@ -118,9 +118,14 @@ async def _release(workspace: str) -> Exit:
 
     async with connected() as client:
         found = (await client.places()).places
-        ids = [each.place_id for each in found if each.workspace == workspace]
-        done = await client.release_place(ids[0] if ids else workspace)
-    line(say("cli_place_released" if done.released else "cli_place_unowned", own_locale()))
+        named = [each for each in found if workspace in (each.workspace, each.place_id)]
+        done = await client.release_place(named[0].place_id if named else workspace)
+    if done.released:
+        line(say("cli_place_released", own_locale()))
+    elif named and (lost := named[0]).status == "lost":
+        line(say("cli_place_lost", own_locale(), host=lost.host, pid=lost.pid, pool=lost.pool))
+    else:
+        line(say("cli_place_unowned", own_locale()))
     return Exit.DONE
 
 

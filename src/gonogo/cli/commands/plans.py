@@ -38,7 +38,7 @@ def list_plans(
     carry_out(_list, session, status, limit, json)
 
 
-@app.command("show", epilog=example("gonogo plans show p_0192 --graph"))
+@app.command("show", epilog=example("gonogo plans show plan_0192 --graph"))
 def show_plan(
     plan_id: PlanId,
     graph: Annotated[
@@ -68,7 +68,7 @@ def show_plan(
     carry_out(_show, plan_id, json)
 
 
-@app.command("diff", epilog=example("gonogo plans diff p_0192 --from 1 --to 2"))
+@app.command("diff", epilog=example("gonogo plans diff plan_0192 --from 1 --to 2"))
 def diff_plan(
     plan_id: PlanId,
     from_: Annotated[
@@ -86,8 +86,8 @@ def diff_plan(
 @app.command(
     "edit",
     epilog=example(
-        "gonogo plans edit p_0192",
-        "gonogo plans edit p_0192 --from plan.yaml --yes",
+        "gonogo plans edit plan_0192",
+        "gonogo plans edit plan_0192 --from plan.yaml --yes",
     ),
 )
 def edit_plan(
@@ -109,7 +109,7 @@ def edit_plan(
 
 @app.command(
     "export",
-    epilog=example("gonogo plans export p_0192", "gonogo plans export p_0192 -o plan.yaml"),
+    epilog=example("gonogo plans export plan_0192", "gonogo plans export plan_0192 -o plan.yaml"),
 )
 def export_plan(
     plan_id: PlanId,
@@ -117,11 +117,11 @@ def export_plan(
         Path | None, typer.Option("-o", "--output", help="A new file; by default standard output.")
     ] = None,
 ) -> None:
-    """Export a plan, as it is now, as a file that run --plan and plans edit --from read."""
+    """Write a plan as a YAML file, for run --plan and plans edit --from."""
     carry_out(_export, plan_id, output)
 
 
-@app.command("wait", epilog=example("gonogo plans wait p_0192 --limit 3600"))
+@app.command("wait", epilog=example("gonogo plans wait plan_0192 --limit 3600"))
 def wait_plan(
     plan_id: PlanId,
     limit: Annotated[
@@ -138,39 +138,39 @@ def wait_plan(
     carry_out(_wait, plan_id, limit, json)
 
 
-@app.command("start", epilog=example("gonogo plans start p_0192"))
+@app.command("start", epilog=example("gonogo plans start plan_0192"))
 def start_plan(plan_id: PlanId, json: Events = False) -> None:
     """Start a plan that was approved and held."""
     carry_out(_steer, "start", plan_id, json)
 
 
-@app.command("pause", epilog=example("gonogo plans pause p_0192"))
+@app.command("pause", epilog=example("gonogo plans pause plan_0192"))
 def pause_plan(plan_id: PlanId) -> None:
     """Pause a plan: running subtasks finish, and no new ones start."""
     carry_out(_steer, "pause", plan_id, False)
 
 
-@app.command("resume", epilog=example("gonogo plans resume p_0192"))
+@app.command("resume", epilog=example("gonogo plans resume plan_0192"))
 def resume_plan(plan_id: PlanId, json: Events = False) -> None:
     """Continue a paused plan."""
     carry_out(_steer, "resume", plan_id, json)
 
 
 @app.command(
-    "replan", epilog=example('gonogo plans replan p_0192 --reason "Use the other library"')
+    "replan", epilog=example('gonogo plans replan plan_0192 --reason "Use the other library"')
 )
 def replan_plan(
     plan_id: PlanId,
     reason: Annotated[str, typer.Option("--reason", help="What should be different.")],
     json: Json = False,
 ) -> None:
-    """Plan the rest of a plan again; running subtasks finish first."""
+    """Ask the planner for a new plan for what is left; running subtasks finish first."""
     carry_out(_replan, plan_id, reason, json)
 
 
 @app.command(
     "comment",
-    epilog=example('gonogo plans comment p_0192 "Is this needed?" --subtask add-flag'),
+    epilog=example('gonogo plans comment plan_0192 "Is this needed?" --subtask add-flag'),
 )
 def comment_plan(
     plan_id: PlanId,
@@ -184,19 +184,19 @@ def comment_plan(
     carry_out(_comment, plan_id, text, subtask, json)
 
 
-@app.command("comments", epilog=example("gonogo plans comments p_0192"))
+@app.command("comments", epilog=example("gonogo plans comments plan_0192"))
 def plan_comments(plan_id: PlanId, json: Json = False) -> None:
     """Show the comments on a plan, with its planner's answers."""
     carry_out(_comments, plan_id, json)
 
 
-@app.command("revise", epilog=example("gonogo plans revise p_0192"))
+@app.command("revise", epilog=example("gonogo plans revise plan_0192"))
 def revise_plan(plan_id: PlanId, json: Events = False) -> None:
     """Send a plan back to its planner, who answers all open comments with a new revision."""
     carry_out(_steer, "revise", plan_id, json)
 
 
-@app.command("cancel", epilog=example('gonogo plans cancel p_0192 --reason "Not this way"'))
+@app.command("cancel", epilog=example('gonogo plans cancel plan_0192 --reason "Not this way"'))
 def cancel_plan(
     plan_id: PlanId,
     reason: Annotated[

@@ -35,10 +35,10 @@ top = typer.Typer()
 
 @top.command(
     epilog=example(
-        "gonogo rollback p_0192 --dry-run",
-        "gonogo rollback p_0192",
-        "gonogo rollback p_0192 --subtask api",
-        "gonogo rollback p_0192 --to checkpoint_0192",
+        "gonogo rollback plan_0192 --dry-run",
+        "gonogo rollback plan_0192",
+        "gonogo rollback plan_0192 --subtask api",
+        "gonogo rollback plan_0192 --to checkpoint_0192",
     )
 )
 def rollback(
@@ -126,7 +126,7 @@ def _account(done: "RollbackView", *, to_latest: bool) -> Iterator[str]:
 app = group("Checkpoints: the states that a rollback can restore.")
 
 
-@app.command("list", epilog=example("gonogo checkpoints list p_0192"))
+@app.command("list", epilog=example("gonogo checkpoints list plan_0192"))
 def list_checkpoints(
     plan_id: PlanId,
     limit: Limit = 50,

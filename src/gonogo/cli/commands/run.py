@@ -14,7 +14,11 @@ top = typer.Typer()
 
 Yes = Annotated[
     bool,
-    typer.Option("--yes", help="Approve the plan; --yes=all answers yes to every question."),
+    typer.Option(
+        "--yes",
+        help="Approve the plan; --yes=all answers yes to every question, except to more than a "
+        "limit set with --max-cost.",
+    ),
 ]
 YesAll = Annotated[bool, typer.Option("--yes-all", hidden=True)]
 Foreground = Annotated[
@@ -78,7 +82,8 @@ def run(  # noqa: PLR0913 - each is an option of the command
     max_cost: Annotated[
         float | None,
         typer.Option(
-            "--max-cost", help="Cost limit for the session in US dollars; the plan pauses there."
+            "--max-cost",
+            help="Cost limit for the session in US dollars; there the plan pauses and asks you.",
         ),
     ] = None,
     max_time: Annotated[

@@ -13,7 +13,7 @@ top = typer.Typer()
 Words = Annotated[str, typer.Argument(metavar="TEXT", help="Your message.")]
 
 
-@top.command(epilog=example('gonogo steer p_0192 add-flag "Mind the tests"'))
+@top.command(epilog=example('gonogo steer plan_0192 add-flag "Mind the tests"'))
 def steer(
     plan_id: PlanId,
     subtask: Annotated[str, typer.Argument(help="The subtask's id.")],

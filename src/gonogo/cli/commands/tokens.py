@@ -36,7 +36,7 @@ def list_tokens(json: Json = False) -> None:
     carry_out(_list, json)
 
 
-@app.command("revoke", epilog=example("gonogo token revoke t_0192"))
+@app.command("revoke", epilog=example("gonogo token revoke token_0192"))
 def revoke(token_id: Annotated[str, typer.Argument(help="The token's id.")]) -> None:
     """Revoke a token, and close the connections that use it."""
     carry_out(_revoke, token_id)

@@ -6,9 +6,12 @@ asked for the answer as JSON of it, and asked again with what did not fit, a few
 
 import json
 import os
+import stat
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 from msgspec import Struct
 
 from gonogo.cli.language import own_locale
@@ -23,6 +26,8 @@ TRIES = 3
 """How often the answer is asked for."""
 _READER = "ask"
 _LONGEST_NAME = 255
+_MODE = 0o666
+"""Of a new file, less what the umask takes."""
 _FENCE = "```"
 
 
@@ -66,13 +71,21 @@ class AnswerFile(Struct, frozen=True, kw_only=True):
         return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
 
     def write(self, text: str) -> None:
-        """Have the file hold a text, at once and whole; a device or a pipe is written to."""
+        """Have the file hold a text, at once and whole; a device or a pipe is written to.
+
+        A file that is there keeps its permissions.
+        """
         file = Path(os.path.realpath(self.file))
         if self.file.exists() and not self.file.is_file():
             self.file.write_text(text, encoding="utf-8")
             return
         beside = file.with_name(f".gonogo-{os.getpid()}")
-        beside.write_text(text, encoding="utf-8")
+        kept = stat.S_IMODE(file.stat().st_mode) if file.exists() else None
+        opener = partial(os.open, mode=_MODE if kept is None else kept)
+        with open(beside, "w", encoding="utf-8", opener=opener) as to:
+            if kept is not None:
+                os.fchmod(to.fileno(), kept)
+            to.write(text)
         beside.replace(file)
 
 
@@ -80,8 +93,15 @@ class Misfit(Exception):
     """An answer is not what the schema says; the text says where."""
 
 
-async def write_answer(talk: Conversation, ended: Exit, wanted: AnswerFile, locale: str) -> Exit:
-    """Write what a run came to into a file. Gives the exit code: 0 only where it was written."""
+async def write_answer(
+    talk: Conversation, ended: Exit, wanted: AnswerFile, locale: str, *, until: float
+) -> Exit:
+    """Write what a run came to into a file. Gives the exit code: 0 only where it was written.
+
+    Args:
+        until: When the time of the run is over, by the clock of the event loop. The limit of the
+            session ends only what is under way at that moment; nothing is asked after it.
+    """
     if not talk.outcome.is_done:
         complain(say("cli_output_none", own_locale(), file=wanted.file))
         return ended or Exit.FAILED
@@ -97,11 +117,12 @@ async def write_answer(talk: Conversation, ended: Exit, wanted: AnswerFile, loca
             said = say("cli_output_misfit", own_locale(), file=wanted.file, count=TRIES)
             complain(f"{said} {'; '.join(problem.splitlines())}")
             return Exit.FAILED
-        ended = await talk.carry(_request(wanted, problem if asked else "", locale))
+        with anyio.CancelScope(deadline=until) as left:
+            ended = await talk.carry(_request(wanted, problem if asked else "", locale))
         asked += 1
-        if not talk.outcome.is_done:
+        if left.cancelled_caught or not talk.outcome.is_done:
             complain(say("cli_output_none", own_locale(), file=wanted.file))
-            return ended or Exit.FAILED
+            return Exit.FAILED if left.cancelled_caught else ended or Exit.FAILED
 
 
 def _request(wanted: AnswerFile, problem: str, locale: str) -> dict[str, Any]:

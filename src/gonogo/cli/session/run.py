@@ -1,6 +1,7 @@
 """A task carried out in one command: the project, a session taken up again, the demo."""
 
 import json as codec
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -30,6 +31,7 @@ from gonogo.demo import TASKS, TestRun, lay_out, run_tests
 from gonogo.domain.errors import Forbidden, InvalidMessage, TooLarge
 from gonogo.domain.events import MARKS
 from gonogo.domain.findings import FindingSeverity
+from gonogo.domain.messages import title_of
 from gonogo.domain.plan_views import PlanView, SubtaskView
 from gonogo.domain.report_views import ModelUse
 from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
@@ -99,10 +101,11 @@ async def _talk(
 ) -> Exit:
     try:
         session = await link.client.open_session(
-            title=task[:80], unattended=wish.unattended or None, limits=wish.limits
+            title=title_of(task), unattended=wish.unattended or None, limits=wish.limits
         )
     except Forbidden as error:
         raise Stop(_OTHER_ROOTS, problem=said_of(error)) from None
+    until = anyio.current_time() + (wish.limits or {}).get("seconds", math.inf)
     locale = resolve(named_locale(environment()), None, task)
     with conversing(link, session.session_id, wish, locale) as talking:
         if plan is not None:
@@ -112,7 +115,7 @@ async def _talk(
             named = {"agent_type": wish.agent} if wish.agent else {}
             ended = await talking.carry(message | named)
         if answer is not None:
-            ended = await write_answer(talking, ended, answer, locale)
+            ended = await write_answer(talking, ended, answer, locale, until=until)
     if wish.json or ended is not Exit.WAITS:
         used = await link.client.analytics(session_id=session.session_id)
         line(
@@ -259,7 +262,10 @@ def _summary(run: TestRun) -> str:
 
 
 def _tell(text: str, wish: Wish) -> None:
-    typer.echo(guarded(text), err=wish.json)
+    if wish.json:
+        typer.echo(guarded(text), err=True)
+    else:
+        line(text)
 
 
 # `gonogo attach`: take part in a session again, wherever it runs.

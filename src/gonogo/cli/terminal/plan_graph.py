@@ -132,22 +132,49 @@ def plan_lines(subtasks: Sequence[Node], locale: str = DEFAULT) -> Iterator[str]
         yield f"     {_facts_of_subtask(subtask, locale)}"
         if allowed := scope_line(subtask, locale):
             yield f"     {phrase('allowed: {scope}', locale, scope=allowed)}"
-        for name, value in _rules(subtask):
-            yield f"     {name}: {value}"
+        for rule in _rules(subtask, locale):
+            yield f"     {rule}"
         if outcome := _outcome(subtask, locale):
             yield f"     {outcome}"
 
 
-def _rules(subtask: Node) -> Iterator[tuple[str, str]]:
+def _rules(subtask: Node, locale: str) -> Iterator[str]:
     """What else decides what will run."""
-    named = (
-        "condition", "inputs", "after_skipped", "on_reject", "retry_policy", "timeout",
-        "done_when", "must_change",
-    )  # fmt: skip
-    for name in named:
+    for name in ("condition", "inputs", "after_skipped", "on_reject", "retry_policy", "timeout"):
         value = subtask.get(name)
         if value is not None:
-            yield name, json_line(value, None)
+            yield f"{name}: {json_line(value, None)}"
+    checks: Sequence[Node] = subtask.get("done_when") or ()
+    for check in checks:
+        yield _check(check, locale)
+    if subtask.get("must_change"):
+        yield phrase("must change at least one file", locale)
+
+
+def _check(check: Node, locale: str) -> str:
+    """What has to hold before a subtask counts as done; as it came where its kind is not known."""
+    contains: Node = check.get("file_contains") or {}
+    said = next((said for kind, said in _CHECKS.items() if check.get(kind)), None)
+    if said is None:
+        return f"done_when: {json_line(check, None)}"
+    fields = {
+        "command": check.get("command"), "path": check.get("file_exists") or contains.get("path"),
+        "text": contains.get("text"), "question": check.get("ask"),
+        "globs": ", ".join(check.get("unchanged") or ()), "seconds": check.get("timeout"),
+    }  # fmt: skip
+    if check.get("timeout"):
+        said = "done when {command} succeeds within {seconds} s"
+    shown = {name: one_line(str(value), None) for name, value in fields.items()}
+    return phrase(said, locale, **shown)
+
+
+_CHECKS = {
+    "command": "done when {command} succeeds",
+    "file_exists": "done when the file {path} exists",
+    "file_contains": "done when {path} contains: {text}",
+    "unchanged": "done when nothing in {globs} has changed",
+    "ask": "done when a model that sees the changes answers yes to: {question}",
+}
 
 
 def stages(nodes: Sequence[Node]) -> list[list[Node]]:

@@ -27,6 +27,7 @@ from gonogo.execution.agent.gate import Gate, Gated, Surroundings
 from gonogo.execution.agent.questions import file_outcome, is_at_work, staleness, waits_for_person
 from gonogo.execution.agent.watches import Watches
 from gonogo.execution.approvals import ApprovalService
+from gonogo.i18n import told_of
 from gonogo.policy import Rules, covers
 from gonogo.store import Store, Tx
 from gonogo.store.calls import call_of, open_calls
@@ -226,7 +227,7 @@ class Hands(Struct, frozen=True, kw_only=True):
             try:
                 before = await self._before(thread, call, gated, asked=False)
             except ToolFailed as failure:
-                error = f"{failure.kind}: {failure}"
+                error = told_of(failure, thread.locale)
                 await self.store.write(self._whole, thread, call, gated, None, error)
                 return
             started = await self.store.write(self._start_allowed, thread, call, gated, before)
@@ -250,7 +251,7 @@ class Hands(Struct, frozen=True, kw_only=True):
             try:
                 before = await self._before(thread, call, gated, asked=True)
             except ToolFailed as failure:
-                error = f"{failure.kind}: {failure}"
+                error = told_of(failure, thread.locale)
                 await self.store.write(self._stale, thread, call, error)
                 return
             started = await self.store.write(self._start_approved, thread, call, before)
@@ -311,7 +312,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         try:
             before = await self._before(thread, call, gated, asked=asked)
         except ToolFailed as failure:
-            await self._end(thread, call, trace, None, f"{failure.kind}: {failure}")
+            await self._end(thread, call, trace, None, told_of(failure, thread.locale))
             return nothing_to_see
         if before.trace is not None:
             await self.store.write(before.trace.begin)
@@ -490,7 +491,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         except OutcomeUnknown:
             raise
         except ToolFailed as error:
-            return None, f"{error.kind}: {error}"
+            return None, told_of(error, thread.locale)
         except OSError as error:
             _LOG.exception("tool %s failed", tool.name)
             return None, f"io_error: {error.strerror or error}"
@@ -503,10 +504,17 @@ class Hands(Struct, frozen=True, kw_only=True):
         """
         call = await self.store.read(_readable, thread, call_id)
         if call is None:
-            raise ToolFailed("not_found", f"This conversation has no result of {call_id!r}")
+            raise ToolFailed(
+                "not_found", "This conversation has no result of {call_id!r}", call_id=call_id
+            )
         secrets = [path for path in _named_paths(call) if is_secret(path)]
         if secrets:
-            raise ToolFailed("secret", f"{secrets[0]!r} may hold secrets: use {call.tool} again")
+            raise ToolFailed(
+                "secret",
+                "{path!r} may hold secrets: use {tool} again",
+                path=secrets[0],
+                tool=call.tool,
+            )
         aliases = await self.store.read(aliases_of, thread)
         return aliases.told_result(call, record.came_of(call))
 

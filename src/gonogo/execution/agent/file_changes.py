@@ -22,7 +22,7 @@ from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.domain.records import CallRow, Checkpoint
 from gonogo.domain.undo import COMMAND, FOLDER, alike, came_to, kept_path, real_path
 from gonogo.execution.agent.conversation import Thread
-from gonogo.i18n import say
+from gonogo.i18n import say, told
 from gonogo.store import Store, Tx
 from gonogo.store.calls import has_acted
 from gonogo.store.checkpoints import (
@@ -134,8 +134,9 @@ class Traces(Struct, frozen=True, kw_only=True):
                 return ChangeTrace(doer=_doer(thread, call), is_open=is_open, touched=touched)
             if failure.kind != "too_large":
                 raise
-            told = say("model_snapshot_too_large", thread.locale, problem=str(failure))
-            raise ToolFailed("too_large", told) from failure
+            problem = told(failure.said, thread.locale)
+            said = say("model_snapshot_too_large", thread.locale, problem=problem)
+            raise ToolFailed("too_large", said) from failure
 
     def again(self, thread: Thread, call: CallRow) -> ChangeTrace:
         """The trace of a call that was started by somebody who is gone."""

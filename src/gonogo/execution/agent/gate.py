@@ -39,7 +39,7 @@ from gonogo.domain.tool_calls import (
 )
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.profiles import Profile
-from gonogo.i18n import say, told
+from gonogo.i18n import say, told, told_of
 from gonogo.policy import (
     ALWAYS_ASK,
     UNATTENDED,
@@ -441,10 +441,12 @@ class Gate(Struct, frozen=True, kw_only=True):
             tool, standing = await self._found(name)
             return await self._judged(thread, tool, arguments, standing)
         except InvalidArguments as error:
-            text = say("model_bad_arguments", thread.locale, problem=str(error))
+            text = say(
+                "model_bad_arguments", thread.locale, problem=told(error.said, thread.locale)
+            )
             return _refused(name, arguments, f"invalid_arguments: {text}", "builtin:arguments")
         except ToolFailed as error:
-            return _refused(name, arguments, f"{error.kind}: {error}", f"builtin:{error.kind}")
+            return _refused(name, arguments, told_of(error, thread.locale), f"builtin:{error.kind}")
 
     def given_up(self, thread: Thread, call: CallRow) -> Gated:
         """The verdict on a call that cannot be judged."""
@@ -519,7 +521,7 @@ class Gate(Struct, frozen=True, kw_only=True):
         try:
             ready = self._prepared(thread, tool, arguments)
         except (InvalidArguments, ToolFailed) as error:
-            return str(error)
+            return error.said
         call = ready.call
         text = narrowest(call, ALWAYS_ASK)
         rule = text if isinstance(text, str) else session_rule(0, text, "")

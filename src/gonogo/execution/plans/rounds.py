@@ -51,7 +51,7 @@ from gonogo.execution.scheduling.plan_state import (
     chosen,
     goes_on,
 )
-from gonogo.i18n import DEFAULT, say
+from gonogo.i18n import DEFAULT, say, told
 from gonogo.llm import ModelRole
 from gonogo.store import Tx, go_on, stop
 from gonogo.store.calls import is_let_start
@@ -346,7 +346,7 @@ class Rounds:
             if holds(condition, board.results()):
                 return False
         except ConditionFailed as error:
-            self._fail_unstarted(board, subtask_id, classify(error))
+            self._fail_unstarted(board, subtask_id, _told(board, classify(error)))
             return True
         self.skip(board, subtask_id, f"its condition is false: {condition}", declined=True)
         return True
@@ -552,6 +552,7 @@ class Rounds:
         )
 
     def _fail(self, board: PlanState, work: Work, failure: Failure) -> None:
+        failure = _told(board, failure)
         subtask_id, now = work.subtask.id, board.now
         attempt = board.rows[subtask_id].attempt
         _tell.error(board, subtask_id, failure)
@@ -623,6 +624,12 @@ class Rounds:
             board, subtask_id, _S.CANCELLED,
             attempt=row.attempt or None, since=since, reason=reason,
         )  # fmt: skip
+
+
+def _told(board: PlanState, failure: Failure) -> Failure:
+    """A failure in the language of its session."""
+    locale = spoken_in(board.tx, board.plan.session_id)
+    return failure.model_copy(update={"message": told(failure.message, locale)})
 
 
 def _is_no_reason(failure: Failure) -> bool:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import anyio
 from msgspec import Struct, field
 
-from gonogo.domain.errors import Busy, GonogoError, ModelFailed
+from gonogo.domain.errors import Busy, GonogoError, ModelFailed, because
 from gonogo.domain.failures import Category, Failure, Patterns, is_away, quota_pause
 from gonogo.domain.plan import SubtaskType
 from gonogo.domain.records import Job, Plan
@@ -164,7 +164,7 @@ class PlanRunner:
         if self.retreat is None or not await self.store.read(self.retreat.began, work):
             return None
         # Its files may be back already, so its agent cannot go on from where it was.
-        told = "the attempt had failed; its changes were being undone when gonogo stopped"
+        told = because("the attempt had failed; its changes were being undone when gonogo stopped")
         return Failed(Failure(message=told))
 
     async def _carried_out(self, work: Work) -> Outcome:
@@ -180,9 +180,12 @@ class PlanRunner:
                 return self._deferred(error) or Failed(self.patterns.diagnose(error))
             except Exception:
                 _LOG.exception("subtask %s failed", work.key)
-                return Failed(Failure(message="an internal error; the log has the details"))
+                return Failed(
+                    Failure(message=because("an internal error; the log has the details"))
+                )
         assert scope.cancelled_caught  # noqa: S101 - the only way here
-        spent = f"Timed out after {work.subtask.timeout or self.timeout:g} s"
+        seconds = work.subtask.timeout or self.timeout
+        spent = because("Timed out after {seconds:g} s", seconds=seconds)
         return Failed(Failure(message=spent, category=Category.TIMEOUT))
 
     def _deferred(self, error: GonogoError) -> Deferred | None:

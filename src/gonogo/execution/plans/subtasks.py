@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gonogo.domain.checks import CHECKS
 from gonogo.domain.conditions import references, resolve
-from gonogo.domain.errors import GonogoError, InvalidArguments
+from gonogo.domain.errors import GonogoError, InvalidArguments, because
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.failures import Category, Failure, Patterns, Severity
 from gonogo.domain.plan import BUILT_IN, COMMAND_TOOL, READ_TOOL, SubtaskType, own_tool
@@ -87,7 +87,7 @@ class Subtasks(Struct, frozen=True, kw_only=True):
         """
         kind = self.kinds.get(work.subtask.type)
         if kind is None:
-            said = f"The kind {work.subtask.type!r} is not installed here"
+            said = because("The kind {kind!r} is not installed here", kind=work.subtask.type)
             return Failed(
                 Failure(message=said, severity=Severity.HIGH, category=Category.ENVIRONMENT)
             )

@@ -22,7 +22,7 @@ from gonogo.domain.conditions import (
     is_root,
     read_condition,
 )
-from gonogo.domain.errors import InvalidPlan
+from gonogo.domain.errors import InvalidPlan, because
 from gonogo.domain.failures import Category, Classified, Severity
 
 if TYPE_CHECKING:
@@ -43,8 +43,9 @@ _PER_VALUE = 64
 class ConditionFailed(Classified):
     """A condition has no answer for these results."""
 
-    def __init__(self, message: str, category: Category = Category.LOGIC) -> None:
-        super().__init__(f"condition: {message}", severity=Severity.HIGH, category=category)
+    def __init__(self, problem: str, category: Category = Category.LOGIC) -> None:
+        said = because("condition: {problem}", problem=problem)
+        super().__init__(said, severity=Severity.HIGH, category=category)
 
 
 def check_condition(text: str) -> None:
@@ -72,13 +73,15 @@ def holds(text: str, results: Mapping[str, Mapping[str, Any]]) -> bool:
     size = _Size()
     size.add(seen, MAX_DEPTH)
     if _cost(condition, size) > MAX_COST:
-        raise ConditionFailed("would look at too many values", Category.RESOURCE)
+        raise ConditionFailed(because("it would look at too many values"), Category.RESOURCE)
     try:
         answer: object = program.execute({ROOT: seen})
     except Exception as error:
         raise ConditionFailed(_said(error)) from error
     if not isinstance(answer, bool):
-        raise ConditionFailed(f"gives {type(answer).__name__}, not true or false")
+        raise ConditionFailed(
+            because("it gives {kind}, not true or false", kind=type(answer).__name__)
+        )
     return answer
 
 
@@ -97,7 +100,7 @@ def _program(text: str) -> "tuple[Condition, Program]":
 def _said(error: Exception) -> str:
     """What the library says, in one line and without the text that it quotes."""
     if isinstance(error, KeyError):
-        return f"there is no {error.args[0] if error.args else 'such field'}"
+        return because("there is no {name}", name=error.args[0] if error.args else "such field")
     words = str(error)
     _, found, after = words.partition("ERROR: ")
     return (after if found else words).partition("\n")[0][:300]
@@ -110,7 +113,9 @@ def _seen(
         return dict(results)
     for name in sorted(condition.named):
         if name not in results:
-            raise ConditionFailed(f"subtask {name!r} has no result", Category.DEPENDENCY)
+            raise ConditionFailed(
+                because("subtask {name!r} has no result", name=name), Category.DEPENDENCY
+            )
     return {name: results[name] for name in condition.named}
 
 
@@ -131,7 +136,9 @@ class _Size(Struct):
         if isinstance(value, str):
             self.characters += len(value)
         if depth < 0 or self.characters > MAX_CHARACTERS or self.values > MAX_COST:
-            raise ConditionFailed("the results are too large to compare", Category.RESOURCE)
+            raise ConditionFailed(
+                because("the results are too large to compare"), Category.RESOURCE
+            )
         inner = list(_inner(value))
         self.longest = max(self.longest, len(inner))
         for item in inner:

@@ -67,13 +67,13 @@ async def asset(request: Request, name: str) -> Response:
     path = _assets().get(name)
     if path is None:
         raise NotFound("The console has no file {name!r}; open the console again", name=name[:200])
-    headers = {"Cache-Control": _FOREVER, "Vary": "Accept-Encoding"}
+    headers = {"Cache-Control": _FOREVER}
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return FileResponse(path, headers=headers)
     return Response(
         await anyio.to_thread.run_sync(_packed, path),
         media_type=mimetypes.guess_type(path)[0],
-        headers={**headers, "Content-Encoding": "gzip"},
+        headers={**headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"},
     )
 
 

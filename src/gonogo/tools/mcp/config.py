@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal, cast
 from pydantic import Field, StrictBool, ValidationError, model_validator
 
 from gonogo.domain.base import Frozen
-from gonogo.domain.errors import InvalidMessage, defect_of
+from gonogo.domain.errors import InvalidMessage, because, defect_of
 from gonogo.domain.network import address_problem
 from gonogo.domain.tool_calls import ToolClass, server_problem
 from gonogo.tables import TableFile
@@ -43,7 +43,7 @@ class BadServers(InvalidMessage):
     """A file of MCP servers cannot be read; the message begins with the file."""
 
 
-_FILE = TableFile(what="a file of servers", names=("server",), refusal=BadServers, most=32)
+_FILE = TableFile(what=because("a servers file"), names=("server",), refusal=BadServers, most=32)
 
 
 class _ServerText(Frozen):
@@ -66,10 +66,16 @@ class _ServerText(Frozen):
     @model_validator(mode="after")
     def _one_way(self) -> "_ServerText":
         if (self.command is None) == (self.url is None):
-            raise ValueError("a server has either a command or a url")
+            raise ValueError(because("give a server either a command or a url"))
         for name in ("args", "cwd", "env_from") if self.url else ("headers_env", "insecure"):
             if getattr(self, name):
-                raise ValueError(f"{name} is for servers with a {'command' if self.url else 'url'}")
+                raise ValueError(
+                    because(
+                        "{name} is for servers with a {kind}",
+                        name=name,
+                        kind="command" if self.url else "url",
+                    )
+                )
         return self
 
 
@@ -147,17 +153,21 @@ def _server(item: Any, environment: Mapping[str, str]) -> ServerConfig | str:  #
         return defect_of(error, "server")
     problem = server_problem(text.name)
     if problem is not None:
-        return f"name: {problem}"
+        return because("name: {problem}", problem=problem)
     if text.url is not None:
         said = address_problem(
-            text.url, insecure=text.insecure, shown="all that is said",
-            hint="; secrets go into headers_env",
+            text.url, insecure=text.insecure, shown=because("everything that is sent"),
+            hint=because("; secrets go into headers_env"),
         )  # fmt: skip
         if said is not None:
-            return f"url: {said}"
+            return because("url: {problem}", problem=said)
     for name in (*text.env_from, *text.headers_env.values()):
         if not environment.get(name):
-            return f"{'headers_env' if text.url else 'env_from'}: {name} is not set"
+            return because(
+                "{field}: {name} is not set",
+                field="headers_env" if text.url else "env_from",
+                name=name,
+            )
     return _made(text, environment)
 
 

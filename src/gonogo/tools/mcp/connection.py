@@ -254,11 +254,12 @@ class ServerConnection(Struct, frozen=True):
         try:
             return await self.session.send_request(request, kind)
         except MCPError as error:
-            said = str(self._failure(error, self.patience))
-            raise ToolFailed("server_unavailable", said) from error
+            failure = self._failure(error, self.patience)
+            raise ToolFailed("server_unavailable", failure.said) from error
         except ValueError as error:
-            said = f"a listing that cannot be read: {_on_one_line(error)}"
-            raise ToolFailed("server_error", said) from error
+            raise ToolFailed(
+                "server_error", "a listing that cannot be read: {why}", why=_on_one_line(error)
+            ) from error
 
 
 def _unreadable(why: str) -> OutcomeUnknown:

@@ -17,7 +17,7 @@ import anyio.abc
 import anyio.to_thread
 from msgspec import Struct, field
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.tool_calls import ToolClass, ToolHistory, foreign_name, server_of
 from gonogo.tools.base import Bench, JsonObject, Tool, touches_nothing
 from gonogo.tools.mcp.config import ServerConfig
@@ -142,11 +142,16 @@ class ServerPool:
         """
         server = self._owner(name)
         if name not in self or server is None:
-            raise ToolFailed("unknown_tool", f"no server offers {name}")
+            raise ToolFailed("unknown_tool", "no server offers {name}", name=name)
         standings = await self._list(server, name)
         if name not in standings:
             refused = server.refused.get(_tool_of(name, server.config))
-            raise ToolFailed("unknown_tool", f"{name}: {refused or 'its server lists it no more'}")
+            raise ToolFailed(
+                "unknown_tool",
+                "{name}: {why}",
+                name=name,
+                why=refused or because("its server no longer lists it"),
+            )
         return self.known[name], standings[name]
 
     def of(self, server: str) -> tuple[str, ...]:
@@ -163,7 +168,7 @@ class ServerPool:
         try:
             await self._list(server)
         except ToolFailed as failure:
-            server.error = str(failure)
+            server.error = failure.said
 
     async def _list(
         self, server: "_ForeignServer", wanted: str | None = None
@@ -181,8 +186,10 @@ class ServerPool:
                     if not await anyio.to_thread.run_sync(listing.add, page):
                         break
         except TimeoutError:
-            late = f"MCP server {server.config.name} does not list its tools"
-            raise ToolFailed("server_unavailable", late) from None
+            raise ToolFailed(
+                "server_unavailable", "MCP server {name} does not list its tools",
+                name=server.config.name,
+            ) from None  # fmt: skip
         again = [
             definition for definition in listing.definitions
             if wanted in {None, definition.name} or definition.name not in self.known
@@ -328,7 +335,12 @@ class _ForeignServer:
     async def _start(self) -> None:
         now, name = anyio.current_time(), self.config.name
         if self.config.fault is not None:
-            raise ToolFailed("server_unavailable", f"MCP server {name}: {self.config.fault}")
+            raise ToolFailed(
+                "server_unavailable",
+                "MCP server {name}: {error}",
+                name=name,
+                error=self.config.fault,
+            )
         if self.group is None:
             raise ToolFailed("server_unavailable", "servers do not run for a command that looks")
         if len(self._starts) == TRIES and now - self._starts[0] < WHILE:
@@ -336,13 +348,19 @@ class _ForeignServer:
             await self._over.wait()
             raise ToolFailed(
                 "server_unavailable",
-                f"MCP server {name} failed {TRIES} times ({self.error}); next try in {left} s",
+                "MCP server {name} failed {tries} times ({error}); next try in {left} s",
+                name=name,
+                tries=TRIES,
+                error=self.error,
+                left=left,
             )
         self._starts.append(now)
         self._over = anyio.Event()
         self.error = await self.group.start(self._live)
         if self.error is not None:
-            raise ToolFailed("server_unavailable", f"MCP server {name}: {self.error}")
+            raise ToolFailed(
+                "server_unavailable", "MCP server {name}: {error}", name=name, error=self.error
+            )
 
     async def _live(self, *, task_status: anyio.abc.TaskStatus[str | None]) -> None:
         """One life of the server; gives why it did not begin, if it did not."""
@@ -404,7 +422,7 @@ class Remembered(ServerPool):
             ToolFailed: `unknown_tool`.
         """
         if name not in self.known:
-            raise ToolFailed("unknown_tool", f"no server has listed {name} yet")
+            raise ToolFailed("unknown_tool", "no server has listed {name} yet", name=name)
         return self.known[name], self._standings[name]
 
 

@@ -33,9 +33,11 @@ def check_regular(descriptor: int, path: str) -> os.stat_result:
     """
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
-        raise ToolFailed("not_a_regular_file", f"{path!r} is not a regular file")
+        raise ToolFailed("not_a_regular_file", "{path!r} is not a regular file", path=path)
     if status.st_nlink > 1:
-        raise ToolFailed("hardlink", f"{path!r} has a second name, perhaps outside the workspace")
+        raise ToolFailed(
+            "hardlink", "{path!r} has a second name, perhaps outside the workspace", path=path
+        )
     return status
 
 
@@ -47,14 +49,18 @@ def read_all(descriptor: int, path: str, limit: int) -> bytes:
     """
     # A file may grow while it is read, so its size is only the first of two looks.
     if os.fstat(descriptor).st_size > limit:
-        raise ToolFailed("too_large", f"{path!r} has more than {limit} bytes")
+        raise ToolFailed(
+            "too_large", "{path!r} has more than {limit} bytes", path=path, limit=limit
+        )
     chunks: list[bytes] = []
     room = limit + 1
     while chunk := os.read(descriptor, min(_CHUNK, room)):
         chunks.append(chunk)
         room -= len(chunk)
     if not room:
-        raise ToolFailed("too_large", f"{path!r} has more than {limit} bytes")
+        raise ToolFailed(
+            "too_large", "{path!r} has more than {limit} bytes", path=path, limit=limit
+        )
     return b"".join(chunks)
 
 
@@ -75,9 +81,16 @@ def check_base(path: str, current: str | None, base: Base) -> None:
     if base == "any" or base == current:
         return
     if base is None:
-        raise ToolFailed("changed_since_approval", f"{path!r} has appeared since it was approved")
-    fact = "has gone" if current is None else "has changed"
-    raise ToolFailed("changed_since_approval", f"{path!r} {fact} since it was approved")
+        raise ToolFailed(
+            "changed_since_approval", "{path!r} was created after it was approved", path=path
+        )
+    if current is None:
+        raise ToolFailed(
+            "changed_since_approval", "{path!r} was deleted after it was approved", path=path
+        )
+    raise ToolFailed(
+        "changed_since_approval", "{path!r} has changed since it was approved", path=path
+    )
 
 
 def put(folder: int, name: str, data: bytes, *, path: str, current: str | None) -> None:

@@ -146,15 +146,19 @@ def compile_glob(glob: str) -> re.Pattern[str]:
             `invalid_arguments` for one that cannot be read.
     """
     if not glob or glob.startswith("!") or not glob.isprintable():
-        raise ToolFailed("invalid_arguments", f"{glob!a} is not a glob of files to search")
+        raise ToolFailed(
+            "invalid_arguments", "{glob!a} is not a glob of files to search", glob=glob
+        )
     if glob.startswith("/") or ".." in re.split(r"[/{},]", glob):
-        raise ToolFailed("path_outside_workspace", f"The glob {glob!r} leads out of the workspace")
+        raise ToolFailed(
+            "path_outside_workspace", "The glob {glob!r} leads out of the workspace", glob=glob
+        )
     anchored = "/" in glob
     try:
         return re.compile(("" if anchored else r"(?:.*/)?") + _translate(glob), re.DOTALL)
     except re.error as error:
         raise ToolFailed(
-            "invalid_arguments", f"The glob {glob!r} cannot be read: {error}"
+            "invalid_arguments", "The glob {glob!r} cannot be read: {error}", glob=glob, error=error
         ) from error
 
 
@@ -172,7 +176,7 @@ def _translate(glob: str) -> str:
 
 
 def _unbalanced(glob: str) -> ToolFailed:
-    return ToolFailed("invalid_arguments", f"The braces of {glob!r} do not match")
+    return ToolFailed("invalid_arguments", "The braces of {glob!r} do not match", glob=glob)
 
 
 def _one(part: str) -> str:

@@ -251,9 +251,11 @@ class _LinkWalk:
     def _follow(self, name: str, target: str) -> None:
         self._links += 1
         if self._links > LINK_LIMIT:
-            raise ToolFailed("symlink_escape", f"The link {name!r} goes in circles")
+            raise ToolFailed("symlink_escape", "The link {name!r} goes in circles", name=name)
         if target.startswith("/"):
-            raise ToolFailed("symlink_escape", f"The link {name!r} leads out of the workspace")
+            raise ToolFailed(
+                "symlink_escape", "The link {name!r} leads out of the workspace", name=name
+            )
         parts = [part for part in target.split("/") if part not in ("", ".")]
         self.todo.extend(reversed(parts))
 
@@ -289,7 +291,7 @@ def split(path: str, roots: Sequence[str]) -> tuple[str, ...]:
     if not path:
         raise ToolFailed("not_a_regular_file", "The path is empty")
     if len(path) > MAX_PATH:
-        raise ToolFailed("bad_path", f"A path has at most {MAX_PATH} characters")
+        raise ToolFailed("bad_path", "A path has at most {most} characters", most=MAX_PATH)
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     if path.startswith("/"):
         parts = _below(parts, path, roots)
@@ -311,11 +313,13 @@ def join(parts: Sequence[str]) -> str:
             continue
         if not kept:
             raise ToolFailed(
-                "path_outside_workspace", f"{'/'.join(parts)!r} leads out of the workspace"
+                "path_outside_workspace",
+                "{path!r} leads out of the workspace",
+                path="/".join(parts),
             )
         kept.pop()
     if len(kept) > MAX_DEPTH:
-        raise ToolFailed("bad_path", f"A path has at most {MAX_DEPTH} levels")
+        raise ToolFailed("bad_path", "A path has at most {most} levels", most=MAX_DEPTH)
     return "/".join(kept) or "."
 
 
@@ -326,7 +330,7 @@ def elsewhere(path: str) -> str:
         ToolFailed: as `split` and `join`, and `bad_path` where some systems would leave the folder.
     """
     if _OTHER_SYSTEMS.match(path):
-        raise ToolFailed("bad_path", f"{path!r} is not read alike by all systems")
+        raise ToolFailed("bad_path", "{path!r} is not read alike by all systems", path=path)
     return join(split(path, ()))
 
 
@@ -336,17 +340,19 @@ def _below(parts: tuple[str, ...], path: str, roots: Sequence[str]) -> tuple[str
         if parts[: len(above)] == above:
             return parts[len(above) :]
     if parts[:1] and parts[0] in _DEVICES:
-        raise ToolFailed("not_a_regular_file", f"{path!r} is not a file of the workspace")
-    raise ToolFailed("path_outside_workspace", f"{path!r} is outside the workspace")
+        raise ToolFailed("not_a_regular_file", "{path!r} is not a file of the workspace", path=path)
+    raise ToolFailed("path_outside_workspace", "{path!r} is outside the workspace", path=path)
 
 
 def _check_name(name: str) -> None:
     if any(_misleads(character) for character in name):
-        raise ToolFailed("bad_path", f"The name {name!a} has characters that mislead readers")
+        raise ToolFailed(
+            "bad_path", "The name {name!a} has characters that mislead readers", name=name
+        )
     if len(name.encode()) > MAX_NAME:
-        raise ToolFailed("bad_path", f"A name has at most {MAX_NAME} bytes")
+        raise ToolFailed("bad_path", "A name has at most {most} bytes", most=MAX_NAME)
     if "::$" in name:
-        raise ToolFailed("bad_path", f"The name {name!r} is an alias of another file")
+        raise ToolFailed("bad_path", "The name {name!r} is an alias of another file", name=name)
 
 
 def _misleads(character: str) -> bool:
@@ -357,16 +363,16 @@ def _misleads(character: str) -> bool:
 
 # What the operating system says, in the words that a model is told.
 
-_KINDS = {
-    errno.ENOENT: ("file_not_found", "does not exist"),
-    errno.ELOOP: ("symlink_escape", "goes through a symbolic link"),
-    errno.EXDEV: ("symlink_escape", "leads out of the workspace"),
-    errno.ENOTDIR: ("not_a_regular_file", "has a file where a folder is needed"),
-    errno.EISDIR: ("not_a_regular_file", "is a folder"),
-    errno.ENXIO: ("not_a_regular_file", "is not a regular file"),
-    errno.ENODEV: ("not_a_regular_file", "is not a regular file"),
-    errno.EEXIST: ("file_exists", "exists already"),
-    errno.ENAMETOOLONG: ("bad_path", "is too long"),
+OF_THE_SYSTEM = {
+    errno.ENOENT: ("file_not_found", "{path!r} does not exist"),
+    errno.ELOOP: ("symlink_escape", "{path!r} goes through a symbolic link"),
+    errno.EXDEV: ("symlink_escape", "{path!r} leads out of the workspace"),
+    errno.ENOTDIR: ("not_a_regular_file", "{path!r} has a file where a folder is needed"),
+    errno.EISDIR: ("not_a_regular_file", "{path!r} is a folder"),
+    errno.ENXIO: ("not_a_regular_file", "{path!r} is not a regular file"),
+    errno.ENODEV: ("not_a_regular_file", "{path!r} is not a regular file"),
+    errno.EEXIST: ("file_exists", "{path!r} exists already"),
+    errno.ENAMETOOLONG: ("bad_path", "{path!r} is too long"),
 }
 
 
@@ -380,8 +386,10 @@ def told(path: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        known = _KINDS.get(error.errno or 0)
+        known = OF_THE_SYSTEM.get(error.errno or 0)
         if known is None:
-            raise ToolFailed("io_error", f"{path!r}: {error.strerror or error}") from error
-        kind, fact = known
-        raise ToolFailed(kind, f"{path!r} {fact}") from error
+            raise ToolFailed(
+                "io_error", "{path!r}: {error}", path=path, error=error.strerror or error
+            ) from error
+        kind, said = known
+        raise ToolFailed(kind, said, path=path) from error

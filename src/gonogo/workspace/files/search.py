@@ -109,13 +109,15 @@ def matching_lines(lines: Sequence[str], pattern: str) -> list[int]:
 def _checked(query: Query) -> str:
     if len(query.pattern) > MAX_PATTERN or not query.pattern or "\n" in query.pattern:
         raise ToolFailed(
-            "invalid_arguments", f"A pattern is one line of 1 to {MAX_PATTERN} characters"
+            "invalid_arguments", "A pattern is one line of 1 to {most} characters", most=MAX_PATTERN
         )
     pattern = query.pattern if query.regex else re.escape(query.pattern)
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ToolFailed("invalid_arguments", f"The pattern cannot be read: {error}") from error
+        raise ToolFailed(
+            "invalid_arguments", "The pattern cannot be read: {error}", error=error
+        ) from error
     return pattern
 
 

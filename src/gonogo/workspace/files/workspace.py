@@ -108,7 +108,7 @@ class Workspace:
         says_folder = path.endswith(("/", "/.", "/.."))
         real = self.real(path, follow_last=follow_last or says_folder)
         if real == "." or says_folder:
-            raise ToolFailed("not_a_regular_file", f"{path!r} names a folder")
+            raise ToolFailed("not_a_regular_file", "{path!r} names a folder", path=path)
         return real
 
     def is_protected(self, path: str) -> bool:
@@ -127,7 +127,9 @@ class Workspace:
             ToolFailed: `protected_path`.
         """
         if self._is_denied(self.normal(path)):
-            raise ToolFailed("protected_path", f"{path!r} is protected: tools never change it")
+            raise ToolFailed(
+                "protected_path", "{path!r} is protected: tools never change it", path=path
+            )
 
     def stat(self, path: str) -> Stat | None:
         """What stands at the path, links not followed; None when there is nothing."""
@@ -302,7 +304,7 @@ class Workspace:
     def _check_there(self, root: int, normal: str, base: Base) -> None:
         current = self._hash(root, normal)
         if current is None and base == "any":
-            raise ToolFailed("file_not_found", f"{normal!r} does not exist")
+            raise ToolFailed("file_not_found", "{path!r} does not exist", path=normal)
         check_base(normal, current, base)
 
     def _changeable(self, path: str) -> str:
@@ -327,7 +329,9 @@ class Workspace:
             except FileNotFoundError:
                 continue
             if linked:
-                raise ToolFailed("symlink_escape", f"{before!r} is a link: no `..` may follow it")
+                raise ToolFailed(
+                    "symlink_escape", "{path!r} is a link: no `..` may follow it", path=before
+                )
 
 
 def _kind(mode: int) -> Literal["file", "folder", "link", "other"]:

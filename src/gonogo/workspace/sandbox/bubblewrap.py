@@ -174,11 +174,19 @@ class Box(Struct, frozen=True, kw_only=True):
         """
         found = guarded_paths(self.workspace) if self.guards is None else self.guards.renewed()
         if not found.missed <= {*self.unlooked}:
-            said = f"More than {SCAN_LIMIT} names: nobody can say what is to be protected"
-            raise ToolFailed("too_many_files", said)
+            raise ToolFailed(
+                "too_many_files",
+                "The workspace has more than {most} files, too many to find those that need "
+                "protection; open a smaller folder",
+                most=SCAN_LIMIT,
+            )
         if len(found.protected) > MOST_BOUND:
-            said = f"More than {MOST_BOUND} protected names, such as .git: open a smaller folder"
-            raise ToolFailed("too_many_files", said)
+            raise ToolFailed(
+                "too_many_files",
+                "The workspace has more than {most} protected names, such as .git; open a smaller "
+                "folder",
+                most=MOST_BOUND,
+            )
         return found
 
 

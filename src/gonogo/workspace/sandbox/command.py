@@ -341,7 +341,9 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
             run.
     """
     if read_only and sandbox is None:
-        raise ToolFailed("io_error", "Without a sandbox nothing keeps a command from writing")
+        raise ToolFailed(
+            "io_error", "Without a sandbox, nothing keeps a command from writing files"
+        )
     box = Box(
         workspace=workspace.root,
         cwd=workspace.root / workspace.normal(cwd or "."),
@@ -420,7 +422,7 @@ async def _carried_out(workspace: Workspace, order: _Order, until: float) -> _En
         end = await _try(workspace, order, until)
     if not end.counts:
         why = end.sink.text().strip()
-        raise ToolFailed("io_error", f"The command cannot be started: {why}")
+        raise ToolFailed("io_error", "The command cannot be started: {error}", error=why)
     return end
 
 
@@ -521,7 +523,7 @@ async def _spawn(
     box = inside.box
     bash = find_program("bash", box.search_path) or find_program("bash")
     if bash is None:
-        raise ToolFailed("io_error", "There is no bash on this machine")
+        raise ToolFailed("io_error", "This machine has no bash; install bash")
     argv = [bash, "--noprofile", "--norc", "-c", _LIMITS, "gonogo", bash, inside.script]
     argv += [inside.ceilings.ulimits, inherited.way]
     relative = box.cwd.relative_to(workspace.root).as_posix()
@@ -548,7 +550,9 @@ async def _spawn(
                 start_new_session=True, pass_fds=fds,
             )  # fmt: skip
         except (OSError, ValueError) as error:
-            raise ToolFailed("io_error", f"The command cannot be started: {error}") from error
+            raise ToolFailed(
+                "io_error", "The command cannot be started: {error}", error=error
+            ) from error
     inherited.spawned()
     return process
 

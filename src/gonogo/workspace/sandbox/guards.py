@@ -302,8 +302,9 @@ class _Survey:
             return None
         except OSError as error:
             if not folder.path:
-                said = f"The workspace cannot be looked at: {error.strerror}"
-                raise ToolFailed("io_error", said) from error
+                raise ToolFailed(
+                    "io_error", "The workspace cannot be read: {error}", error=error.strerror
+                ) from error
             self._take([folder.sealed])
             return None
 

@@ -361,7 +361,7 @@ async def bound_process(
     """
     program = find_program(argv[0], environment.get("PATH", ""))
     if program is None:
-        raise ToolFailed("io_error", f"There is no program {argv[0]!r} on its PATH")
+        raise ToolFailed("io_error", "There is no program {program!r} on its PATH", program=argv[0])
     mark = token_hex(16)
     with lifeline() as line:
         # Not to be cancelled half-way: a process that nobody holds could not be ended.
@@ -383,6 +383,8 @@ async def _spawned(
             env=environment, start_new_session=True, pass_fds=line.fds,
         )  # fmt: skip
     except (OSError, ValueError) as error:
-        raise ToolFailed("io_error", f"{argv[0]!r} cannot be started: {error}") from error
+        raise ToolFailed(
+            "io_error", "{program!r} cannot be started: {error}", program=argv[0], error=error
+        ) from error
     finally:
         line.spawned()

@@ -220,7 +220,7 @@ def check_id(name: str) -> str:
         ToolFailed: `invalid_arguments`.
     """
     if not _ID.fullmatch(name):
-        raise ToolFailed("invalid_arguments", f"{name!r} is not the id of a snapshot")
+        raise ToolFailed("invalid_arguments", "{name!r} is not the id of a snapshot", name=name)
     return name
 
 
@@ -264,11 +264,13 @@ class Outlet:
         self._given.flush()
         said = self._answers.readline().split()
         if len(said) != 3 or said[1] != b"blob":
-            raise ToolFailed("io_error", f"The snapshot store has no content {blob!r}")
+            raise ToolFailed("io_error", "The snapshot store has no content {blob!r}", blob=blob)
         data = self._answers.read(int(said[2]))
         self._answers.read(1)
         if blob_id(data) != blob:
-            raise ToolFailed("io_error", f"The snapshot store's content {blob!r} is damaged")
+            raise ToolFailed(
+                "io_error", "The snapshot store's content {blob!r} is damaged", blob=blob
+            )
         return data
 
 
@@ -288,14 +290,19 @@ def _there(stream: IO[bytes] | None) -> IO[bytes]:
 def _program() -> str:
     program = find_program("git")
     if program is None:
-        raise ToolFailed("io_error", "Snapshots need git, and this machine has none")
+        raise ToolFailed("io_error", "This machine has no git; install git")
     return program
 
 
 def _too_slow(arguments: tuple[str, ...]) -> ToolFailed:
-    return ToolFailed("timeout", f"The snapshot took too long (git {arguments[0]})")
+    return ToolFailed("timeout", "The snapshot took too long (git {command})", command=arguments[0])
 
 
 def _failed(arguments: tuple[str, ...], said: bytes) -> ToolFailed:
     text = said.decode("utf-8", "replace").strip()[-500:]
-    return ToolFailed("io_error", f"The snapshot store failed: git {arguments[0]}: {text}")
+    return ToolFailed(
+        "io_error",
+        "The snapshot store failed: git {command}: {text}",
+        command=arguments[0],
+        text=text,
+    )

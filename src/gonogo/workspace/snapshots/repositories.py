@@ -64,11 +64,14 @@ def plain_settings(guarded: Guarded, search_path: str) -> dict[Path, bytes]:
     """
     git = find_program("git", search_path)
     if git is None:
-        raise ToolFailed("io_error", "There is no git on this machine")
+        raise ToolFailed("io_error", "This machine has no git; install git")
     files = sorted({*_files(guarded)})
     if len(files) > _MOST:
-        said = f"More than {_MOST} repositories below this folder: open a smaller one"
-        raise ToolFailed("too_many_files", said)
+        raise ToolFailed(
+            "too_many_files",
+            "This folder has more than {most} repositories; open a smaller folder",
+            most=_MOST,
+        )
     found = {path: _read(git, path) for path in files}
     own = guarded.root / ".git/config"
     if own in found:
@@ -112,7 +115,7 @@ def _inside(repository: Path) -> Iterator[Path]:
 
 def _read(git: str, path: Path) -> dict[str, str | None]:
     if path.is_symlink() or not path.is_file():
-        raise ToolFailed("io_error", f"git's settings {path.name!r} are not a file")
+        raise ToolFailed("io_error", "git's settings {name!r} are not a file", name=path.name)
     return _listed(git, ("--file", str(path), "--no-includes"), {})
 
 
@@ -136,10 +139,12 @@ def _listed(
             env={"GIT_CONFIG_NOSYSTEM": "1", "LC_ALL": "C", **environment}, cwd="/", check=False,
         )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ToolFailed("io_error", f"git's settings cannot be read: {error}") from error
+        raise ToolFailed(
+            "io_error", "git's settings cannot be read: {error}", error=error
+        ) from error
     if done.returncode:
         why = done.stderr.decode("utf-8", "replace").strip()
-        raise ToolFailed("io_error", f"git's settings cannot be read: {why}")
+        raise ToolFailed("io_error", "git's settings cannot be read: {error}", error=why)
     entries = filter(None, done.stdout.decode("utf-8", "surrogateescape").split("\0"))
     settings = (entry.partition("\n") for entry in entries)
     return {key: value if mark else None for key, mark, value in settings if _is_harmless(key)}

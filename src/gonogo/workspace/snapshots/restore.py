@@ -19,7 +19,7 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.paths import write_guard
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.listing import STATE_FOLDERS
@@ -99,7 +99,9 @@ def plan(
 ) -> Restore:
     """See `Snapshots.plan_restore`."""
     if missing := wanted.keys() - left.keys():
-        raise ToolFailed("invalid_arguments", f"It is not said what was left at {min(missing)!a}")
+        raise ToolFailed(
+            "invalid_arguments", "What was left at {path!a} is missing", path=min(missing)
+        )
     for path in (*wanted, *folders.made, *folders.gone):
         check_path(path)
     with root_opened(workspace.root) as root:
@@ -444,7 +446,7 @@ def still(root: int, noted: Noted) -> bool:
     return now == noted.found or (noted.found.kind == "folder" and now == ABSENT)
 
 
-_BUSY = "The workspace is locked by another change"
+_BUSY = because("The workspace is locked by another change")
 
 
 def apply(git: Git, desk: ScanRecord, root: Path, restore: Restore) -> None:
@@ -492,7 +494,9 @@ def _stage_contents(git: Git, stage: StagingFolder, todo: Sequence[RestoreItem])
         for item, state in wanted:
             data = contents.read(state.blob)
             if content_hash(data) != state.hash:
-                raise ToolFailed("io_error", f"The content kept for {item.path!a} is another one")
+                raise ToolFailed(
+                    "io_error", "The stored content of {path!a} has changed", path=item.path
+                )
             _stage_one(stage, item.path, state, data)
     os.fsync(stage.folder)
 
@@ -622,5 +626,5 @@ def _is(expected: DiskState) -> Callable[[DiskState], bool]:
 
 def _changed(path: str) -> ToolFailed:
     return ToolFailed(
-        "changed_since_approval", f"{path!r} has changed since the rollback was planned"
+        "changed_since_approval", "{path!r} has changed since the rollback was planned", path=path
     )

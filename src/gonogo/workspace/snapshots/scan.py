@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import ToolFailed, because
 from gonogo.workspace.files.content import READING, read_all
 from gonogo.workspace.files.listing import STATE_FOLDERS
 from gonogo.workspace.files.safe_open import best_opener, opened, told
@@ -239,22 +239,28 @@ def _check_size(scan: Scan, limits: SnapshotLimits) -> None:
         if size > limits.file:
             raise ToolFailed(
                 "too_large",
-                f"No snapshot: {found.path!r} has {size} bytes and {limits.file} are the limit of "
-                "one file. Name it in .gitignore, or raise the limit",
+                "No snapshot: {path!r} has {size} bytes, more than {most}. Name it in .gitignore, "
+                "or raise the limit",
+                path=found.path,
+                size=size,
+                most=limits.file,
             )
     if total > limits.total:
         raise ToolFailed(
             "too_large",
-            f"No snapshot: the workspace has {total} bytes and {limits.total} are the limit. Name "
-            "what is made by machines in .gitignore, or raise the limit",
+            "No snapshot: the workspace has {total} bytes, more than {most}. Name generated files "
+            "in .gitignore, or raise the limit",
+            total=total,
+            most=limits.total,
         )
 
 
 def _too_many(limits: SnapshotLimits) -> ToolFailed:
     return ToolFailed(
         "too_large",
-        f"No snapshot: the workspace has more than {limits.files} files. Name what is made by "
-        "machines in .gitignore, or raise the limit",
+        "No snapshot: the workspace has more than {most} files. Name generated files in "
+        ".gitignore, or raise the limit",
+        most=limits.files,
     )
 
 
@@ -318,7 +324,7 @@ class ScanRecord:
         self.prepare()
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            lock(descriptor, "Another snapshot of this workspace takes too long")
+            lock(descriptor, because("Another snapshot of this workspace takes too long"))
             yield
         finally:
             os.close(descriptor)
@@ -383,7 +389,7 @@ def open_store(folder: Path, *, alone: bool = False) -> Generator[None]:
     """
     descriptor = os.open(folder / "sweep.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        lock(descriptor, "The store of snapshots is busy for too long", shared=not alone)
+        lock(descriptor, because("The snapshot store is busy for too long"), shared=not alone)
         yield
     finally:
         os.close(descriptor)

@@ -394,7 +394,7 @@ class Snapshots:
             if isinstance(error, OSError) or error.kind == "io_error":
                 self.probe()
             if isinstance(error, OSError):
-                raise ToolFailed("io_error", f"No snapshot: {error}") from error
+                raise ToolFailed("io_error", "No snapshot: {error}", error=error) from error
             raise
 
     def _desk(self, root: Path) -> ScanRecord:

@@ -136,7 +136,7 @@ def check_path(path: str) -> str:
         ToolFailed: `bad_path`.
     """
     if "\0" in path or any(name in ("", ".", "..") for name in path.split("/")):
-        raise ToolFailed("bad_path", f"{path!a} is not a path of a snapshot")
+        raise ToolFailed("bad_path", "{path!a} is not a path of a snapshot", path=path)
     return path
 
 

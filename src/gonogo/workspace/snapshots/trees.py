@@ -213,7 +213,7 @@ class Trees:
                 empty=tuple(said["empty"]), modes=said["modes"], unseen=frozenset(said["unseen"])
             )
         except (ValueError, KeyError, TypeError) as error:
-            raise ToolFailed("io_error", f"The snapshot {tree!r} is damaged") from error
+            raise ToolFailed("io_error", "The snapshot {tree!r} is damaged", tree=tree) from error
 
 
 def _kept(mode: int, rare: int | None) -> int:

@@ -7,6 +7,7 @@ export const en = {
   view: "How to show the subtasks",
   list: "List",
   revision: "Revision {{number}}",
+  edited: "edited by a person",
   revising: "The planner is working on a new revision",
   created: "Created",
   started: "Started",

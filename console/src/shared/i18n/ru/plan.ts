@@ -8,6 +8,7 @@ export const ru: Texts<typeof en> = {
   view: "Вид подзадач",
   list: "Список",
   revision: "Ревизия {{number}}",
+  edited: "правка человека",
   revising: "Планировщик готовит новую ревизию",
   created: "Составлен",
   started: "Начат",
