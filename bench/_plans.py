@@ -34,10 +34,10 @@ async def sequence_ms(runs: int, *, events_before: int = 0) -> float:
     return median(took) * 1000 / 200
 
 
-async def layered_per_second(runs: int, depth: int, width: int) -> float:
-    """Subtasks a second, of layers that do nothing."""
+async def layered_per_second(runs: int, depth: int, width: int, url: str | None = None) -> float:
+    """Subtasks a second, of layers that do nothing; on SQLite, or on the database at an address."""
     with TemporaryDirectory() as folder:
-        async with rig(Path(folder), no_op) as made:
+        async with rig(Path(folder), no_op, url) as made:
             await made.carry_out(layers(2, width), max_parallel=width)
             took = [
                 await made.carry_out(layers(depth, width), max_parallel=width) for _ in range(runs)

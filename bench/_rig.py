@@ -136,10 +136,10 @@ class _Subtasks:
 
 
 @asynccontextmanager
-async def rig(folder: Path, run: Runner) -> AsyncIterator[Rig]:
-    """A rig over a fresh database in a folder."""
+async def rig(folder: Path, run: Runner, url: str | None = None) -> AsyncIterator[Rig]:
+    """A rig over a fresh database in a folder, or at an address."""
     over: dict[str, anyio.Event] = {}
-    store = Store(f"sqlite:///{folder / 'bench.db'}")
+    store = Store(url or f"sqlite:///{folder / 'bench.db'}")
     desk = ApprovalService()
     engine = Engine.of(PlanRules(), PlanQuestions(desk=desk), _Ending(desk))
     runner = PlanRunner(store=store, engine=engine, subtasks=_Subtasks(run), timeout=1_800.0)

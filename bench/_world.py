@@ -1,7 +1,7 @@
 """A whole runtime with a scripted model, and sessions that wait in it for a person."""
 
 import sqlite3
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,14 +102,14 @@ async def park(home: Path, count: int) -> list[str]:
     return _copies(home / "state" / "gonogo.db", session_id, approval_id, count)
 
 
-_TABLES = ("sessions", "turns", "messages", "events", "tool_calls", "approvals", "timers", "audit")
+TABLES = ("sessions", "turns", "messages", "events", "tool_calls", "approvals", "timers", "audit")
 
 
 def _copies(path: Path, session_id: str, approval_id: str, count: int) -> list[str]:
     conn = sqlite3.connect(path)
     calls = conn.execute("SELECT id, turn_id FROM tool_calls").fetchone()
     ids = (session_id, approval_id, *calls)
-    for table in _TABLES:
+    for table in TABLES:
         _copy(conn, table, ids, count)
     conn.commit()
     conn.close()
@@ -119,21 +119,28 @@ def _copies(path: Path, session_id: str, approval_id: str, count: int) -> list[s
 def _copy(conn: sqlite3.Connection, table: str, ids: tuple[str, ...], count: int) -> None:
     rows = conn.execute(f"SELECT * FROM {table}")  # noqa: S608 - one of our own names
     names = [column[0] for column in rows.description]
-    kept = [row for row in rows.fetchall() if row[0] != "system" and _speaks_of(ids, row)]
-    values = [
-        [None if table == "messages" and name == "id" else _renamed(value, ids, n)
-         for name, value in zip(names, row, strict=True)]
-        for n in range(count) for row in kept
-    ]  # fmt: skip
+    values = copied(rows.fetchall(), ids, count)
+    if table == "messages":
+        values = [[None if n == "id" else v for n, v in zip(names, row, strict=True)]
+                  for row in values]  # fmt: skip
     marks = ", ".join("?" * len(names))
     conn.executemany(f"INSERT INTO {table} VALUES ({marks})", values)  # noqa: S608
 
 
-def _speaks_of(ids: tuple[str, ...], row: tuple[Any, ...]) -> bool:
+def copied(rows: Sequence[tuple[Any, ...]], ids: Sequence[str], count: int) -> list[list[Any]]:
+    """So many copies of those rows that speak of ids, which are others in each copy."""
+    kept = [row for row in rows if row[0] != "system" and _speaks_of(ids, row)]
+    return [
+        [_renamed(value, ids, n) for value in row]
+        for n in range(count) for row in kept
+    ]  # fmt: skip
+
+
+def _speaks_of(ids: Sequence[str], row: tuple[Any, ...]) -> bool:
     return any(isinstance(value, str) and each in value for each in ids for value in row)
 
 
-def _renamed(value: Any, ids: tuple[str, ...], number: int) -> Any:
+def _renamed(value: Any, ids: Sequence[str], number: int) -> Any:
     if isinstance(value, str):
         for each in ids:
             value = value.replace(each, _other(each, number))

@@ -1,31 +1,38 @@
 """What several servers and workers cost, on one PostgreSQL: figures for MACHINES.md.
 
-    PYTHONPATH=src:tests .venv/bin/python -m bench.machines
+    scripts/bench-machines [--quick] [WORD …]
 
-Real processes, a scripted model, the PostgreSQL of the tests (`fsync=off`).
+Real processes, a scripted model, the PostgreSQL of the tests (`fsync=off`). With words, only rows
+that have one of them. Rows that are compared take turns, so that a busy machine is busy for all.
 """
 
+import argparse
 import functools
 import os
+import signal
 import sys
 import tempfile
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 import anyio
+import anyio.to_thread
+import httpx
 import psycopg
 
+from bench._plans import layered_per_second
+from bench._world import TABLES, copied
 from durability import story
 from durability.ground import Ground
-from durability.person import Person
-from durability.server import Server, processes_in
-from durability.test_machines import (
+from durability.machines import (
     HELD,
+    OWNER,
     Follower,
+    asked,
     begin_held,
     first_question,
     line,
@@ -35,16 +42,20 @@ from durability.test_machines import (
     until,
     worker,
 )
-from fakes.nursery import nursery
-from fakes.openai_server import fake_openai
+from durability.person import Person
+from durability.server import Server, processes_in
+from fakes.nursery import Nursery, nursery
+from fakes.openai_server import FakeOpenAI, fake_openai
+from fakes.postgres import Server as Postgres
 from fakes.postgres import programs
 from fakes.postgres import server as postgres_server
+from gonogo.client import Client
 from gonogo.store import Store
 
 Ms = list[float]
-_OWNERS = (
-    "SELECT nodes.pid FROM places JOIN nodes ON nodes.id = places.owner WHERE places.id <> 'common'"
-)
+BUSY = "python3 -c 'sum(n * n for n in range(12_000_000))'"
+"""About a second of one core."""
+SESSIONS, PARKED, IDLE = 8, 10_000, 10.0
 
 
 async def taken_over(ground: Ground) -> Ms:
@@ -58,7 +69,7 @@ async def taken_over(ground: Ground) -> Ms:
             dead.kill()
 
             def other() -> bool:
-                row = conn.execute(_OWNERS).fetchone()
+                row = conn.execute(OWNER).fetchone()
                 return row is not None and row[0] != dead.pid
 
             await until(other)
@@ -146,18 +157,178 @@ async def _story(ground: Ground, front: Server) -> Ms:
         return [(time.perf_counter() - began) * 1000]
 
 
-RUNS: dict[str, tuple[Callable[[Ground], Awaitable[Ms]], int]] = {
-    "kill -9 of a worker → another one has its workspace": (taken_over, 5),
-    "cancel on another server → the command is gone": (cancelled, 5),
-    "decision on another server → the command begins": (decided, 2),
-    "event committed by a worker → follower of another server": (followed, 2),
-    "a story with one worker": (with_one_worker, 4),
-    "the same story in one process": (alone, 4),
-}
+async def handed_over(ground: Ground) -> Ms:
+    """From SIGTERM of an owner whose plan runs to the appointment of another one."""
+    front, workers = server(ground), [worker(ground), worker(ground)]
+    left: list[tuple[int, float]] = []
+    found: Ms = []
+
+    def watch(body: dict[str, Any]) -> None:
+        if body["type"] == "subtask_completed" and not left:
+            owner = owner_of(ground, workers)
+            owner.process.send_signal(signal.SIGTERM)
+            left.append((owner.pid, time.perf_counter()))
+
+    async with line(front) as (_, wire), anyio.create_task_group() as group:
+        person = Person(wire, ground.told, ground.workspace)
+        group.start_soon(person.see_through, watch)
+        await until(lambda: left)
+        [(pid, began)] = left
+        await until(lambda: asked(ground, OWNER) not in (None, pid))
+        found.append((time.perf_counter() - began) * 1000)
+    return found
+
+
+async def steps_per_second(ground: Ground) -> Ms:
+    """Subtasks that do nothing, in layers of 50, in one process."""
+    url = ground.environment["GONOGO_DB"]
+    return [await layered_per_second(3, 20, 50, url)]
+
+
+async def busy_with(ground: Ground, workers: int) -> Ms:
+    """Sessions that each run one command that takes a core, at once."""
+    rules = ground.folder / "config" / "rules.toml"
+    rules.parent.mkdir()
+    rules.write_text('[[rule]]\ntool = "execute_command"\ndecision = "allow"\n')
+    call = {"calls": [{"name": "execute_command", "arguments": {"command": BUSY}}]}
+    ground.model.script({"rules": [{"when": {"last": "Do it"}, "reply": call}],
+                         "default": {"text": "Well."}})  # fmt: skip
+    front = server(ground)
+    for _ in range(workers):
+        worker(ground)
+    async with front.http() as http, front.client() as client:
+        for number in range(SESSIONS):
+            folder = ground.workspace / f"busy{number}"
+            folder.mkdir()
+            place = {"session_id": f"busy{number}", "workspace": str(folder)}
+            (await http.post("/sessions", json=place)).raise_for_status()
+        began = time.perf_counter()
+        async with anyio.create_task_group() as group:
+            for number in range(SESSIONS):
+                group.start_soon(_do, http, client, f"busy{number}")
+        return [(time.perf_counter() - began) * 1000]
+
+
+async def _do(http: httpx.AsyncClient, client: Client, session: str) -> None:
+    message = {"type": "user_message", "content": "Do it", "agent_type": "coder"}
+    body = {"session_id": session, "message": message}
+    async with http.stream("POST", "/agent/message/stream", json=body) as answer:
+        answer.raise_for_status()
+    async for event in client.follow(session, 0):
+        if event.get("is_final"):
+            if event["type"] != "assistant_message":
+                raise RuntimeError(event)
+            return
+
+
+@asynccontextmanager
+async def parked(ground: Ground) -> AsyncIterator[None]:
+    """Many sessions of one workspace that wait for a person."""
+    call = {"calls": [{"name": "execute_command", "arguments": {"command": BUSY}}]}
+    ground.model.script({"rules": [{"when": {"last": "Do it"}, "reply": call}]})
+    front, one = server(ground), worker(ground)
+    async with line(front) as (client, _), front.http() as http:
+        await say(http, {"type": "user_message", "content": "Do it", "agent_type": "coder"})
+        question = await first_question(client)
+    for each in (front, one):
+        each.process.send_signal(signal.SIGTERM)
+    await until(lambda: not front.is_alive and not one.is_alive)
+    await anyio.to_thread.run_sync(_copy_all, ground, question.approval_id)
+    yield
+
+
+def _copy_all(ground: Ground, approval_id: str) -> None:
+    with psycopg.connect(ground.environment["GONOGO_DB"]) as conn:
+        call = conn.execute("SELECT id, turn_id FROM tool_calls").fetchone()
+        ids = (story.SESSION, approval_id, *(call or ()))
+        for table in TABLES:
+            found = conn.execute(f"SELECT * FROM {table}")  # noqa: S608 - one of our own names
+            names = [column.name for column in found.description or ()]
+            at = names.index("id") if table == "messages" else None
+            kept = [name for name in names if name != "id" or at is None]
+            copy = f"COPY {table} ({', '.join(kept)}) FROM STDIN"
+            rows = copied(found.fetchall(), ids, PARKED)
+            with conn.cursor().copy(copy) as into:
+                for row in rows:
+                    into.write_row([v for place, v in enumerate(row) if place != at])
+        conn.execute("ANALYZE")
+
+
+async def starts_with_parked(ground: Ground) -> Ms:
+    """From the start of a server, and of a worker, to its being there, many sessions parked."""
+    async with parked(ground):
+        found: Ms = []
+        for start in (server, worker):
+            began = time.perf_counter()
+            await anyio.to_thread.run_sync(start, ground)
+            found.append((time.perf_counter() - began) * 1000)
+        return found
+
+
+async def idle_with_parked(ground: Ground) -> Ms:
+    """Percent of a core that a server and a worker take together, once nothing is left to do."""
+    async with parked(ground):
+        both = [await anyio.to_thread.run_sync(start, ground) for start in (server, worker)]
+        await until(lambda: not asked(ground, _PLACED), 120)
+        before = sum(_cpu_s(each.pid) for each in both)
+        await anyio.sleep(IDLE)
+        return [100 * (sum(_cpu_s(each.pid) for each in both) - before) / IDLE]
+
+
+_PLACED = "SELECT count(*) FROM places WHERE owner IS NOT NULL AND id <> 'common'"
+
+
+def _cpu_s(pid: int) -> float:
+    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
+
+Run = Callable[[Ground], Awaitable[Ms]]
+
+
+class Row(NamedTuple):
+    """A figure."""
+
+    what: str
+    run: Run
+    times: int
+    goal: str = "-"
+    unit: str = "ms"
+
+
+ROWS: Sequence[Sequence[Row]] = (
+    [Row("kill -9 of a worker → another one has its workspace", taken_over, 5, "≤ 10 s, all")],
+    [Row("SIGTERM of a worker whose plan runs → another one has its workspace", handed_over, 5,
+         "≤ 2 s")],
+    [Row("cancel on another server → the command is gone", cancelled, 5, "≤ 1 s")],
+    [Row("decision on another server → the command begins, sandbox and Python included", decided,
+         2)],
+    [Row("event committed by a worker → follower of another server", followed, 2, "≤ 20 ms")],
+    [
+        Row("a story (a message, a plan of five subtasks, three questions) with one worker",
+            with_one_worker, 6, "within 5 % of one process"),
+        Row("the same story in one process", alone, 6),
+    ],
+    [Row("subtasks that do nothing, layers of 50, one process", steps_per_second, 3, "≥ 2,000",
+         "/s")],
+    [
+        Row(f"{SESSIONS} sessions, each with a command that takes a core for a second: {n} workers",
+            functools.partial(busy_with, workers=n), 2)
+        for n in (1, 2, 4)
+    ],
+    [Row(f"start of a process, {PARKED:,} sessions parked", starts_with_parked, 2, "≤ 2 s")],
+    [Row(f"idle server and worker together, {PARKED:,} sessions parked", idle_with_parked, 1,
+         "≤ 1", "% of a core")],
+)  # fmt: skip
+"""Those in one group take turns."""
 
 
 def main() -> None:
     """Print a row for each figure."""
+    parser = argparse.ArgumentParser(prog="scripts/bench-machines", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="each once")
+    parser.add_argument("words", nargs="*", help="only rows that have one of them")
+    given = parser.parse_args()
     found = programs()
     if found is None:
         sys.exit("there is no PostgreSQL")
@@ -166,26 +337,45 @@ def main() -> None:
         model, born = stack.enter_context(fake_openai()), stack.enter_context(nursery())
         template = postgres.make()
         Store(postgres.url(template)).close()
-        sys.stdout.write(
-            f"load {os.getloadavg()[0]:.1f}\n| figure | p50 | worst | n |\n|---|---|---|---|\n"
-        )
-        for name, (run, times) in RUNS.items():
-            taken: Ms = []
-            for _ in range(times):
-                with tempfile.TemporaryDirectory(prefix="gonogo-bench-") as folder:
-                    ground = Ground(Path(folder), model, born)
-                    model.script(story.rules())
-                    database = postgres.make(template)
-                    ground.environment["GONOGO_DB"] = postgres.url(database)
-                    try:
-                        taken += anyio.run(run, ground)
-                    finally:
-                        ground.close()
-                        postgres.drop(database)
-            sys.stdout.write(
-                f"| {name} | {median(taken):,.0f} ms | {max(taken):,.0f} ms | {len(taken)} |\n"
-            )
-            sys.stdout.flush()
+        _say("| work | p50 | worst | n | load | goal |\n|---|---|---|---|---|---|")
+        for group in ROWS:
+            rows = [r for r in group if not given.words or any(w in r.what for w in given.words)]
+            taken: dict[Row, Ms] = {row: [] for row in rows}
+            for turn in range(max([1 if given.quick else row.times for row in rows], default=0)):
+                for row in rows[:: -1 if turn % 2 else 1]:
+                    with _ground(model, born, postgres, template) as ground:
+                        taken[row] += anyio.run(row.run, ground)
+            for row in rows:
+                _say(_line(row, taken[row]))
+
+
+@contextmanager
+def _ground(
+    model: FakeOpenAI, born: Nursery, postgres: Postgres, template: str
+) -> Iterator[Ground]:
+    with tempfile.TemporaryDirectory(prefix="gonogo-bench-") as folder:
+        ground = Ground(Path(folder), model, born)
+        model.script(story.rules())
+        database = postgres.make(template)
+        ground.environment["GONOGO_DB"] = postgres.url(database)
+        try:
+            yield ground
+        finally:
+            ground.close()
+            postgres.drop(database)
+
+
+def _line(row: Row, taken: Ms) -> str:
+    digits = 2 if max(taken) < 10 else 0
+    worst = min(taken) if row.unit == "/s" else max(taken)
+    figures = [f"{figure:,.{digits}f} {row.unit}" for figure in (median(taken), worst)]
+    load = f"{os.getloadavg()[0]:.0f}"
+    return f"| {' | '.join([row.what, *figures, str(len(taken)), load, row.goal])} |"
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Several servers and workers on one PostgreSQL: a worker that dies or stops harms nothing."""
 
+import json
 import os
-import re
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, suppress
+from collections.abc import Iterator
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -13,13 +13,27 @@ from typing import Any
 
 import anyio
 import httpx
-import psycopg
 import pytest
+from websockets.asyncio.client import ClientConnection, connect
 
 from durability import story
 from durability.ground import Ground
+from durability.machines import (
+    HELD,
+    OWNER,
+    Follower,
+    asked,
+    begin_held,
+    first_question,
+    line,
+    owner_of,
+    say,
+    server,
+    until,
+    worker,
+)
 from durability.person import Person
-from durability.server import Server, Wire, processes_in
+from durability.server import processes_in
 from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI
 from fakes.postgres import Server as Postgres
@@ -32,14 +46,8 @@ from gonogo.store import Membership, Outbox, Store
 from gonogo.store import events as log
 from gonogo.store.hints import Hint
 
-LIMIT = 60
 TAKEN_OVER = 10.0
 """Seconds in which the work of a dead worker goes on."""
-HELD = "python3 tick.py held"
-_WORKS = re.compile(r"process \d+")
-_OWNER = """
-SELECT nodes.pid FROM places JOIN nodes ON nodes.id = places.owner WHERE places.id <> 'common'
-"""
 _SEQS = "SELECT array_agg(seq ORDER BY seq) FROM events WHERE session_id = %s"
 
 
@@ -58,91 +66,6 @@ def ground(
     yield found
     found.close()
     postgres.take_back(name)
-
-
-def server(ground: Ground) -> Server:
-    return ground.server("serve", "--no-work").wait()
-
-
-def worker(ground: Ground) -> Server:
-    return ground.server("worker").wait(_WORKS)
-
-
-def asked(ground: Ground, statement: str, *params: Any) -> Any:
-    with psycopg.connect(ground.environment["GONOGO_DB"]) as conn:
-        row = conn.execute(statement, params).fetchone()
-        return row[0] if row else None
-
-
-def owner_of(ground: Ground, workers: list[Server]) -> Server:
-    pid = asked(ground, _OWNER)
-    return next(each for each in workers if each.pid == pid)
-
-
-async def until(holds: Callable[[], object], seconds: float = LIMIT) -> float:
-    """Wait until something holds; the seconds that it took."""
-    began = time.monotonic()
-    with anyio.fail_after(seconds):
-        while not holds():  # noqa: ASYNC110 - other processes tell nobody
-            await anyio.sleep(0.02)
-    return time.monotonic() - began
-
-
-@asynccontextmanager
-async def line(front: Server) -> AsyncIterator[tuple[Client, Wire]]:
-    async with front.client() as client, front.http() as http:
-        yield client, Wire(client, http)
-
-
-class Follower:
-    """What a client of one server is told, and when."""
-
-    def __init__(self) -> None:
-        self.events: list[dict[str, Any]] = []
-        self.late: list[float] = []
-        """Seconds from an event's transaction to its arrival."""
-
-    async def follow(self, client: Client) -> None:
-        began = datetime.now(UTC)
-        async for body in client.follow(story.SESSION, 0):
-            if "seq" in body:
-                self.events.append(body)
-                if (told := datetime.fromisoformat(body["ts"])) > began:
-                    self.late.append((datetime.now(UTC) - told).total_seconds())
-
-    @property
-    def seqs(self) -> list[int]:
-        return [event["seq"] for event in self.events]
-
-    def has(self, kind: str) -> bool:
-        return any(event["type"] == kind for event in self.events)
-
-
-async def say(http: httpx.AsyncClient, message: dict[str, Any]) -> None:
-    body = {"session_id": story.SESSION, "message": message}
-    async with http.stream("POST", "/agent/message/stream", json=body) as answer:
-        assert answer.status_code == 200, await answer.aread()
-
-
-async def first_question(client: Client) -> Any:
-    with anyio.fail_after(LIMIT):
-        while True:
-            found = (await client.pending_approvals(story.SESSION)).pending_approvals
-            if found:
-                return found[0]
-            await anyio.sleep(0.05)
-
-
-async def begin_held(ground: Ground, client: Client, http: httpx.AsyncClient) -> None:
-    """Have an agent run a command that lasts until it is told to go."""
-    command = {"calls": [{"name": "execute_command", "arguments": {"command": HELD}}]}
-    ground.model.script({
-        "rules": [{"when": {"user": "Hold on"}, "replies": [command, {"text": "It is over."}]}]
-    })  # fmt: skip
-    await say(http, {"type": "user_message", "content": "Hold on", "agent_type": "coder"})
-    question = await first_question(client)
-    await Wire(client, http).decide(question.approval_id, {"decision": "approve"})
-    await until(lambda: story.starts(ground.workspace, HELD))
 
 
 @pytest.mark.feature(235)
@@ -192,7 +115,7 @@ async def test_a_worker_that_was_stopped_past_its_lease_has_no_effect_when_it_go
         first.process.send_signal(signal.SIGSTOP)
         ended = await until(lambda: not [p for p in processes_in(ground.workspace) if HELD in p])
         second = worker(ground)
-        taken = await until(lambda: asked(ground, _OWNER) == second.pid)
+        taken = await until(lambda: asked(ground, OWNER) == second.pid)
         (ground.workspace / "go").touch()
         first.process.send_signal(signal.SIGCONT)
         question = await first_question(client)
@@ -346,7 +269,7 @@ async def test_files_are_put_back_and_kept_by_the_worker_whichever_server_is_ask
         second = worker(ground)
         again = await other.rollback(plan, checkpoint_id=undone.checkpoint_id)
         took = time.monotonic() - began
-        assert asked(ground, _OWNER) == second.pid
+        assert asked(ground, OWNER) == second.pid
     assert "before all is undone" in made.reason
     assert undone.restored
     assert not undone.dry_run
@@ -389,7 +312,7 @@ async def test_a_worker_with_other_rules_gets_no_place_and_says_so(ground: Groun
         assert bad == {"rules", "workspaces"}
         usual.unlink()
         right = worker(ground)
-        await until(lambda: asked(ground, _OWNER) == right.pid)
+        await until(lambda: asked(ground, OWNER) == right.pid)
 
 
 @pytest.mark.feature(235)
@@ -416,3 +339,117 @@ async def test_a_place_that_is_released_by_hand_goes_to_another_worker_and_its_w
     assert place.fence > released[0]
     assert place.pid in [each.pid for each in workers]
     assert ground.problems() == []
+
+
+WRITTEN = [f"Sentence {number}. " for number in range(24)]
+HALF = WRITTEN[len(WRITTEN) // 2]
+
+
+def shown(bodies: list[dict[str, Any]]) -> str:
+    return "".join(body.get("token", "") for body in bodies)
+
+
+async def read_text(client: Client, session: str, bodies: list[dict[str, Any]]) -> None:
+    async for body in client.follow(session, 0):
+        bodies.append(body)  # noqa: PERF401 - it grows while it is read
+
+
+@pytest.mark.feature(236)
+async def test_a_text_is_shown_while_it_is_written_on_every_server_also_to_who_comes_later(
+    ground: Ground,
+) -> None:
+    ground.model.script({
+        "rules": [{"when": {"user": "Tell me"}, "replies": [{"text": WRITTEN, "pause": 0.1}]}]
+    })  # fmt: skip
+    fronts = [server(ground), server(ground)]
+    worker(ground)
+    early, late, other = (list[dict[str, Any]]() for _ in range(3))
+    async with (
+        line(fronts[0]) as (first, _), line(fronts[1]) as (second, _), fronts[1].http() as http,
+        anyio.create_task_group() as group,
+    ):  # fmt: skip
+        for session in (story.SESSION, "other"):
+            (await http.post("/sessions", json={"session_id": session})).raise_for_status()
+        group.start_soon(read_text, first, story.SESSION, early)
+        group.start_soon(read_text, second, "other", other)
+        message = {"type": "user_message", "content": "Tell me", "agent_type": "coder"}
+        group.start_soon(say, http, message)
+        await until(lambda: HALF in shown(early))
+        group.start_soon(read_text, second, story.SESSION, late)
+        await until(lambda: all(bodies and bodies[-1].get("is_final") for bodies in (early, late)))
+        group.cancel_scope.cancel()
+
+    for bodies in (early, late):
+        texts = [body for body in bodies if body["type"] == "assistant_message"]
+        assert texts[-1]["content"] == "".join(WRITTEN)
+        assert all("token" in body for body in texts[:-1])
+        assert "".join(WRITTEN).startswith(shown(texts))
+        assert HALF in shown(texts)
+        assert texts[0]["turn_id"] == texts[-1]["turn_id"]
+    assert shown(other) == ""
+
+
+@asynccontextmanager
+async def host_of(front: Server) -> AsyncIterator[ClientConnection]:
+    """A connection that offers to run the session's tools, and is told all from its beginning."""
+    url = front.url.replace("http", "ws", 1)
+    headers = {"Authorization": f"Bearer {front.token}"}
+    async with connect(
+        f"{url}/ws/{story.SESSION}?tool_host=1&after=0", additional_headers=headers
+    ) as socket:
+        yield socket
+
+
+async def told(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    with anyio.fail_after(LIMIT):
+        while True:
+            event = json.loads(await socket.recv())
+            if event["type"] == kind and "token" not in event:
+                return event
+
+
+async def take_over(front: Server) -> ClientConnection:
+    """Offer to run the tools until no other connection does."""
+    headers = {"Authorization": f"Bearer {front.token}"}
+    url = f"{front.url.replace('http', 'ws', 1)}/ws/{story.SESSION}?tool_host=1&after=0"
+    with anyio.fail_after(LIMIT):
+        while True:
+            socket = await connect(url, additional_headers=headers)
+            if json.loads(await socket.recv())["type"] != "error":
+                return socket
+            await socket.close()
+            await anyio.sleep(0.2)
+
+
+@pytest.mark.feature(237)
+async def test_a_client_of_one_server_runs_the_tools_and_its_answer_outlives_worker_and_server(
+    ground: Ground,
+) -> None:
+    read = {"calls": [{"name": "read_file", "arguments": {"path": "theirs.txt"}}]}
+    ground.model.script({
+        "rules": [{"when": {"user": "Read it"}, "replies": [read, {"text": "It is read."}]}]
+    })  # fmt: skip
+    fronts, first = [server(ground), server(ground)], worker(ground)
+    async with fronts[1].http() as http:
+        opening = {"session_id": story.SESSION, "tool_host": "client"}
+        (await http.post("/sessions", json=opening)).raise_for_status()
+        async with host_of(fronts[0]) as host, anyio.create_task_group() as group:
+            message = {"type": "user_message", "content": "Read it", "agent_type": "coder"}
+            group.start_soon(say, http, message)
+            called = await told(host, "tool_call")
+            group.cancel_scope.cancel()
+            async with host_of(fronts[1]) as other:
+                assert (await told(other, "error"))["code"] == "conflict"
+            first.kill()
+            claimed = asked(ground, "SELECT until FROM tool_hosts")
+            await until(lambda: asked(ground, "SELECT until FROM tool_hosts") > claimed)
+            worker(ground)
+            fronts[0].kill()
+    socket, result = await take_over(fronts[1]), {"content": "what the client has"}
+    answer = {"type": "tool_result", "call_id": called["call_id"], "result": result}
+    await socket.send(json.dumps(answer))
+    assert (await told(socket, "tool_result"))["result"] == result
+    assert (await told(socket, "assistant_message"))["content"] == "It is read."
+    await socket.close()
+    await until(lambda: asked(ground, "SELECT count(*) FROM tool_hosts") == 0)
+    assert asked(ground, "SELECT count(*) FROM tool_calls") == 1

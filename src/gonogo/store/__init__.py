@@ -23,7 +23,7 @@ from gonogo.domain.errors import Busy, Conflict, InvalidMessage, PlaceLost
 from gonogo.store.driver import Driver, count_transaction, join_writers
 from gonogo.store.hints import Hints
 from gonogo.store.lease import Lease
-from gonogo.store.migrate import is_current, migrate
+from gonogo.store.migrate import check_known, is_current, migrate, migrate_beside
 from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
 from gonogo.store.places import Membership, Whose, hand_over, held
 from gonogo.store.postgres import PostgresBackend
@@ -264,6 +264,8 @@ class Store:
     def _open(self, patience: float, *, drives: bool, accept_restored: bool) -> None:
         engine, lock = self._backend.engine, self._backend.lock
         alone = drives and self.shared_as is None
+        if not alone and not is_current(engine) and lock.sharers():
+            migrate_beside(engine, lock.sharers, _TOGETHER * patience)
         changes = alone or not is_current(engine)
         if changes and self.shared_as is not None:
             changes = self._waits_to_change(patience)
@@ -277,6 +279,8 @@ class Store:
             lock.release()
             self._postgres.lock.is_shared = True
             lock.take(patience)
+            # Now, as the schema may have gone up before the others could see this process.
+            check_known(engine)
         if drives:
             lock.claim()
             self.driver = Driver(lock, self._outage.wake)

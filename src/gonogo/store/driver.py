@@ -15,7 +15,7 @@ import logging
 import os
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
@@ -28,6 +28,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 
 from gonogo.domain.errors import Busy, Conflict
+from gonogo.store.migrate import HEAD
 from gonogo.store.outage import Pool, raise_told
 from gonogo.store.rows import put
 from gonogo.store.schema import drivers, places, writers
@@ -62,6 +63,7 @@ _HOLDER = text(
     " WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     f" AND {_OURS}"
 )
+_SHARERS = text(f"{_HOLDER} AND mode = 'ShareLock'")
 _FENCE = select(drivers.c.fence).where(drivers.c.id == _THE_ONE)
 _TAKE_OVER = (
     insert(drivers)
@@ -134,6 +136,14 @@ class DriverLock(Protocol):
         """Begin to drive: from now on nobody who drove before can write."""
         ...
 
+    def sharers(self) -> Mapping[str, str]:
+        """Those who have it and share the work: by name the schema of their code.
+
+        Raises:
+            Busy: the database is away.
+        """
+        ...
+
     def is_held(self) -> bool:
         """Whether the lock is still ours."""
         ...
@@ -186,6 +196,10 @@ class FileLock:
     def claim(self) -> None:
         """See `DriverLock.claim`."""
 
+    def sharers(self) -> Mapping[str, str]:
+        """Nobody: a file is driven by one process."""
+        return {}
+
     def is_held(self) -> bool:
         """See `DriverLock.is_held`."""
         return self._handle is not None
@@ -225,7 +239,8 @@ class AdvisoryLock:
         self._engine = engine
         self._conn: Connection | None = None
         self._pid = 0
-        self._name = f"gonogo {os.getpid()} on {socket.gethostname()[:20]} {secrets.token_hex(6)}"
+        who = f"gonogo {os.getpid()} on {socket.gethostname()[:20]}"
+        self._name = f"{who} {secrets.token_hex(6)} {HEAD}"
 
     def take(self, seconds: float) -> None:
         """See `DriverLock.take`."""
@@ -260,6 +275,15 @@ class AdvisoryLock:
             self.release()
             raise_told(error)
         self.fence = fence
+
+    def sharers(self) -> Mapping[str, str]:
+        """See `DriverLock.sharers`."""
+        try:
+            with self._engine.connect() as conn:
+                names = [row.application_name for row in conn.execute(_SHARERS, _key(conn))]
+        except DBAPIError as error:
+            raise_told(error)
+        return {name.rpartition(" ")[0]: name.rpartition(" ")[2] for name in names}
 
     def is_held(self) -> bool:
         """See `DriverLock.is_held`."""

@@ -3,25 +3,37 @@
 An empty one is given the tables of the schema as they are now. One of an earlier schema is brought
 up step by step. Either is one transaction: of two processes that start at once the second finds
 nothing to do.
+
+Under processes that share the work it goes up too, as long as their code can work with the new one:
+a step expands the schema, and what older code needs is taken away by a step of a later version.
 """
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 
 from sqlalchemy import Connection, Engine, inspect, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gonogo.domain.errors import Conflict
-from gonogo.store.outage import raise_told
+from gonogo.store.outage import is_away, raise_told
 from gonogo.store.schema import METADATA
 
-HEAD = "0011"
+HEAD = "0012"
+EXPANDED_FROM = "0011"
+"""Code of this schema, and of later ones, works with the current one too: the steps since only add
+what older code need not know. A step that takes something away counts this up to the first schema
+whose code does not need it."""
 BASE = "0003"
 """The schema that the first of the steps begins with."""
 _FOLDER = Path(__file__).parent / "migrations"
 _LOCK = 0x676F6E6F676F
 _NO_TABLE = "42P01"
+_SHORT = "SET LOCAL lock_timeout = 300"
+"""Milliseconds. Whoever waits behind a step waits no longer, and no deadlock is looked for yet."""
+_HOLD_VERSION = "LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE"
+_PAUSE = 0.2
 _VERSION = text("SELECT version_num FROM alembic_version")
 _VERSIONS = """
 CREATE TABLE alembic_version (
@@ -78,6 +90,57 @@ def migrate(engine: Engine) -> None:
                 _upgrade(conn, version)
     except SQLAlchemyError as error:
         raise_told(error)
+
+
+def migrate_beside(
+    engine: Engine, sharers: Callable[[], Mapping[str, str]], seconds: float
+) -> None:
+    """Bring the database to the current schema under processes that share the work there.
+
+    Args:
+        sharers: By name the schema of the code of each; whoever joins them later looks at the
+            version of the database then.
+        seconds: How long it is tried while they hold what is changed.
+
+    Raises:
+        Conflict: one of them has code that could not go on; or as `migrate` does.
+        Busy: the database is away, or too much in use; nothing has changed.
+    """
+    until = monotonic() + seconds
+    while (version := version_of(engine)) != HEAD:
+        _check(version)
+        try:
+            with _alone(engine) as conn:
+                conn.exec_driver_sql(_SHORT)
+                conn.exec_driver_sql(_HOLD_VERSION)
+                _check_expanded(sharers())
+                if (version := conn.execute(_VERSION).scalar()) != HEAD:
+                    _upgrade(conn, version)
+        except SQLAlchemyError as error:
+            if not is_away(error) or monotonic() > until:
+                raise_told(error)
+            sleep(_PAUSE)
+
+
+def check_known(engine: Engine) -> None:
+    """Check that a database still has a schema that this code can use.
+
+    Raises:
+        Conflict: a newer gonogo has changed it.
+        Busy: the database is away.
+    """
+    _check(version_of(engine))
+
+
+def _check_expanded(sharers: Mapping[str, str]) -> None:
+    # What says nothing of itself is of a version that did not yet.
+    older = [n for n, schema in sharers.items() if len(schema) != 4 or schema < EXPANDED_FROM]
+    if older:
+        raise Conflict(
+            "The new schema removes what these processes still use: {processes}. Stop them, then "
+            "try again",
+            processes=", ".join(sorted(" ".join(name.split()[:4]) for name in older)),
+        )
 
 
 def _check(version: str | None) -> None:

@@ -26,7 +26,10 @@ def migrate(
         ),
     ] = False,
 ) -> None:
-    """Update the database to the schema of this version; an up-to-date one stays as it is."""
+    """Update the database to the schema of this version; an up-to-date one stays as it is.
+
+    On PostgreSQL, servers and workers of the version before can keep running.
+    """
     carry_out(_migrate, accept_restored)
 
 
@@ -184,8 +187,14 @@ def _size(count: int) -> str:
 
 async def _migrate(accept_restored: bool) -> Exit:
     from gonogo.cli.daemon import connected
+    from gonogo.cli.folder import read_settings
     from gonogo.cli.terminal.output import line
+    from gonogo.runtime import Runtime
 
-    async with connected({"accept_restored": accept_restored or None}):
+    given = {"accept_restored": accept_restored or None}
+    settings = read_settings(given)
+    # Who serves this folder may be of an older version, which the database is to outgrow.
+    on_server = settings.db is not None and settings.db.startswith("postgresql")
+    async with Runtime.open(settings, idle=True) if on_server else connected(given):
         line(own_words("The database has the schema of this version."))
     return Exit.DONE
