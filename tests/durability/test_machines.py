@@ -1,5 +1,6 @@
 """Several servers and workers on one PostgreSQL: a worker that dies or stops harms nothing."""
 
+import json
 import os
 import signal
 import time
@@ -13,6 +14,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from websockets.asyncio.client import ClientConnection, connect
 
 from durability import story
 from durability.ground import Ground
@@ -337,3 +339,117 @@ async def test_a_place_that_is_released_by_hand_goes_to_another_worker_and_its_w
     assert place.fence > released[0]
     assert place.pid in [each.pid for each in workers]
     assert ground.problems() == []
+
+
+WRITTEN = [f"Sentence {number}. " for number in range(24)]
+HALF = WRITTEN[len(WRITTEN) // 2]
+
+
+def shown(bodies: list[dict[str, Any]]) -> str:
+    return "".join(body.get("token", "") for body in bodies)
+
+
+async def read_text(client: Client, session: str, bodies: list[dict[str, Any]]) -> None:
+    async for body in client.follow(session, 0):
+        bodies.append(body)  # noqa: PERF401 - it grows while it is read
+
+
+@pytest.mark.feature(236)
+async def test_a_text_is_shown_while_it_is_written_on_every_server_also_to_who_comes_later(
+    ground: Ground,
+) -> None:
+    ground.model.script({
+        "rules": [{"when": {"user": "Tell me"}, "replies": [{"text": WRITTEN, "pause": 0.1}]}]
+    })  # fmt: skip
+    fronts = [server(ground), server(ground)]
+    worker(ground)
+    early, late, other = (list[dict[str, Any]]() for _ in range(3))
+    async with (
+        line(fronts[0]) as (first, _), line(fronts[1]) as (second, _), fronts[1].http() as http,
+        anyio.create_task_group() as group,
+    ):  # fmt: skip
+        for session in (story.SESSION, "other"):
+            (await http.post("/sessions", json={"session_id": session})).raise_for_status()
+        group.start_soon(read_text, first, story.SESSION, early)
+        group.start_soon(read_text, second, "other", other)
+        message = {"type": "user_message", "content": "Tell me", "agent_type": "coder"}
+        group.start_soon(say, http, message)
+        await until(lambda: HALF in shown(early))
+        group.start_soon(read_text, second, story.SESSION, late)
+        await until(lambda: all(bodies and bodies[-1].get("is_final") for bodies in (early, late)))
+        group.cancel_scope.cancel()
+
+    for bodies in (early, late):
+        texts = [body for body in bodies if body["type"] == "assistant_message"]
+        assert texts[-1]["content"] == "".join(WRITTEN)
+        assert all("token" in body for body in texts[:-1])
+        assert "".join(WRITTEN).startswith(shown(texts))
+        assert HALF in shown(texts)
+        assert texts[0]["turn_id"] == texts[-1]["turn_id"]
+    assert shown(other) == ""
+
+
+@asynccontextmanager
+async def host_of(front: Server) -> AsyncIterator[ClientConnection]:
+    """A connection that offers to run the session's tools, and is told all from its beginning."""
+    url = front.url.replace("http", "ws", 1)
+    headers = {"Authorization": f"Bearer {front.token}"}
+    async with connect(
+        f"{url}/ws/{story.SESSION}?tool_host=1&after=0", additional_headers=headers
+    ) as socket:
+        yield socket
+
+
+async def told(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    with anyio.fail_after(LIMIT):
+        while True:
+            event = json.loads(await socket.recv())
+            if event["type"] == kind and "token" not in event:
+                return event
+
+
+async def take_over(front: Server) -> ClientConnection:
+    """Offer to run the tools until no other connection does."""
+    headers = {"Authorization": f"Bearer {front.token}"}
+    url = f"{front.url.replace('http', 'ws', 1)}/ws/{story.SESSION}?tool_host=1&after=0"
+    with anyio.fail_after(LIMIT):
+        while True:
+            socket = await connect(url, additional_headers=headers)
+            if json.loads(await socket.recv())["type"] != "error":
+                return socket
+            await socket.close()
+            await anyio.sleep(0.2)
+
+
+@pytest.mark.feature(237)
+async def test_a_client_of_one_server_runs_the_tools_and_its_answer_outlives_worker_and_server(
+    ground: Ground,
+) -> None:
+    read = {"calls": [{"name": "read_file", "arguments": {"path": "theirs.txt"}}]}
+    ground.model.script({
+        "rules": [{"when": {"user": "Read it"}, "replies": [read, {"text": "It is read."}]}]
+    })  # fmt: skip
+    fronts, first = [server(ground), server(ground)], worker(ground)
+    async with fronts[1].http() as http:
+        opening = {"session_id": story.SESSION, "tool_host": "client"}
+        (await http.post("/sessions", json=opening)).raise_for_status()
+        async with host_of(fronts[0]) as host, anyio.create_task_group() as group:
+            message = {"type": "user_message", "content": "Read it", "agent_type": "coder"}
+            group.start_soon(say, http, message)
+            called = await told(host, "tool_call")
+            group.cancel_scope.cancel()
+            async with host_of(fronts[1]) as other:
+                assert (await told(other, "error"))["code"] == "conflict"
+            first.kill()
+            claimed = asked(ground, "SELECT until FROM tool_hosts")
+            await until(lambda: asked(ground, "SELECT until FROM tool_hosts") > claimed)
+            worker(ground)
+            fronts[0].kill()
+    socket, result = await take_over(fronts[1]), {"content": "what the client has"}
+    answer = {"type": "tool_result", "call_id": called["call_id"], "result": result}
+    await socket.send(json.dumps(answer))
+    assert (await told(socket, "tool_result"))["result"] == result
+    assert (await told(socket, "assistant_message"))["content"] == "It is read."
+    await socket.close()
+    await until(lambda: asked(ground, "SELECT count(*) FROM tool_hosts") == 0)
+    assert asked(ground, "SELECT count(*) FROM tool_calls") == 1

@@ -2,8 +2,9 @@
 
 To be measured makes a test twice as slow, and a process that it starts four times. Rooms that look
 at all of gonogo from outside are not measured: what they run, the tests of the rooms inside run
-too. Of the processes that the other tests start, those of every fifth test of a file are.
-scripts/mutate, which asks which test runs what, has all of it.
+too. Nor is what is told on PostgreSQL besides, but by the store's own tests. Of the processes that
+the other tests start, those of every fifth test of a file are. scripts/mutate, which asks which
+test runs what, has all of it.
 """
 
 import os
@@ -18,15 +19,21 @@ OUTSIDE = ("adversary", "bench", "console", "docs", "durability", "terminal", "w
 """Rooms of tests that are not measured."""
 EVERY = 5
 _PROCESSES = "COVERAGE_PROCESS_CONFIG"
+_measures = pytest.StashKey[bool]()
 _measures_processes = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Choose the tests whose processes are measured, alike in all workers of a run."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Choose what is measured, alike in all workers of a run."""
     seen: Counter[Path] = Counter()
+    names, tests = {item.nodeid for item in items}, config.rootpath / "tests"
     for item in items:
-        item.stash[_measures_processes] = seen[item.path] % EVERY == 0
+        room = item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
+        told = item.nodeid.replace("postgresql", "sqlite")
+        is_told_again = room != "store" and told != item.nodeid and told in names
+        item.stash[_measures] = not is_told_again and room not in OUTSIDE
+        item.stash[_measures_processes] = item.stash[_measures] and seen[item.path] % EVERY == 0
         seen[item.path] += 1
 
 
@@ -36,18 +43,15 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     measuring = Coverage.current()
     if measuring is None or item.config.getoption("cov_context", None):
         return (yield)
-    outside = item.path.is_relative_to(item.config.rootpath / "tests") and (
-        item.path.relative_to(item.config.rootpath / "tests").parts[0] in OUTSIDE
-    )
     processes = None
-    if outside or not item.stash[_measures_processes]:
+    if not item.stash[_measures_processes]:
         processes = os.environ.pop(_PROCESSES, None)
-    if outside:
+    if not item.stash[_measures]:
         measuring.stop()
     try:
         return (yield)
     finally:
-        if outside:
+        if not item.stash[_measures]:
             measuring.start()
         if processes is not None:
             os.environ[_PROCESSES] = processes

@@ -67,6 +67,7 @@ TOLD = [
 ]  # fmt: skip
 
 
+@pytest.mark.spread(5)
 @pytest.mark.parametrize("program", ["python", "python3", "python3.12"])
 @pytest.mark.parametrize("code", ["-m notes", "tool.py", "./tools/check.py", "-m notes.cli"])
 @pytest.mark.parametrize("told", TOLD)

@@ -12,6 +12,7 @@ import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from fakes.golden import kept
@@ -152,6 +153,7 @@ def _json(value: object) -> str:
     return json.dumps(value)
 
 
+@pytest.mark.usefixtures("unmeasured")
 def test_what_is_said_of_every_word_that_the_policy_knows_is_what_is_kept():
     found = anew()
     assert found == kept(GOLDEN, found)

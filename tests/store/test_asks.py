@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
+import anyio
 import pytest
 
 from fakes.rows import NOW, session
@@ -13,7 +14,18 @@ from gonogo.domain.identity import Principal
 from gonogo.domain.records import Job
 from gonogo.execution.asks import Asks
 from gonogo.store import Hold, Membership, Store, Tx, Whose
-from gonogo.store.asks import ASK, Ask, add_ask, answer_ask, begin_ask, drop_ask, find_ask
+from gonogo.store.asks import (
+    ASK,
+    Ask,
+    add_ask,
+    answer_ask,
+    begin_ask,
+    claim_tool_host,
+    drop_ask,
+    drop_tool_host,
+    find_ask,
+    tool_host_of,
+)
 from gonogo.store.events import start_system_chain
 from gonogo.store.people import OWNER, add_login_code, take_login_code
 from gonogo.store.places import add_place, appoint, owning, place_id_of, settle_in
@@ -146,3 +158,33 @@ async def test_a_login_code_is_good_once_and_until_its_time(shared: Store) -> No
     assert found is not None
     assert (found.id, found.role) == (OWNER.id, OWNER.role)
     assert await shared.write(take_login_code, "good") is None
+
+
+async def test_an_ask_whose_worker_ended_and_that_no_other_one_takes_up_ends_with_an_error(
+    shared: Store,
+) -> None:
+    await asked(shared)
+    with owned():
+        assert await shared.write(begin_ask, "ask_1") is not None
+    with anyio.fail_after(30):
+        answer = await Asks(store=shared, patience=0.3)._answer("ask_1")
+    assert answer["error"]["kind"] == "Conflict"
+    assert "nobody knows how far it came" in answer["error"]["detail"]
+
+
+_LATER = "UPDATE tool_hosts SET until = '2020-01-01T00:00:00.000000Z'"
+
+
+async def test_one_connection_runs_the_tools_of_a_session_until_it_ends_or_says_no_more(
+    shared: Store,
+) -> None:
+    assert await shared.write(claim_tool_host, "s1", "one")
+    assert await shared.write(claim_tool_host, "s1", "one")
+    assert not await shared.write(claim_tool_host, "s1", "other")
+    assert await shared.read(tool_host_of, "s1") == "one"
+    await shared.write(drop_tool_host, "one")
+    assert await shared.write(claim_tool_host, "s1", "other")
+    await shared.write(lambda tx: tx.conn.exec_driver_sql(_LATER))
+    assert await shared.read(tool_host_of, "s1") is None
+    assert await shared.write(claim_tool_host, "s1", "one")
+    assert await shared.read(tool_host_of, "s1") == "one"

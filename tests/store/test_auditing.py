@@ -15,6 +15,7 @@ from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.store.calls import add_approval
 from gonogo.store.sessions import set_session
+from plugins.nightly import is_nightly
 
 OLD, LATER = NOW - timedelta(days=100), NOW + timedelta(days=1)
 CUT = NOW - timedelta(days=50)
@@ -117,17 +118,24 @@ HEAD_HARMS = [
 ]  # fmt: skip
 
 
-async def test_whatever_is_done_to_a_row_is_found(store):
+def tried(kind, found):
+    """All of them on SQLite; what finds them is the same code, and PostgreSQL has every fifth."""
+    return list(found)[:: 1 if kind == "sqlite" or is_nightly() else 5]
+
+
+@pytest.mark.usefixtures("unmeasured")
+async def test_whatever_is_done_to_a_row_is_found(store, kind):
     await told(store)
     assert (await store.read(auditing.verify)).ok
-    for statements in [*harms("s1", 1, 7), *harms(SYSTEM, 1, 2), *HEAD_HARMS]:
+    for statements in tried(kind, [*harms("s1", 1, 7), *harms(SYSTEM, 1, 2), *HEAD_HARMS]):
         report = await harmed(store, *statements)
         assert not report.ok, statements
         assert report.problems, statements
     assert (await store.read(auditing.verify)).entries == 12
 
 
-async def test_it_is_found_as_well_once_old_entries_were_removed(store):
+@pytest.mark.usefixtures("unmeasured")
+async def test_it_is_found_as_well_once_old_entries_were_removed(store, kind):
     await told(store)
     early = await store.read(auditing.links, "s1")
     heads = await pruned(store)
@@ -150,7 +158,8 @@ async def test_it_is_found_as_well_once_old_entries_were_removed(store):
         (INSERT.format(to="s2", seq=3, chain="s1", like=5),),
         (INSERT.format(to="s2", seq=4, chain="s1", like=5),),
     ]  # fmt: skip
-    for statements in [*harms("s1", 5, 7), *harms(SYSTEM, 1, 4), *HEAD_HARMS, *floors]:
+    late = [*harms("s1", 5, 7), *harms(SYSTEM, 1, 4), *HEAD_HARMS]
+    for statements in [*tried(kind, late), *floors]:
         assert not (await harmed(store, *statements)).ok, statements
     unfounded = await harmed(store, "DELETE FROM audit_floors WHERE chain = 's1'")
     assert "s1: entries up to 0 are gone, 4 of them by a removal on record" in unfounded.problems

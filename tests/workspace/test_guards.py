@@ -19,6 +19,7 @@ from gonogo.workspace.sandbox.guards import (
     is_harmless,
     take_away,
 )
+from plugins.nightly import is_nightly
 
 BUBBLEWRAP = Sandbox.detect()
 boxed = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")
@@ -453,10 +454,13 @@ def test_a_repository_with_settings_that_git_does_not_make_itself_is_no_such(
 
 
 @boxed
-async def test_a_hundred_thousand_files_do_not_disarm_the_box(root: Path) -> None:
+async def test_however_many_files_there_are_the_box_guards_what_it_has_to(
+    root: Path, request: pytest.FixtureRequest
+) -> None:
+    limit = SCAN_LIMIT if is_nightly() else request.getfixturevalue("few")
     lay(root, ".git/hooks/", "sub/.git/config")
     (root / ".env").write_text("KEY=CANARY\n")
-    fill(root, SCAN_LIMIT + 100)
+    fill(root, limit + 100)
 
     with pytest.raises(ToolFailed) as refused:
         await run(root, "touch .git/hooks/x; cat .env", shown=lambda path: False)

@@ -932,6 +932,7 @@ def race(monkeypatch: pytest.MonkeyPatch, at: int, act: Race) -> None:
     monkeypatch.setattr(restoring, "exchange", before(restoring.exchange))
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize("swaps", [True, False], ids=["swapping", "without swapping"])
 @pytest.mark.parametrize("path", ["a", "b/c", "gone/g", "new/n", "swap/in"])
 @pytest.mark.parametrize("at", [1, 3, 5, 8, 12])

@@ -34,6 +34,7 @@ from gonogo.store.asks import (
     begin_ask,
     drop_ask,
     find_ask,
+    is_in_hand,
     unanswered,
 )
 from gonogo.store.places import held
@@ -72,6 +73,7 @@ class Asks(Struct, frozen=True, kw_only=True):
 
         Raises:
             Busy: no worker began it in time; it was taken back.
+            Conflict: the worker that began it has ended, and for as long no other one came.
             GonogoError: whatever the verb raised there.
         """
         ask_id = new_id(ASK)
@@ -101,6 +103,7 @@ class Asks(Struct, frozen=True, kw_only=True):
 
     async def _answer(self, ask_id: str) -> dict[str, Any]:
         until, delay = anyio.current_time() + self.patience, _FIRST
+        in_hand = anyio.current_time()
         while True:
             await anyio.sleep(delay)
             delay = min(2 * delay, _LONGEST)
@@ -110,9 +113,14 @@ class Asks(Struct, frozen=True, kw_only=True):
             if ask.answer is not None:
                 await self.store.write(drop_ask, ask_id, ask.status)
                 return ask.answer
-            late = anyio.current_time() > until
-            if late and await self.store.write(drop_ask, ask_id, "open"):
+            now = anyio.current_time()
+            if now > until and await self.store.write(drop_ask, ask_id, "open"):
                 raise Busy("No worker has begun this in time; check gonogo nodes, then try again")
+            # The worker that has begun it answers, or the one that goes on after it.
+            if ask.status == "open" or await self.store.read(is_in_hand, ask.place_id):
+                in_hand = now
+            elif now - in_hand > self.patience:
+                return _error(_UNKNOWN)
 
     async def _carry_out(self, ask: Ask) -> dict[str, Any]:
         principal = Principal.model_validate(ask.body["by"])

@@ -14,6 +14,7 @@ import anyio
 
 from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.events import Broadcast
+from gonogo.store.hints import TextPart
 
 _LOG = logging.getLogger(__name__)
 Body = dict[str, Any]
@@ -24,7 +25,7 @@ class Follower:
     """One reader's place in a session's stream."""
 
     def __init__(self) -> None:
-        self.items: deque[Body] = deque(maxlen=_BUFFER)
+        self.items: deque[Body | TextPart] = deque(maxlen=_BUFFER)
         self.seen = 0
         """The place in the log up to which the reader has it."""
         self.is_last = False
@@ -33,9 +34,9 @@ class Follower:
         """Whether the log may have what was never handed over."""
         self._grew = anyio.Event()
 
-    def push(self, body: Body) -> None:
+    def push(self, item: Body | TextPart) -> None:
         """Add something, and wake the reader."""
-        self.items.append(body)
+        self.items.append(item)
         self._grew.set()
 
     def wake(self) -> None:
@@ -75,11 +76,14 @@ class Hub:
         self._followers: dict[str, set[Follower]] = defaultdict(set)
         self._onlookers: set[Onlooker] = set()
         self._watchers: list[Callable[[Body], None]] = []
+        self.on_follow: Callable[[str], None] = _nobody_else
+        """Called when somebody begins to follow a session."""
 
     def follow(self, session_id: str) -> Follower:
         """Begin to follow a session; what is told from now on is pushed."""
         follower = Follower()
         self._followers[session_id].add(follower)
+        self.on_follow(session_id)
         return follower
 
     def leave(self, session_id: str, follower: Follower) -> None:
@@ -115,6 +119,11 @@ class Hub:
             told = Broadcast(body)
             for follower in followers:
                 follower.push(told)
+
+    def show(self, piece: TextPart) -> None:
+        """Push a part of a text that is written in another process."""
+        for follower in self._followers.get(piece.session_id, ()):
+            follower.push(piece)
 
     def tell_event(self, body: Body) -> None:
         """Push a durable event, to the watchers too."""
@@ -163,3 +172,7 @@ class Hub:
         for followers in self._followers.values():
             for follower in followers:
                 follower.wake()
+
+
+def _nobody_else(session_id: str) -> None:
+    """Where one process does all the work, it knows of its followers."""

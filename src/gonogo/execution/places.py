@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from gonogo.domain.errors import Busy, PlaceLost
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import Handler, LocalDispatcher, OnTimer
+from gonogo.execution.live_text import LiveText
 from gonogo.store import Hold, Lease, Outbox, Store, Tx, patiently
 from gonogo.store.events import last_seqs
 from gonogo.store.hints import Hint
@@ -72,14 +73,16 @@ class Places:
     recovery: Recovery
     """To be set before `serve`."""
 
-    def __init__(self, store: Store, hub: Hub, *, aside: Collection[str] = ()) -> None:
+    def __init__(
+        self, store: Store, hub: Hub, live: LiveText, *, aside: Collection[str] = ()
+    ) -> None:
         """Own nothing before `serve`.
 
         Args:
             aside: See `LocalDispatcher`.
         """
         assert store.shared_as is not None  # noqa: S101 - who opens it says so
-        self._store, self._hub = store, hub
+        self._store, self._hub, self._live_text = store, hub, live
         self._as, self._aside = store.shared_as, aside
         self._handlers: Mapping[str, Handler] = {}
         self._on_timer: OnTimer | None = None
@@ -124,7 +127,11 @@ class Places:
         """See `Dispatcher.serve`. Whoever loses its lease begins again as another node."""
         self._handlers, self._on_timer = handlers, on_timer
         assert self._store.hints is not None  # noqa: S101 - as the store is shared
-        self._store.hints.listen(self._heard)
+        if self._as.capacity:
+            self._store.hints.listen(self._heard)
+        else:
+            self._hub.on_follow = self._followed
+            self._store.hints.listen(self._heard, self._hub.show)
         task_status.started()
         while True:
             try:
@@ -155,6 +162,7 @@ class Places:
                 group.start_soon(self._compare)
                 if self._as.capacity:
                     group.start_soon(self._own, lease, group)
+                    group.start_soon(self._live_text.serve)
                 while lease.is_safe:  # noqa: ASYNC110 - a clock tells nobody
                     await anyio.sleep(_GLANCE)
                 _LOG.warning("node %s has lost its lease: what it drives is ended", lease.node)
@@ -172,6 +180,11 @@ class Places:
         for session_id in hint.sessions:
             self._hub.told_elsewhere(session_id)
         self._look_at(hint.places)
+        self._live_text.follow(hint)
+
+    def _followed(self, session_id: str) -> None:
+        assert self._store.hints is not None  # noqa: S101 - as the store is shared
+        self._store.hints.say(joined=[session_id])
 
     def _look_at(self, places: Collection[str]) -> None:
         for place in places:
@@ -187,6 +200,8 @@ class Places:
             followed = self._hub.followed
             if not followed:
                 continue
+            if not self._as.capacity and self._store.hints is not None:
+                self._store.hints.say(followed=followed)
             with patiently():
                 found = await self._store.read(last_seqs, followed)
             for session_id in followed:

@@ -34,6 +34,7 @@ from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Sweeps
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.inbox import Inbox
 from gonogo.execution.jobs import Dispatcher, Handler, LocalDispatcher
+from gonogo.execution.live_text import LiveText
 from gonogo.execution.places import Places, Recovery
 from gonogo.execution.plans import (
     REPLAN_QUESTION,
@@ -75,6 +76,7 @@ from gonogo.runtime.services import (
     open_means,
     replan_rules,
 )
+from gonogo.runtime.tool_hosts import ToolHosts
 from gonogo.settings import Settings
 from gonogo.store import Clock, Membership, Store, Whose
 from gonogo.store.asks import ASK
@@ -275,7 +277,7 @@ def build(
     hub, metrics, tracing = Hub(), Metrics(kit.tools), open_tracing(settings, store)
     hub.watch(metrics.observe, *([tracing.observe] if tracing else ()))
     profiles = load_profiles(settings.agents, known_tools=kit.names)
-    sender = open_hooks(settings, environment, store, metrics)
+    sender, live = open_hooks(settings, environment, store, metrics), LiveText(store, hub)
     models = ModelPool(
         settings=settings, environment=environment, only=model, metrics=metrics,
         roles=load_roles(settings.models_file),
@@ -295,7 +297,7 @@ def build(
         )),
     )  # fmt: skip
     rollbacks = Rollbacks(store=store, traffic=traces.traffic, snapshots=traces.snapshots)
-    dispatcher = _dispatcher(store, hub)
+    dispatcher = _dispatcher(store, hub, live)
     erasures = Erasures(
         store=store, snapshots=traces.snapshots, traffic=traces.traffic, dispatcher=dispatcher,
         hub=hub, drafts=settings.drafts, taken=settings.taken,
@@ -314,7 +316,7 @@ def build(
         means=open_means(settings, dispatcher.is_fresh if isinstance(dispatcher, Places) else None),
     )  # fmt: skip
     loop = Loop(
-        store=store, desk=desk, gate=gate, hands=hands, models=models, hub=hub,
+        store=store, desk=desk, gate=gate, hands=hands, models=models, live=live,
         max_requests=settings.max_steps,
         contexts=Contexts(
             store=store, models=models, meter=Meter(store=store, limits=settings.budget),
@@ -403,7 +405,8 @@ def build(
         by_hand=HandCheckpoints(store=store, traffic=traces.traffic, snapshots=traces.snapshots),
         rollbacks=rollbacks, sweeps=sweeps, erasures=erasures, sender=sender, turns=turns,
         inbox=Inbox(locale=settings.locale), dispatcher=dispatcher, models=models,
-        profiles=profiles, tools=kit.tools, servers=kit.servers, went_on=went_on,
+        hosts=ToolHosts(store), profiles=profiles, tools=kit.tools, servers=kit.servers,
+        went_on=went_on,
         handlers=handlers, on_timer=sender.before(
             Timers(desk=desk, engine=engine, hands=hands, went_on=went_on).fire
         ),
@@ -412,9 +415,9 @@ def build(
     )  # fmt: skip
 
 
-def _dispatcher(store: Store, hub: Hub) -> Dispatcher:
+def _dispatcher(store: Store, hub: Hub, live: LiveText) -> Dispatcher:
     """What has jobs done: in this process, or in the places that it owns."""
     if store.shared_as is None:
         return LocalDispatcher(store, aside=_ASIDE)
     store.routes = ROUTES
-    return Places(store, hub, aside=_ASIDE)
+    return Places(store, hub, live, aside=_ASIDE)

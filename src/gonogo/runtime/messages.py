@@ -196,7 +196,7 @@ class Messages(Struct, frozen=True):
         if call.status is _C.AWAITING_APPROVAL and legacy:
             _LOG.warning("call %s was rejected by text: deprecated, use hitl_decision", call.id)
             return await self._reject_by_text(principal, call, message)
-        host = self._parts.hosts.get(session.id)
+        host = await self._parts.hosts.holder(session.id)
         if host is not None and connection is not None and host != connection:
             raise Conflict("Another connection runs this session's tools; close it first")
         return await self._write(once, self._take_result, session.id, message)

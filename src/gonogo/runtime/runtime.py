@@ -190,22 +190,17 @@ class Runtime:
             Conflict: another connection does, or the session's tools run on the server.
         """
         principal.require(Role.OPERATOR)
-        self.parts.require_alone(because("A session whose client runs its tools"))
         session = await self.parts.store.read(visible, principal, session_id)
         if session.tool_host != "client":
             raise Conflict(
                 "The server runs this session's tools; to run them in a client, open a session "
                 "with tool_host: client"
             )
-        holder = self.parts.hosts.setdefault(session_id, connection)
-        if holder != connection:
-            raise Conflict("Another connection runs this session's tools; close it first")
+        await self.parts.hosts.claim(session_id, connection)
 
     async def release_tool_host(self, connection: str) -> None:
         """A connection is gone; its calls wait for their timeout."""
-        for session_id, holder in list(self.parts.hosts.items()):
-            if holder == connection:
-                del self.parts.hosts[session_id]
+        await self.parts.hosts.release(connection)
 
     # What there is ----------------------------------------------------------------------------
 
@@ -293,7 +288,7 @@ class Runtime:
 
 async def _start(group: TaskGroup, parts: Parts, driving: Driving) -> None:
     """Have the rooms that work by themselves begin; the one that sets work going is last."""
-    for room in (parts.servers, parts.tracing, driving):
+    for room in (parts.servers, parts.tracing, parts.hosts, driving):
         if room is not None:
             await group.start(room.serve)
 

@@ -11,7 +11,7 @@ from secrets import token_hex
 from socket import gethostname
 
 import anyio
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gonogo.domain.errors import Busy, Conflict, ModelNotConfigured
 from gonogo.domain.failures import Severity
@@ -47,6 +47,7 @@ from gonogo.execution.turns import Turns
 from gonogo.llm import ROLES, ModelRole, load_roles
 from gonogo.policy import Conditions, Reviews, load_reviews, load_rules, verdict
 from gonogo.runtime.oidc import Bearers
+from gonogo.runtime.tool_hosts import ToolHosts
 from gonogo.settings import Settings
 from gonogo.store import Membership, Store
 from gonogo.telemetry import Metrics, Tracing
@@ -253,8 +254,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     closing: anyio.Event
     bearers: Bearers | None
     tracing: Tracing | None
-    hosts: dict[str, str] = field(default_factory=dict[str, str])
-    """Session → the connection that carries out its tools."""
+    hosts: ToolHosts
 
     def require_alone(self, what: str) -> None:
         """Check that this process does all the work, for what no other one can be asked for.

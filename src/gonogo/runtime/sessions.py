@@ -17,7 +17,6 @@ from gonogo.domain.errors import (
     InvalidMessage,
     ModelNotConfigured,
     NotFound,
-    because,
 )
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
@@ -378,8 +377,6 @@ class Sessions(Struct, frozen=True):
             raise Conflict("The session id {wanted} is taken; choose another one", wanted=wanted)
         if opening.tool_host not in _TOOL_HOSTS:
             raise InvalidMessage("tool_host: it must be server or client")
-        if opening.tool_host == "client":
-            self._parts.require_alone(because("A session whose client runs its tools"))
         session = Session(
             id=wanted, principal_id=principal.id, title=opening.title,
             workspace=str(self._workspace(opening)), locale=opening.locale,

@@ -13,11 +13,13 @@ from gonogo.domain.identity import Principal
 from gonogo.domain.records import Session
 from gonogo.domain.views import DecisionAnswer
 from gonogo.execution.event_bus import Follower, Onlooker
+from gonogo.execution.live_text import TextOrder, body_of
 from gonogo.runtime.receipts import Receipt
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, visible
 from gonogo.store import Tx, patiently
 from gonogo.store.events import events_after
+from gonogo.store.hints import TextPart
 
 Body = dict[str, Any]
 _NEWS: Body = {"type": "news"}
@@ -100,11 +102,13 @@ class Streams(Struct, frozen=True):
         async for body in self._kept(session_id, cursor):
             cursor = body["seq"]
             yield body
-        follower.seen = cursor
+        follower.seen, order = cursor, TextOrder(cursor)
         while not self._parts.closing.is_set():
             await follower.wait()
-            async for body in self._pushed(follower, session_id, cursor):
-                cursor = max(cursor, body.get("seq", 0))
+            async for body in self._pushed(follower, session_id, cursor, order):
+                if "seq" in body:
+                    cursor = body["seq"]
+                    order.told(body)
                 yield body
             follower.seen = cursor
             if follower.is_last:
@@ -113,7 +117,7 @@ class Streams(Struct, frozen=True):
                 )
 
     async def _pushed(
-        self, follower: Follower, session_id: str, cursor: int
+        self, follower: Follower, session_id: str, cursor: int, order: TextOrder
     ) -> AsyncGenerator[Body]:
         """What a follower was handed; what it lacks of the log is read."""
         if follower.is_behind:
@@ -122,17 +126,37 @@ class Streams(Struct, frozen=True):
                 cursor = missed["seq"]
                 yield missed
         while follower.items:
-            body = follower.items.popleft()
-            seq = body.get("seq")
-            if seq is None:
+            item = follower.items.popleft()
+            bodies = (
+                self._written(item, order, cursor)
+                if isinstance(item, TextPart)
+                else self._told(item, session_id, cursor)
+            )
+            async for body in bodies:
+                cursor = body.get("seq", cursor)
                 yield body
-            elif seq == cursor + 1:
-                cursor = seq
-                yield body
-            elif seq > cursor:
-                async for missed in self._kept(session_id, cursor):
-                    cursor = missed["seq"]
-                    yield missed
+
+    async def _told(self, body: Body, session_id: str, cursor: int) -> AsyncGenerator[Body]:
+        seq = body.get("seq", cursor + 1)
+        if seq == cursor + 1:
+            yield body
+        elif seq > cursor:
+            async for missed in self._kept(session_id, cursor):
+                yield missed
+
+    async def _written(
+        self, piece: TextPart, order: TextOrder, cursor: int
+    ) -> AsyncGenerator[Body]:
+        """A part of a text from another process, after what was told before the text was begun."""
+        if piece.after < order.since:
+            with patiently():
+                page = await self._parts.store.read(events_after, piece.session_id, piece.after)
+            order.recall(piece.after, page)
+        if piece.after > cursor:
+            async for missed in self._kept(piece.session_id, cursor):
+                yield missed
+        if text := order.next_of(piece):
+            yield body_of(text, piece.place)
 
     async def _kept(self, session_id: str, cursor: int) -> AsyncGenerator[Body]:
         while True:

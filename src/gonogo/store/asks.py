@@ -2,16 +2,20 @@
 
 An ask is begun by one owner at most: whoever takes the place over from an owner that had begun it
 says that nobody knows what came of it, and does not begin it a second time.
+
+Also which connection of which server runs a session's tools, where it is not the worker.
 """
 
 from datetime import timedelta
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import bindparam, delete, select, update
+from sqlalchemy import bindparam, delete, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
 
+from gonogo.store.places import LIVES, clock
 from gonogo.store.rows import columns_of, many, one, put, row_of, rows
-from gonogo.store.schema import asks, sessions
+from gonogo.store.schema import asks, places, sessions, tool_hosts
 from gonogo.store.transaction import Tx, go_on
 
 ASK = "ask"
@@ -47,6 +51,7 @@ _ANSWER = (
     .where(asks.c.id == bindparam("of"), asks.c.status == "begun")
     .values(status="answered", answer=bindparam("said"))
 )
+_IN_HAND = select(places.c.id).where(places.c.id == bindparam("place"), LIVES)
 _DROP = delete(asks).where(asks.c.id == bindparam("of"), asks.c.status == bindparam("seen"))
 _DROP_OLD = delete(asks).where(asks.c.created_at < bindparam("before"))
 
@@ -88,3 +93,45 @@ def unanswered(tx: Tx, place: str) -> list[Ask]:
 def place_of_session(tx: Tx, session_id: str) -> str:
     """The place of a session."""
     return next(row.place_id for row in rows(tx, _PLACE, {"of": session_id}))
+
+
+def is_in_hand(tx: Tx, place: str) -> bool:
+    """Whether a worker that lives has a place."""
+    return tx.execute(_IN_HAND, {"place": place}).first() is not None
+
+
+# Tool hosts: each says again and again that it is there, until its connection ends.
+
+_HOST_LASTS = 6
+"""Seconds after which a connection that was not named again counts as gone."""
+_NEW_HOST = insert(tool_hosts).values(
+    session_id=bindparam("of"), connection=bindparam("by"), until=clock(-_HOST_LASTS)
+)
+_CLAIM = _NEW_HOST.on_conflict_do_update(
+    index_elements=["session_id"],
+    set_={"connection": _NEW_HOST.excluded.connection, "until": _NEW_HOST.excluded.until},
+    where=or_(
+        tool_hosts.c.until < clock(), tool_hosts.c.connection == _NEW_HOST.excluded.connection
+    ),
+).returning(tool_hosts.c.session_id)
+_HOST = select(tool_hosts.c.connection).where(
+    tool_hosts.c.session_id == bindparam("of"), tool_hosts.c.until >= clock()
+)
+_DROP_HOST = delete(tool_hosts).where(tool_hosts.c.connection == bindparam("by"))
+_DROP_HOSTS = delete(tool_hosts).where(tool_hosts.c.until < clock(60))
+
+
+def claim_tool_host(tx: Tx, session_id: str, connection: str) -> bool:
+    """Have a connection run a session's tools for the next seconds. False: another one does."""
+    tx.execute(_DROP_HOSTS)
+    return tx.execute(_CLAIM, {"of": session_id, "by": connection}).first() is not None
+
+
+def tool_host_of(tx: Tx, session_id: str) -> str | None:
+    """The connection that runs a session's tools now."""
+    return tx.execute(_HOST, {"of": session_id}).scalar()
+
+
+def drop_tool_host(tx: Tx, connection: str) -> None:
+    """A connection is gone: another one may run the tools."""
+    tx.execute(_DROP_HOST, {"by": connection})

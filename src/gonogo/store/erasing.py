@@ -55,6 +55,7 @@ from gonogo.store.schema import (
     texts,
     timers,
     tool_calls,
+    tool_hosts,
     turns,
     votes,
     watches,
@@ -94,7 +95,8 @@ _OWN: Sequence[tuple[Table, ColumnElement[bool]]] = (
         # What refers to others comes before them.
         for table in (
             events, messages, texts, answers, deliveries, approvals, tool_calls, file_changes,
-            checkpoints, comments, session_rules, grants, model_requests, watches, plans, turns,
+            checkpoints, comments, session_rules, grants, model_requests, watches, tool_hosts,
+            plans, turns,
         )
     ),
 )  # fmt: skip

@@ -2,6 +2,8 @@
 
 A hint is sent after the commit, and may be lost: whoever waits for one looks by itself too, a
 little later. What one process has to tell within a few milliseconds goes out as one message.
+
+Text that a model is writing goes the same way, on a channel of its own. Nothing keeps it.
 """
 
 import asyncio
@@ -12,7 +14,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
-from msgspec import Struct, field
+from msgspec import DecodeError, Struct, field
+from msgspec.json import Decoder, encode
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -22,10 +25,11 @@ from gonogo.store.transaction import new_id
 
 _GATHER = 0.005
 _LOOK, _PAUSE = 0.5, 1.0
-_AT_ONCE = 40
-"""Names in one message: PostgreSQL takes up to 8,000 bytes."""
+_AT_ONCE, _MOST = 15, 7_900
+"""Names of each kind in one message, and its bytes: PostgreSQL takes up to 8,000."""
 _SCHEMA = text("SELECT current_schema()")
-_SEND = text("SELECT pg_notify(:channel, :said)")
+_SEND = text("SELECT pg_notify(:channel, said) FROM unnest(CAST(:said AS text[])) AS said")
+_HINTS, _TEXT = "gonogo", "gonogo-text"
 
 
 class Hint(Struct, frozen=True):
@@ -35,6 +39,64 @@ class Hint(Struct, frozen=True):
     """Something was told in them."""
     places: list[str] = field(default_factory=list[str])
     """Something was handed to them, or they want an owner."""
+    followed: list[str] = field(default_factory=list[str])
+    """Sessions that somebody follows there: their texts are to be shown."""
+    joined: list[str] = field(default_factory=list[str])
+    """Of these, what somebody has begun to follow: their texts are to be shown from the start."""
+
+
+class TextPart(Struct, frozen=True, array_like=True):
+    """A part of a text that a model is writing."""
+
+    session_id: str
+    answer: str
+    """Names the whole text."""
+    fence: int
+    """Of the worker's hold of the place."""
+    after: int
+    """Where the session's log ended before the text was begun."""
+    at: int
+    """How many characters of the text are before this part."""
+    text: str
+    place: dict[str, str]
+    """The turn or subtask, as events name it."""
+
+
+_PIECES = Decoder(TextPart)
+
+
+class _Line:
+    """A connection on which messages go out, by a thread of its own; opened again if it breaks."""
+
+    def __init__(self, engine: Engine, topic: str) -> None:
+        self._engine, self._topic = engine, topic
+        self._conn: Connection | None = None
+        self._pool = Pool(1, "gonogo-sender")
+
+    async def send(self, said: list[str]) -> bool:
+        """Send messages. False: the database is away."""
+        try:
+            return await self._pool.run(partial(self._send, said))
+        except Busy:
+            return False
+
+    def close(self) -> None:
+        self._pool.close()
+        _end(self._conn)
+
+    def _send(self, said: list[str]) -> bool:
+        try:
+            if self._conn is None:
+                self._conn = self._engine.connect()
+                # A message is no promise: nobody waits for the disk.
+                self._conn.exec_driver_sql("SET synchronous_commit = off")
+            channel = _channel(self._conn, self._topic)
+            self._conn.execute(_SEND, {"channel": channel, "said": said})
+        except SQLAlchemyError:
+            _end(self._conn)
+            self._conn = None
+            return False
+        return True
 
 
 class Hints:
@@ -48,94 +110,114 @@ class Hints:
         """
         self._engine = engine
         self._name = new_id("hints")
-        self._sessions: dict[str, None] = {}
-        self._places: dict[str, None] = {}
+        self._due: list[dict[str, None]] = [{}, {}, {}, {}]
+        """What is to be said, in the order of the fields of `Hint`."""
         self._is_due = False
-        self._out: Connection | None = None
-        self._channel = ""
         self._over = threading.Event()
-        self._sender = Pool(1, "gonogo-hints")
-        self._sending: set[asyncio.Task[None]] = set()
+        self._line, self._text = _Line(engine, _HINTS), _Line(engine, _TEXT)
+        self._sending: set[asyncio.Task[bool]] = set()
 
-    def listen(self, heard: Callable[[Hint | None], None]) -> None:
+    def listen(
+        self,
+        heard: Callable[[Hint | None], None],
+        shown: Callable[[TextPart], None] | None = None,
+    ) -> None:
         """Hear others, from a thread; called in the event loop.
 
         Args:
             heard: Is told of each hint; of None when some may have been missed.
+            shown: Is given the texts that are being written for those who follow them.
         """
         loop = asyncio.get_running_loop()
 
-        def tell(hint: Hint | None) -> None:
+        def tell(channel: str, said: str | None) -> None:
             # The loop may be closed.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(heard, hint)
+                if said is None:
+                    loop.call_soon_threadsafe(heard, None)
+                elif channel.startswith(_TEXT) and shown is not None:
+                    loop.call_soon_threadsafe(shown, _PIECES.decode(said))
+                elif (hint := self._read(said)) is not None:
+                    loop.call_soon_threadsafe(heard, hint)
 
+        topics = (_HINTS,) if shown is None else (_HINTS, _TEXT)
         threading.Thread(
-            target=self._hear, args=(tell,), name="gonogo-listener", daemon=True
+            target=self._hear, args=(topics, tell), name="gonogo-listener", daemon=True
         ).start()
 
-    def say(self, sessions: Iterable[str], places: Iterable[str]) -> None:
-        """Tell others that there is something to read; called in the event loop."""
-        self._sessions.update(dict.fromkeys(sessions))
-        self._places.update(dict.fromkeys(places))
-        if (self._sessions or self._places) and not self._is_due:
+    def say(
+        self,
+        sessions: Iterable[str] = (),
+        places: Iterable[str] = (),
+        followed: Iterable[str] = (),
+        joined: Iterable[str] = (),
+    ) -> None:
+        """Tell others what a `Hint` says; called in the event loop."""
+        for due, names in zip(self._due, (sessions, places, followed, joined), strict=True):
+            due.update(dict.fromkeys(names))
+        if any(self._due) and not self._is_due:
             self._is_due = True
             asyncio.get_running_loop().call_later(_GATHER, self._send_all)
+
+    async def show(self, pieces: Iterable[TextPart]) -> bool:
+        """Show others parts of texts; one that is too long for a message is left out.
+
+        Returns:
+            False: it may have reached nobody.
+        """
+        said = [encode(piece) for piece in pieces]
+        return await self._text.send([each.decode() for each in said if len(each) <= _MOST])
 
     def close(self) -> None:
         """Say and hear no more."""
         self._over.set()
-        self._sender.close()
-        _end(self._out)
+        self._line.close()
+        self._text.close()
 
     def _send_all(self) -> None:
-        told, asked = list(self._sessions), list(self._places)
-        self._sessions.clear()
-        self._places.clear()
+        lists = [list(due) for due in self._due]
+        for due in self._due:
+            due.clear()
         self._is_due = False
-        task = asyncio.get_running_loop().create_task(self._sent(told, asked))
+        said = [
+            json.dumps([self._name, *(names[first : first + _AT_ONCE] for names in lists)])
+            for first in range(0, max(map(len, lists)), _AT_ONCE)
+        ]
+        task = asyncio.get_running_loop().create_task(self._line.send(said))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 
-    async def _sent(self, told: list[str], asked: list[str]) -> None:
-        with suppress(Busy):
-            await self._sender.run(partial(self._send, told, asked))
+    def _read(self, said: str) -> Hint | None:
+        who, *lists = json.loads(said)
+        return None if who == self._name else Hint(*lists[: len(self._due)])
 
-    def _send(self, told: list[str], asked: list[str]) -> None:
-        try:
-            self._out = self._out or self._engine.connect()
-            self._channel = self._channel or _channel(self._out)
-            for first in range(0, max(len(told), len(asked)), _AT_ONCE):
-                last = first + _AT_ONCE
-                said = json.dumps([self._name, told[first:last], asked[first:last]])
-                self._out.execute(_SEND, {"channel": self._channel, "said": said})
-        except SQLAlchemyError:
-            _end(self._out)
-            self._out = None
-
-    def _hear(self, tell: Callable[[Hint | None], None]) -> None:
+    def _hear(self, topics: Iterable[str], tell: Callable[[str, str | None], None]) -> None:
         while not self._over.is_set():
             conn = None
             try:
                 conn = self._engine.connect()
-                conn.exec_driver_sql(f'LISTEN "{_channel(conn)}"')
-                tell(None)
+                for topic in topics:
+                    conn.exec_driver_sql(f'LISTEN "{_channel(conn, topic)}"')
+                tell("", None)
                 self._hear_on(cast("Any", conn.connection.driver_connection), tell)
             except Exception:
                 self._over.wait(_PAUSE)
             finally:
                 _end(conn)
 
-    def _hear_on(self, raw: Any, tell: Callable[[Hint | None], None]) -> None:  # noqa: ANN401
+    def _hear_on(
+        self,
+        raw: Any,  # noqa: ANN401 - a connection of the driver
+        tell: Callable[[str, str | None], None],
+    ) -> None:
         while not self._over.is_set():
             for note in raw.notifies(timeout=_LOOK):
-                who, told, asked = json.loads(note.payload)
-                if who != self._name:
-                    tell(Hint(told, asked))
+                with suppress(DecodeError):
+                    tell(note.channel, note.payload)
 
 
-def _channel(conn: Connection) -> str:
-    return f"gonogo {conn.execute(_SCHEMA).scalar_one()}"[:63]
+def _channel(conn: Connection, topic: str) -> str:
+    return f"{topic} {conn.execute(_SCHEMA).scalar_one()}"[:63]
 
 
 def _end(conn: Connection | None) -> None:

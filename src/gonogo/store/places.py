@@ -94,7 +94,7 @@ def held() -> Hold | None:
 # Nodes.
 
 
-def _clock(seconds: int = 0) -> ColumnElement[Any]:
+def clock(seconds: int = 0) -> ColumnElement[Any]:
     """The time by the database, so many seconds ago, as it is stored."""
     return literal_column(
         f"to_char((clock_timestamp() - interval '{seconds} seconds') AT TIME ZONE 'UTC',"
@@ -103,25 +103,25 @@ def _clock(seconds: int = 0) -> ColumnElement[Any]:
     )
 
 
-_LIVES = exists().where(nodes.c.id == places.c.owner, nodes.c.beat_at > _clock(STALE))
+LIVES = exists().where(nodes.c.id == places.c.owner, nodes.c.beat_at > clock(STALE))
 JOIN = insert(nodes).values(
     id=bindparam("node"), kind=bindparam("as_kind"), host=bindparam("on_host"),
     pid=bindparam("as_pid"), pool=bindparam("of_pool"), capacity=bindparam("up_to"),
-    version=bindparam("in_version"), started_at=_clock(), beat_at=_clock(), draining=False,
+    version=bindparam("in_version"), started_at=clock(), beat_at=clock(), draining=False,
     policy=bindparam("by_policy"), labels=bindparam("with_labels"),
 )  # fmt: skip
 BEAT = (
     update(nodes)
     .where(nodes.c.id == bindparam("node"))
-    .values(beat_at=_clock())
+    .values(beat_at=clock())
     .returning(nodes.c.id)
 )
 LEAVE = delete(nodes).where(nodes.c.id == bindparam("node"))
-FORGET = delete(nodes).where(nodes.c.beat_at < _clock(86_400))
+FORGET = delete(nodes).where(nodes.c.beat_at < clock(86_400))
 _DRAIN = update(nodes).where(nodes.c.id == bindparam("node")).values(draining=True)
 _NODES = select(
     nodes,
-    (nodes.c.beat_at > _clock(STALE)).label("lives"),
+    (nodes.c.beat_at > clock(STALE)).label("lives"),
     select(func.count())
     .where(places.c.owner == nodes.c.id, places.c.id != COMMON)
     .scalar_subquery()
@@ -129,7 +129,7 @@ _NODES = select(
 ).order_by(nodes.c.kind, nodes.c.started_at)
 _POLICY = (
     select(nodes.c.policy)
-    .where(nodes.c.kind == "server", nodes.c.beat_at > _clock(STALE))
+    .where(nodes.c.kind == "server", nodes.c.beat_at > clock(STALE))
     .order_by(nodes.c.started_at.desc())
     .limit(1)
 )
@@ -171,7 +171,7 @@ _HOLD_PLACE = select(places.c.id).where(places.c.id == bindparam("place")).with_
 _FREE = select(places.c.id, places.c.owner).where(
     places.c.placed == 1,
     or_(places.c.pool == bindparam("pool"), places.c.id == COMMON),
-    or_(places.c.owner.is_(None), ~_LIVES),
+    or_(places.c.owner.is_(None), ~LIVES),
 )
 _ANY_FREE = _FREE.limit(1)
 _HOLD_FREE = _FREE.order_by(places.c.id).limit(bindparam("room")).with_for_update(skip_locked=True)
@@ -429,7 +429,7 @@ _PLACES = (
     select(
         places.c.id, places.c.path, places.c.pool, places.c.fence, places.c.owner,
         places.c.placed, nodes.c.host, nodes.c.pid,
-        (nodes.c.beat_at > _clock(STALE)).label("lives"),
+        (nodes.c.beat_at > clock(STALE)).label("lives"),
     )
     .select_from(places.outerjoin(nodes, nodes.c.id == places.c.owner))
     .where(places.c.id != COMMON)
@@ -437,7 +437,7 @@ _PLACES = (
     .limit(bindparam("limit"))
 )  # fmt: skip
 _FOUND = (
-    select(places.c.id, (nodes.c.beat_at > _clock(STALE)).label("lives"))
+    select(places.c.id, (nodes.c.beat_at > clock(STALE)).label("lives"))
     .select_from(places.outerjoin(nodes, nodes.c.id == places.c.owner))
     .where(
         or_(places.c.id == bindparam("named"), places.c.path == bindparam("named")),

@@ -594,6 +594,13 @@ asks = table(
     Column("created_at", Utc, nullable=False),
 )
 
+tool_hosts = table(
+    "tool_hosts",
+    Column("session_id", Clean, primary_key=True),
+    Column("connection", Clean, nullable=False),
+    Column("until", Utc, nullable=False),
+)
+
 # The connections of PostgreSQL that write, each with the number of its last transaction.
 writers = table(
     "writers",

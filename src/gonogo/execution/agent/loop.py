@@ -11,7 +11,8 @@ Every step is read from and written to the database, so the loop can be stopped 
 started again by anybody.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from msgspec import Struct
@@ -51,7 +52,7 @@ from gonogo.execution.agent.instructions import usable
 from gonogo.execution.agent.models import ModelPool
 from gonogo.execution.agent.questions import is_at_work, question_of_call
 from gonogo.execution.approvals import ApprovalService
-from gonogo.execution.event_bus import Hub
+from gonogo.execution.live_text import LiveText
 from gonogo.i18n import say
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
@@ -92,7 +93,7 @@ class Loop(Struct, frozen=True, kw_only=True):
     gate: Gate
     hands: Hands
     models: ModelPool
-    hub: Hub
+    live: LiveText
     contexts: Contexts
     """What models are shown of a conversation."""
     max_requests: int = 100
@@ -291,19 +292,23 @@ class Loop(Struct, frozen=True, kw_only=True):
             session=thread.session_id,
         )  # fmt: skip
         model = self.models(thread.model, thread.role)
-        reply = await self.contexts.meter.ask(
-            thread, request, lambda: model.request(request, lambda token: self._show(thread, token))
-        )
+        async with self._shown(thread) as show:
+            reply = await self.contexts.meter.ask(
+                thread, request, lambda: model.request(request, show)
+            )
         reply = found.aliases.read(reply)
         passed = "" if answered_by(found.whole) == reply.model else reply.passed
         reply = with_filling(reply, found.whole, self.contexts.window(thread, found))
         return reply.model_copy(update={"passed": passed})
 
-    def _show(self, thread: Thread, token: str) -> None:
+    @asynccontextmanager
+    async def _shown(self, thread: Thread) -> AsyncGenerator[Callable[[str], None]]:
         """Show followers what is not kept: text as it is written."""
-        if not thread.quiet:
-            event = AssistantMessage(content=token, token=token, is_final=False, **thread.place)
-            self.hub.tell(thread.session_id, event.body())
+        if thread.quiet:
+            yield lambda _: None
+            return
+        async with self.live.answer(thread.session_id, thread.place) as show:
+            yield show
 
     def _keep_part(self, tx: Tx, thread: Thread, reply: Reply) -> list[Reply]:
         """Keep a reply that is no answer yet. Gives all of them since the last that was one."""
