@@ -53,8 +53,8 @@ from gonogo.client import Client
 from gonogo.store import Store
 
 Ms = list[float]
-BUSY = "python3 -c 'sum(n * n for n in range(12_000_000))'"
-"""About a second of one core."""
+BUSY, BURN = "python3 burn.py", "sum(n * n for n in range(12_000_000))\n"
+"""A command that takes a core for about a second."""
 SESSIONS, PARKED, IDLE = 8, 10_000, 10.0
 
 
@@ -189,7 +189,7 @@ async def busy_with(ground: Ground, workers: int) -> Ms:
     """Sessions that each run one command that takes a core, at once."""
     rules = ground.folder / "config" / "rules.toml"
     rules.parent.mkdir()
-    rules.write_text('[[rule]]\ntool = "execute_command"\ndecision = "allow"\n')
+    rules.write_text(f'[[rule]]\ncommand = "{BUSY}"\ndecision = "allow"\n')
     call = {"calls": [{"name": "execute_command", "arguments": {"command": BUSY}}]}
     ground.model.script({"rules": [{"when": {"last": "Do it"}, "reply": call}],
                          "default": {"text": "Well."}})  # fmt: skip
@@ -200,6 +200,7 @@ async def busy_with(ground: Ground, workers: int) -> Ms:
         for number in range(SESSIONS):
             folder = ground.workspace / f"busy{number}"
             folder.mkdir()
+            (folder / "burn.py").write_text(BURN)
             place = {"session_id": f"busy{number}", "workspace": str(folder)}
             (await http.post("/sessions", json=place)).raise_for_status()
         began = time.perf_counter()

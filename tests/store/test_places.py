@@ -181,10 +181,13 @@ async def test_a_place_is_released_only_when_nothing_came_since_its_owner_looked
         await shared.write(go_on, "turn", "t1")
         assert await shared.read(are_free, "default")
         assert not await shared.read(are_free, "another pool")
-        again = await appointed(shared, lease)
+        again, boxes = await appointed(shared, lease), list[Outbox]()
+        shared.deliver = boxes.append
         with owning(again):
             await shared.write(give_away, again)
         assert await shared.read(are_free, "default")
+        # Others are told, and need not find it by looking each second.
+        assert boxes[-1].wanted == {PLACE}
 
 
 async def test_what_belongs_to_no_workspace_takes_no_room_of_a_worker(

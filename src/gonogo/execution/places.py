@@ -26,12 +26,11 @@ from gonogo.store.places import (
     COMMON,
     Owned,
     appoint,
-    are_free,
     drain,
     give_away,
+    glance,
     owned_by,
     owning,
-    policy_in_force,
     release,
     take_handoffs,
 )
@@ -229,11 +228,13 @@ class Places:
     async def _look(self, lease: Lease, group: TaskGroup) -> None:
         """Drive what is ours by the database, and nothing else."""
         room = max(0, self._as.capacity - len(self._runs.keys() - {COMMON}))
-        self._compare_rules(await self._store.read(policy_in_force))
-        takes = not self._is_draining and not self._differs
-        if takes and await self._store.read(are_free, self._as.pool, room):
+        found = await self._store.read(glance, lease.node, self._as.pool, room)
+        self._compare_rules(found.in_force)
+        ours = found.owned
+        if found.has_free and not self._is_draining and not self._differs:
             self._lost |= await self._store.write(appoint, lease.node, self._as.pool, room)
-        owned = {place.id: place for place in await self._store.read(owned_by, lease.node)}
+            ours = await self._store.read(owned_by, lease.node)
+        owned = {place.id: place for place in ours}
         for place in owned.values():
             run = self._runs.get(place.id)
             if run is None:

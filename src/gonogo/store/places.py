@@ -410,6 +410,21 @@ def owned_by(tx: Tx, node: str) -> list[Owned]:
     ]
 
 
+class Glance(NamedTuple):
+    """What a worker has to know each second."""
+
+    in_force: str | None
+    """See `policy_in_force`."""
+    has_free: bool
+    """See `are_free`."""
+    owned: list[Owned]
+
+
+def glance(tx: Tx, node: str, pool: str, room: int) -> Glance:
+    """What a worker has to know each second, in one transaction."""
+    return Glance(policy_in_force(tx), are_free(tx, pool, room), owned_by(tx, node))
+
+
 _PLACES = (
     select(
         places.c.id, places.c.path, places.c.pool, places.c.fence, places.c.owner,
