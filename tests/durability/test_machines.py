@@ -4,8 +4,8 @@ import json
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import closing, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -20,6 +20,7 @@ from durability import story
 from durability.ground import Ground
 from durability.machines import (
     HELD,
+    LIMIT,
     OWNER,
     Follower,
     asked,
@@ -33,7 +34,7 @@ from durability.machines import (
     worker,
 )
 from durability.person import Person
-from durability.server import processes_in
+from durability.server import Server, processes_in
 from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI
 from fakes.postgres import Server as Postgres
