@@ -20,7 +20,9 @@ from store.test_schema import differences, engine_of
 pytestmark = [pytest.mark.parametrize("kind", ["postgresql"]), pytest.mark.feature(235)]
 
 OTHERS = {"gonogo 7 on host 0a1b": EXPANDED_FROM, "gonogo 8 on host 2c3d": EXPANDED_FROM}
-_TAKES_AWAY = re.compile(r"drop_|rename|alter_column|nullable=False(?!.*server_default)")
+_TAKES_AWAY = re.compile(
+    r"drop_|rename|alter_column|add_column\(.*nullable=False(?!.*server_default)"
+)
 _LOCKS = text("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'gonogo %'")
 _STEPS = Path(gonogo.store.__file__).parent / "migrations" / "versions"
 _WAITS = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
