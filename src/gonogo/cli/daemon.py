@@ -31,7 +31,7 @@ from gonogo.cli.folder import Folder, environment, hold, read_settings
 from gonogo.cli.language import named_locale, own_locale, own_words
 from gonogo.cli.session.interrupts import Interrupts
 from gonogo.cli.support import Exit, complain
-from gonogo.client import Client, over_socket
+from gonogo.client import Client, Unreachable, over_socket
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.i18n import say
 from gonogo.settings import Settings
@@ -47,6 +47,8 @@ _POLITE = 1.0
 _PLANS = 100
 _LONG_LOG = 10 << 20
 """Bytes after which a log is put away, in the place of the one before."""
+_SUCCESSION = 5.0
+"""Seconds in which a process that was stopped may be followed by one of another version."""
 TOKEN_NAME = "state-folder"  # noqa: S105 - its name, not the secret
 
 
@@ -335,18 +337,35 @@ class _Reviving(httpx.AsyncBaseTransport):
         self._folder, self._settings, self._always = folder, settings, always
         self._way = over_socket(folder.address)
         self._lock = anyio.Lock()
+        self._stopped_since: float | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Ask the owner; where none listens, nothing was sent yet."""
         try:
-            return await self._way.handle_async_request(request)
+            answer = await self._way.handle_async_request(request)
         except httpx.ConnectError:
             async with self._lock:
                 killed = self._folder.read_facts() is not None
-                if not (killed or self._always) or self._folder.is_owned():
+                if self._folder.is_owned():
+                    raise
+                if not (killed or self._always):
+                    self._wait_for_another()
                     raise
                 await start(self._folder, self._settings)
-        return await self._way.handle_async_request(request)
+            answer = await self._way.handle_async_request(request)
+        self._stopped_since = None
+        return answer
+
+    def _wait_for_another(self) -> None:
+        """Nobody owns the folder; another command may be about to start the next process.
+
+        Raises:
+            Unreachable: there was time for that.
+        """
+        now = anyio.current_time()
+        self._stopped_since = self._stopped_since or now
+        if now > self._stopped_since + _SUCCESSION:
+            raise Unreachable("The work was stopped")
 
     async def aclose(self) -> None:
         """Close the connections."""
