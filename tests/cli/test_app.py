@@ -87,6 +87,7 @@ def test_the_commands_of_the_protocol_are_there():
         "token list",
         "token revoke",
         "db migrate",
+        "db check",
     }
 
 

@@ -17,7 +17,7 @@ CHANGING = """
     cli.session.watching.OpenQuestions client.transport.StreamQuery client.transport._Breaks
     domain.findings.Overlaps execution.agent.file_changes.ChangeTrace
     execution.agent.instructions._Telling execution.agent.models.ModelPool execution.jobs._Slot
-    execution.places._DrivenPlace execution.plans.runner._Batch
+    execution.live_text._Answer execution.places._DrivenPlace execution.plans.runner._Batch
     execution.scheduling.conditions._Size
     execution.scheduling.plan_state.PlanState policy.programs.ReadCommand
     policy.programs._Words policy.trace.TraceStep policy.trace.VerdictTrace

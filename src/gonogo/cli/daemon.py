@@ -32,6 +32,7 @@ from gonogo.cli.language import named_locale, own_locale, own_words
 from gonogo.cli.session.interrupts import Interrupts
 from gonogo.cli.support import Exit, complain
 from gonogo.client import Client, Unreachable, over_socket
+from gonogo.domain.errors import because
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.i18n import say
 from gonogo.settings import Settings
@@ -365,7 +366,7 @@ class _Reviving(httpx.AsyncBaseTransport):
         now = anyio.current_time()
         self._stopped_since = self._stopped_since or now
         if now > self._stopped_since + _SUCCESSION:
-            raise Unreachable("The work was stopped")
+            raise Unreachable(because("The work was stopped"))
 
     async def aclose(self) -> None:
         """Close the connections."""

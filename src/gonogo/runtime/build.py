@@ -78,7 +78,7 @@ from gonogo.runtime.services import (
 )
 from gonogo.runtime.tool_hosts import ToolHosts
 from gonogo.settings import Settings
-from gonogo.store import Clock, Membership, Store, Whose
+from gonogo.store import Clock, Membership, Store, Whose, look_at
 from gonogo.store.asks import ASK
 from gonogo.store.plans import WATCH
 from gonogo.telemetry import Metrics, Tracing
@@ -220,6 +220,16 @@ def _no_twice(what: str, names: Sequence[str]) -> None:
             )
 
 
+def database_url(settings: Settings) -> str:
+    """The address of the database that the settings name."""
+    return settings.db or f"sqlite:///{settings.home / 'gonogo.db'}"
+
+
+def look_at_database(settings: Settings) -> tuple[str | None, str, str | None]:
+    """What `store.look_at` finds of the database that the settings name."""
+    return look_at(database_url(settings))
+
+
 def open_parts(
     settings: Settings,
     environment: dict[str, str],
@@ -238,7 +248,7 @@ def open_parts(
     """
     more = extensions or Extensions.installed()
     store = Store(
-        settings.db or f"sqlite:///{settings.home / 'gonogo.db'}", drives=drives,
+        database_url(settings), drives=drives,
         shared_as=shared_as, accept_restored=settings.accept_restored, clock=clock,
     )  # fmt: skip
     try:

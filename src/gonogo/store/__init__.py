@@ -23,7 +23,14 @@ from gonogo.domain.errors import Busy, Conflict, InvalidMessage, PlaceLost
 from gonogo.store.driver import Driver, count_transaction, join_writers
 from gonogo.store.hints import Hints
 from gonogo.store.lease import Lease
-from gonogo.store.migrate import check_known, is_current, migrate, migrate_beside
+from gonogo.store.migrate import (
+    HEAD,
+    check_known,
+    is_current,
+    migrate,
+    migrate_beside,
+    version_of,
+)
 from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
 from gonogo.store.places import Membership, Whose, hand_over, held
 from gonogo.store.postgres import PostgresBackend
@@ -53,6 +60,7 @@ __all__ = [
     "Tx",
     "Whose",
     "go_on",
+    "look_at",
     "new_id",
     "part",
     "patiently",
@@ -326,6 +334,28 @@ def _nothing_more(tx: Tx) -> None:
 def _probe(tx: Tx) -> None:
     if count_transaction(tx, _PROBE) is None:
         join_writers(tx, _PROBE, None)
+
+
+def look_at(url: str, patience: float = 4.0) -> tuple[str | None, str, str | None]:
+    """The schema that a database has, the one of this version, and what of it is damaged, if any.
+
+    None stands for an empty database, or one that does not exist. SQLite says what is damaged;
+    PostgreSQL does so only as it reads. Nothing is changed.
+
+    Raises:
+        Conflict: a newer gonogo made the database, or one that is too old.
+        Busy: it is away.
+    """
+    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+        return None, HEAD, None
+    backend = _backend(url, lambda box: None, patience, utc_now, None)
+    try:
+        check_known(backend.engine)
+        found = version_of(backend.engine)
+        damage = backend.damage() if isinstance(backend, SqliteBackend) else None
+    finally:
+        backend.close()
+    return found, HEAD, damage
 
 
 def _backend(

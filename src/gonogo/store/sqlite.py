@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import URL, Connection, Engine, create_engine, event
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
 from gonogo.domain.errors import Conflict, Internal
@@ -74,6 +74,19 @@ class SqliteBackend:
         self._conn: Connection | None = None
         self._thread = threading.Thread(target=self._serve, name="gonogo-writer", daemon=True)
         self._thread.start()
+
+    def damage(self) -> str | None:
+        """What of the file is damaged: the first thing that SQLite finds.
+
+        Raises:
+            Busy: the file cannot be read at all.
+        """
+        try:
+            with self.engine.connect() as conn:
+                said = conn.exec_driver_sql("PRAGMA quick_check(1)").scalar_one()
+        except DBAPIError as error:
+            raise_told(error)
+        return None if said == "ok" else str(said)
 
     async def write(self, work: Work) -> Any:  # noqa: ANN401 - what the function gives
         """Run a function in a transaction that is committed before this returns.

@@ -11,6 +11,13 @@ from gonogo.cli.support import Exit, carry_out
 
 top = typer.Typer()
 app = group("The database.")
+_STATES = {
+    "current": "The database has the schema of this version.",
+    "older": "The database has the schema {found}, and this version needs {wanted}. Update it "
+    "with: gonogo db migrate",
+    "empty": "The database is empty. Set it up with: gonogo db migrate",
+    "damaged": "The database is damaged: {problem}. Stop gonogo and restore a backup.",
+}
 place = group("Workspaces that several servers and workers share.")
 
 
@@ -31,6 +38,17 @@ def migrate(
     On PostgreSQL, servers and workers of the version before can keep running.
     """
     carry_out(_migrate, accept_restored)
+
+
+@app.command("check", epilog=example(
+    "gonogo db check", "gonogo db check --json",
+))  # fmt: skip
+def check(json: Json = False) -> None:
+    """Check that the database has the schema of this version, and a SQLite file that it is whole.
+
+    Nothing changes, and a server can keep running. If there is something to do, the exit code is 1.
+    """
+    carry_out(_check, json)
 
 
 @app.command("vacuum", epilog=example(
@@ -156,6 +174,23 @@ async def _doctor(cluster: bool, json: bool) -> Exit:
         head = f"{state:<{max(map(len, states))}} {name:<{max(map(len, names))}}"
         line(f"{head} {told(check.text, locale)}")
     return Exit.FAILED if bad else Exit.DONE
+
+
+async def _check(json: bool) -> Exit:
+    import anyio
+
+    from gonogo.cli.folder import read_settings
+    from gonogo.cli.terminal.output import facts, line
+    from gonogo.runtime import look_at_database
+
+    found, wanted, damage = await anyio.to_thread.run_sync(look_at_database, read_settings())
+    whole = "empty" if found is None else "current" if found == wanted else "older"
+    state = "damaged" if damage else whole
+    if json:
+        facts({"state": state, "schema": found, "expected": wanted, "problem": damage})
+    else:
+        line(own_words(_STATES[state], found=found, wanted=wanted, problem=damage))
+    return Exit.DONE if state == "current" else Exit.FAILED
 
 
 async def _vacuum(dry_run: bool, json: bool) -> Exit:
