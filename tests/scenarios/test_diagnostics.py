@@ -332,7 +332,7 @@ async def test_a_command_of_a_sibling_does_not_wait_for_the_look(make):
 
 
 @boxed
-@pytest.mark.parametrize(("sandbox", "state"), [(True, "ok"), (False, "weak")])
+@pytest.mark.parametrize(("sandbox", "state"), [(True, "ok"), (False, "warn")])
 async def test_the_doctor_says_whether_it_runs(tmp_path, sandbox, state):
     settings = Settings(home=tmp_path, sandbox=sandbox, diagnostics="ruff check {files}")
     found = {check.name: check.state async for check in findings(settings, {})}
