@@ -282,7 +282,7 @@ async def test_a_call_that_was_approved_and_has_no_server_any_more_says_so(make,
         [result] = of(await world.decide(question.call_id), "tool_result")
         assert result["error"] == (
             "changed_since_approval: This operation was approved, but it can no longer be carried"
-            f" out. Find another way. (unknown_tool: {TOOL}: its server lists it no more)"
+            f" out. Find another way. (unknown_tool: {TOOL}: its server no longer lists it)"
         )
 
 

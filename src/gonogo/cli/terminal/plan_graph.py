@@ -156,13 +156,15 @@ def _check(check: Node, locale: str) -> str:
     contains: Node = check.get("file_contains") or {}
     said = next((said for kind, said in _CHECKS.items() if check.get(kind)), None)
     if said is None:
-        return f"done_when: {json_line(check, None)}"
+        return json_line({"done_when": check}, None)
+    limit = check.get("timeout")
     fields = {
         "command": check.get("command"), "path": check.get("file_exists") or contains.get("path"),
         "text": contains.get("text"), "question": check.get("ask"),
-        "globs": ", ".join(check.get("unchanged") or ()), "seconds": check.get("timeout"),
+        "globs": ", ".join(check.get("unchanged") or ()),
+        "seconds": f"{limit:g}" if isinstance(limit, int | float) else limit,
     }  # fmt: skip
-    if check.get("timeout"):
+    if limit:
         said = "done when {command} succeeds within {seconds} s"
     shown = {name: one_line(str(value), None) for name, value in fields.items()}
     return phrase(said, locale, **shown)
