@@ -66,7 +66,7 @@ def test_a_rule_of_a_session_is_written_as_in_a_file_and_removed_again(server, l
     field = page.get_by_label("Rule", exact=True)
     for wrong, said in (
         ("tool: x", "Line 1 is not a rule"),
-        ('decision = "allow"', "names a tool"),
+        ('decision = "allow"', "must name a tool"),
     ):
         field.fill(wrong)
         page.get_by_role("button", name="Add a rule").click()
