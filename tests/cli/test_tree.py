@@ -114,7 +114,7 @@ def test_what_has_to_hold_at_the_end_is_said_in_words():
         "done when pytest -q succeeds", "done when make succeeds within 60 s",
         "done when a contains: x ⏎ y", "done when nothing in src/**, b has changed",
         "done when a model that sees the changes answers yes to: Is it\\u202e well?",
-        'done_when: {"of another": "version"}', "must change at least one file",
+        '{"done_when": {"of another": "version"}}', "must change at least one file",
     ]  # fmt: skip
     said = [line.strip() for line in plan_lines([given], "ru")][2:]
     assert said[0] == "готово, когда команда pytest -q завершается успешно"
