@@ -24,6 +24,7 @@ from gonogo.store.asks import (
     drop_ask,
     drop_tool_host,
     find_ask,
+    renew_tool_hosts,
     tool_host_of,
 )
 from gonogo.store.events import start_system_chain
@@ -172,6 +173,7 @@ async def test_an_ask_whose_worker_ended_and_that_no_other_one_takes_up_ends_wit
     assert "nobody knows how far it came" in answer["error"]["detail"]
 
 
+_KEPT = "SELECT session_id FROM tool_hosts"
 _LATER = "UPDATE tool_hosts SET until = '2020-01-01T00:00:00.000000Z'"
 
 
@@ -188,3 +190,13 @@ async def test_one_connection_runs_the_tools_of_a_session_until_it_ends_or_says_
     assert await shared.read(tool_host_of, "s1") is None
     assert await shared.write(claim_tool_host, "s1", "one")
     assert await shared.read(tool_host_of, "s1") == "one"
+
+
+async def test_what_a_server_renews_holds_and_what_nobody_does_is_forgotten(shared: Store) -> None:
+    for session_id, connection in (("s1", "dead"), ("s2", "ours")):
+        await shared.write(claim_tool_host, session_id, connection)
+    await shared.write(lambda tx: tx.conn.exec_driver_sql(_LATER))
+    await shared.write(renew_tool_hosts, {"s2": "ours"})
+    left = await shared.read(lambda tx: tx.conn.exec_driver_sql(_KEPT).scalars().all())
+    assert left == ["s2"]
+    assert await shared.read(tool_host_of, "s2") == "ours"

@@ -164,15 +164,15 @@ class Sessions(Struct, frozen=True):
 
         A session that names no folder gets it where the settings name none.
         """
-        opened = [] if folder is None else [folder]
-        self._opened.extend(opened)
-        for each in opened:
-            self._parts.gate.programs.know(each)
+        if folder is None:
+            yield
+            return
+        self._opened.append(folder)
+        self._parts.gate.programs.know(folder)
         try:
             yield
         finally:
-            for each in opened:
-                self._opened.remove(each)
+            self._opened.remove(folder)
 
     async def open(  # noqa: PLR0913 - each is a field of what opens one
         self,

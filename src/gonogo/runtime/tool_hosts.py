@@ -5,14 +5,15 @@ database, where all of them see it, and says every two seconds that it still hol
 that dies keeps no session.
 """
 
+from contextlib import suppress
 from typing import Any
 
 import anyio
 from msgspec import Struct, field
 
 from gonogo.domain.errors import Busy, Conflict
-from gonogo.store import Store, Tx
-from gonogo.store.asks import claim_tool_host, drop_tool_host, tool_host_of
+from gonogo.store import Store
+from gonogo.store.asks import claim_tool_host, drop_tool_host, renew_tool_hosts, tool_host_of
 
 _EVERY = 2.0
 
@@ -41,11 +42,9 @@ class ToolHosts(Struct, frozen=True):
         for session_id in held:
             del self.ours[session_id]
         if held and self.store.shared_as is not None:
-            try:
+            # Else nobody says any more that it holds: it is over by itself in a few seconds.
+            with suppress(Busy):
                 await self.store.write(drop_tool_host, connection)
-            except Busy:
-                # Nobody says any more that it holds: it is over by itself in a few seconds.
-                return
 
     async def holder(self, session_id: str) -> str | None:
         """The connection that runs a session's tools, on whichever server it is."""
@@ -59,18 +58,10 @@ class ToolHosts(Struct, frozen=True):
         while self.store.shared_as is not None:
             await anyio.sleep(_EVERY)
             if self.ours:
-                try:
-                    await self.store.write(_claim_all, dict(self.ours))
-                except Busy:
-                    continue
+                with suppress(Busy):
+                    await self.store.write(renew_tool_hosts, dict(self.ours))
 
     async def _claim(self, session_id: str, connection: str) -> bool:
         if self.store.shared_as is None:
             return True
         return await self.store.write(claim_tool_host, session_id, connection)
-
-
-def _claim_all(tx: Tx, ours: dict[str, str]) -> None:
-    # In one order for all, so that no two transactions wait for each other.
-    for session_id, connection in sorted(ours.items()):
-        claim_tool_host(tx, session_id, connection)

@@ -23,14 +23,7 @@ from gonogo.domain.errors import Busy, Conflict, InvalidMessage, PlaceLost
 from gonogo.store.driver import Driver, count_transaction, join_writers
 from gonogo.store.hints import Hints
 from gonogo.store.lease import Lease
-from gonogo.store.migrate import (
-    HEAD,
-    check_known,
-    is_current,
-    migrate,
-    migrate_beside,
-    version_of,
-)
+from gonogo.store.migrate import HEAD, check_known, is_current, migrate, migrate_beside
 from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
 from gonogo.store.places import Membership, Whose, hand_over, held
 from gonogo.store.postgres import PostgresBackend
@@ -350,8 +343,7 @@ def look_at(url: str, patience: float = 4.0) -> tuple[str | None, str, str | Non
         return None, HEAD, None
     backend = _backend(url, lambda box: None, patience, utc_now, None)
     try:
-        check_known(backend.engine)
-        found = version_of(backend.engine)
+        found = check_known(backend.engine)
         damage = backend.damage() if isinstance(backend, SqliteBackend) else None
     finally:
         backend.close()

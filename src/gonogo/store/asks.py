@@ -6,6 +6,7 @@ says that nobody knows what came of it, and does not begin it a second time.
 Also which connection of which server runs a session's tools, where it is not the worker.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -123,8 +124,15 @@ _DROP_HOSTS = delete(tool_hosts).where(tool_hosts.c.until < clock(60))
 
 def claim_tool_host(tx: Tx, session_id: str, connection: str) -> bool:
     """Have a connection run a session's tools for the next seconds. False: another one does."""
-    tx.execute(_DROP_HOSTS)
     return tx.execute(_CLAIM, {"of": session_id, "by": connection}).first() is not None
+
+
+def renew_tool_hosts(tx: Tx, ours: Mapping[str, str]) -> None:
+    """Say that connections still run the tools of sessions; forget those that ended long ago."""
+    tx.execute(_DROP_HOSTS)
+    # In one order for all, so that no two transactions wait for each other.
+    for session_id, connection in sorted(ours.items()):
+        claim_tool_host(tx, session_id, connection)
 
 
 def tool_host_of(tx: Tx, session_id: str) -> str | None:

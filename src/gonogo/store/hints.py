@@ -71,6 +71,7 @@ class _Line:
     def __init__(self, engine: Engine, topic: str) -> None:
         self._engine, self._topic = engine, topic
         self._conn: Connection | None = None
+        self._channel = ""
         self._pool = Pool(1, "gonogo-sender")
 
     async def send(self, said: list[str]) -> bool:
@@ -90,8 +91,8 @@ class _Line:
                 self._conn = self._engine.connect()
                 # A message is no promise: nobody waits for the disk.
                 self._conn.exec_driver_sql("SET synchronous_commit = off")
-            channel = _channel(self._conn, self._topic)
-            self._conn.execute(_SEND, {"channel": channel, "said": said})
+                self._channel = _channel(self._conn, self._topic)
+            self._conn.execute(_SEND, {"channel": self._channel, "said": said})
         except SQLAlchemyError:
             _end(self._conn)
             self._conn = None

@@ -122,14 +122,16 @@ def migrate_beside(
             sleep(_PAUSE)
 
 
-def check_known(engine: Engine) -> None:
-    """Check that a database still has a schema that this code can use.
+def check_known(engine: Engine) -> str | None:
+    """The schema version that the database has, if this code can use it; None for an empty one.
 
     Raises:
-        Conflict: a newer gonogo has changed it.
+        Conflict: a newer gonogo made the database, or one that is too old.
         Busy: the database is away.
     """
-    _check(version_of(engine))
+    version = version_of(engine)
+    _check(version)
+    return version
 
 
 def _check_expanded(sharers: Mapping[str, str]) -> None:

@@ -103,7 +103,9 @@ def clock(seconds: int = 0) -> ColumnElement[Any]:
     )
 
 
-LIVES = exists().where(nodes.c.id == places.c.owner, nodes.c.beat_at > clock(STALE))
+_ALIVE = nodes.c.beat_at > clock(STALE)
+LIVES = exists().where(nodes.c.id == places.c.owner, _ALIVE)
+_WITH_OWNERS = places.outerjoin(nodes, nodes.c.id == places.c.owner)
 JOIN = insert(nodes).values(
     id=bindparam("node"), kind=bindparam("as_kind"), host=bindparam("on_host"),
     pid=bindparam("as_pid"), pool=bindparam("of_pool"), capacity=bindparam("up_to"),
@@ -121,7 +123,7 @@ FORGET = delete(nodes).where(nodes.c.beat_at < clock(86_400))
 _DRAIN = update(nodes).where(nodes.c.id == bindparam("node")).values(draining=True)
 _NODES = select(
     nodes,
-    (nodes.c.beat_at > clock(STALE)).label("lives"),
+    _ALIVE.label("lives"),
     select(func.count())
     .where(places.c.owner == nodes.c.id, places.c.id != COMMON)
     .scalar_subquery()
@@ -129,7 +131,7 @@ _NODES = select(
 ).order_by(nodes.c.kind, nodes.c.started_at)
 _POLICY = (
     select(nodes.c.policy)
-    .where(nodes.c.kind == "server", nodes.c.beat_at > clock(STALE))
+    .where(nodes.c.kind == "server", _ALIVE)
     .order_by(nodes.c.started_at.desc())
     .limit(1)
 )
@@ -429,16 +431,16 @@ _PLACES = (
     select(
         places.c.id, places.c.path, places.c.pool, places.c.fence, places.c.owner,
         places.c.placed, nodes.c.host, nodes.c.pid,
-        (nodes.c.beat_at > clock(STALE)).label("lives"),
+        _ALIVE.label("lives"),
     )
-    .select_from(places.outerjoin(nodes, nodes.c.id == places.c.owner))
+    .select_from(_WITH_OWNERS)
     .where(places.c.id != COMMON)
     .order_by(places.c.placed.desc(), places.c.path)
     .limit(bindparam("limit"))
 )  # fmt: skip
 _FOUND = (
-    select(places.c.id, (nodes.c.beat_at > clock(STALE)).label("lives"))
-    .select_from(places.outerjoin(nodes, nodes.c.id == places.c.owner))
+    select(places.c.id, _ALIVE.label("lives"))
+    .select_from(_WITH_OWNERS)
     .where(
         or_(places.c.id == bindparam("named"), places.c.path == bindparam("named")),
         places.c.id != COMMON,

@@ -233,7 +233,9 @@ class Loop(Struct, frozen=True, kw_only=True):
             end_judging(tx, thread.session_id, thread.name)
         for call, gated in asks:
             self._ask_person(tx, call, gated)
-        return None if self.hands.rest(tx, thread) else self._open(tx, thread)
+        if self.hands.rest(tx, thread):
+            return None
+        return open_calls(tx, thread.session_id, thread.name)
 
     def _ask_person(self, tx: Tx, call: CallRow, gated: Gated) -> None:
         approval = self.desk.open(
