@@ -130,6 +130,7 @@ def _files(*, quick: bool) -> Iterator[Figure]:
 def _beside_peers() -> int:
     yard, rows = commit_ms(), list[str]()
     packages = [each for peer in beside.PEERS for each in peer.packages]
+    packages += [peer.program[0] for peer in beside.PEERS if peer.program]
     for row in beside.table():
         print(row, flush=True)
         rows.append(row)
