@@ -438,7 +438,7 @@ def _prepare_move(workspace: Workspace, arguments: MoveFile) -> Prepared:
     source, current = _there(workspace, arguments.source)
     destination, there = _changing(workspace, arguments.destination, follow_last=False)
     if there is not None:
-        raise ToolFailed("file_exists", "{path!r} exists already", path=destination)
+        raise ToolFailed("file_exists", "{path!r} already exists", path=destination)
     return Prepared(
         arguments=arguments.final(source=source, destination=destination),
         access=Access(reads=(source,), writes=(destination,), deletes=(source,)),

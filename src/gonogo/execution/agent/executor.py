@@ -123,7 +123,7 @@ def _shown(rules: Rules) -> Callable[[str], bool]:
 
 _C = CallStatus
 _LOG = logging.getLogger(__name__)
-STOPPED = because("gonogo stopped while it ran")
+STOPPED = because("gonogo stopped while it was running")
 UNANSWERED = because("its client did not report the result in time")
 _PATHS = ("path", "source", "destination")
 _AT_ONCE = 8
