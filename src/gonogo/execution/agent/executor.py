@@ -373,10 +373,9 @@ class Hands(Struct, frozen=True, kw_only=True):
 
     def hand_over(self, tx: Tx, call: CallRow) -> None:
         """Start a call that a person allowed and a client carries out: it may answer at once."""
-        if not record.is_remote(tx, call):
+        allowed = call_of(tx, call.id) if record.is_remote(tx, call) else None
+        if allowed is None:
             return
-        allowed = call_of(tx, call.id)
-        assert allowed is not None  # noqa: S101 - it was allowed in this transaction
         record.pass_through(tx, allowed, _C.STARTED, started_at=tx.now)
         set_timer(tx, CLIENT_CALL, call.id, tx.now + self.client_timeout)
 
