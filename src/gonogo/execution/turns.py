@@ -208,9 +208,10 @@ class Turns(Struct, frozen=True, kw_only=True):
 
     async def job(self, job: Job) -> None:
         """Drive one turn as far as it goes without a person."""
-        if job.epoch:
+        taken: _Taken | None = job.found
+        if taken is None and job.epoch:
             taken = await self.store.read(self._claimed, job.key, job.epoch)
-        else:
+        elif taken is None:
             taken = await self.store.write(self._take, job.key)
         if taken is None:
             return
@@ -299,8 +300,9 @@ class Turns(Struct, frozen=True, kw_only=True):
             return
         taken = take_turn(tx, turn, TurnStatus.RUNNING)
         session = session_of(tx, turn.session_id)
-        take_up(tx, left, remote=session is not None and session.tool_host == "client")
-        go_on(tx, "turn", turn.id, taken.epoch)
+        assert session is not None  # noqa: S101 - the turn names its session
+        calls = take_up(tx, left, remote=session.tool_host == "client")
+        go_on(tx, "turn", turn.id, taken.epoch, found=(session, taken, calls))
 
     # Driving ----------------------------------------------------------------------------------
 
