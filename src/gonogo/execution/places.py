@@ -7,7 +7,8 @@ is carried out at once, and is released then. A server owns none.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import anyio
@@ -16,8 +17,9 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from gonogo.domain.errors import Busy, PlaceLost
+from gonogo.domain.records import Timer
 from gonogo.execution.event_bus import Hub
-from gonogo.execution.jobs import Handler, LocalDispatcher, OnTimer
+from gonogo.execution.jobs import SHARED_LOOK, Handler, LocalDispatcher, OnTimer
 from gonogo.execution.live_text import LiveText
 from gonogo.store import Hold, Lease, Outbox, Store, Tx, patiently
 from gonogo.store.events import last_seqs
@@ -113,9 +115,13 @@ class Places:
         run = self._runs.get(hold.place_id) if hold is not None else None
         if run is not None and run.hold is hold:
             run.dispatcher.take(box)
+        until = self._store.clock() + SHARED_LOOK
+        soon = [timer.run_at for timer in box.timers if timer.run_at < until]
         if hints is not None:
-            hints.say({body["session_id"] for body in box.events}, box.wanted)
+            told = {body["session_id"] for body in box.events}
+            hints.say(told, box.wanted, timers=map(datetime.isoformat, soon))
         self._look_at(box.wanted)
+        self._keep_in_mind(soon)
 
     async def serve(
         self,
@@ -181,6 +187,13 @@ class Places:
             self._hub.told_elsewhere(session_id)
         self._look_at(hint.places)
         self._live_text.follow(hint)
+        self._keep_in_mind(map(datetime.fromisoformat, hint.timers))
+
+    def _keep_in_mind(self, moments: Iterable[datetime]) -> None:
+        """Have timers that are due soon fire in time, if it is this worker that fires them."""
+        timers = [Timer(kind="", key="", run_at=moment) for moment in moments]
+        if timers and COMMON in self._runs:
+            self._runs[COMMON].dispatcher.take(Outbox(timers=timers))
 
     def _followed(self, session_id: str) -> None:
         assert self._store.hints is not None  # noqa: S101 - as the store is shared

@@ -1,7 +1,8 @@
 """Hints between processes: that there is something to read in the database, and where.
 
 A hint is sent after the commit, and may be lost: whoever waits for one looks by itself too, a
-little later. What one process has to tell within a few milliseconds goes out as one message.
+little later. The first hint goes out at once; what a process has to tell in the milliseconds after
+it goes out together, as one message.
 
 Text that a model is writing goes the same way, on a channel of its own. Nothing keeps it.
 """
@@ -23,7 +24,7 @@ from gonogo.domain.errors import Busy
 from gonogo.store.outage import Pool
 from gonogo.store.transaction import new_id
 
-_GATHER = 0.005
+GATHER = 0.005
 _LOOK, _PAUSE = 0.5, 1.0
 _AT_ONCE, _MOST = 15, 7_900
 """Names of each kind in one message, and its bytes: PostgreSQL takes up to 8,000."""
@@ -43,6 +44,8 @@ class Hint(Struct, frozen=True):
     """Sessions that somebody follows there: their texts are to be shown."""
     joined: list[str] = field(default_factory=list[str])
     """Of these, what somebody has begun to follow: their texts are to be shown from the start."""
+    timers: list[str] = field(default_factory=list[str])
+    """When timers are due that were set there, where that is soon."""
 
 
 class TextPart(Struct, frozen=True, array_like=True):
@@ -111,9 +114,9 @@ class Hints:
         """
         self._engine = engine
         self._name = new_id("hints")
-        self._due: list[dict[str, None]] = [{}, {}, {}, {}]
+        self._due: list[dict[str, None]] = [{} for _ in Hint.__struct_fields__]
         """What is to be said, in the order of the fields of `Hint`."""
-        self._is_due = False
+        self._is_due, self._not_before = False, 0.0
         self._over = threading.Event()
         self._line, self._text = _Line(engine, _HINTS), _Line(engine, _TEXT)
         self._sending: set[asyncio.Task[bool]] = set()
@@ -152,13 +155,15 @@ class Hints:
         places: Iterable[str] = (),
         followed: Iterable[str] = (),
         joined: Iterable[str] = (),
+        timers: Iterable[str] = (),
     ) -> None:
         """Tell others what a `Hint` says; called in the event loop."""
-        for due, names in zip(self._due, (sessions, places, followed, joined), strict=True):
+        said = (sessions, places, followed, joined, timers)
+        for due, names in zip(self._due, said, strict=True):
             due.update(dict.fromkeys(names))
         if any(self._due) and not self._is_due:
             self._is_due = True
-            asyncio.get_running_loop().call_later(_GATHER, self._send_all)
+            asyncio.get_running_loop().call_at(self._not_before, self._send_all)
 
     async def show(self, pieces: Iterable[TextPart]) -> bool:
         """Show others parts of texts; one that is too long for a message is left out.
@@ -179,7 +184,7 @@ class Hints:
         lists = [list(due) for due in self._due]
         for due in self._due:
             due.clear()
-        self._is_due = False
+        self._is_due, self._not_before = False, asyncio.get_running_loop().time() + GATHER
         said = [
             json.dumps([self._name, *(names[first : first + _AT_ONCE] for names in lists)])
             for first in range(0, max(map(len, lists)), _AT_ONCE)
