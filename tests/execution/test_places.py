@@ -84,8 +84,9 @@ async def test_a_timer_that_is_due_soon_fires_in_time_whoever_set_it(
             await set_each(worker)
 
     with (
-        opened(database_url, WORKER) as (worker, places), opened(database_url, SERVER) as (server, _),
-    ):  # fmt: skip
+        opened(database_url, WORKER) as (worker, places),
+        opened(database_url, SERVER) as (server, _),
+    ):
         await server.write(begin)
         with anyio.fail_after(LIMIT):
             async with anyio.create_task_group() as group:

@@ -1,11 +1,14 @@
 """Hints between processes: the first goes out at once, and what follows it goes together."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
+from pathlib import Path
 
 import anyio
 import pytest
+from sqlalchemy import text
 
 from fakes.until import LIMIT
 from gonogo.store import Membership, Store
@@ -23,7 +26,7 @@ class Ear:
     def __init__(self, teller: Store, reader: Store) -> None:
         assert teller.hints is not None
         assert reader.hints is not None
-        self.said, self.hints = teller.hints, list[Hint]()
+        self.store, self.said, self.hints = teller, teller.hints, list[Hint]()
         self._news = anyio.Event()
         reader.hints.listen(self._hear)
 
@@ -99,3 +102,22 @@ async def test_more_than_a_message_takes_comes_in_several_and_nothing_is_lost(
     assert [session for hint in heard for session in hint.sessions] == many
     assert [place for hint in heard for place in hint.places] == ["p1"]
     assert [at for hint in heard for at in hint.timers] == ["2026-01-01T00:00:00+00:00"]
+
+
+async def test_who_listens_is_woken_by_what_is_said_and_by_nothing_else(
+    database_url: str, kind: str
+) -> None:
+    def wakes() -> int:
+        status = Path(f"/proc/self/task/{listener.native_id}/status").read_text()
+        return int(status.rpartition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+    async with ear(database_url) as other:
+        listener = next(each for each in threading.enumerate() if each.name == "gonogo-listener")
+        before = wakes()
+        await other.store.read(lambda tx: tx.execute(text("SELECT pg_sleep(0.5)")))
+        assert wakes() - before <= 1
+        other.said.say(["last"])
+        await other.until("last")
+        assert wakes() > before
+    listener.join(LIMIT)
+    assert not listener.is_alive()

@@ -7,6 +7,7 @@ is carried out at once, and is released then. A server owns none.
 """
 
 import logging
+import math
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Any
@@ -170,7 +171,7 @@ class Places:
                     group.start_soon(self._own, lease, group)
                     group.start_soon(self._live_text.serve)
                 while lease.is_safe:  # noqa: ASYNC110 - a clock tells nobody
-                    await anyio.sleep(_GLANCE)
+                    await anyio.sleep(min(lease.safe_for, _LOOK))
                 _LOG.warning("node %s has lost its lease: what it drives is ended", lease.node)
                 group.cancel_scope.cancel()
         finally:
@@ -349,5 +350,6 @@ class Places:
                     if await self._store.write(release, run.hold, seen):
                         return
                 seen = _NOTHING_SEEN
-            with anyio.move_on_after(_GLANCE if run.leaves else _LOOK):
+            pause = math.inf if run.hold.place_id == COMMON else _LOOK
+            with anyio.move_on_after(_GLANCE if run.leaves else pause):
                 await run.news.wait()

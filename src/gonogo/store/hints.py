@@ -9,6 +9,8 @@ Text that a model is writing goes the same way, on a channel of its own. Nothing
 
 import asyncio
 import json
+import select
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -25,7 +27,7 @@ from gonogo.store.outage import Pool
 from gonogo.store.transaction import new_id
 
 GATHER = 0.005
-_LOOK, _PAUSE = 0.5, 1.0
+_PAUSE = 1.0
 _AT_ONCE, _MOST = 15, 7_900
 """Names of each kind in one message, and its bytes: PostgreSQL takes up to 8,000."""
 _SCHEMA = text("SELECT current_schema()")
@@ -118,6 +120,8 @@ class Hints:
         """What is to be said, in the order of the fields of `Hint`."""
         self._is_due, self._not_before = False, 0.0
         self._over = threading.Event()
+        self._end: socket.socket | None = None
+        """Closed at the end, which wakes who hears."""
         self._line, self._text = _Line(engine, _HINTS), _Line(engine, _TEXT)
         self._sending: set[asyncio.Task[bool]] = set()
 
@@ -145,8 +149,9 @@ class Hints:
                     loop.call_soon_threadsafe(heard, hint)
 
         topics = (_HINTS,) if shown is None else (_HINTS, _TEXT)
+        ends, self._end = socket.socketpair()
         threading.Thread(
-            target=self._hear, args=(topics, tell), name="gonogo-listener", daemon=True
+            target=self._hear, args=(topics, tell, ends), name="gonogo-listener", daemon=True
         ).start()
 
     def say(
@@ -177,6 +182,8 @@ class Hints:
     def close(self) -> None:
         """Say and hear no more."""
         self._over.set()
+        if self._end is not None:
+            self._end.close()
         self._line.close()
         self._text.close()
 
@@ -197,29 +204,42 @@ class Hints:
         who, *lists = json.loads(said)
         return None if who == self._name else Hint(*lists[: len(self._due)])
 
-    def _hear(self, topics: Iterable[str], tell: Callable[[str, str | None], None]) -> None:
-        while not self._over.is_set():
-            conn = None
-            try:
-                conn = self._engine.connect()
-                for topic in topics:
-                    conn.exec_driver_sql(f'LISTEN "{_channel(conn, topic)}"')
-                tell("", None)
-                self._hear_on(cast("Any", conn.connection.driver_connection), tell)
-            except Exception:
-                self._over.wait(_PAUSE)
-            finally:
-                _end(conn)
+    def _hear(
+        self,
+        topics: Iterable[str],
+        tell: Callable[[str, str | None], None],
+        ends: socket.socket,
+    ) -> None:
+        with ends:
+            while not self._over.is_set():
+                conn = None
+                try:
+                    conn = self._engine.connect()
+                    for topic in topics:
+                        conn.exec_driver_sql(f'LISTEN "{_channel(conn, topic)}"')
+                    tell("", None)
+                    self._hear_on(cast("Any", conn.connection.driver_connection), tell, ends)
+                except Exception:
+                    self._over.wait(_PAUSE)
+                finally:
+                    _end(conn)
 
     def _hear_on(
         self,
         raw: Any,  # noqa: ANN401 - a connection of the driver
         tell: Callable[[str, str | None], None],
+        ends: socket.socket,
     ) -> None:
+        waits = select.poll()
+        for each in (raw, ends):
+            waits.register(each, select.POLLIN)
+        # The driver's own way to wait looks ten times a second whether it is interrupted.
         while not self._over.is_set():
-            for note in raw.notifies(timeout=_LOOK):
+            raw.pgconn.consume_input()
+            while note := raw.pgconn.notifies():
                 with suppress(DecodeError):
-                    tell(note.channel, note.payload)
+                    tell(note.relname.decode(), note.extra.decode())
+            waits.poll()
 
 
 def _channel(conn: Connection, topic: str) -> str:

@@ -26,6 +26,7 @@ from sqlalchemy import (
     literal_column,
     or_,
     select,
+    true,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
@@ -175,7 +176,6 @@ _FREE = select(places.c.id, places.c.owner).where(
     or_(places.c.pool == bindparam("pool"), places.c.id == COMMON),
     or_(places.c.owner.is_(None), ~LIVES),
 )
-_ANY_FREE = _FREE.limit(1)
 _HOLD_FREE = _FREE.order_by(places.c.id).limit(bindparam("room")).with_for_update(skip_locked=True)
 _APPOINT = (
     update(places)
@@ -241,12 +241,6 @@ def give_place(tx: Tx, path: str) -> None:
     # Held, so that no owner is appointed who would not count them among its own.
     tx.execute(_HOLD_PLACE, {"place": place})
     tx.execute(_GIVE_PLACE, {"path": path, "place": place})
-
-
-def are_free(tx: Tx, pool: str, room: int = 1) -> bool:
-    """Whether there is a place for `appoint`."""
-    params = {"pool": pool if room else _OF_COMMON}
-    return tx.execute(_ANY_FREE, params).first() is not None
 
 
 def appoint(tx: Tx, node: str, pool: str, room: int) -> set[str]:
@@ -338,9 +332,14 @@ _TAKE = (
         handoffs.c.since,
     )
 )  # fmt: skip
-_OWNED = select(places, exists().where(handoffs.c.place_id == places.c.id).label("has_more")).where(
+_HAS_MORE = exists().where(handoffs.c.place_id == places.c.id).label("has_more")
+_OWNED = select(places.c.id, places.c.path, places.c.fence, _HAS_MORE).where(
     places.c.owner == bindparam("node")
 )
+_OURS = _OWNED.subquery()
+_GLANCE = select(
+    _POLICY.scalar_subquery().label("in_force"), _FREE.exists().label("has_free"), _OURS
+).select_from(select(literal_column("1")).subquery().outerjoin(_OURS, true()))
 
 
 def hand_over(tx: Tx, routes: Mapping[str, Whose]) -> None:
@@ -407,9 +406,7 @@ class Owned(NamedTuple):
 
 def owned_by(tx: Tx, node: str) -> list[Owned]:
     """The places of a node."""
-    return [
-        Owned(row.id, row.path, row.fence, row.has_more) for row in rows(tx, _OWNED, {"node": node})
-    ]
+    return [Owned(*row) for row in rows(tx, _OWNED, {"node": node})]
 
 
 class Glance(NamedTuple):
@@ -418,13 +415,17 @@ class Glance(NamedTuple):
     in_force: str | None
     """See `policy_in_force`."""
     has_free: bool
-    """See `are_free`."""
+    """There is a place for `appoint`."""
     owned: list[Owned]
 
 
 def glance(tx: Tx, node: str, pool: str, room: int) -> Glance:
-    """What a worker has to know each second, in one transaction."""
-    return Glance(policy_in_force(tx), are_free(tx, pool, room), owned_by(tx, node))
+    """What a worker has to know each second, by one statement."""
+    params = {"node": node, "pool": pool if room else _OF_COMMON}
+    found = rows(tx, _GLANCE, params)
+    # Where none is owned, there is one row without a place.
+    owned = [Owned(*of_place) for _, _, *of_place in found if of_place[0] is not None]
+    return Glance(found[0].in_force, found[0].has_free, owned)
 
 
 _PLACES = (
