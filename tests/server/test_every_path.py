@@ -35,6 +35,7 @@ BODIES: dict[tuple[str, str], dict[str, Any]] = {
 NEEDED = {"from": 1, "to": 1}
 ADMINS = {
     ("delete", "/tokens/{token_id}"): "only admins come here, and to them no token is foreign",
+    ("get", "/places/{place_id}"): "only admins come here, and one process has no places",
     ("post", "/places/{place_id}/release"): "only admins come here, and one process has no places",
 }
 """Paths whose ids are foreign to nobody who may ask, with the reason."""

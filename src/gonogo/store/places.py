@@ -23,6 +23,7 @@ from sqlalchemy import (
     delete,
     exists,
     func,
+    literal,
     literal_column,
     or_,
     select,
@@ -33,12 +34,13 @@ from sqlalchemy.dialects.postgresql import insert
 
 from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.errors import Conflict, NotFound
-from gonogo.domain.records import Job, JobStop, Node, PlaceRow
+from gonogo.domain.records import Job, JobStop, Node, PlaceOwner, PlaceRow
 from gonogo.store.columns import Utc
 from gonogo.store.events import check_hold, note
-from gonogo.store.rows import many, put, rows
+from gonogo.store.rows import many, one, put, rows
 from gonogo.store.schema import (
     asks,
+    audit,
     handoffs,
     nodes,
     places,
@@ -48,6 +50,7 @@ from gonogo.store.schema import (
     tool_calls,
     turns,
 )
+from gonogo.store.texts import whole_rows
 from gonogo.store.transaction import Hold, Tx
 
 COMMON, _OF_COMMON = "common", ""
@@ -73,6 +76,9 @@ class Membership(Struct, frozen=True, kw_only=True):
     """What the operator says of it."""
 
 
+_NODE = "node:"
+"""Before a node's id where it acts, in the audit log."""
+_LAST_OWNERS = 6
 _held: ContextVar[Hold | None] = ContextVar("held", default=None)
 _STOP, _RELEASE_IT = "stop", "release"
 
@@ -265,7 +271,7 @@ def appoint(tx: Tx, node: str, pool: str, room: int) -> set[str]:
         tx.execute(_FENCE, {"place": place.id, "to_fence": place.fence})
         tx.execute(_CLEAR, {"place": place.id})
         note(
-            tx, SYSTEM, actor=f"node:{node}", action="place.owned", subject=place.id,
+            tx, SYSTEM, actor=f"{_NODE}{node}", action=_OWNED_BY, subject=place.id,
             fence=place.fence,
         )  # fmt: skip
     return {row.id for row in found if row.owner is not None}
@@ -428,16 +434,31 @@ def glance(tx: Tx, node: str, pool: str, room: int) -> Glance:
     return Glance(found[0].in_force, found[0].has_free, owned)
 
 
-_PLACES = (
+_EACH = (
     select(
         places.c.id, places.c.path, places.c.pool, places.c.fence, places.c.owner,
-        places.c.placed, nodes.c.host, nodes.c.pid,
+        places.c.placed, nodes.c.host, nodes.c.pid, nodes.c.beat_at,
         _ALIVE.label("lives"),
     )
     .select_from(_WITH_OWNERS)
     .where(places.c.id != COMMON)
-    .order_by(places.c.placed.desc(), places.c.path)
-    .limit(bindparam("limit"))
+)  # fmt: skip
+_PLACES = _EACH.order_by(places.c.placed.desc(), places.c.path).limit(bindparam("limit"))
+_OF_SESSION = select(sessions.c.place_id).where(sessions.c.id == bindparam("named"))
+_ONE = _EACH.where(
+    or_(places.c.id == bindparam("named"), places.c.id == _OF_SESSION.scalar_subquery())
+)
+_HANDED = select(func.count()).where(handoffs.c.place_id == bindparam("place"))
+_OWNED_BY = "place.owned"
+_OWNERS = (
+    select(audit.c.actor, audit.c.details, audit.c.ts, nodes.c.host, nodes.c.pid)
+    .select_from(audit.outerjoin(nodes, audit.c.actor == literal(_NODE) + nodes.c.id))
+    .where(
+        audit.c.chain == SYSTEM, audit.c.action == _OWNED_BY,
+        audit.c.subject == bindparam("place"),
+    )
+    .order_by(audit.c.seq.desc())
+    .limit(_LAST_OWNERS)
 )  # fmt: skip
 _FOUND = (
     select(places.c.id, _ALIVE.label("lives"))
@@ -452,6 +473,32 @@ _FOUND = (
 def all_places(tx: Tx, limit: int) -> list[PlaceRow]:
     """Every workspace that several processes share, those with work first."""
     return many(tx, _PLACES, {"limit": limit}, PlaceRow)
+
+
+def one_place(tx: Tx, named: str) -> tuple[PlaceRow, list[PlaceOwner], int]:
+    """A workspace, who got it last by the audit log, and how much waits for its owner.
+
+    Args:
+        named: A session in it, or the place's id.
+
+    Raises:
+        NotFound: there is no such place.
+    """
+    found = one(tx, _ONE, {"named": named}, PlaceRow)
+    if found is None:
+        raise NotFound(
+            "No workspace that workers share was found for the session or id {named}; gonogo place "
+            "list shows all of them",
+            named=named,
+        )
+    owners = [
+        PlaceOwner(
+            node=row["actor"].removeprefix(_NODE), fence=row["details"]["fence"], since=row["ts"],
+            host=row["host"], pid=row["pid"],
+        )
+        for row in whole_rows(tx, _OWNERS, {"place": found.id})
+    ]  # fmt: skip
+    return found, owners, tx.execute(_HANDED, {"place": found.id}).scalar_one()
 
 
 def ask_to_leave(tx: Tx, named: str) -> bool:
