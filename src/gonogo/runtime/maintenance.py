@@ -39,7 +39,7 @@ from gonogo.store.places import (
     all_nodes,
     all_places,
     ask_to_leave,
-    one_place,
+    find_place,
     policy_in_force,
 )
 from gonogo.store.sessions import working_in
@@ -114,12 +114,19 @@ class Maintenance(Struct, frozen=True):
             NotFound: there is no such workspace.
         """
         principal.require(Role.ADMIN)
-        found, owners, handed = await self._parts.store.read(one_place, named)
-        is_owned = found.owner is not None and bool(owners)
+        store = self._parts.store
+        known = await store.read(find_place, named) if store.can_be_shared else None
+        if known is None:
+            raise NotFound(
+                "No workspace that workers share was found for the session or id {named}; gonogo "
+                "place list shows all of them",
+                named=named,
+            )
+        found, owners, handed = known
         until = None if found.beat_at is None else found.beat_at + timedelta(seconds=STALE)
         return PlaceShown(
             **dict(_place_view(found)), handed=handed, until=until,
-            since=owners[0].since if is_owned else None,
+            since=owners[0].since if found.owner and owners else None,
             owners=[
                 PlaceOwnerView(
                     node_id=each.node, fence=each.fence, since=each.since, host=each.host,

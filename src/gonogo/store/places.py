@@ -475,22 +475,15 @@ def all_places(tx: Tx, limit: int) -> list[PlaceRow]:
     return many(tx, _PLACES, {"limit": limit}, PlaceRow)
 
 
-def one_place(tx: Tx, named: str) -> tuple[PlaceRow, list[PlaceOwner], int]:
+def find_place(tx: Tx, named: str) -> tuple[PlaceRow, list[PlaceOwner], int] | None:
     """A workspace, who got it last by the audit log, and how much waits for its owner.
 
     Args:
         named: A session in it, or the place's id.
-
-    Raises:
-        NotFound: there is no such place.
     """
     found = one(tx, _ONE, {"named": named}, PlaceRow)
     if found is None:
-        raise NotFound(
-            "No workspace that workers share was found for the session or id {named}; gonogo place "
-            "list shows all of them",
-            named=named,
-        )
+        return None
     owners = [
         PlaceOwner(
             node=row["actor"].removeprefix(_NODE), fence=row["details"]["fence"], since=row["ts"],

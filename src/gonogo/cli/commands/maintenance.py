@@ -165,17 +165,16 @@ async def _place(named: str, json: bool) -> Exit:
         found = await client.place(by_path[0] if by_path else named)
     if json:
         return facts(found)
-    head = ("status", "pool", "fence", "since", "until", "handed", "workspace")
     row = (
         found.status, found.pool, str(found.fence), found.since or "", found.until or "",
         str(found.handed), found.workspace,
     )  # fmt: skip
-    table(head, [row])
+    table(("status", "pool", "fence", "since", "until", "handed", "workspace"), [row])
     rows = [
-        (each.since, str(each.fence), _process(each.host, each.pid), each.node_id)
+        (each.since, str(each.fence), _process(each.host, each.pid) or each.node_id)
         for each in found.owners
     ]
-    return table(("since", "fence", "worker", "node"), rows)
+    return table(("since", "fence", "worker"), rows)
 
 
 def _process(host: str | None, pid: int | None) -> str:
