@@ -117,6 +117,9 @@ class Settings(BaseSettings):
     """Traces also contain goals, arguments, results and the models' answers."""
     metrics_public: bool = False
     """Serve `/metrics` without a token."""
+    metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    """The port on which `gonogo worker` serves `/metrics`, `/health` and `/ready`, with the address
+    of `GONOGO_HOST`; 0 selects a free one. By default none."""
 
     oidc_audience: str | None = None
     """The audience (`aud`) that a token of the identity provider must contain."""

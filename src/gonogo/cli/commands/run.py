@@ -255,6 +255,7 @@ def serve(  # noqa: PLR0913 - each is an option of the command
     epilog=example(
         "gonogo worker --db postgresql://localhost/gonogo",
         "gonogo worker --pool large --capacity 8",
+        "gonogo worker --metrics-port 9101",
     )
 )
 def worker(
@@ -267,6 +268,15 @@ def worker(
     label: Annotated[
         list[str] | None,
         typer.Option("--label", help="A label for gonogo nodes --json, as NAME=VALUE; repeatable."),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            min=0,
+            max=65_535,
+            help="Serve /metrics, /health and /ready on this port; 0 selects a free one.",
+        ),
     ] = None,
     db: Annotated[str | None, typer.Option("--db", help="The database as a URL.")] = None,
     model: Model = None,
@@ -285,7 +295,8 @@ def worker(
         if not name or not equals:
             raise typer.BadParameter("write it as NAME=VALUE", param_hint="--label")
         labels[name] = value
-    carry_out(run_worker, pool, capacity, labels, {"db": db, "model": model})
+    given = {"db": db, "model": model, "metrics_port": metrics_port}
+    carry_out(run_worker, pool, capacity, labels, given)
 
 
 @top.command(epilog=example("gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5"))
