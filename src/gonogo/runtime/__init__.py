@@ -3,7 +3,7 @@
 Doors change things only through the verbs of `Runtime`; the rest is queries and event streams.
 """
 
-from gonogo.runtime.build import Extensions, look_at_database
+from gonogo.runtime.build import Extensions, database_file, look_at_database
 from gonogo.runtime.foreign_tools import look_at_servers
 from gonogo.runtime.links import LinkPage
 from gonogo.runtime.oidc import look_for_keys
@@ -24,6 +24,7 @@ __all__ = [
     "Receipt",
     "Runtime",
     "bare_thread",
+    "database_file",
     "look_at_database",
     "look_at_models",
     "look_at_servers",
