@@ -9,7 +9,7 @@ import gc
 _collects = gc.isenabled()
 gc.disable()
 try:
-    from gonogo.runtime.build import Extensions, look_at_database
+    from gonogo.runtime.build import Extensions, database_file, look_at_database
     from gonogo.runtime.foreign_tools import look_at_servers
     from gonogo.runtime.links import LinkPage
     from gonogo.runtime.oidc import look_for_keys
@@ -22,7 +22,6 @@ try:
         open_gate,
         open_reader,
     )
-    gc.freeze()
 finally:
     if _collects:
         gc.enable()
@@ -34,6 +33,7 @@ __all__ = [
     "Receipt",
     "Runtime",
     "bare_thread",
+    "database_file",
     "look_at_database",
     "look_at_models",
     "look_at_servers",
