@@ -237,7 +237,7 @@ class Pauses(Struct, frozen=True):
         Where another revision waits to be approved, the plan ends in the one before it.
         """
         board = board.at_approved()
-        ids = list(board.shape.subtasks)
+        ids = list(board.shape.graph.subtasks)
         left = [key for key in ids if board.rows[key].status not in SUBTASK.terminal]
         for subtask_id in left:
             if board.rows[subtask_id].status is not _S.RUNNING:
@@ -375,7 +375,7 @@ class PlanControls(Struct, frozen=True):
         board = PlanState.open(tx, plan_id).at_approved()
         self.rounds.drop_timers(board)
         board.move_plan(PlanStatus.CANCELLED, finished_at=tx.now, again=None, **NO_PAUSE)
-        for subtask_id in board.shape.subtasks:
+        for subtask_id in board.shape.graph.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
                 self.rounds.cancel(
                     board, subtask_id, _because(f"the plan was cancelled by {by}", reason)
@@ -421,7 +421,7 @@ class PlanControls(Struct, frozen=True):
             Refused: it cannot be said; the text says why.
         """
         board = PlanState.open(tx, plan_id)
-        subtask = board.shape.subtasks.get(subtask_id)
+        subtask = board.shape.graph.subtasks.get(subtask_id)
         if subtask is None:
             raise NotFound(
                 "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans "
