@@ -208,11 +208,7 @@ class Turns(Struct, frozen=True, kw_only=True):
 
     async def job(self, job: Job) -> None:
         """Drive one turn as far as it goes without a person."""
-        taken: _Taken | None = job.found
-        if taken is None and job.epoch:
-            taken = await self.store.read(self._claimed, job.key, job.epoch)
-        elif taken is None:
-            taken = await self.store.write(self._take, job.key)
+        taken = job.found or await self._taken(job)
         if taken is None:
             return
         session, turn, calls = taken
@@ -232,6 +228,11 @@ class Turns(Struct, frozen=True, kw_only=True):
             _LOG.exception("turn %s failed", turn.id)
             said = say("error_internal", session.spoken, reference=turn.id)
             await self.store.write(self._fail, turn, "internal", said)
+
+    async def _taken(self, job: Job) -> _Taken | None:
+        if job.epoch:
+            return await self.store.read(self._claimed, job.key, job.epoch)
+        return await self.store.write(self._take, job.key)
 
     def cancel(self, tx: Tx, turn: Turn, by: str, reason: str | None = None) -> None:
         """Stop a turn and whatever it runs or asks."""
