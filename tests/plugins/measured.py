@@ -2,10 +2,9 @@
 
 To be measured makes a test twice as slow, and a process that it starts four times. Rooms that look
 at all of gonogo from outside are not measured: what they run, the tests of the rooms inside run
-too. Nor is what is told on PostgreSQL besides, but by the store's own tests. Of the stories, which
-go the same ways again and again, every third of a file is measured, and of the processes that the
-other tests start those of every fifth. scripts/mutate, which asks which test runs what, has all of
-it.
+too. Nor is what is told on PostgreSQL besides, but by the store's own tests. Of the processes that
+the other tests start, those of every fifth test of a file are. scripts/mutate, which asks which
+test runs what, has all of it.
 """
 
 import os
@@ -18,8 +17,6 @@ from coverage import Coverage
 OUTSIDE = ("adversary", "bench", "console", "docs", "durability", "terminal", "wire")
 """Rooms of tests that are not measured."""
 EVERY = 5
-STORIES = {"scenarios": 3}
-"""Rooms of tests of which every n-th test of a file is measured."""
 _PROCESSES = "COVERAGE_PROCESS_CONFIG"
 _measures = pytest.StashKey[bool]()
 _measures_processes = pytest.StashKey[bool]()
@@ -37,10 +34,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         room = file.removeprefix("tests/").partition("/")[0]
         told = item.nodeid.replace("postgresql", "sqlite")
         is_told_again = room != "store" and told != item.nodeid and told in names
-        is_one_of_many = bool(seen[file] % STORIES.get(room, 1))
-        item.stash[_measures] = not (is_told_again or is_one_of_many or room in OUTSIDE)
+        item.stash[_measures] = not is_told_again and room not in OUTSIDE
         item.stash[_measures_processes] = item.stash[_measures] and seen[file] % EVERY == 0
-        seen[file] += not is_told_again
+        seen[file] += 1
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
