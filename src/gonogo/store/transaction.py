@@ -155,9 +155,16 @@ def part(tx: Tx) -> Generator[None]:
         tx.conn.exec_driver_sql("RELEASE SAVEPOINT part")
 
 
-def go_on(tx: Tx, kind: str, key: str, epoch: int = 0, since: datetime | None = None) -> None:
+def go_on(
+    tx: Tx,
+    kind: str,
+    key: str,
+    epoch: int = 0,
+    since: datetime | None = None,
+    found: Any = None,  # noqa: ANN401 - its kind's own
+) -> None:
     """Once committed, have a job driven: the continuation of this state change."""
-    tx.outbox.jobs.append(Job(kind, key, epoch, since))
+    tx.outbox.jobs.append(Job(kind, key, epoch, since, found))
 
 
 def stop(tx: Tx, kind: str, key: str) -> None:
