@@ -227,3 +227,15 @@ def test_after_every_transaction_what_is_known_is_what_a_fresh_read_gives(
             await store.write(check, plan_ids)
 
     anyio.run(tell)
+
+
+async def test_a_statement_that_comes_by_another_way_has_what_is_known_forgotten(
+    store: Store,
+) -> None:
+    plan_ids = ["p1", "p2"]
+    await store.write(begin, plan_ids)
+    await store.write(check, plan_ids)
+
+    await store.write(by_the_way, "p1", 7)
+
+    await store.write(check, plan_ids)
