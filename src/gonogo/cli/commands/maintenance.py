@@ -38,7 +38,7 @@ def migrate(
 ) -> None:
     """Update the database to the schema of this version; an up-to-date one stays as it is.
 
-    On PostgreSQL, servers and workers of the version before can keep running.
+    On PostgreSQL, servers and workers of the previous version can keep running.
     """
     carry_out(_migrate, accept_restored)
 
@@ -47,9 +47,10 @@ def migrate(
     "gonogo db check", "gonogo db check --json",
 ))  # fmt: skip
 def check(json: Json = False) -> None:
-    """Check that the database has the schema of this version, and a SQLite file that it is whole.
+    """Check that the database has this version's schema, and that a SQLite file is not damaged.
 
-    Nothing changes, and a server can keep running. If there is something to do, the exit code is 1.
+    The check changes nothing, and a server can keep running. Exit code 1 means that there is
+    something to do.
     """
     carry_out(_check, json)
 
@@ -59,7 +60,7 @@ def check(json: Json = False) -> None:
 ))  # fmt: skip
 def vacuum(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show how much would be freed.")
+        bool, typer.Option("--dry-run", help="Only show how much space would be freed.")
     ] = False,
     json: Json = False,
 ) -> None:

@@ -18,7 +18,7 @@ from gonogo.domain.network import read_network
 from gonogo.domain.paths import is_secret
 from gonogo.domain.records import CallRow, Watch
 from gonogo.domain.states import CallStatus
-from gonogo.domain.tool_calls import ToolClass
+from gonogo.domain.tool_calls import A_FOLDER, ToolClass
 from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.aliases import aliases_of
 from gonogo.execution.agent.conversation import Thread
@@ -89,7 +89,7 @@ class Means(Struct, frozen=True, kw_only=True):
             output_cap=self.command_output,
             result_tokens=self.result_tokens,
             steady=self.is_taped(thread.model),
-            search_path=gate.programs.elsewhere(thread.workspace),
+            search_path=partial(gate.programs.elsewhere, thread.workspace),
             is_ours=self.is_ours,
             **_around(gated.around, asked=asked),
         )
@@ -123,7 +123,7 @@ def _shown(rules: Rules) -> Callable[[str], bool]:
 
 _C = CallStatus
 _LOG = logging.getLogger(__name__)
-STOPPED = because("gonogo stopped while it ran")
+STOPPED = because("gonogo stopped while it was running")
 UNANSWERED = because("its client did not report the result in time")
 _PATHS = ("path", "source", "destination")
 _AT_ONCE = 8
@@ -183,7 +183,10 @@ class Hands(Struct, frozen=True, kw_only=True):
     def only_looks(self, thread: Thread, call: CallRow) -> bool:
         """Whether a call changes nothing here, so that others may run beside it."""
         tool = self.gate.tools[call.tool]
-        return tool.of_record or (not thread.remote and tool.tool_class is ToolClass.PURE)
+        return tool.of_record or (not thread.remote and self._is_pure(call.tool))
+
+    def _is_pure(self, name: str) -> bool:
+        return self.gate.tools[name].tool_class is ToolClass.PURE
 
     async def look(
         self, thread: Thread, calls: Sequence[tuple[CallRow, Gated]], explore: Body
@@ -407,7 +410,7 @@ class Hands(Struct, frozen=True, kw_only=True):
             if not over:
                 await self.traces.cut_off(thread, before.trace)
         await self.traces.after(thread, before.trace, "failed" if error else "completed")
-        files = [effect.path for effect in gated.effects if effect.after is not None]
+        files = [e.path for e in gated.effects if e.after not in (None, A_FOLDER)]
         if self.means.diagnostics is not None and error is None and files:
             bench = partial(self.means.bench, self.gate, thread, gated, asked=False)
             told = partial(self.means.diagnostics.told, bench, files, self.gate.guards.look)
@@ -449,7 +452,7 @@ class Hands(Struct, frozen=True, kw_only=True):
 
     def _may_change_anything(self, thread: Thread, gated: Gated, *, asked: bool) -> bool:
         barred = self.gate.writes_nothing(thread, gated.verdict, asked=asked)
-        return not (gated.effects or barred)
+        return not (gated.effects or barred or self._is_pure(gated.tool))
 
     def _way(
         self, thread: Thread, gated: Gated, *, asked: bool
