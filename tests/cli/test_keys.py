@@ -229,6 +229,12 @@ async def test_one_key_answers_a_question_and_the_answer_stays_above(ends, perso
     assert written.getvalue() == "Allow? [a] yes, [r] no >\r\x1b[KAllow? no\n"
 
 
+async def test_a_word_that_is_pasted_answers_nothing(ends, person, written):
+    look = types(ends[1], written, ("[r] no >", "yes"), ("Press one of these keys", "r"))
+
+    assert await answered(lambda: person.choose("Allow?", ALLOW), look) == "reject"
+
+
 async def test_a_line_is_drawn_while_it_is_typed_and_stays_above(ends, person, written):
     look = types(ends[1], written, ("Why? ", " so"), ("Why?  so", "\x07me \n"))
 

@@ -237,8 +237,8 @@ def idp() -> Any:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ((201, {}, b"{}"), "{url}/keys answers 201"),
-        ((200, {"Content-Encoding": "gzip"}, b"{}"), "{url}/keys answers 200"),
+        ((201, {}, b"{}"), "{url}/keys answered 201"),
+        ((200, {"Content-Encoding": "gzip"}, b"{}"), "{url}/keys answered 200"),
         ((200, {}, b"x" * 262_145), "{url}/keys has more than 262144 bytes"),
         ((200, {}, b"[]"), "{url}/keys is not a JSON object"),
         ((200, {}, b"{"), "{url}/keys: "),

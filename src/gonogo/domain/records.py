@@ -472,6 +472,8 @@ class Job(Struct, frozen=True):
     epoch: int = 0
     since: datetime | None = None
     """When the work that this job goes on with began, if whoever made the job knew."""
+    found: Any = None
+    """What whoever took the work for the job read then; never known in another process."""
 
 
 class JobStop(Struct, frozen=True):

@@ -417,10 +417,10 @@ class _Judging(Struct, frozen=True):
     def _asks(self, objections: Sequence[Objection]) -> Verdict:
         """The question, for what the gravest parts are about."""
         deciding = [one for one in objections if one.grave] or objections
-        first = deciding[0]
-        self.trace.enter(first.stage, shown(first.part)).take(first.rule)
+        for one in deciding:
+            self.trace.enter(one.stage, shown(one.part)).take(one.rule)
         told = dict.fromkeys(map(self._told, deciding))
-        return Verdict(decision="ask", reason=together(told), rule=first.rule)
+        return Verdict(decision="ask", reason=together(told), rule=deciding[0].rule)
 
     def _told(self, objection: Objection) -> str:
         if len(self.command.parts) == 1:

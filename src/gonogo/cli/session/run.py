@@ -38,7 +38,7 @@ from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
 from gonogo.domain.text_safety import guarded
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import MessageView, SessionView
-from gonogo.i18n import resolve, say
+from gonogo.i18n import resolve, say, term
 from gonogo.settings import Settings
 
 _OTHER_ROOTS = (
@@ -401,4 +401,5 @@ def _said(messages: list[MessageView], session: SessionView, locale: str) -> Ite
         lines = spoken(message.content).split("\n")
         more = len(lines) > _LINES and not last
         text = "\n".join([*lines[:_LINES], "…"] if more else lines)
-        yield f"{one_line(message.agent or message.role)}: {text}"
+        who = message.agent or term("speaker", message.role, locale)
+        yield f"{one_line(who)}: {text}"

@@ -543,7 +543,8 @@ class AtKeys(TerminalPerson):
                 key = await self._keyboard.key()
                 if key is None:
                     return None
-                if word := chosen(key, options):
+                # What is pasted comes in one piece.
+                if len(key) == 1 and (word := chosen(key, options)):
                     break
                 said = _keys_of(options) if key.strip() else said
                 self._foot.draw()

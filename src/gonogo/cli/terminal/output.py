@@ -1,5 +1,6 @@
 """What is printed: lines, tables, facts, JSON; none of it has power over a terminal."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -192,9 +193,16 @@ def is_terminal() -> bool:
 # Text from models and tools as the terminal is given it: see `gonogo.domain.text_safety`.
 
 
+_EMOJI = re.compile("(?<=[\u2190-\u2bff\U0001f000-\U0001faff])[\ufe0f\u200d]")
+"""What follows a sign to have it drawn in colours, or as one with the next sign."""
+
+
 def spoken(text: str) -> str:
-    """Text of several lines, safe to look at; either way to end a line is one."""
-    return visible(text.replace("\r\n", "\n"))
+    """Text of several lines, safe to look at; either way to end a line is one.
+
+    Signs such as emoji are shown one by one and plain: terminals differ in what they make of more.
+    """
+    return visible(_EMOJI.sub("", text.replace("\r\n", "\n")))
 
 
 def indented(text: str, indent: str) -> str:

@@ -1,7 +1,7 @@
 """Hands: run one tool call, write down that it starts, and write down what came of it."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
@@ -373,8 +373,8 @@ class Hands(Struct, frozen=True, kw_only=True):
 
     def hand_over(self, tx: Tx, call: CallRow) -> None:
         """Start a call that a person allowed and a client carries out: it may answer at once."""
-        allowed = call_of(tx, call.id)
-        if allowed is None or not record.is_remote(tx, call):
+        allowed = call_of(tx, call.id) if record.is_remote(tx, call) else None
+        if allowed is None:
             return
         record.pass_through(tx, allowed, _C.STARTED, started_at=tx.now)
         set_timer(tx, CLIENT_CALL, call.id, tx.now + self.client_timeout)
@@ -554,25 +554,22 @@ class Hands(Struct, frozen=True, kw_only=True):
         self, tx: Tx, thread: Thread, call: CallRow, gated: Gated, before: "Before"
     ) -> CallRow:
         thread.owner.check(tx)
-        record.pass_through(
-            tx, call, _C.ALLOWED, _C.STARTED, started_at=tx.now,
-            **record.gated_columns(gated), **before.begin(tx),
-        )  # fmt: skip
+        to = {"started_at": tx.now, **record.gated_columns(gated), **before.begin(tx)}
+        record.pass_through(tx, call, _C.ALLOWED, _C.STARTED, **to)
         record.tell_called(tx, call, gated)
         record.note_allowed(tx, call, gated)
-        return self._after_start(tx, thread, call.id)
+        return self._started(tx, thread, call, to)
 
     def _start_approved(self, tx: Tx, thread: Thread, call: CallRow, before: "Before") -> CallRow:
         thread.owner.check(tx)
-        record.pass_through(tx, call, _C.STARTED, started_at=tx.now, **before.begin(tx))
-        return self._after_start(tx, thread, call.id)
+        to = {"started_at": tx.now, **before.begin(tx)}
+        record.pass_through(tx, call, _C.STARTED, **to)
+        return self._started(tx, thread, call, to)
 
-    def _after_start(self, tx: Tx, thread: Thread, call_id: str) -> CallRow:
+    def _started(self, tx: Tx, thread: Thread, call: CallRow, to: Mapping[str, Any]) -> CallRow:
         if thread.remote:
-            set_timer(tx, CLIENT_CALL, call_id, tx.now + self.client_timeout)
-        started = call_of(tx, call_id)
-        assert started is not None  # noqa: S101 - updated one line above
-        return started
+            set_timer(tx, CLIENT_CALL, call.id, tx.now + self.client_timeout)
+        return replace(call, status=_C.STARTED, **to)
 
     def _stale(self, tx: Tx, thread: Thread, call: CallRow, error: str | None) -> None:
         thread.owner.check(tx)

@@ -11,19 +11,22 @@ from gonogo.domain.tool_calls import A_FOLDER, Access, ToolClass
 from gonogo.execution.agent.gate import Gated
 from gonogo.execution.approvals import Matter, Question
 from gonogo.i18n import say, told
-from gonogo.policy import ParsedCommand, Rule, Rules, TraceStep, parse_command
+from gonogo.policy import ParsedCommand, Rule, Rules, TraceStep, VerdictStage, parse_command
 from gonogo.tools import touched
 from gonogo.workspace import Workspace
 
 # What a verdict is made of, for people: each step, and the parts of a command.
 
 
+_ASKING = frozenset({VerdictStage.ASK_BUILT_IN, VerdictStage.ASK, VerdictStage.DEFAULT})
+
+
 def parts_of(gated: Gated) -> list[dict[str, Any]]:
-    """The parts of a command as it was understood, and which one asks first; else none."""
+    """The parts of a command as it was understood, and which of them ask; else none."""
     parsed = parse_command(gated.access.command or "")
     if not isinstance(parsed, ParsedCommand):
         return []
-    steps = (step for step in gated.trace.steps if step.decided == gated.verdict.rule)
+    steps = (step for step in gated.trace.steps if step.decided and step.stage in _ASKING)
     asking = {step.part for step in steps}
     return [
         {

@@ -156,7 +156,7 @@ class PlanRunner:
         if shape is None:
             return None
         return Work(
-            key=job.key, revision=shape.revision, subtask=shape.subtasks[subtask_id],
+            key=job.key, revision=shape.revision, subtask=shape.graph.subtasks[subtask_id],
             epoch=job.epoch, since=job.since or await self.store.read(_active_since, job.key),
         )  # fmt: skip
 
