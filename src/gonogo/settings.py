@@ -117,6 +117,9 @@ class Settings(BaseSettings):
     """Traces also contain goals, arguments, results and the models' answers."""
     metrics_public: bool = False
     """Serve `/metrics` without a token."""
+    metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    """The port on which `gonogo worker` serves `/metrics`, `/health` and `/ready`, with the address
+    of `GONOGO_HOST`; 0 selects a free one. By default none."""
 
     oidc_audience: str | None = None
     """The audience (`aud`) that a token of the identity provider must contain."""
@@ -160,7 +163,7 @@ class Settings(BaseSettings):
     """Attempts for a model request that fails temporarily, before gonogo waits for the model."""
     model_patience: Annotated[float, Field(ge=0, le=366 * DAY)] = 600.0
     """Seconds to wait for a model that does not answer; then gonogo asks a person. With 0, the work
-    that needs the model fails at once."""
+    that needs the model fails immediately."""
     model_window: Annotated[int, Field(ge=4_000, le=100_000_000)] | None = None
     """Tokens of one request to the model and its reply together; by default what gonogo knows about
     the model, or 32000."""

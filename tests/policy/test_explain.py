@@ -171,7 +171,11 @@ def test_a_rule_that_begins_so_but_may_not_vouch_for_the_rest_says_what_is_not_k
         (Scope(), _call(writes=("a",)), None),
         (Scope(tools=("x",)), _command("ls"), "the plan does not declare 'execute_command'"),
         (Scope(commands=("cat",)), _command("ls"), "it does not begin with 'cat'"),
-        (Scope(commands=("bash",)), _command("bash x"), "'bash' runs any code: name what"),
+        (
+            Scope(commands=("bash",)),
+            _command("bash x"),
+            "'bash' can run any code: name what it should run",
+        ),
         (Scope(commands=("ls",)), _command("ls"), None),
     ],
 )

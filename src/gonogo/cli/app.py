@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gonogo.i18n import Locale
 
 app = group(
-    "A durable agent runtime: agents propose a plan, you approve it, the engine carries it out.",
+    "A durable runtime for agents: they propose a plan, you approve it, and gonogo carries it out.",
     epilog='Start with: gonogo demo\nThen:       gonogo run "Add a --json flag" -C path/to/repo',
     completes=True,
 )

@@ -77,12 +77,12 @@ def cluster_findings(nodes: Sequence[NodeView], places: Sequence[PlaceView]) -> 
     others = [f"{node.host} {node.pid}" for node in workers if node.status == "other_rules"]
     if others:
         text = because(
-            "other rules than the server that was started last: {names}; give all of them the same "
-            "rules, and restart these", names=", ".join(others),
+            "different rules from the server that was started last: {names}; give all of them the "
+            "same rules, and restart these", names=", ".join(others),
         )  # fmt: skip
         yield Check("rules", "bad", text)
     else:
-        yield Check("rules", "ok", because("the same everywhere"))
+        yield Check("rules", "ok", because("the same on all servers and workers"))
     versions = ", ".join(sorted({node.version for node in living}))
     yield Check("versions", "warn" if "," in versions else "ok", versions)
     yield _waiting(places, {node.pool for node in workers if node.status == "alive"})

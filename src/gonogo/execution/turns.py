@@ -208,10 +208,7 @@ class Turns(Struct, frozen=True, kw_only=True):
 
     async def job(self, job: Job) -> None:
         """Drive one turn as far as it goes without a person."""
-        if job.epoch:
-            taken = await self.store.read(self._claimed, job.key, job.epoch)
-        else:
-            taken = await self.store.write(self._take, job.key)
+        taken = job.found or await self._taken(job)
         if taken is None:
             return
         session, turn, calls = taken
@@ -231,6 +228,11 @@ class Turns(Struct, frozen=True, kw_only=True):
             _LOG.exception("turn %s failed", turn.id)
             said = say("error_internal", session.spoken, reference=turn.id)
             await self.store.write(self._fail, turn, "internal", said)
+
+    async def _taken(self, job: Job) -> _Taken | None:
+        if job.epoch:
+            return await self.store.read(self._claimed, job.key, job.epoch)
+        return await self.store.write(self._take, job.key)
 
     def cancel(self, tx: Tx, turn: Turn, by: str, reason: str | None = None) -> None:
         """Stop a turn and whatever it runs or asks."""
@@ -299,8 +301,9 @@ class Turns(Struct, frozen=True, kw_only=True):
             return
         taken = take_turn(tx, turn, TurnStatus.RUNNING)
         session = session_of(tx, turn.session_id)
-        take_up(tx, left, remote=session is not None and session.tool_host == "client")
-        go_on(tx, "turn", turn.id, taken.epoch)
+        assert session is not None  # noqa: S101 - the turn names its session
+        calls = take_up(tx, left, remote=session.tool_host == "client")
+        go_on(tx, "turn", turn.id, taken.epoch, found=(session, taken, calls))
 
     # Driving ----------------------------------------------------------------------------------
 

@@ -56,9 +56,7 @@ async def run_task(
 ) -> Exit:
     """Carry one task out."""
     if not task.strip():
-        raise Stop(
-            'Say what you want done, for example: gonogo run "Add a --json flag"', Exit.USAGE
-        )
+        raise Stop('Write your task, for example: gonogo run "Add a --json flag"', Exit.USAGE)
     settings = read_settings({"workspace": directory, "model": model, **_place(wish)})
     async with linked(settings) as link:
         return await _talk(link, settings, task, wish, answer=answer)

@@ -7,7 +7,7 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.reviews import deed_of
 from gonogo.domain.states import ApprovalKind, CallStatus
-from gonogo.domain.tool_calls import Access, ToolClass
+from gonogo.domain.tool_calls import A_FOLDER, Access, ToolClass
 from gonogo.execution.agent.gate import Gated
 from gonogo.execution.approvals import Matter, Question
 from gonogo.i18n import say, told
@@ -180,8 +180,9 @@ def file_outcome(root: Path, call: CallRow) -> Literal["after", "before", "unkno
     try:
         workspace = Workspace(root)
         for effect in call.effects:
-            workspace.clear(effect["path"], before=effect.get("before"))
-        now = {effect["path"]: workspace.hash(effect["path"]) for effect in call.effects}
+            if effect.get("after") != A_FOLDER:
+                workspace.clear(effect["path"], before=effect.get("before"))
+        now = {effect["path"]: _now(workspace, effect["path"]) for effect in call.effects}
     except (ToolFailed, OSError):
         return "unknown"
     if all(now[effect["path"]] == effect.get("after") for effect in call.effects):
@@ -189,3 +190,8 @@ def file_outcome(root: Path, call: CallRow) -> Literal["after", "before", "unkno
     if all(now[effect["path"]] == effect.get("before") for effect in call.effects):
         return "before"
     return "unknown"
+
+
+def _now(workspace: Workspace, path: str) -> str | None:
+    found = workspace.stat(path)
+    return A_FOLDER if found is not None and found.kind == "folder" else workspace.hash(path)

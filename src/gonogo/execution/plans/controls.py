@@ -238,7 +238,7 @@ class Pauses(Struct, frozen=True):
         """
         board = board.at_approved()
         reason = _said(board, reason)
-        ids = list(board.shape.subtasks)
+        ids = list(board.shape.graph.subtasks)
         left = [key for key in ids if board.rows[key].status not in SUBTASK.terminal]
         for subtask_id in left:
             if board.rows[subtask_id].status is not _S.RUNNING:
@@ -377,7 +377,7 @@ class PlanControls(Struct, frozen=True):
         self.rounds.drop_timers(board)
         said = _said(board, because("the plan was cancelled by {name}", name=by), reason)
         board.move_plan(PlanStatus.CANCELLED, finished_at=tx.now, again=None, **NO_PAUSE)
-        for subtask_id in board.shape.subtasks:
+        for subtask_id in board.shape.graph.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
                 self.rounds.cancel(board, subtask_id, said)
         board.write()
@@ -422,7 +422,7 @@ class PlanControls(Struct, frozen=True):
             Refused: it cannot be said; the text says why.
         """
         board = PlanState.open(tx, plan_id)
-        subtask = board.shape.subtasks.get(subtask_id)
+        subtask = board.shape.graph.subtasks.get(subtask_id)
         if subtask is None:
             raise NotFound(
                 "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans "
