@@ -12,7 +12,12 @@ from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from gonogo.domain.errors import because
 from gonogo.domain.network import LOOPBACK, PrivateHosts
@@ -321,6 +326,18 @@ class Settings(BaseSettings):
     legacy_text_rejection: bool = True
     """Treat a `tool_result` whose error starts with `User rejected` as a rejection of a waiting
     call; deprecated."""
+
+    @classmethod
+    def settings_customise_sources(  # noqa: D102 - the library's own
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # To look through all settings for files that nobody may name takes as long as the rest.
+        return init_settings, env_settings
 
     @field_validator("roots", mode="before")
     @classmethod

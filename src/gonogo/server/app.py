@@ -28,9 +28,8 @@ from gonogo.domain.network import LOOPBACK
 from gonogo.domain.strict_json import MAX_BYTES
 from gonogo.server import openapi, websocket
 from gonogo.server.auth import Rates, ServerState, WaitLimits
-from gonogo.server.conditional import Conditional
 from gonogo.server.connections import LEAST, Connections, Room, room_for_connections
-from gonogo.server.middleware import WILDCARDS, Guard, Heads, Names, Packing, Shelter
+from gonogo.server.middleware import WILDCARDS, Conditional, Guard, Heads, Names, Packing, Shelter
 from gonogo.server.problems import add_handlers
 from gonogo.server.routes import (
     access,

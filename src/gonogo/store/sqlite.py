@@ -153,7 +153,7 @@ class SqliteBackend:
             Busy: the file cannot be read.
         """
         try:
-            with self.engine.connect() as conn:
+            with Direct(self.engine) as conn:
                 return self._known.missing(self._tx(conn), accept=accept)
         except SQLAlchemyError as error:
             raise_told(error)
