@@ -208,11 +208,7 @@ class Turns(Struct, frozen=True, kw_only=True):
 
     async def job(self, job: Job) -> None:
         """Drive one turn as far as it goes without a person."""
-        taken: _Taken | None = job.found
-        if taken is None and job.epoch:
-            taken = await self.store.read(self._claimed, job.key, job.epoch)
-        elif taken is None:
-            taken = await self.store.write(self._take, job.key)
+        taken = await self._taken(job)
         if taken is None:
             return
         session, turn, calls = taken
@@ -305,6 +301,14 @@ class Turns(Struct, frozen=True, kw_only=True):
         go_on(tx, "turn", turn.id, taken.epoch, found=(session, taken, calls))
 
     # Driving ----------------------------------------------------------------------------------
+
+    async def _taken(self, job: Job) -> _Taken | None:
+        """What a job goes on with: as it was found when it was taken for the job, or found now."""
+        if job.found is not None:
+            return job.found
+        if job.epoch:
+            return await self.store.read(self._claimed, job.key, job.epoch)
+        return await self.store.write(self._take, job.key)
 
     def _take(self, tx: Tx, turn_id: str) -> _Taken | None:
         """The session, the turn as it is held now, and its open calls."""
