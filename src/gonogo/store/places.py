@@ -11,18 +11,21 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
+from functools import cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 from sqlalchemy import (
     ColumnElement,
+    Executable,
     Select,
     Table,
     bindparam,
     delete,
     exists,
     func,
+    insert,
     literal,
     literal_column,
     or_,
@@ -30,14 +33,13 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert
 
 from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.records import Job, JobStop, Node, PlaceOwner, PlaceRow
 from gonogo.store.columns import Utc
 from gonogo.store.events import check_hold, note
-from gonogo.store.rows import many, one, put, rows
+from gonogo.store.rows import insert_for, many, one, put, rows
 from gonogo.store.schema import (
     asks,
     audit,
@@ -161,7 +163,6 @@ def all_nodes(tx: Tx) -> list[Node]:
 
 # Places, and who has them.
 
-_MAKE = insert(places).on_conflict_do_nothing()
 _ELSEWHERE = select(places.c.home).where(places.c.home != bindparam("home")).limit(1)
 _HOMELESS = (
     select(sessions.c.workspace)
@@ -537,9 +538,14 @@ def _handed(place: str, each: Job | JobStop) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@cache
+def _make_once() -> Executable:
+    return insert_for("postgresql")(places).on_conflict_do_nothing()
+
+
 def _make(tx: Tx, place: str, path: str, home: str, pool: str, *, placed: bool) -> None:
     tx.execute(
-        _MAKE,
+        _make_once(),
         {
             "id": place, "path": path, "pool": pool, "home": home, "owner": None, "fence": 0,
             "placed": placed, "wanted": 0,
