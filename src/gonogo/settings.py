@@ -335,7 +335,7 @@ class Settings(BaseSettings):
         env_settings: PydanticBaseSettingsSource,
         **_others: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What is given, then the environment; no file is looked for: that takes as long as the rest."""
+        """What is given, then the environment; no file: to look takes as long as the rest."""
         return init_settings, env_settings
 
     @field_validator("roots", mode="before")
