@@ -6,7 +6,7 @@ the making of a package do that.
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from gettext import GNUTranslations, NullTranslations
 from pathlib import Path
 from string import Formatter
@@ -152,6 +152,7 @@ def resolve(session_locale: str | None, setting: str | None, text: str = "") -> 
     return known_locale(session_locale) or known_locale(setting) or language_of(text)
 
 
+@lru_cache(maxsize=64)
 def known_locale(locale: str | None) -> Locale | None:
     """The language that a locale names, if it is spoken here."""
     tag = re.split(r"[-_.@]", locale or "", maxsplit=1)[0].strip().lower()
