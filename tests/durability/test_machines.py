@@ -359,7 +359,7 @@ async def test_who_has_a_workspace_and_who_had_it_is_shown_for_a_session_in_it(
         # By the same worker perhaps, but anew.
         await until(lambda: asked(ground, _OWNED_SINCE, first.fence))
         shown = await client.place(first.place_id)
-        with pytest.raises(NotFound, match="gonogo place list"):
+        with pytest.raises(NotFound, match="nowhere"):
             await client.place("nowhere")
     assert first.workspace == shown.workspace == str(ground.workspace)
     assert {first.pid, shown.pid} <= {each.pid for each in workers}
