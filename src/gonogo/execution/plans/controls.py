@@ -37,7 +37,7 @@ from gonogo.execution.scheduling.plan_state import (
     RUNTIME,
     PlanState,
 )
-from gonogo.i18n import say
+from gonogo.i18n import say, told
 from gonogo.store import Tx, stop
 from gonogo.store import events as log
 from gonogo.store.jobs import set_timer
@@ -177,7 +177,7 @@ class Pauses(Struct, frozen=True):
             set_timer(board.tx, RESUME, plan.id, until)
         elif not self.rounds.questions.ask_about_model(board.tx, board.plan, absence):
             board.write()
-            self.cut_short(board, f"the model did not answer: {absence.error}")
+            self.cut_short(board, because("the model did not answer: {error}", error=absence.error))
 
     def _tell_waiting(self, board: PlanState, absence: Absence) -> None:
         shown = absence.ends_at(self.rounds.rules.patience).strftime("%Y-%m-%d %H:%M:%S UTC")
@@ -220,7 +220,7 @@ class Pauses(Struct, frozen=True):
         if tx.now < due:
             set_timer(tx, PLAN_TIMEOUT, plan_id, due)
             return
-        said = f"The plan's time limit of {limit:g} s is over"
+        said = _said(board, because("The plan's time limit of {limit:g} s is over", limit=limit))
         self.cut_short(board, said, Failure(message=said, category=Category.TIMEOUT))
 
     def stop_for_time(self, tx: Tx, plan_id: str, said: str) -> None:
@@ -237,7 +237,8 @@ class Pauses(Struct, frozen=True):
         Where another revision waits to be approved, the plan ends in the one before it.
         """
         board = board.at_approved()
-        ids = list(board.shape.subtasks)
+        reason = _said(board, reason)
+        ids = list(board.shape.graph.subtasks)
         left = [key for key in ids if board.rows[key].status not in SUBTASK.terminal]
         for subtask_id in left:
             if board.rows[subtask_id].status is not _S.RUNNING:
@@ -374,12 +375,11 @@ class PlanControls(Struct, frozen=True):
         """End a plan and everything that it runs."""
         board = PlanState.open(tx, plan_id).at_approved()
         self.rounds.drop_timers(board)
+        said = _said(board, because("the plan was cancelled by {name}", name=by), reason)
         board.move_plan(PlanStatus.CANCELLED, finished_at=tx.now, again=None, **NO_PAUSE)
-        for subtask_id in board.shape.subtasks:
+        for subtask_id in board.shape.graph.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
-                self.rounds.cancel(
-                    board, subtask_id, _because(f"the plan was cancelled by {by}", reason)
-                )
+                self.rounds.cancel(board, subtask_id, said)
         board.write()
         self.rounds.room(board)
         stop(tx, REPLAN, plan_id)
@@ -391,7 +391,8 @@ class PlanControls(Struct, frozen=True):
         self, tx: Tx, plan_id: str, subtask_id: str, by: str, reason: str | None = None
     ) -> None:
         """End one subtask; its siblings go on, its dependants are skipped."""
-        board, said = PlanState.open(tx, plan_id), _because(f"cancelled by {by}", reason)
+        board = PlanState.open(tx, plan_id)
+        said = _said(board, because("cancelled by {name}", name=by), reason)
         board.open_row(subtask_id)
         self.rounds.cancel(board, subtask_id, said)
         end_grant(tx, plan_id, subtask_id, said)
@@ -404,7 +405,7 @@ class PlanControls(Struct, frozen=True):
             raise Conflict(
                 "Subtask {subtask_id} is running; cancel it instead", subtask_id=subtask_id
             )
-        reason = f"skipped by {by}"
+        reason = _said(board, because("skipped by {name}", name=by))
         self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), reason)
         self.rounds.skip(board, subtask_id, reason)
         end_grant(tx, plan_id, subtask_id, reason)
@@ -421,7 +422,7 @@ class PlanControls(Struct, frozen=True):
             Refused: it cannot be said; the text says why.
         """
         board = PlanState.open(tx, plan_id)
-        subtask = board.shape.subtasks.get(subtask_id)
+        subtask = board.shape.graph.subtasks.get(subtask_id)
         if subtask is None:
             raise NotFound(
                 "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans "
@@ -456,8 +457,10 @@ class PlanControls(Struct, frozen=True):
         self.rounds.carry_on(board)
 
 
-def _because(what: str, reason: str | None) -> str:
-    return f"{what}: {reason}" if reason else what
+def _said(board: PlanState, what: str, reason: str | None = None) -> str:
+    """What was done, in the language of the session, with the words of who did it."""
+    done = told(what, spoken_in(board.tx, board.plan.session_id))
+    return f"{done}: {reason}" if reason else done
 
 
 def _deaf(plan: Plan, subtask: Subtask, row: SubtaskStanding) -> str | None:
