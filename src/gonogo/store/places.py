@@ -346,7 +346,7 @@ _OWNED = select(places.c.id, places.c.path, places.c.fence, _HAS_MORE).where(
 _OURS = _OWNED.subquery()
 _GLANCE = select(
     _POLICY.scalar_subquery().label("in_force"), _FREE.exists().label("has_free"), _OURS
-).select_from(select(literal_column("1")).subquery().outerjoin(_OURS, true()))
+).select_from(select(literal(1)).subquery().outerjoin(_OURS, true()))
 
 
 def hand_over(tx: Tx, routes: Mapping[str, Whose]) -> None:
@@ -431,7 +431,11 @@ def glance(tx: Tx, node: str, pool: str, room: int) -> Glance:
     params = {"node": node, "pool": pool if room else _OF_COMMON}
     found = rows(tx, _GLANCE, params)
     # Where none is owned, there is one row without a place.
-    owned = [Owned(*of_place) for _, _, *of_place in found if of_place[0] is not None]
+    owned = [
+        Owned(each.id, each.path, each.fence, each.has_more)
+        for each in found
+        if each.id is not None
+    ]
     return Glance(found[0].in_force, found[0].has_free, owned)
 
 
