@@ -175,7 +175,7 @@ def load_roles(path: Path) -> Roles:
         choices = role.choices()
         if len(set(choices)) < len(choices):
             raise BadModels(
-                "{where}: role {role!r}: fallback: a model is there twice",
+                "{where}: role {role!r}: fallback: a model is there twice; keep one of them",
                 where=where,
                 role=role.name,
             )

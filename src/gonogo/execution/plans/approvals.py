@@ -6,7 +6,7 @@ from typing import Any, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gonogo.domain.errors import Conflict, InvalidMessage
+from gonogo.domain.errors import Conflict, InvalidMessage, because
 from gonogo.domain.failures import Category, Failure
 from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_views import plan_changes
@@ -156,7 +156,9 @@ class SubtaskKind(Struct, frozen=True):
             self._leave_out(tx, approval, ruling.by.id)
             return
         said = (ruling.feedback or "").strip()
-        message = f"Its start was rejected by {ruling.by.name}{said and ': '}{said}"
+        message = because("Its start was rejected by {name}", name=ruling.by.name)
+        if said:
+            message = because("{what}: {feedback}", what=message, feedback=said)
         failure = Failure(message=message, category=Category.PERMISSION)
         self.engine.controls.fail_subtask(tx, revision.plan_id, subtask_id, failure)
 
@@ -219,7 +221,9 @@ class BudgetKind(Struct, frozen=True, kw_only=True):
         plan_id = approval.plan_id or ""
         match ruling.word:
             case DecisionWord.REJECT:
-                said = f"the budget is spent, and {ruling.by.name} did not extend it"
+                said = because(
+                    "the budget is spent, and {name} did not extend it", name=ruling.by.name
+                )
                 self.pauses.give_up(tx, plan_id, said)
             case DecisionWord.EDIT:
                 limits = _limits(ruling.changes)
@@ -231,7 +235,7 @@ class BudgetKind(Struct, frozen=True, kw_only=True):
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered in time."""
-        said = "the budget is spent, and the question about it expired"
+        said = because("the budget is spent, and the question about it expired")
         self.pauses.give_up(tx, approval.plan_id or "", said)
 
     def _more(self, tx: Tx, approval: Approval) -> Limits:
@@ -262,7 +266,9 @@ def _check_used(tx: Tx, plan_id: str, limits: Limits) -> None:
 def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
     given = _result(changes)
     if not isinstance(given, dict) or not given:
-        raise InvalidMessage('A budget is edited with modified_arguments {"result": {…limits}}')
+        raise InvalidMessage(
+            "A budget is edited with modified_arguments {shape}", shape='{"result": {…limits}}'
+        )
     found = cast("Mapping[str, Any]", given)
     for name, value in found.items():
         if name not in WORDS:
@@ -298,7 +304,9 @@ class AbsenceKind(Struct, frozen=True, kw_only=True):
             case DecisionWord.APPROVE:
                 self.pauses.wait_on(tx, plan_id, ruling.by.id)
             case DecisionWord.REJECT:
-                said = f"the model did not answer, and {ruling.by.name} waited no longer"
+                said = because(
+                    "the model did not answer, and {name} did not wait longer", name=ruling.by.name
+                )
                 self.pauses.give_up(tx, plan_id, said, about=MODEL)
             case DecisionWord.EDIT if approval.details.get("models"):
                 model = _chosen_model(ruling.changes, approval.details["models"])
@@ -311,7 +319,7 @@ class AbsenceKind(Struct, frozen=True, kw_only=True):
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered in time."""
-        said = "the model did not answer, and the question about it expired"
+        said = because("the model did not answer, and the question about it expired")
         self.pauses.give_up(tx, approval.plan_id or "", said, about=MODEL)
 
 

@@ -177,13 +177,13 @@ class Pauses(Struct, frozen=True):
             set_timer(board.tx, RESUME, plan.id, until)
         elif not self.rounds.questions.ask_about_model(board.tx, board.plan, absence):
             board.write()
-            self.cut_short(board, f"the model did not answer: {absence.error}")
+            self.cut_short(board, because("the model did not answer: {error}", error=absence.error))
 
     def _tell_waiting(self, board: PlanState, absence: Absence) -> None:
         shown = absence.ends_at(self.rounds.rules.patience).strftime("%Y-%m-%d %H:%M:%S UTC")
         content = say(
             "plan_paused_model", spoken_in(board.tx, board.plan.session_id), until=shown,
-            error=absence.error,
+            error=board.told(absence.error),
         )  # fmt: skip
         until = board.plan.paused_until
         _tell.changed(board, "plan_paused", RUNTIME, MODEL, until=until, content=content)
@@ -220,7 +220,7 @@ class Pauses(Struct, frozen=True):
         if tx.now < due:
             set_timer(tx, PLAN_TIMEOUT, plan_id, due)
             return
-        said = f"The plan's time limit of {limit:g} s is over"
+        said = because("The plan's time limit of {limit:g} s is over", limit=limit)
         self.cut_short(board, said, Failure(message=said, category=Category.TIMEOUT))
 
     def stop_for_time(self, tx: Tx, plan_id: str, said: str) -> None:
@@ -236,7 +236,7 @@ class Pauses(Struct, frozen=True):
 
         Where another revision waits to be approved, the plan ends in the one before it.
         """
-        board = board.at_approved()
+        board, reason = board.at_approved(), board.told(reason)
         ids = list(board.shape.subtasks)
         left = [key for key in ids if board.rows[key].status not in SUBTASK.terminal]
         for subtask_id in left:
@@ -375,11 +375,10 @@ class PlanControls(Struct, frozen=True):
         board = PlanState.open(tx, plan_id).at_approved()
         self.rounds.drop_timers(board)
         board.move_plan(PlanStatus.CANCELLED, finished_at=tx.now, again=None, **NO_PAUSE)
+        said = _with_reason(because("the plan was cancelled by {by}", by=by), reason)
         for subtask_id in board.shape.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
-                self.rounds.cancel(
-                    board, subtask_id, _because(f"the plan was cancelled by {by}", reason)
-                )
+                self.rounds.cancel(board, subtask_id, said)
         board.write()
         self.rounds.room(board)
         stop(tx, REPLAN, plan_id)
@@ -391,7 +390,8 @@ class PlanControls(Struct, frozen=True):
         self, tx: Tx, plan_id: str, subtask_id: str, by: str, reason: str | None = None
     ) -> None:
         """End one subtask; its siblings go on, its dependants are skipped."""
-        board, said = PlanState.open(tx, plan_id), _because(f"cancelled by {by}", reason)
+        board = PlanState.open(tx, plan_id)
+        said = _with_reason(because("cancelled by {by}", by=by), reason)
         board.open_row(subtask_id)
         self.rounds.cancel(board, subtask_id, said)
         end_grant(tx, plan_id, subtask_id, said)
@@ -404,8 +404,8 @@ class PlanControls(Struct, frozen=True):
             raise Conflict(
                 "Subtask {subtask_id} is running; cancel it instead", subtask_id=subtask_id
             )
-        reason = f"skipped by {by}"
-        self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), reason)
+        reason = because("skipped by {by}", by=by)
+        self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), board.told(reason))
         self.rounds.skip(board, subtask_id, reason)
         end_grant(tx, plan_id, subtask_id, reason)
         self.rounds.carry_on(board)
@@ -456,8 +456,8 @@ class PlanControls(Struct, frozen=True):
         self.rounds.carry_on(board)
 
 
-def _because(what: str, reason: str | None) -> str:
-    return f"{what}: {reason}" if reason else what
+def _with_reason(what: str, reason: str | None) -> str:
+    return because("{what}: {feedback}", what=what, feedback=reason) if reason else what
 
 
 def _deaf(plan: Plan, subtask: Subtask, row: SubtaskStanding) -> str | None:
@@ -525,7 +525,9 @@ class Retry(Struct, frozen=True):
         """
         plan = lock_plan(tx, plan_id)
         if plan is None:
-            raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
+            raise NotFound(
+                "No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id
+            )
         if plan.status not in GOING | _ENDED:
             raise Conflict(
                 "Plan {plan_id} is {plan_status}; its subtasks can be retried only while it "

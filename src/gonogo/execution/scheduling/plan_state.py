@@ -27,6 +27,7 @@ from gonogo.domain.schedule import (
     schedule,
 )
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
+from gonogo.i18n import told
 from gonogo.store import Tx
 from gonogo.store.calls import doubted_subtasks
 from gonogo.store.plans import (
@@ -41,6 +42,7 @@ from gonogo.store.plans import (
     subtask_row,
     subtask_rows,
 )
+from gonogo.store.sessions import spoken_in
 
 # A revision as rounds look at it: its subtasks by their ids, worked out once.
 
@@ -191,7 +193,9 @@ class PlanState(Struct):
         """
         plan = lock_plan(tx, plan_id)
         if plan is None:
-            raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
+            raise NotFound(
+                "No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id
+            )
         rows = standings(tx, plan_id, plan.revision)
         return cls(tx, plan, shape_of(tx, plan), rows)
 
@@ -207,6 +211,10 @@ class PlanState(Struct):
         assert approved is not None  # noqa: S101 - it was the plan's own
         self.set_plan(revision=approved.number, digest=approved.digest)
         return PlanState.open(self.tx, plan.id)
+
+    def told(self, reason: str) -> str:
+        """A reason in the language of the plan's session."""
+        return told(reason, spoken_in(self.tx, self.plan.session_id))
 
     def key(self, subtask_id: str) -> str:
         """The key of a subtask's row."""
