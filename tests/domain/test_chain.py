@@ -348,7 +348,7 @@ NO_END = "the file has no last line: a part of it is missing"
     [
         ("{", "it is not valid JSON: Expecting property name enclosed in double quotes: "
          "line 1 column 2 (char 1)"),
-        ('{"a": 1, "a": 1}', "it is not valid JSON: a key stands twice in one object"),
+        ('{"a": 1, "a": 1}', "it is not valid JSON: an object contains the same key twice"),
         ("[" * 100_000, "it is not valid JSON: it is nested too deeply"),
         ("[]", "it is not a JSON object"),
         ("{}", "it does not have the fields of an audit entry"),
