@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import anyio
 
-from bench import _counts, _growth, _report
+from bench import _counts, _growth, _postgres, _report
 from bench._decisions import decision_ms
 from bench._plans import layered_per_second, makespan_ratio, sequence_ms
 from bench._processes import answerable_s, command_s, import_s, parked_cost, restart_s
@@ -130,6 +130,7 @@ def _files(*, quick: bool) -> Iterator[Figure]:
 def _beside_peers() -> int:
     yard, rows = commit_ms(), list[str]()
     packages = [each for peer in beside.PEERS for each in peer.packages]
+    packages += [peer.program[0] for peer in beside.PEERS if peer.program]
     for row in beside.table():
         print(row, flush=True)
         rows.append(row)
@@ -145,6 +146,16 @@ def _grows(*, quick: bool) -> int:
         loads.append(os.getloadavg()[0])
     if not quick:
         _report.write_growth(rows, "scripts/bench --growth", median(loads), utc_now())
+    return 0
+
+
+def _on_postgres() -> int:
+    rows, loads = list[str](), [os.getloadavg()[0]]
+    for row in _postgres.table():
+        print(row, flush=True)
+        rows.append(row)
+        loads.append(os.getloadavg()[0])
+    _report.write_postgres(rows, "scripts/bench --postgres", median(loads), utc_now())
     return 0
 
 
@@ -166,11 +177,14 @@ def main() -> int:
         "--growth", action="store_true",
         help="measure how the processor time of a step grows with history, plans and sessions",
     )  # fmt: skip
+    parser.add_argument("--postgres", action="store_true", help="measure PostgreSQL beside SQLite")
     given = parser.parse_args()
     if given.check or given.renew:
         return _counts.check(renew=given.renew)
     if given.peers:
         return _beside_peers()
+    if given.postgres:
+        return _on_postgres()
     if given.growth:
         return _grows(quick=given.quick)
     figures = [f for part in (_plans, _people, _files, _starts) for f in part(quick=given.quick)]

@@ -10,10 +10,10 @@ from bench._rig import LIMIT
 from bench._world import World, asking, world
 
 
-async def decision_ms(sessions: int, decisions: int) -> list[float]:
+async def decision_ms(sessions: int, decisions: int, url: str | None = None) -> list[float]:
     """Milliseconds from each approval of a tool call until the tool runs."""
     with TemporaryDirectory() as folder:
-        async with world(Path(folder), asking(decisions)) as made:
+        async with world(Path(folder), asking(decisions), url) as made:
             with anyio.fail_after(LIMIT):
                 took = [await _session(made, decisions) for _ in range(sessions)]
     return [each for one in took for each in one]

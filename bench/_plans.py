@@ -22,10 +22,10 @@ async def sleep(work: Work) -> Completed:
     return Completed({"output": "done"})
 
 
-async def sequence_ms(runs: int, *, events_before: int = 0) -> float:
+async def sequence_ms(runs: int, url: str | None = None, *, events_before: int = 0) -> float:
     """Milliseconds for each of 200 subtasks in sequence."""
     with TemporaryDirectory() as folder:
-        async with rig(Path(folder), no_op) as made:
+        async with rig(Path(folder), no_op, url) as made:
             await made.carry_out(chain(50), max_parallel=3)
             took = [
                 await made.carry_out(chain(200), max_parallel=3, events_before=events_before)
@@ -45,9 +45,9 @@ async def layered_per_second(runs: int, depth: int, width: int, url: str | None 
     return depth * width / median(took)
 
 
-async def makespan_ratio(runs: int) -> float:
+async def makespan_ratio(runs: int, url: str | None = None) -> float:
     """Ten layers of ten sleeping subtasks, beside their critical path."""
     with TemporaryDirectory() as folder:
-        async with rig(Path(folder), sleep) as made:
+        async with rig(Path(folder), sleep, url) as made:
             took = [await made.carry_out(layers(10, 10), max_parallel=10) for _ in range(runs)]
     return median(took) / (10 * SLEEP)

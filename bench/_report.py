@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 _FILE = Path(__file__).parent / "RESULTS.md"
-_GROWTH = "\n## Growth\n"
+_PARTS = ("PostgreSQL", "Growth")
+"""What comes after the main table of RESULTS.md, in this order; each is measured by itself."""
 _LIBRARIES = ("anyio", "pydantic", "sqlalchemy")
 
 
@@ -73,16 +74,31 @@ yardstick is 0.09 ms; what peers take was measured there too.
 What is measured: the real engine, dispatcher and store on SQLite, every subtask one transaction
 with its events; no-op subtasks are a plain function in the place of an agent. Decisions go through
 the whole runtime with a scripted model, and end when the approved tool runs. The console is
-measured by `scripts/bench-console`, into CONSOLE.md; several processes on one PostgreSQL are in
-MACHINES.md.
+measured by `scripts/bench-console`, into CONSOLE.md; peers are in PEERS.md, by
+`scripts/bench --peers`. One process on PostgreSQL stands below, several are in MACHINES.md.
 """
-    _FILE.write_text(text + _kept()[1], encoding="utf-8")
+    _keep({"": text})
+
+
+def write_postgres(rows: Sequence[str], command: str, load: float, now: datetime) -> None:
+    """Write the part of RESULTS.md that has PostgreSQL beside SQLite."""
+    table = "\n".join(rows)
+    text = f"""
+{_made(command, now)}; about {load:.0f} processes wanted to run meanwhile.
+
+Each work was done on both in turn, on the same disk, both with `fsync`. The yardstick of each is
+one `INSERT` and `COMMIT` of its bare driver: SQLite within the process (WAL, `synchronous=FULL`),
+PostgreSQL by its Unix socket with prepared statements, as `pgbench` does it.
+
+{table}
+"""
+    _keep({"PostgreSQL": text})
 
 
 def write_growth(rows: Sequence[str], command: str, load: float, now: datetime) -> None:
     """Write the part of RESULTS.md that says how costs grow."""
     table = "\n".join(rows)
-    text = f"""{_GROWTH}
+    text = f"""
 {_made(command, now)}; about {load:.0f} processes wanted to run meanwhile.
 
 Milliseconds of processor time of the whole process (user and system, the database's included). Each
@@ -93,13 +109,18 @@ grow has 1.
 |---|---|---|
 {table}
 """
-    _FILE.write_text(_kept()[0] + text, encoding="utf-8")
+    _keep({"Growth": text})
 
 
-def _kept() -> tuple[str, str]:
-    """What RESULTS.md says before and from its part on growth."""
-    before, growth, after = _FILE.read_text(encoding="utf-8").partition(_GROWTH)
-    return before, growth + after
+def _keep(new: dict[str, str]) -> None:
+    """Write RESULTS.md with new parts in the place of the old ones of the same heading."""
+    first, *others = _FILE.read_text(encoding="utf-8").split("\n## ")
+    parts = {"": first} | {
+        heading: body for heading, _, body in (o.partition("\n") for o in others)
+    }
+    parts |= new
+    rest = (f"\n## {each}\n{parts[each]}" for each in _PARTS if each in parts)
+    _FILE.write_text(parts[""] + "".join(rest), encoding="utf-8")
 
 
 def write_peers(

@@ -39,11 +39,11 @@ class _Waiting:
         return Parked()
 
 
-async def woken_per_second(count: int) -> float:
+async def woken_per_second(count: int, url: str | None = None) -> float:
     """Answers to parked plans that have their next step run, a second."""
     waiting = _Waiting(count)
     with TemporaryDirectory() as folder:
-        async with rig(Path(folder), waiting.run) as made:
+        async with rig(Path(folder), waiting.run, url) as made:
             waiting.rig = made
             with anyio.fail_after(LIMIT):
                 return count / await _wake(made, waiting)

@@ -20,11 +20,11 @@ TOOL = "create_directory"
 """The tool that is approved; its body is replaced by a probe."""
 
 
-def settings_for(home: Path) -> Settings:
+def settings_for(home: Path, url: str | None = None) -> Settings:
     """Settings that keep everything under one folder."""
     workspace = home / "workspace"
     workspace.mkdir(parents=True, exist_ok=True)
-    return Settings(home=home / "state", config=home / "config", workspace=workspace)
+    return Settings(home=home / "state", config=home / "config", workspace=workspace, db=url)
 
 
 def asking(times: int) -> ScriptedModel:
@@ -73,9 +73,9 @@ class World:
 
 
 @asynccontextmanager
-async def world(home: Path, model: ScriptedModel) -> AsyncIterator[World]:
-    """A runtime over a state folder."""
-    async with Runtime.open(settings_for(home), model=model) as runtime:
+async def world(home: Path, model: ScriptedModel, url: str | None = None) -> AsyncIterator[World]:
+    """A runtime over a state folder, and over the database at an address if there is one."""
+    async with Runtime.open(settings_for(home, url), model=model) as runtime:
         made = World(runtime)
         tools = cast("dict[str, Tool]", runtime.parts.gate.tools)
         tools[TOOL] = replace(tools[TOOL], run=_probe(made))

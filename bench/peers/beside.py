@@ -38,6 +38,8 @@ class Peer:
     module: str
     """What a program of theirs imports."""
     works: frozenset[str]
+    program: tuple[str, str] | None = None
+    """An npm package that is nothing but a program for this machine, and where that lies in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,11 @@ PEERS = (
         name="OpenAI Agents", script="run_agents.py", module="agents",
         works=frozenset({"sequence", "decision", "woken", "import"}),
         packages=("openai-agents==0.24.0",),
+    ),
+    Peer(
+        name="Restate", script="run_restate.py", module="restate", works=ALL,
+        packages=("restate-sdk==1.2.0", "hypercorn==0.18.0", "httpx==0.28.1"),
+        program=("@restatedev/restate-server-linux-x64@1.7.12", "bin/restate-server"),
     ),
 )  # fmt: skip
 
@@ -107,7 +114,7 @@ def environment(peer: Peer) -> Path:
     """The Python that has a peer; it is installed the first time.
 
     Raises:
-        CalledProcessError: pip cannot install it; what pip says stands above.
+        CalledProcessError: pip or npm cannot install it; what it says stands above.
     """
     cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     root = Path(os.environ.get("GONOGO_PEERS") or Path(cache) / "gonogo" / "peers")
@@ -120,8 +127,21 @@ def environment(peer: Peer) -> Path:
     subprocess.run([sys.executable, "-m", "venv", folder], check=True, timeout=LIMIT)
     command = [python, "-m", "pip", "install", "--quiet", *peer.packages]
     subprocess.run(command, check=True, timeout=LIMIT)
+    if peer.program is not None:
+        _fetch(*peer.program, folder)
     (folder / "whole").touch()
     return python
+
+
+def _fetch(package: str, program: str, folder: Path) -> None:
+    """Put a program of an npm package beside the environment's Python."""
+    npm = ["npm", "pack", "--silent", "--pack-destination", folder, package]
+    subprocess.run(npm, check=True, timeout=LIMIT, stdout=subprocess.DEVNULL)
+    [packed] = folder.glob("*.tgz")
+    unpack = ["tar", "-xzf", packed, "-C", folder, f"package/{program}"]
+    subprocess.run(unpack, check=True, timeout=LIMIT)
+    (folder / "package" / program).rename(folder / "bin" / Path(program).name)
+    packed.unlink()
 
 
 def measured(peer: Peer, python: Path, key: str) -> float | None:

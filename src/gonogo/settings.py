@@ -12,7 +12,12 @@ from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from gonogo.domain.errors import because
 from gonogo.domain.network import LOOPBACK, PrivateHosts
@@ -117,6 +122,9 @@ class Settings(BaseSettings):
     """Traces also contain goals, arguments, results and the models' answers."""
     metrics_public: bool = False
     """Serve `/metrics` without a token."""
+    metrics_port: Annotated[int, Field(ge=0, le=65_535)] | None = None
+    """The port on which `gonogo worker` serves `/metrics`, `/health` and `/ready`, with the address
+    of `GONOGO_HOST`; 0 selects a free one. By default none."""
 
     oidc_audience: str | None = None
     """The audience (`aud`) that a token of the identity provider must contain."""
@@ -160,7 +168,7 @@ class Settings(BaseSettings):
     """Attempts for a model request that fails temporarily, before gonogo waits for the model."""
     model_patience: Annotated[float, Field(ge=0, le=366 * DAY)] = 600.0
     """Seconds to wait for a model that does not answer; then gonogo asks a person. With 0, the work
-    that needs the model fails at once."""
+    that needs the model fails immediately."""
     model_window: Annotated[int, Field(ge=4_000, le=100_000_000)] | None = None
     """Tokens of one request to the model and its reply together; by default what gonogo knows about
     the model, or 32000."""
@@ -318,6 +326,17 @@ class Settings(BaseSettings):
     legacy_text_rejection: bool = True
     """Treat a `tool_result` whose error starts with `User rejected` as a rejection of a waiting
     call; deprecated."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        **_others: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """What is given, then the environment; no file: to look takes as long as the rest."""
+        return init_settings, env_settings
 
     @field_validator("roots", mode="before")
     @classmethod

@@ -259,7 +259,7 @@ async def test_sessions_are_listed_a_page_at_a_time(editor, behind):
         for cursor in ("x", "-1", "1" * 10, "\u0661", ""):
             assert await pad.ask("session/list", cursor=cursor) == {
                 "code": -32602, "message": (
-                    "cursor: this agent did not give it; start again without a cursor"
+                    "cursor: this agent did not issue it; start again without a cursor"
                 ),
                 "data": {"code": "invalid_message"},
             }  # fmt: skip

@@ -65,7 +65,7 @@ def test_what_is_asked_wrongly_is_refused_and_the_next_is_answered(raw, folder):
     assert refused("session/load", {"sessionId": "none", "cwd": "/", "mcpServers": []}) == -32002
     assert refused("session/resume", {"sessionId": "none", "cwd": "/", "mcpServers": []}) == -32002
     assert refused("session/delete", {"sessionId": "none"}) == -32002
-    foreign = "cursor: this agent did not give it; start again without a cursor"
+    foreign = "cursor: this agent did not issue it; start again without a cursor"
     for cursor in ("x", "-1", "1" * 10, "\u0661", ""):
         assert refused("session/list", {"cursor": cursor}, foreign) == -32602
     assert raw.ask("session/list", {"cursor": "9" * 9})["result"] == {"sessions": []}

@@ -49,7 +49,7 @@ class Reader(TerminalPerson):
 class Client:
     """Has one question open."""
 
-    def __init__(self, *lines: str, **details: str) -> None:
+    def __init__(self, *lines: str, **details: Any) -> None:
         self.asked = ApprovalView.model_validate({
             "approval_id": "a", "request_id": "c", "kind": "tool", "request_type": "tool",
             "session_id": "s", "subject": "execute_command", "tool_name": "execute_command",
@@ -63,7 +63,7 @@ class Client:
         return PendingApprovals.model_validate(found)
 
 
-async def answered(person: Reader, *lines: str, **details: str) -> list[dict[str, Any]]:
+async def answered(person: Reader, *lines: str, **details: Any) -> list[dict[str, Any]]:
     client: Any = Client(*lines, **details)
     return await Answerer(client, "s", person, Wish(), "en").to_what_waits()
 
@@ -76,9 +76,7 @@ async def test_a_long_command_is_approved_only_after_all_of_it_was_shown():
 
         assert message["decision"] == "approve"
         assert [line.strip() for line in person.read if line.strip() in LONG] == LONG
-        assert person.options == [["more", "reject"]] * 3 + [
-            ["approve", "session", "edit", "reject"]
-        ]
+        assert person.options == [["more", "reject"]] * 3 + [["approve", "edit", "reject"]]
 
 
 async def test_a_long_command_can_be_rejected_at_once():
@@ -92,7 +90,7 @@ async def test_a_line_that_is_wrapped_counts_for_as_many_as_it_takes():
 
     await answered(person, "x" * 80 * 50, "y" * 80 * 20, "; touch z")
 
-    assert person.options == [["more", "reject"], ["approve", "session", "edit", "reject"]]
+    assert person.options == [["more", "reject"], ["approve", "edit", "reject"]]
 
 
 async def test_a_short_command_is_shown_whole_line_by_line():
@@ -101,7 +99,7 @@ async def test_a_short_command_is_shown_whole_line_by_line():
     await answered(person, "echo ok", "", "touch x")
 
     assert person.read[2:5] == ["  echo ok", "  ", "  touch x"]
-    assert person.options == [["approve", "session", "edit", "reject"]]
+    assert person.options == [["approve", "edit", "reject"]]
 
 
 async def test_a_command_of_a_plan_can_be_allowed_for_the_plan_where_that_is_offered():
@@ -115,7 +113,7 @@ async def test_a_command_of_a_plan_can_be_allowed_for_the_plan_where_that_is_off
 
 async def test_a_call_can_be_allowed_for_the_session_by_a_key_and_a_plan_cannot():
     person = Reader("session")
-    [message] = await answered(person, "ls")
+    [message] = await answered(person, "ls", parts=[{"text": "ls"}])
     assert (message["decision"], message["for_session"]) == ("approve", True)
     client: Any = Client()
     for kind in ("plan", "subtask", "intervention"):
@@ -123,6 +121,49 @@ async def test_a_call_can_be_allowed_for_the_session_by_a_key_and_a_plan_cannot(
         person = Reader("approve")
         await Answerer(client, "s", person, Wish(), "en").to_what_waits()
         assert "session" not in person.options[0]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"details": {"parts": [{"text": "a"}, {"text": "b", "joined_by": "|"}]}},
+        {"details": {}},
+        {"details": {"parts": [{"text": "a"}]}, "plan_id": "p"},
+        {"tool_name": "delete_file"},
+    ],
+)
+async def test_what_no_rule_can_allow_is_not_offered_for_the_session(fields):
+    client: Any = Client("ls")
+    client.asked = client.asked.model_copy(update=fields)
+    person = Reader("approve")
+    await Answerer(client, "s", person, Wish(), "en").to_what_waits()
+    assert person.options == [["approve", "edit", "reject"]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "about"),
+    [("subtask", None), ("intervention", "replan"), ("intervention", "guarded_names")],
+)
+async def test_what_cannot_be_edited_is_not_offered_to_be(kind, about):
+    client: Any = Client()
+    client.asked = client.asked.model_copy(update={"kind": kind, "details": {"about": about}})
+    person = Reader("approve")
+    await Answerer(client, "s", person, Wish(), "en").to_what_waits()
+    assert person.options == [["approve", "reject"]]
+
+
+async def test_what_an_agent_of_a_subtask_asks_is_answered_by_writing():
+    client: Any = Client()
+    details = {"question": "Which?", "suggestions": ["red", "bl\x07ue"]}
+    given = {"details": details, "arguments": None, "kind": "intervention", "subtask_id": "one"}
+    client.asked = client.asked.model_copy(update=given)
+    person = Reader("answer")
+
+    [message] = await Answerer(client, "s", person, Wish(), "en").to_what_waits()
+
+    assert person.options == [["answer", "reject"]]
+    assert [line for line in person.read if line.startswith("  - ")] == ["  - red", "  - bl\\x07ue"]
+    assert (message["decision"], message["feedback"]) == ("approve", "no")
 
 
 class Planner(Client):
@@ -294,7 +335,7 @@ async def test_what_is_left_to_others_is_named_and_not_looked_at_again():
     assert answers.left == ["a"]
 
 
-ASKED = Client("ls").asked
+ASKED = Client("ls", parts=[{"text": "ls"}]).asked
 PLAN = ASKED.model_copy(update={"kind": "plan", "plan_id": "p", "revision": 2, "tool_name": None})
 YES = {"type": "hitl_decision", "approval_id": "a", "digest": "d", "decision": "approve"}
 NO = YES | {"decision": "reject", "feedback": "Nobody is there to answer (--unattended)"}

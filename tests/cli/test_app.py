@@ -296,7 +296,7 @@ def test_the_doctor_finds_a_database_that_is_none(gonogo, home: Path):
 
 def test_the_doctor_leaves_a_database_server_to_the_command_that_tries_it(tmp_path: Path):
     found = _database(Settings(home=tmp_path, db="postgresql://db.example/gonogo"))
-    assert found == Check("database", "ok", "a server; try it with gonogo db migrate")
+    assert found == Check("database", "ok", "a server; look at it with gonogo db check")
 
 
 def test_the_doctor_says_why_bubblewrap_that_is_there_does_not_work(gonogo, tmp_path: Path):

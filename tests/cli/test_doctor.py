@@ -89,23 +89,31 @@ def test_who_owns_the_state_folder_is_said(tmp_path):
     assert checks._owner(tmp_path) == nobody
 
 
-def test_each_database_of_the_state_folder_is_opened(tmp_path):
-    home = tmp_path / "home"
-    settings = Settings(home=home)
+BAD = "file is not a database; look closer with gonogo db check"
+
+
+def test_the_database_of_the_state_folder_is_opened(tmp_path):
+    home = tmp_path / "a home?mode=ro#1%41"
+    settings, file = Settings(home=home), home / "gonogo.db"
     needed = Check("database", "ok", f"it will be created in {home} when it is needed")
     assert checks._database(settings) == needed
     home.mkdir()
     assert checks._database(settings) == needed
-    (home / "a.db").touch()
-    assert checks._database(settings) == Check("database", "ok", str(home / "a.db"))
-    (home / "b.db").write_text("not a database, whatever its name says")
-    assert checks._database(settings) == Check(
-        "database", "bad", f"{home / 'b.db'}: file is not a database"
-    )
-    (home / "b.db").unlink()
-    (home / "b.db").symlink_to(home / "none")
+    file.touch()
+    assert checks._database(settings) == Check("database", "ok", str(file))
+    file.write_text("not a database, whatever its name says")
+    assert checks._database(settings) == Check("database", "bad", f"{file}: {BAD}")
+    file.unlink()
+    file.symlink_to(home / "none")
     found = checks._database(settings)
-    assert found == Check("database", "bad", f"{home / 'b.db'}: unable to open database file")
+    assert (found.state, "unable to open database file" in found.text) == ("bad", True)
+
+
+@pytest.mark.parametrize("address", ["sqlite:work.db", "mysql://host/work", "work.db"])
+def test_an_address_of_no_database_is_refused_as_a_start_refuses_it(tmp_path, address):
+    found = checks._database(Settings(home=tmp_path, db=address))
+    assert found.state == "bad"
+    assert found.text.startswith("GONOGO_DB must be sqlite:///PATH or postgresql://")
 
 
 def test_the_database_that_was_named_is_opened_instead(tmp_path):
@@ -119,7 +127,7 @@ def test_the_database_that_was_named_is_opened_instead(tmp_path):
     file.touch()
     assert checks._database(settings) == Check("database", "ok", str(file))
     file.write_text("not a database, whatever its name says")
-    assert checks._database(settings) == Check("database", "bad", f"{file}: file is not a database")
+    assert checks._database(settings) == Check("database", "bad", f"{file}: {BAD}")
 
 
 def test_the_model_that_is_used_is_named_or_how_to_choose_one(tmp_path):

@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import sys
 import termios
 import tty
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from gonogo.cli.terminal.input import (
     AtKeys,
     Foot,
     Keyboard,
+    TerminalPerson,
     TypedLine,
     Withdrawn,
     chosen,
@@ -229,6 +231,12 @@ async def test_one_key_answers_a_question_and_the_answer_stays_above(ends, perso
     assert written.getvalue() == "Allow? [a] yes, [r] no >\r\x1b[KAllow? no\n"
 
 
+async def test_a_word_that_is_pasted_answers_nothing(ends, person, written):
+    look = types(ends[1], written, ("[r] no >", "yes"), ("Press one of these keys", "r"))
+
+    assert await answered(lambda: person.choose("Allow?", ALLOW), look) == "reject"
+
+
 async def test_a_line_is_drawn_while_it_is_typed_and_stays_above(ends, person, written):
     look = types(ends[1], written, ("Why? ", " so"), ("Why?  so", "\x07me \n"))
 
@@ -358,3 +366,13 @@ def test_a_question_and_its_keys_are_broken_at_blanks_and_only_a_long_word_withi
     assert [line.plain for line in key_prompt("abcdefghij kl", [], 4)] == [
         "abcd", "efgh", "ij", "kl",
     ]  # fmt: skip
+
+
+def test_what_is_told_beside_is_broken_between_words_at_a_terminal(monkeypatch):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (30, 20))
+    with open(theirs, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        TerminalPerson({}).tell("one two three four five")
+        assert os.read(ours, 99) == b"one two three four\r\nfive\r\n"
+    os.close(ours)

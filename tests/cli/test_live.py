@@ -300,7 +300,7 @@ async def test_the_board_follows_the_plan_of_which_something_is_told(foot, conso
     plans: Any = Plans(graph(node("a", "running")), None, graph(status="completed"))
     quiet: Any = Quiet()
     live = Live(console, foot, quiet, plans, "ru")
-    live.glance({"type": "tool_call", "plan_id": "p"})
+    live.glance({"type": "tool_approved", "plan_id": "p"})
     live.glance({"type": "plan_approved"})
     live.show({"type": "subtask_started", "plan_id": "p", "content": "Go", "metadata": {}})
 

@@ -125,12 +125,12 @@ def test_a_pipe_is_read_where_the_shell_hands_it_over_and_else_is_no_plan_file(
 def test_what_is_no_utf8_on_the_command_line_is_refused_as_such(gonogo, plan, work):
     gonogo("run", "--plan", str(plan), "-C", str(work))
     [made] = listed(gonogo, "plans")
-    for words in (
-        ("checkpoints", "create", made["plan_id"], "--note", "a\udcff"),
-        ("plans", "comment", made["plan_id"], "a\udcff"),
-        ("run", "a\udcff", "-C", str(work)),
+    for words, whole in (
+        (("checkpoints", "create", made["plan_id"], "--note", "a\udcff"), False),
+        (("plans", "comment", made["plan_id"], "a\udcff"), False),
+        (("run", "a\udcff", "-C", str(work)), True),
     ):
-        done = gonogo(*words, whole=True)
+        done = gonogo(*words, whole=whole)
         assert done.returncode == 2, words
         assert "is not UTF-8" in done.stderr, words
 

@@ -4,10 +4,11 @@ import signal
 from contextlib import aclosing, asynccontextmanager
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from fakes.door import client_at, served
-from fakes.world import Model, plan, says, step
+from fakes.world import Model, calls, plan, says, step, write
 from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation
 from gonogo.cli.session.interrupts import Interrupts, Pausing
@@ -62,6 +63,32 @@ class Interrupting(PlainScreen):
         if event["type"] == "plan_resumed":
             for each in self._held:
                 each.set()
+
+
+class AtQuestions(AtKeys):
+    """A person who presses Ctrl-C at the first question about a call, once another is open."""
+
+    def __init__(self, client, *words):
+        super().__init__(*words)
+        self._client, self._scope = client, None
+
+    def show(self, *shown):
+        pass
+
+    async def choose(self, question, options):
+        if question != "Allow this?":
+            return await super().choose(question, options)
+        self.asked.append(question)
+        while (await self._client.approvals(status="pending")).count < 2:
+            await anyio.lowlevel.checkpoint()
+        with anyio.CancelScope() as self._scope:
+            signal.raise_signal(signal.SIGINT)
+            await anyio.sleep_forever()
+        raise Withdrawn
+
+    def withdraw(self):
+        if self._scope:
+            self._scope.cancel()
 
 
 class Doubtful(AtKeys):
@@ -144,6 +171,17 @@ async def test_the_person_says_what_comes_next(tmp_path, words, code, statuses):
     assert person.asked[1] - {"steer"} == {"resume", "message", "cancel", "leave"}
     assert person.words == []
     assert any("The work keeps running" in text for text in person.told) == (words == ["leave"])
+
+
+@pytest.mark.anyio
+async def test_what_is_cancelled_asks_nothing_any_more(tmp_path):
+    both = plan(*(step(key, scope={"paths": ["x"]}) for key in "ab"))
+    writes = {key: [calls(write(f"{key}.md"))] for key in "ab"}
+    async with anns(tmp_path, LINES | writes | {"main/architect": [both]}) as client:
+        person = AtQuestions(client, "approve", "cancel")
+        assert await talks(client, person, owns=False, screen=Interrupting("")) is Exit.FAILED
+
+    assert person.asked.count("Allow this?") == 1
 
 
 @pytest.mark.anyio

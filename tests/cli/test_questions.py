@@ -54,8 +54,19 @@ def test_all_that_is_known_of_a_question_is_told_in_lines():
 
 
 def test_what_is_not_said_of_a_question_is_not_told():
-    assert list(question_lines(question())) == ["An agent asks to use write_file:", "  "]
-    assert list(question_lines(question(kind="deploy", subject="Now\x07?"))) == ["Now\\x07?", "  "]
+    assert list(question_lines(question())) == ["An agent asks to use write_file:"]
+    assert list(question_lines(question(kind="deploy", subject="Now\x07?"))) == ["Now\\x07?"]
+
+
+def test_a_reason_that_has_the_question_in_it_stands_in_its_place():
+    start = {"subject": "Do a", "reason": "Start the subtask “Do a”?", "subtask_id": "a"}
+    assert list(question_lines(question(kind="subtask", **start))) == [
+        "Start the subtask “Do a”?", "subtask: a",
+    ]  # fmt: skip
+    unknown = {"tool_name": "execute_command", "arguments": {"command": "make\x07"}}
+    assert list(question_lines(question(kind="intervention", subject="Run?", **unknown))) == [
+        "Run?", "  make\\x07",
+    ]  # fmt: skip
 
 
 def test_a_call_without_a_preview_is_told_by_its_arguments():
@@ -63,7 +74,9 @@ def test_a_call_without_a_preview_is_told_by_its_arguments():
     assert list(question_lines(shown))[1:] == ["  {", '    "path": "a\\u202e"', "  }"]
 
 
-CALL = {"tool_name": "write_file", "arguments": {"path": "x" * 400}}
+CALL = {
+    "tool_name": "write_file", "arguments": {"path": "x" * 400}, "details": {"preview": "+x"},
+}  # fmt: skip
 
 
 def test_the_first_page_has_the_head_and_the_call_in_a_line_of_bounded_length():
@@ -79,7 +92,9 @@ def test_the_first_page_has_the_head_and_the_call_in_a_line_of_bounded_length():
     assert [text.plain for text in more] == ["  +y", "\\x07"]
 
 
-@pytest.mark.parametrize("left_out", [{"tool_name": None}, {"arguments": None}])
+@pytest.mark.parametrize(
+    "left_out", [{"tool_name": None}, {"arguments": None}, {"details": {"preview": ""}}]
+)
 def test_a_question_without_a_call_has_no_line_for_it(left_out):
     shown = question_texts(question(**CALL | left_out), ["Head", "line"], first=True)
     assert [text.plain for text in shown] == ["", "Head", "line"]

@@ -122,7 +122,35 @@ def test_a_command_shows_its_exit_code_and_the_end_of_its_output(lines, shown):
 def test_a_failed_call_shows_its_error_in_one_line(lines, shown):
     lines.show(call())
     lines.show(result(error="timeout: took\nlonger"))
-    assert shown.getvalue() == "✗ execute_command pytest -q: timeout: took ⏎ longer\n"
+    assert shown.getvalue() == "✗ execute_command pytest -q: took ⏎ longer\n"
+
+
+def test_a_rejected_call_is_told_once_by_its_name_and_without_what_it_would_have_changed(
+    lines, shown
+):
+    edit = {"tool_name": "edit_file", "arguments": {"path": "a"}, "subtask_id": "s"}
+    lines.show(call(**edit, metadata={"lines_added": 3, "lines_removed": 0}))
+    lines.show({"type": "tool_rejected", "call_id": "c", "content": "no", "metadata": {}})
+    lines.show(result(error="rejected: User rejected it", subtask_id="s"))
+    assert shown.getvalue() == "[s] ✗ edit_file a: User rejected it\n"
+
+
+def test_a_call_is_known_by_its_name_though_it_was_made_before_anybody_looked(lines, shown):
+    lines.glance(call())
+    lines.show(result(error="timeout: too long"))
+    assert shown.getvalue() == "✗ execute_command pytest -q: too long\n"
+
+
+def test_what_went_wrong_in_a_subtask_is_told_once_with_its_end(lines, shown):
+    lines.show({"type": "error", "content": "it broke", "subtask_id": "a"})
+    failed = {"subtask_id": "a", "error": {"message": "it broke"}}
+    lines.show({"type": "subtask_failed", "subtask_id": "a", "metadata": failed})
+    assert shown.getvalue() == "✗ a it broke\n"
+
+
+def test_signs_in_colours_are_shown_plain_and_what_hides_in_a_text_is_shown(lines, shown):
+    lines.show({"type": "assistant_message", "content": "⚠️ ok 👩‍💻 a\ufe0f b\u200d"})
+    assert shown.getvalue() == "⚠ ok 👩💻 a\\ufe0f b\\u200d\n"
 
 
 def test_a_plan_is_shown_with_its_findings(lines, shown):
@@ -158,14 +186,6 @@ def test_the_course_of_a_plan_is_shown(lines, shown):
     lines.show({"type": "subtask_failed", "metadata": failed})
     lines.show({"type": "plan_progress", "metadata": {"done": 2, "total": 2, "percentage": 100}})
     lines.show({"type": "plan_completed", "content": "Plan Execution Complete"})
-    lines.show(
-        {
-            "type": "tool_rejected",
-            "call_id": "c",
-            "content": "Operation rejected: no",
-            "metadata": {},
-        }
-    )
     assert shown.getvalue().splitlines() == [
         "→ architect: steps",
         "▶ Subtask 1/2: do",
@@ -173,7 +193,6 @@ def test_the_course_of_a_plan_is_shown(lines, shown):
         "✗ b no",
         "  2/2 · 100%",
         "Plan Execution Complete",
-        "✗ Operation rejected: no",
     ]
 
 
@@ -189,7 +208,6 @@ SHOWN: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
         call(requires_approval=True),
         [("? execute_command pytest -q (outside the scope)", "yellow")],
     ),
-    "tool_rejected": ({"metadata": {"feedback": "no"}}, [("✗ no", "yellow")]),
     "tool_result": (
         result(result={"exit_code": 0, "output": "ok"}),
         [("execute_command → exit code 0", "dim"), ("    ok", "dim")],
@@ -231,8 +249,8 @@ SHOWN: dict[str, tuple[dict[str, Any], list[tuple[str, str]]]] = {
     "error": ({"content": "lost", "code": "internal"}, [("error: lost", "bold red")]),
 }  # fmt: skip
 LEFT_OUT = frozenset({
-    "session_info", "tool_approved", "plan_replanning", "plan_rolled_back", "checkpoint_created",
-    "approval_requested", "approval_resolved", "done", "context_elided",
+    "session_info", "tool_approved", "tool_rejected", "plan_replanning", "plan_rolled_back",
+    "checkpoint_created", "approval_requested", "approval_resolved", "done", "context_elided",
     "window_used",
 })  # fmt: skip
 
@@ -331,7 +349,7 @@ def test_a_call_without_such_an_argument_is_told_by_its_tool(lines, shown, argum
         ({"result": {"other": 1}}, "t\n"),
         ({"result": "text"}, "t\n"),
         ({}, "t\n"),
-        ({"error": "e" * 301}, f"✗ t: {'e' * 299}…\n"),
+        ({"error": "e" * 1_001}, f"✗ t: {'e' * 999}…\n"),
         ({"error": "", "subtask_id": "a"}, "[a] ✗ t: \n"),
         ({"subtask_id": "a", "result": {"exit_code": 0}}, "[a] t → exit code 0\n"),
     ],
@@ -370,8 +388,6 @@ SAME = {"from_agent": "coder", "to_agent": "coder", "reason": "r"}
             {"type": "agent_switched", "metadata": SAME | {"to_agent": "b", "reason": "r" * 301}},
             f"→ b: {'r' * 299}…\n",
         ),
-        ({"type": "tool_rejected", "content": "no", "metadata": {"feedback": "f"}}, "✗ no\n"),
-        ({"type": "tool_rejected", "subtask_id": "a", "metadata": {}}, "[a] ✗ rejected\n"),
         (
             {
                 "type": "subtask_failed", "content": "content",
@@ -382,9 +398,9 @@ SAME = {"from_agent": "coder", "to_agent": "coder", "reason": "r"}
         (
             {
                 "type": "subtask_failed", "content": "content",
-                "metadata": {"subtask_id": "a", "reason": "r" * 301, "error": {}},
+                "metadata": {"subtask_id": "a", "reason": "r" * 1_001, "error": {}},
             },
-            f"✗ a {'r' * 299}…\n",
+            f"✗ a {'r' * 999}…\n",
         ),
         (
             {
@@ -450,3 +466,14 @@ def test_a_line_that_is_longer_than_the_terminal_is_left_to_it(lines, shown):
     lines.show({"type": "error", "content": "word " * 40})
     lines.show(token("word " * 40))
     assert shown.getvalue() == f"error: {'word ' * 40}\n{'word ' * 40}"
+
+
+def test_streamed_text_is_broken_between_words_at_a_terminal_that_is_not_drawn_on():
+    shown = io.StringIO()
+    seen = Console(file=shown, force_terminal=True, color_system=None, width=12, highlight=False)
+    screen = EventLines(seen)
+    for part in ("One two th", "ree four\nfi", "ve"):
+        screen.show(token(part))
+    assert shown.getvalue() == "One two\nthree four\n"
+    screen.show({"type": "assistant_message", "content": "One two three four\nfive"})
+    assert shown.getvalue() == "One two\nthree four\nfive\n"

@@ -22,6 +22,8 @@ LIMIT = 60_000
 _QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--no-first-run",
+    # A page lives for seconds: to make its code faster takes longer than it saves.
+    "--js-flags=--no-opt --no-maglev --no-sparkplug",
 )  # fmt: skip
 
 

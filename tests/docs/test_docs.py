@@ -85,7 +85,7 @@ def test_an_older_message_of_the_page_on_older_clients_means_what_stands_beside_
     page = (DOCS / "how-to" / "older-clients.md").read_text(encoding="utf-8")
     shown = [(each.info, meant(parse_message(json.loads(each.text)))) for each in blocks_of(page)]
     older = [message for info, message in shown if info == "older"]
-    heard = page.partition("## What they hear")[2].partition("## Words")[0]
+    heard = page.partition("## What they receive")[2].partition("## Words")[0]
     named = set(re.findall(r"`((?:agent|subtask|plan|approval)_[a-z]+)`", heard))
 
     assert older == [message for info, message in shown if info == "here"] != []

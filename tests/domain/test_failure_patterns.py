@@ -372,7 +372,9 @@ def test_a_phrase_that_cannot_be_read_is_refused_when_it_is_registered(phrase):
     rule = FailureRule(name="x", phrases=(phrase,), category=Category.LOGIC)
     with pytest.raises(InvalidMessage) as refused:
         KNOWN.with_rule(rule)
-    assert str(refused.value) == f"{phrase[:80]!r} is not a phrase of words; write words"
+    assert (
+        str(refused.value) == f"{phrase[:80]!r} is not a phrase; write words, separated by spaces"
+    )
     with pytest.raises(InvalidMessage) as refused:
         KNOWN.with_rule(replace(rule, phrases=()))
     assert str(refused.value) == "A rule for failures needs a phrase; write the words to look for"

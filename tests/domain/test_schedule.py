@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.rows import subtask
-from gonogo.domain.schedule import STRATEGIES, SubtaskStanding, outcome, remaining_minutes, schedule
+from gonogo.domain.schedule import (
+    STRATEGIES,
+    Graph,
+    Standings,
+    SubtaskStanding,
+    outcome,
+    remaining_minutes,
+    schedule,
+)
 from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 
 S = SubtaskStatus
@@ -35,7 +43,8 @@ standings_of = st.sampled_from(list(S))
 
 
 def next_round(subtasks, standings, max_parallel=2, now=NOW, **more):
-    return schedule(subtasks, standings, max_parallel=max_parallel, now=now, **more)
+    stand = Standings(Graph.of(subtasks), standings)
+    return schedule(stand, max_parallel=max_parallel, now=now, **more)
 
 
 @st.composite
@@ -81,7 +90,7 @@ def test_nothing_starts_before_all_that_it_waits_for_is_met(
 ):
     subtasks = with_agents(subtasks, data)
     more = {
-        "max_per_agent": per_agent, "strategy": strategy, "remaining": remaining_minutes(subtasks),
+        "max_per_agent": per_agent, "strategy": strategy,
     }  # fmt: skip
     standings = {s.id: drawn(data) for s in subtasks}
     by_id = {s.id: s for s in subtasks}
@@ -145,9 +154,9 @@ def test_every_plan_comes_to_its_end_whatever_its_subtasks_do(
     subtasks, max_parallel, data, chance, words
 ):
     subtasks = with_agents(subtasks, data)
-    per_agent, remaining = data.draw(limits), remaining_minutes(subtasks)
+    per_agent = data.draw(limits)
     more = {
-        "max_per_agent": per_agent, "strategy": data.draw(strategies()), "remaining": remaining,
+        "max_per_agent": per_agent, "strategy": data.draw(strategies()),
     }  # fmt: skip
     fate = dict(zip([s.id for s in subtasks], words, strict=False))
     rows = {s.id: SubtaskStanding(S.PENDING) for s in subtasks}
@@ -319,7 +328,7 @@ ALL_PENDING = standing(**dict.fromkeys(["short", "long", "after", "last"], "pend
 
 def first_of(name, **more):
     return next_round(
-        CHAINS, ALL_PENDING, 3, strategy=STRATEGIES[name], remaining=remaining_minutes(CHAINS),
+        CHAINS, ALL_PENDING, 3, strategy=STRATEGIES[name],
         **more,
     ).start  # fmt: skip
 

@@ -163,7 +163,7 @@ def _end(call: Row) -> Row:
 def _content(found: Evidence, path: str) -> str | None:
     file = found.workspace / path
     if not file.is_file():
-        return None
+        return "folder" if file.is_dir() else None
     return "sha256:" + hashlib.sha256(file.read_bytes()).hexdigest()
 
 

@@ -73,8 +73,11 @@ class Told:
 class Person:
     """Someone who says two things and answers what is asked."""
 
-    def __init__(self, line: Line, told: Told, workspace: Path) -> None:
+    def __init__(
+        self, line: Line, told: Told, workspace: Path, *, patience: float = PATIENCE
+    ) -> None:
         self._line, self._told, self._workspace = line, told, workspace
+        self._patience = patience
         self._said: set[str] = set()
         self._news = anyio.Event()
 
@@ -88,7 +91,7 @@ class Person:
         async with anyio.create_task_group() as group:
             group.start_soon(self._listen, on_event)
             while not await self._is_over():
-                with anyio.fail_after(PATIENCE):
+                with anyio.fail_after(self._patience):
                     await self._news.wait()
             group.cancel_scope.cancel()
 

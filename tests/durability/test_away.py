@@ -24,7 +24,7 @@ from anyio.to_thread import run_sync as in_thread
 
 from durability import story
 from durability.ground import EVERYTHING, SEED, Ground
-from durability.person import Person
+from durability.person import PATIENCE, Person
 from durability.server import STARTING, Server, Wire
 from fakes.disk import Disk, small_disk
 from fakes.nursery import Nursery
@@ -33,6 +33,8 @@ from fakes.postgres import Server as Postgres
 
 STAYS_AWAY, TIMES = (30.0, 2) if EVERYTHING else (1.5, 1)
 """Seconds each time, and how often."""
+PATIENT = PATIENCE + TIMES * STAYS_AWAY
+"""Seconds that a person and a client wait: one time may follow right after the other."""
 SEEDS = range(8 if EVERYTHING else 1)
 LONGEST = 10.0
 """Seconds that no request may take."""
@@ -119,8 +121,12 @@ async def told(ground: Ground, server: Server) -> AsyncIterator[Callable[[int], 
             while heard < count:
                 await news.wait()
 
-    async with server.client() as client, server.http() as http, anyio.create_task_group() as group:
-        person = Person(Wire(client, http), ground.told, ground.workspace)
+    async with (
+        server.client(busy=PATIENT) as client,
+        server.http() as http,
+        anyio.create_task_group() as group,
+    ):
+        person = Person(Wire(client, http), ground.told, ground.workspace, patience=PATIENT)
         group.start_soon(person.see_through, hear)
         yield until_heard
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -340,6 +341,66 @@ async def test_a_place_that_is_released_by_hand_goes_to_another_worker_and_its_w
     assert place.fence > released[0]
     assert place.pid in [each.pid for each in workers]
     assert ground.problems() == []
+
+
+_OWNED_SINCE = "SELECT 1 FROM places WHERE id <> 'common' AND owner IS NOT NULL AND fence > %s"
+
+
+@pytest.mark.feature(237)
+async def test_who_has_a_workspace_and_who_had_it_is_shown_for_a_session_in_it(
+    ground: Ground,
+) -> None:
+    front, workers = server(ground), [worker(ground), worker(ground)]
+    async with line(front) as (client, _), front.http() as http:
+        await say(http, {"type": "user_message", "content": "Hello", "agent_type": "coder"})
+        await until(lambda: asked(ground, OWNER))
+        first = await client.place(story.SESSION)
+        assert (await client.release_place(first.place_id)).released
+        # By the same worker perhaps, but anew.
+        await until(lambda: asked(ground, _OWNED_SINCE, first.fence))
+        shown = await client.place(first.place_id)
+        with pytest.raises(NotFound, match="gonogo place list"):
+            await client.place("nowhere")
+    assert first.workspace == shown.workspace == str(ground.workspace)
+    assert {first.pid, shown.pid} <= {each.pid for each in workers}
+    assert [each.node_id for each in shown.owners] == [shown.node_id, first.node_id]
+    assert [each.fence for each in shown.owners] == [first.fence + 1, first.fence]
+    assert [each.pid for each in shown.owners] == [shown.pid, first.pid]
+    assert (shown.status, shown.since, shown.handed) == ("owned", shown.owners[0].since, 0)
+    assert first.since is not None
+    assert shown.since is not None
+    assert shown.until is not None
+    assert first.since < shown.since < shown.until
+
+    told = ground.server("place", "show", story.SESSION).wait(re.compile(r"status\t.*\n.*\n"))
+    assert f"\t{shown.fence}\t" in told.url
+    where = ground.server("place", "show", "/nowhere", "--json")
+    await until(lambda: not where.is_alive)
+    assert "has the path /nowhere; gonogo place list shows all of them" in where.log.read_text()
+
+
+@pytest.mark.feature(237)
+async def test_a_worker_tells_its_numbers_to_who_has_a_token_on_a_port_of_its_own(
+    ground: Ground,
+) -> None:
+    front, one = server(ground), ground.server("worker", "--metrics-port", "0")
+    numbers = one.wait(re.compile(r"http://127\.0\.0\.1:\d+")).url
+    async with line(front) as (_, wire), front.http() as http:
+        await Person(wire, ground.told, ground.workspace).see_through()
+        told = (await http.get(f"{numbers}/metrics")).text
+        assert 'plan_executions_total{status="completed"} 1.0' in told
+        assert (
+            'plan_executions_total{status="completed"} 0.0'
+            in (await http.get(f"{front.url}/metrics")).text
+        )
+        assert (await http.get(f"{numbers}/ready")).json() == {"status": "ready"}
+        assert (await http.get(f"{numbers}/api/v1/sessions")).status_code == 404
+    async with httpx.AsyncClient() as stranger:
+        assert (await stranger.get(f"{numbers}/metrics")).status_code == 401
+        assert (await stranger.get(f"{numbers}/health")).status_code == 200
+    one.process.send_signal(signal.SIGTERM)
+    await until(lambda: not one.is_alive)
+    assert "Traceback" not in one.log.read_text()
 
 
 WRITTEN = [f"Sentence {number}. " for number in range(24)]

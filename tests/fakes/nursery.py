@@ -26,6 +26,8 @@ from pathlib import Path
 from pkgutil import walk_packages
 from typing import IO, Any, NamedTuple, NoReturn, TextIO
 
+import coverage
+
 _LONGEST = 1 << 17
 _FILES = 4
 _SECONDS = 60
@@ -158,12 +160,13 @@ def nursery() -> Iterator[Nursery]:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     number = theirs.fileno()
     command = [sys.executable, "-m", "fakes.nursery", str(number)]
+    # Whoever starts it has imported the same, measured.
     with ours, subprocess.Popen(
-        command, env=python(), pass_fds=[number], stdin=subprocess.DEVNULL, start_new_session=True
+        command, env=python(measured=False), pass_fds=[number], stdin=subprocess.DEVNULL,
+        start_new_session=True,
     ) as process:  # fmt: skip
         theirs.close()
         yield Nursery(ours)
-        # Its imports were measured, too: it ends by itself, and writes that down.
         ours.shutdown(socket.SHUT_RDWR)
         process.wait(_SECONDS)
 
@@ -286,8 +289,8 @@ def _become(order: dict[str, Any], files: list[int]) -> int:
     sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
     os.environ.clear()
     os.environ.update(order["environment"])
-    if "coverage" in sys.modules or _MEASURING[1] in os.environ:
-        _measure_anew()
+    if _MEASURING[1] in os.environ:
+        coverage.process_startup(force=True)
     os.chdir(order["folder"])
     module, *sys.argv[1:] = order["words"]
     try:
@@ -310,17 +313,6 @@ def _end(code: int) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)
-
-
-def _measure_anew() -> None:
-    """Measure what this process runs as its own test's, and nothing where that is not wanted."""
-    from coverage import Coverage, process_startup
-
-    if (ours := Coverage.current()) is not None:
-        ours.stop()
-        # What was imported before the fork is written down by the process that did it.
-        atexit.unregister(ours._atexit)  # pyright: ignore[reportPrivateUsage]
-    process_startup(force=True)
 
 
 if __name__ == "__main__":

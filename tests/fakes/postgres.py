@@ -44,8 +44,9 @@ END $$
 class Server:
     """A server that runs. Databases are made from a template, in milliseconds."""
 
-    def __init__(self, programs: Path, folder: Path) -> None:
+    def __init__(self, programs: Path, folder: Path, *, fsync: bool = False) -> None:
         self._programs, self._folder = programs, folder
+        self._fsync = "on" if fsync else "off"
         self._how = _as_whom(folder)
         self._made = 0
         self._empty: list[str] = []
@@ -70,8 +71,8 @@ class Server:
         with (self._folder / "log").open("ab") as log:
             return subprocess.Popen(
                 [self._programs / "postgres", "-D", self._folder / "data", "-k", self._folder,
-                 "-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_connections=100",
-                 "-c", "deadlock_timeout=100ms"],
+                 "-c", "listen_addresses=", "-c", f"fsync={self._fsync}",
+                 "-c", "max_connections=100", "-c", "deadlock_timeout=100ms"],
                 stdout=log, stderr=log, preexec_fn=_dies_with_us, **self._how,
             )  # fmt: skip
 
@@ -154,11 +155,15 @@ def programs() -> Path | None:
 
 
 @contextmanager
-def server(bin_folder: Path) -> Iterator[Server]:
-    """A server from nothing to nothing."""
+def server(bin_folder: Path, *, fsync: bool = False) -> Iterator[Server]:
+    """A server from nothing to nothing.
+
+    Args:
+        fsync: Whether what is committed outlives a power cut; no test needs that.
+    """
     folder = Path(tempfile.mkdtemp(prefix="gonogo-pg-"))
     try:
-        running = Server(_within_reach(bin_folder, folder), folder)
+        running = Server(_within_reach(bin_folder, folder), folder, fsync=fsync)
         try:
             yield running
         finally:

@@ -2,15 +2,15 @@
 
 To be measured makes a test twice as slow, and a process that it starts four times. Rooms that look
 at all of gonogo from outside are not measured: what they run, the tests of the rooms inside run
-too. Nor is what is told on PostgreSQL besides, but by the store's own tests. Of the processes that
-the other tests start, those of every fifth test of a file are. scripts/mutate, which asks which
-test runs what, has all of it.
+too. Nor is what is told on PostgreSQL besides, but by the store's own tests. Of the stories, which
+go the same ways again and again, every third of a file is measured, and of the processes that the
+other tests start those of every fifth. scripts/mutate, which asks which test runs what, has all of
+it.
 """
 
 import os
 from collections import Counter
 from collections.abc import Generator
-from pathlib import Path
 
 import pytest
 from coverage import Coverage
@@ -18,23 +18,29 @@ from coverage import Coverage
 OUTSIDE = ("adversary", "bench", "console", "docs", "durability", "terminal", "wire")
 """Rooms of tests that are not measured."""
 EVERY = 5
+STORIES = {"scenarios": 3}
+"""Rooms of tests of which every n-th test of a file is measured."""
 _PROCESSES = "COVERAGE_PROCESS_CONFIG"
 _measures = pytest.StashKey[bool]()
 _measures_processes = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Choose what is measured, alike in all workers of a run."""
-    seen: Counter[Path] = Counter()
-    names, tests = {item.nodeid for item in items}, config.rootpath / "tests"
+    if Coverage.current() is None:
+        return
+    seen: Counter[str] = Counter()
+    names = {item.nodeid for item in items}
     for item in items:
-        room = item.path.relative_to(tests).parts[0] if item.path.is_relative_to(tests) else ""
+        file = item.nodeid.partition("::")[0]
+        room = file.removeprefix("tests/").partition("/")[0]
         told = item.nodeid.replace("postgresql", "sqlite")
         is_told_again = room != "store" and told != item.nodeid and told in names
-        item.stash[_measures] = not is_told_again and room not in OUTSIDE
-        item.stash[_measures_processes] = item.stash[_measures] and seen[item.path] % EVERY == 0
-        seen[item.path] += 1
+        is_one_of_many = bool(seen[file] % STORIES.get(room, 1))
+        item.stash[_measures] = not (is_told_again or is_one_of_many or room in OUTSIDE)
+        item.stash[_measures_processes] = item.stash[_measures] and seen[file] % EVERY == 0
+        seen[file] += not is_told_again
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

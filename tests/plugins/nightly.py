@@ -75,10 +75,9 @@ def _listed(tests: Path, items: list[pytest.Item]) -> Iterator[pytest.Item]:
     """What is named in it, with its case or for all of them."""
     named = listed(tests)
     for item in items:
-        if named and item.path.is_relative_to(tests):
-            name = f"{item.path.relative_to(tests)}::{item.name}"
-            if name in named or name.partition("[")[0] in named:
-                yield item
+        name = item.nodeid.removeprefix("tests/")
+        if name in named or name.partition("[")[0] in named:
+            yield item
 
 
 def _between(items: list[pytest.Item]) -> Iterator[pytest.Item]:

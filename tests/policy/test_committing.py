@@ -135,7 +135,7 @@ def test_only_a_sweep_that_nobody_looks_at_leaves_secrets_out():
 def test_where_something_else_runs_it_does_not(text):
     found = judge(text, *BOTH, "pytest", "python3 x.py", "tail", "git status")
     assert (found.decision, found.rule, found.git_as) == ("ask", "builtin:git-alone", None)
-    assert "by themselves" in found.reason
+    assert "as separate commands" in found.reason
 
 
 def test_a_command_that_nobody_understands_is_no_matter_of_git():

@@ -171,7 +171,11 @@ def test_a_rule_that_begins_so_but_may_not_vouch_for_the_rest_says_what_is_not_k
         (Scope(), _call(writes=("a",)), None),
         (Scope(tools=("x",)), _command("ls"), "the plan does not declare 'execute_command'"),
         (Scope(commands=("cat",)), _command("ls"), "it does not begin with 'cat'"),
-        (Scope(commands=("bash",)), _command("bash x"), "'bash' runs any code: name what"),
+        (
+            Scope(commands=("bash",)),
+            _command("bash x"),
+            "'bash' can run any code: name what it should run",
+        ),
         (Scope(commands=("ls",)), _command("ls"), None),
     ],
 )
@@ -190,10 +194,9 @@ def test_every_part_of_a_command_is_asked_about_by_what_is_built_in_before_any_a
 
     looked = [(step.stage, step.part, step.decided) for step in steps[: len(parts)]]
     assert looked == [(VerdictStage.ASK_BUILT_IN, part, doubts.get(part)) for part in parts]
-    decided = next(part for part in parts if part in doubts)
-    assert (steps[-1].stage, steps[-1].part, steps[-1].decided) == (
-        VerdictStage.ASK_BUILT_IN, decided, doubts[decided],
-    )  # fmt: skip
+    asks = [part for part in parts if part in doubts]
+    decided = [(step.stage, step.part, step.decided) for step in steps[-len(asks) :]]
+    assert decided == [(VerdictStage.ASK_BUILT_IN, part, doubts[part]) for part in asks]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from gonogo.policy import check_command, load_contexts
 P1 = load_contexts(Path(__file__).parents[1] / "cases" / "policy_contexts.json")["P1"]
 AT_HOME = replace(P1, conditions=replace(P1.conditions, home="/home/u/.gonogo"))
 KILLS = "ends every process, or the one that this environment depends on"
-OUR_FILES = "an agent may not touch gonogo's own files"
+OUR_FILES = "an agent may not read or change gonogo's own files"
 GIT_ELSEWHERE = "changes git's configuration outside this repository"
 
 
@@ -59,7 +59,7 @@ HIDDEN = [
     # Options that come before what git is to do.
     ("git --no-pager config --global a b", GIT_ELSEWHERE),
     ("git -C x config --global a b", GIT_ELSEWHERE),
-    ("git -C x --git-dir y -P config core.pager z", "makes git run 'z' by itself"),
+    ("git -C x --git-dir y -P config core.pager z", "makes git run 'z' automatically"),
     # Ways of writing a word.
     ("/bin/rm/ -rf /", "removes /"),
     ("r\\m -rf /", "removes /"),

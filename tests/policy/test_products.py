@@ -192,7 +192,7 @@ def test_a_program_of_the_workspace_is_not_what_the_table_is_about() -> None:
 
 
 def test_files_that_nobody_looked_at_make_any_command_ask() -> None:
-    assert "not looked at: a, b" in judged("make", unlooked=("a", "b")).reason
+    assert "not checked: a, b" in judged("make", unlooked=("a", "b")).reason
     assert judged("rm -rf /", unlooked=("a",)).decision == "deny"
 
 

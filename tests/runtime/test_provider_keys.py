@@ -237,8 +237,8 @@ def idp() -> Any:
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        ((201, {}, b"{}"), "{url}/keys answers 201"),
-        ((200, {"Content-Encoding": "gzip"}, b"{}"), "{url}/keys answers 200"),
+        ((201, {}, b"{}"), "{url}/keys answered 201"),
+        ((200, {"Content-Encoding": "gzip"}, b"{}"), "{url}/keys answered 200"),
         ((200, {}, b"x" * 262_145), "{url}/keys has more than 262144 bytes"),
         ((200, {}, b"[]"), "{url}/keys is not a JSON object"),
         ((200, {}, b"{"), "{url}/keys: "),
@@ -284,7 +284,7 @@ async def test_the_doctor_is_told_how_many_keys_there_are_or_what_is_wrong(
     with pytest.raises(Refused) as refused:
         await look_for_keys(settings)
     where = f"{idp.url}/.well-known/openid-configuration"
-    assert str(refused.value) == f"{idp.url}: {where} answers 500"
+    assert str(refused.value) == f"{idp.url}: {where} answered 500"
 
 
 async def test_why_a_token_was_refused_stands_in_the_log_and_nowhere_else(

@@ -582,7 +582,7 @@ async def test_a_link_of_somebody_of_the_provider_lasts_as_long_as_their_role_is
         who = await root.comes("gonogo-admins")
         await world.say("Write", "coder")
         for nobody in (who.name, principal_id(idp.url, "other")):
-            with pytest.raises(NotFound, match="has signed in lately"):
+            with pytest.raises(NotFound, match="has signed in recently"):
                 await root.given(nobody)
         await root.given(who.id)
         assert await root.state() is LinkState.OPEN
@@ -632,7 +632,7 @@ async def test_the_doctor_asks_the_provider(tmp_path, idp):
     idp.answer = 500, {}, b""
     state, text = await found()
     assert state == "bad"
-    assert "answers 500" in text
+    assert "answered 500" in text
 
 
 @pytest.mark.parametrize("kind", ["JWT", "jwt", "at+jwt", "application/jwt", "application/at+JWT"])

@@ -165,7 +165,7 @@ async def test_when_patience_is_over_a_person_says_whether_to_wait_on(make, serv
             events = await world.ask(message)
             assert events[-1]["metadata"]["status"] == "failed"
             reasons = {e["metadata"]["reason"] for e in of(events, "subtask_skipped")}
-            assert reasons == {"the model did not answer, and ann did not wait longer"}
+            assert reasons == {"the model did not answer, and ann waited no longer"}
             return
         server.script(script("a", "b"))
         events = await world.ask(message)

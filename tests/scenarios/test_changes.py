@@ -1,11 +1,14 @@
 """Changes: one difference of all that a plan, a subtask or a session did to files."""
 
 import pytest
+from msgspec.structs import replace
 
-from fakes.world import calls, of, on_both, plan, run, says, step, write
-from gonogo.domain.errors import Conflict, NotFound
+from fakes.world import call, calls, of, on_both, plan, run, says, step, write
+from gonogo.domain.errors import Conflict, NotFound, ToolFailed
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan_views import ChangesBy
+from gonogo.store.calls import thread_calls
+from gonogo.store.checkpoints import changes_of_session
 
 TWO = {
     "main/architect": [plan(step("a"), step("b", "a"))],
@@ -224,3 +227,49 @@ async def test_contents_that_cannot_be_read_are_a_refusal_that_says_to_try_again
 
         with pytest.raises(Conflict, match=r"The files cannot be compared: .*; try again"):
             await world.runtime.changes.of_plan(world.ann, plan_id)
+
+
+@pytest.mark.feature(239)
+async def test_a_folder_that_is_made_and_a_file_that_is_read_need_no_look_at_the_whole_workspace(
+    make,
+):
+    lines = {
+        "main/coder": [
+            calls(call("create_directory", path="new/deep")),
+            calls(call("create_directory", path="new")),
+            calls(call("read_file", path=".env")),
+            says("Done"),
+        ],
+    }
+    async with make(lines) as world:
+        (world.folder / ".env").write_text("KEY=1\n")
+        await approve_all(world, await world.say("Make folders", "coder"))
+
+        store, session = world.runtime.parts.store, world.session
+        made, again, read = await store.read(thread_calls, session, "main")
+        assert [each.result["created"] for each in (made, again)] == [True, False]
+        assert [each.tree for each in (made, again, read)] == [None, None, None]
+        assert read.result["content"] == "KEY=1\n"
+        told = await store.read(changes_of_session, session)
+        assert [(each.path, each.before, each.after, each.origin) for each in told] == [
+            ("new", None, {"folder": True}, "tool"), ("new/deep", None, {"folder": True}, "tool"),
+        ]  # fmt: skip
+
+
+async def test_a_folder_that_could_not_be_made_is_no_change(make):
+    lines = {"main/coder": [calls(call("create_directory", path="new/deep")), says("Done")]}
+    async with make(lines) as world:
+        question, *_ = of(await world.say("Make a folder", "coder"), "approval_requested")
+        world.runtime.parts.gate.tools["create_directory"] = replace(
+            world.runtime.parts.gate.tools["create_directory"], run=_is_full
+        )
+        await world.decide(question["call_id"])
+
+        store, session = world.runtime.parts.store, world.session
+        [made] = await store.read(thread_calls, session, "main")
+        assert made.error == "io_error: the disk is full"
+        assert await store.read(changes_of_session, session) == []
+
+
+async def _is_full(_bench, _arguments):
+    raise ToolFailed("io_error", "the disk is full")

@@ -89,7 +89,10 @@ async def test_a_message_while_a_plan_runs_is_kept_and_answered_after_it(make):
         )
         await world.until("subtask_started")
         events = await world.say("And this?")
-        assert events[-1]["content"] == "Noted; I will get to it after the current work."
+        assert (
+            events[-1]["content"]
+            == "Noted. gonogo will handle your message after the current work."
+        )
         assert (await world.answer(receipt))[-1]["type"] == "plan_completed"
         await world.until("assistant_message", content="Now I can")
 
@@ -112,7 +115,7 @@ async def test_a_message_while_a_turn_runs_waits_for_its_turn(make):
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("Meanwhile", "Noted; I will get to it after the current work."),
+        ("Meanwhile", "Noted. gonogo will handle your message after the current work."),
         ("Пока", "Принято; займусь этим после текущей работы."),
     ],
 )

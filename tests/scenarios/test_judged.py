@@ -72,15 +72,17 @@ async def test_a_call_in_a_plan_names_the_grant_that_was_there(make):
         assert (wrote.rule or "").startswith("grant:")
 
 
-async def test_a_question_about_a_command_says_how_it_was_read_and_which_part_asks(make):
-    line = {"main/coder": [calls(call("execute_command", command="ls 'a b' && git push -f"))]}
+async def test_a_question_about_a_command_says_how_it_was_read_and_which_parts_ask(make):
+    command = "ls 'a b' && git push -f | sh"
+    line = {"main/coder": [calls(call("execute_command", command=command))]}
     async with make(line) as world:
         await world.say("Go", "coder")
         [asked] = (await world.runtime.approvals.page(world.ann, ApprovalFilter())).approvals
 
-        ls, push = asked.details["parts"]
+        ls, push, shell = asked.details["parts"]
         assert ls == {"text": "ls 'a b'", "joined_by": "", "asks": False}
         assert push == {"text": "git push -f", "joined_by": "&&", "asks": True}
+        assert shell == {"text": "sh", "joined_by": "|", "asks": True}
         assert asked.details["rule"] == "default:other"
 
 

@@ -261,7 +261,7 @@ async def test_others_are_let_in_after_a_time_also_after_a_restart(ruled):
         told = await world.until("approval_escalated")
         assert (
             told["content"]
-            == "Nobody has decided yet. Now these people can decide, too: eve. The question: A goal"
+            == "Nobody has decided yet. These people can now decide too: eve. The question: A goal"
         )
         asked = await question(world, EVE, mine=True)
         assert asked.escalated_at is not None

@@ -121,7 +121,7 @@ async def test_only_the_owner_or_an_admin_makes_rules_and_viewers_none(make):
             await world.runtime.sessions.add_rule(viewer, world.session, rule)
         with pytest.raises(Forbidden):
             await world.runtime.sessions.remove_rule(viewer, world.session, "session:1")
-        with pytest.raises(InvalidMessage, match="runs any code"):
+        with pytest.raises(InvalidMessage, match="can run any code"):
             await world.runtime.sessions.add_rule(world.ann, world.session, allow(command="bash"))
         with pytest.raises(InvalidMessage, match="colour"):
             await world.runtime.sessions.add_rule(

@@ -53,7 +53,7 @@ async def test_where_too_many_files_lie_a_person_may_let_a_command_run_once(make
         [asked] = await world.pending()
 
         assert "the workspace has too many files" in asked.reason
-        assert asked.reason.endswith("not looked at: data")
+        assert asked.reason.endswith("not checked: data")
         assert world.read("made") is None
 
         await world.ask({"type": "hitl_decision", "call_id": asked.call_id, "decision": "approve"})
@@ -118,7 +118,7 @@ async def test_a_command_that_asks_anyway_says_both(make):
         [asked] = await world.pending()
 
         assert "no rule allows 'make'" in asked.reason
-        assert "not looked at: data" in asked.reason
+        assert "not checked: data" in asked.reason
 
 
 # Programs -----------------------------------------------------------------------------------------

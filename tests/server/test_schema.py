@@ -59,6 +59,7 @@ PATHS = """
 /approvals/decisions post
 /nodes get
 /places get
+/places/{place_id} get
 /places/{place_id}/release post
 /agents get
 /tools get

@@ -121,7 +121,7 @@ async def test_who_asks_is_told_what_was_wrong_and_takes_back_what_nobody_begins
 ) -> None:
     await shared.write(begin)
     asks = Asks(store=shared, patience=0.05)
-    with pytest.raises(Busy, match="No worker has begun this in time"):
+    with pytest.raises(Busy, match="No worker started this in time"):
         await asks.ask(lambda tx: PLACE, "look", OWNER, {})
 
     async def fails(_: Principal, body: Any) -> dict[str, Any]:
@@ -170,7 +170,7 @@ async def test_an_ask_whose_worker_ended_and_that_no_other_one_takes_up_ends_wit
     with anyio.fail_after(30):
         answer = await Asks(store=shared, patience=0.3)._answer("ask_1")
     assert answer["error"]["kind"] == "Conflict"
-    assert "nobody knows how far it came" in answer["error"]["detail"]
+    assert "nobody knows how far it got" in answer["error"]["detail"]
 
 
 _KEPT = "SELECT session_id FROM tool_hosts"

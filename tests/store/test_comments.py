@@ -10,10 +10,9 @@ from gonogo.store.approvals import (
     answer_comment,
     comments_of,
     count_open_comments,
-    end_revising,
     plans_in_revision,
 )
-from gonogo.store.plans import add_plan, plan_of
+from gonogo.store.plans import add_plan, end_revising, plan_of
 from gonogo.store.sessions import add_session
 
 

@@ -24,9 +24,9 @@ from gonogo.store.places import (
     add_place,
     all_nodes,
     appoint,
-    are_free,
     ask_to_leave,
     give_away,
+    glance,
     hand_over,
     owned_by,
     owning,
@@ -95,6 +95,10 @@ async def appointed(store: Store, lease: Lease) -> Hold:
     await store.write(appoint, lease.node, "default", 8)
     [place] = [each for each in await store.read(owned_by, lease.node) if each.id == PLACE]
     return hold_of(place.fence)
+
+
+def are_free(tx: Tx, pool: str, room: int = 1) -> bool:
+    return glance(tx, "somebody else", pool, room).has_free
 
 
 def die(tx: Tx, node: str) -> None:

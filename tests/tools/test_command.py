@@ -36,7 +36,7 @@ async def run(workspace: Workspace, command: str, **bench: Any) -> dict[str, Any
 async def test_a_command_has_the_path_the_programs_and_the_ceilings_of_its_bench(workspace):
     spawned: list[int] = []
     told = await run(
-        workspace, "ulimit -n; echo $PATH; say it", search_path="/usr/bin:/bin",
+        workspace, "ulimit -n; echo $PATH; say it", search_path=lambda: "/usr/bin:/bin",
         ceilings=Ceilings(open_files=77), programs={"say": "/bin/echo"}, on_spawn=spawned.append,
     )  # fmt: skip
 

@@ -258,7 +258,7 @@ async def test_servers_that_do_not_run_are_known_by_what_their_file_says():
         ServerReport(name="bad", place="", state="failed", error="mcp.toml:1: it has no command"),
     ]
     assert pool.report() == idle
-    still = "servers do not run for a command that looks"
+    still = "servers do not run for a command that only shows something"
     for tool, kind, said in [
         ("mcp__other__x", "unknown_tool", "no server offers mcp__other__x"),
         ("mcp__docs__delete", "unknown_tool", "no server offers mcp__docs__delete"),

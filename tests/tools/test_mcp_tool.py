@@ -14,7 +14,6 @@ from gonogo.tools.mcp.tool import (
     Definition,
     ForeignArguments,
     ForeignTool,
-    first_line,
     prepare,
     read_definition,
     shortened,
@@ -194,12 +193,6 @@ def test_a_failure_is_told_in_the_servers_words_and_numbers_that_are_none_leave_
     assert str(doubt.value).startswith(
         "its server's answer cannot be read: Out of range float values are not JSON compliant"
     )
-
-
-def test_the_first_line_of_a_description_stands_for_it_in_a_list():
-    assert first_line("\n \n  Finds pages. \nAnd more.", 12) == "Finds pages."
-    assert first_line("Finds pages.", 11) == "Finds page…"
-    assert first_line(" \n", 10) == ""
 
 
 def test_a_difference_is_that_of_two_pages_with_what_stands_around_it():

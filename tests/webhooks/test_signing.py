@@ -33,8 +33,8 @@ def test_while_a_secret_is_changed_both_sign() -> None:
     ("text", "defect"),
     [
         ("hunter2", "the secret must begin with whsec_"),
-        ("whsec_***", "what follows whsec_ must be base64"),
-        ("whsec_a", "what follows whsec_ must be base64"),
+        ("whsec_***", "the text after whsec_ must be base64"),
+        ("whsec_a", "the text after whsec_ must be base64"),
         *[
             (
                 "whsec_" + base64.b64encode(b"k" * size).decode(),

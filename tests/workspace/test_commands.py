@@ -437,7 +437,7 @@ async def test_a_read_only_box_shows_nothing_of_a_repository_around_the_workspac
 
 async def test_without_a_box_nothing_runs_that_is_to_write_nothing(workspace: Workspace) -> None:
     with pytest.raises(
-        ToolFailed, match=r"^Without a sandbox, nothing keeps a command from writing files$"
+        ToolFailed, match=r"^Without a sandbox, nothing stops a command from writing files$"
     ) as refused:
         await run(workspace, "touch made", sandbox=None, read_only=True)
     assert refused.value.kind == "io_error"

@@ -110,6 +110,21 @@ def test_an_object_that_lies_loose_is_found_without_a_program(
         git.has(LOST)
 
 
+def test_a_content_is_kept_as_git_keeps_it_and_is_young_when_it_is_kept_again(git: Git) -> None:
+    for data, name in ((b"hello\n", HELLO), (b"", EMPTY)):
+        place = git.folder / "objects" / name[:2] / name[2:]
+        assert git.keep(data) == name
+        assert git.run("cat-file", "blob", name) == data
+        assert place.stat().st_mode & 0o777 == 0o444
+        os.utime(place, (1, 1))
+        before = place.stat().st_ino
+        assert git.keep(data) == name
+        assert place.stat().st_ino == before
+        assert place.stat().st_mtime > 1
+    assert git.run("fsck", "--strict").decode().count("missing") == 0
+    assert [path.name for path in git.folder.glob("objects/??/tmp_*")] == []
+
+
 def test_a_tree_is_made_of_just_the_entries_that_are_given(git: Git, tmp_path: Path) -> None:
     git.run("hash-object", "-w", "--stdin", given=b"hello\n")
     index = tmp_path / "index"

@@ -115,12 +115,12 @@ def test_what_no_tool_would_read_unasked_is_left_out_and_said(tmp_path, folder):
     assert [file.path for file in found.files] == ["CLAUDE.md"]
     assert found.left_out == {
         "AGENTS.md": "A link leads out of the workspace",
-        "GEMINI.md": "only a person can allow it to be read",
+        "GEMINI.md": "only a person can allow reading it",
         ".github/copilot-instructions.md": "'fifo' is not a regular file",
         "a/AGENTS.md": "'a/AGENTS.md' has more than 262144 bytes",
         "b/AGENTS.md": "'b/AGENTS.md' has a second name, perhaps outside the workspace",
         "c/AGENTS.md": "'c/AGENTS.md' is not a regular file",
-        "d/AGENTS.md": "only a person can allow it to be read",
+        "d/AGENTS.md": "only a person can allow reading it",
     }
 
 
@@ -165,7 +165,7 @@ def test_skills_are_found_by_their_folder_and_the_users_own_win(tmp_path, folder
     assert [(skill.name, skill.source, skill.description) for skill in found.skills] == [
         ("mine", "user", "my own"), ("b", "repository", "of b"), ("linked", "repository", "of b"),
     ]  # fmt: skip
-    assert found.left_out == {".claude/skills/c/SKILL.md": "only a person can allow it to be read"}
+    assert found.left_out == {".claude/skills/c/SKILL.md": "only a person can allow reading it"}
 
     workspace = Workspace(folder)
     assert reader.skill(workspace, "mine").path is None
@@ -196,7 +196,9 @@ def test_a_skill_that_is_a_link_to_something_else_is_refused(folder, target):
         InstructionReader().skill(Workspace(folder), "b")
     assert failure.value.kind == "symlink_escape"
     if not target.startswith("/"):
-        assert str(failure.value) == "'.agents/skills/b/SKILL.md' leads to something else"
+        assert (
+            str(failure.value) == "'.agents/skills/b/SKILL.md' now leads to a file of another kind"
+        )
 
 
 def test_a_file_of_just_the_size_that_is_read_is_read(tmp_path, folder):

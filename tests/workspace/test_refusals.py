@@ -76,7 +76,7 @@ def refusal(attempt: Callable[[], object]) -> tuple[str, str]:
         (lambda w: w.delete("none", base="any"), "file_not_found", "'none' does not exist"),
         (lambda w: w.delete("none", base="sha256:0"), "changed_since_approval",
          "'none' was deleted after it was approved"),
-        (lambda w: w.move("f", "link", base="any"), "file_exists", "'link' exists already"),
+        (lambda w: w.move("f", "link", base="any"), "file_exists", "'link' already exists"),
         (lambda w: w.move("none", "x", base="any"), "file_not_found", "'none' does not exist"),
         (lambda w: w.mkdir("f"), "not_a_regular_file", "'f' has a file where a folder is needed"),
         (lambda w: w.list("f", depth=1, limit=1), "not_a_regular_file",
@@ -196,7 +196,7 @@ def test_a_glob_is_read_as_gitignore_reads_it(glob: str, yes: list[str], no: lis
 def test_a_path_that_some_systems_read_otherwise_is_none_elsewhere(path: str) -> None:
     assert elsewhere("a/./b/../c~") == "a/c~"
     assert refusal(lambda: elsewhere(path)) == (
-        "bad_path", f"{path!r} is not read alike by all systems",
+        "bad_path", f"{path!r} means different files on different systems",
     )  # fmt: skip
 
 

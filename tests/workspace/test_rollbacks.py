@@ -47,7 +47,7 @@ def test_what_was_left_has_to_be_said_of_every_path(
 ) -> None:
     with refusal("invalid_arguments") as refused:
         snapshots.plan_restore(workspace, {"b": None, "a": None, "c": None}, {"c": None})
-    assert str(refused.value) == "What was left at 'a' is missing"
+    assert str(refused.value) == "The record of what was left at 'a' is missing"
     for folders in (Folders(made=("../x",)), Folders(gone=("../x",))):
         with refusal("bad_path") as bad:
             snapshots.plan_restore(workspace, {}, {}, folders=folders)

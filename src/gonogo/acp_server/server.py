@@ -296,7 +296,7 @@ def _place(cursor: str | None) -> int:
     if cursor is None:
         return 0
     if not (cursor.isascii() and cursor.isdigit() and len(cursor) < 10):
-        raise InvalidMessage("cursor: this agent did not give it; start again without a cursor")
+        raise InvalidMessage("cursor: this agent did not issue it; start again without a cursor")
     return int(cursor)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from gonogo.i18n import Locale
 
 app = group(
-    "A durable agent runtime: agents propose a plan, you approve it, the engine carries it out.",
+    "A durable runtime for agents: they propose a plan, you approve it, and gonogo carries it out.",
     epilog='Start with: gonogo demo\nThen:       gonogo run "Add a --json flag" -C path/to/repo',
     completes=True,
 )
@@ -67,7 +67,9 @@ def _carried_out(words: list[str], locale: "Locale") -> int:
     try:
         return command.main(words, prog_name="gonogo", standalone_mode=False) or 0
     except TyperException as error:
-        typer.echo(refusal(error, locale), err=True)
+        from gonogo.cli.terminal.output import beside
+
+        typer.echo(beside(refusal(error, locale)), err=True)
         return error.exit_code
     except typer.Abort:
         return Exit.FAILED

@@ -99,7 +99,8 @@ Model = Annotated[
     str | None,
     typer.Option(
         "--model",
-        help="provider:name, demo, or replay:FILE; by default GONOGO_MODEL, else detected.",
+        help="The model: provider:name, demo or replay:FILE; by default GONOGO_MODEL, or a "
+        "detected one.",
     ),
 ]
 

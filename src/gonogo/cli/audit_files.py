@@ -84,7 +84,7 @@ def _checked(file: Path, check: FileCheck) -> AuditReport:
 
 def _new(file: Path, part: Path) -> BinaryIO:
     if file.exists():
-        raise Stop("{file} exists already; name a new file", Exit.USAGE, file=file)
+        raise Stop("{file} already exists; name a new file", Exit.USAGE, file=file)
     return open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
 
 

@@ -93,7 +93,9 @@ async def _until_it_answers(folder: Folder, child: subprocess.Popen[bytes]) -> N
         if ended is not None:
             if said := _last_words(child):
                 raise Stop(said)
-            raise Stop("The background process ended at once; see {log}", log=folder.log)
+            raise Stop(
+                "The background process ended immediately; read why in {log}", log=folder.log
+            )
         if anyio.current_time() > give_up:
             raise silent(folder)
         await anyio.sleep(GLANCE)

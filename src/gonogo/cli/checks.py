@@ -10,6 +10,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Literal
 
@@ -76,12 +77,12 @@ def cluster_findings(nodes: Sequence[NodeView], places: Sequence[PlaceView]) -> 
     others = [f"{node.host} {node.pid}" for node in workers if node.status == "other_rules"]
     if others:
         text = because(
-            "other rules than the server that was started last: {names}; give all of them the same "
-            "rules, and restart these", names=", ".join(others),
+            "different rules from the server that was started last: {names}; give all of them the "
+            "same rules, and restart these", names=", ".join(others),
         )  # fmt: skip
         yield Check("rules", "bad", text)
     else:
-        yield Check("rules", "ok", because("the same everywhere"))
+        yield Check("rules", "ok", because("the same on all servers and workers"))
     versions = ", ".join(sorted({node.version for node in living}))
     yield Check("versions", "warn" if "," in versions else "ok", versions)
     yield _waiting(places, {node.pool for node in workers if node.status == "alive"})
@@ -225,26 +226,30 @@ def _lingering(user: str, system: Path = Path("/")) -> Check | None:
 
 
 def _database(settings: Settings) -> Check:
-    if settings.db and not settings.db.startswith("sqlite"):
-        return Check("database", "ok", because("a server; try it with gonogo db migrate"))
-    if settings.db:
-        named = Path(settings.db.removeprefix("sqlite:///"))
-        folder, files = named.parent, [named] if os.path.lexists(named) else []
-    else:
-        folder, files = settings.home, sorted(settings.home.glob("*.db"))
-    if not files:
-        text = because("it will be created in {path} when it is needed", path=folder)
+    """A short look; `gonogo db check` also tells what is damaged, and whether the schema fits."""
+    from gonogo.runtime import database_file
+
+    try:
+        file = database_file(settings)
+    except GonogoError as error:
+        return Check("database", "bad", error.args[0])
+    if file is None:
+        return Check("database", "ok", because("a server; look at it with gonogo db check"))
+    if not os.path.lexists(file):
+        text = because("it will be created in {path} when it is needed", path=file.parent)
         return Check("database", "ok", text)
-    for file in files:
-        try:
-            with sqlite3.connect(f"file:{file}?mode=rw", uri=True, timeout=5) as database:
-                database.execute("PRAGMA schema_version")
-            if not os.access(file, os.W_OK):
-                text = because("{path} cannot be written; fix it: chmod 600 {path}", path=file)
-                return Check("database", "bad", text)
-        except sqlite3.Error as error:
-            return Check("database", "bad", f"{file}: {error}")
-    return Check("database", "ok", str(files[0]))
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)) as database:
+            database.execute("PRAGMA schema_version")
+    except sqlite3.Error as error:
+        text = because(
+            "{path}: {problem}; look closer with gonogo db check", path=file, problem=error
+        )
+        return Check("database", "bad", text)
+    if not os.access(file, os.W_OK):
+        text = because("{path} cannot be written; fix it: chmod 600 {path}", path=file)
+        return Check("database", "bad", text)
+    return Check("database", "ok", str(file))
 
 
 async def _identity(settings: Settings) -> Check:

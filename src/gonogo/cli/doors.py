@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -79,13 +80,39 @@ async def run_worker(
     setup_logging()
     member = member_of(settings, "worker", pool, capacity, labels)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with Runtime.open(settings, shared_as=member) as runtime:
+        async with Runtime.open(settings, shared_as=member) as runtime, _measured(runtime):
             typer.echo(say("cli_working", locale, pool=visible(pool), pid=os.getpid()))
             await anext(signals)
             typer.echo(say("cli_draining", locale))
             async with _cut_off_by(signals):
                 await runtime.drain()
     return Exit.DONE
+
+
+@asynccontextmanager
+async def _measured(runtime: "Runtime") -> AsyncGenerator[None]:
+    """Serve the numbers of a worker inside, if the operator gave it a port."""
+    from gonogo.server import serve
+
+    host, port = runtime.settings.host, runtime.settings.metrics_port
+    if port is None:
+        yield
+        return
+    told, until = anyio.Event(), anyio.Event()
+
+    def tell(ready: "Ready") -> None:
+        typer.echo(say("cli_measured", own_locale(), url=ready.url))
+        told.set()
+
+    numbers = partial(
+        serve, runtime, host=host, port=port, hosts=_public(runtime.settings).hosts,
+        until=until, on_ready=tell, numbers_only=True,
+    )  # fmt: skip
+    async with anyio.create_task_group() as group:
+        group.start_soon(numbers)
+        await told.wait()
+        yield
+        until.set()
 
 
 @asynccontextmanager

@@ -77,9 +77,10 @@ def explained() -> Generator[None]:
 
 def complain(text: str) -> None:
     """Write one line about what went wrong."""
+    from gonogo.cli.terminal.output import beside
     from gonogo.domain.text_safety import guarded
 
-    typer.echo(f"gonogo: {guarded(text, lines=False)}", err=True)
+    typer.echo(beside(f"gonogo: {guarded(text, lines=False)}"), err=True)
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:

@@ -55,6 +55,7 @@ from gonogo.domain.views import (
     PendingApprovals,
     PlaceLeft,
     PlaceList,
+    PlaceShown,
     PolicyView,
     Revisions,
     Servers,
@@ -70,8 +71,6 @@ from gonogo.domain.views import (
     ToolView,
     Vacuumed,
 )
-
-# Sessions: open, look, change, delete; say something in one, and follow what happens.
 
 _ANY = AuditFilter()
 _TELLING = ("plan_", "approval_")
@@ -427,8 +426,6 @@ class Client(Transport):
         body = {"decisions": [dict(decision) for decision in decisions]}
         return (await self._post("/approvals/decisions", DecisionAnswers, body)).answers
 
-    # The audit log: read, export, verify, anchor, shorten.
-
     async def audit(
         self,
         *,
@@ -642,6 +639,10 @@ class Client(Transport):
     async def places(self) -> PlaceList:
         """The workspaces that several processes share, and which worker has each."""
         return await self._get("/places", PlaceList)
+
+    async def place(self, place_id: str) -> PlaceShown:
+        """One of these workspaces, by its id or that of a session in it, and who had it."""
+        return await self._get(f"/places/{named(place_id)}", PlaceShown)
 
     async def release_place(self, place_id: str) -> PlaceLeft:
         """Have the worker of a workspace leave it to another one."""

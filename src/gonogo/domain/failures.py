@@ -555,7 +555,7 @@ def _phrase(written: str) -> str:
     phrase = " ".join(_plain(written).split())
     if not phrase.strip("^* ") or len(phrase) > MAX_PHRASE or not _GRAMMAR.fullmatch(phrase):
         raise InvalidMessage(
-            "{written!r} is not a phrase of words; write words", written=written[:80]
+            "{written!r} is not a phrase; write words, separated by spaces", written=written[:80]
         )
     start = r"(?:^\s{0,8}|:\s{0,8})" if phrase.startswith("^") else r"(?<!\w)"
     words = "".join(_piece(piece) for piece in _PIECE.finditer(phrase.removeprefix("^")))

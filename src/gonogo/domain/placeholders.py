@@ -33,9 +33,9 @@ def files_problem(command: str) -> str | None:
     for at in found:
         if at not in bare:
             return because(
-                "{shown} must stand by itself, outside of quotes, backquotes and "
-                "here-documents and not after $ or \\: in there bash would run what the "
-                "name of a file says",
+                "{shown} must stand by itself, outside quotes, backquotes and "
+                "here-documents, and not after $ or \\: there, bash would run a file's "
+                "name as code",
                 shown=command[at : found[at]],
             )
     return None

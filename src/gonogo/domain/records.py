@@ -446,6 +446,19 @@ class PlaceRow(Struct, frozen=True, kw_only=True):
     pid: int | None
     lives: bool | None
     """Its owner has beaten lately; None without one."""
+    beat_at: datetime | None = None
+    """When its owner did so last."""
+
+
+class PlaceOwner(Struct, frozen=True, kw_only=True):
+    """A worker that got a workspace."""
+
+    node: str
+    fence: int
+    since: datetime
+    host: str | None
+    """None for one that is not known any more."""
+    pid: int | None
 
 
 class Job(Struct, frozen=True):
@@ -459,6 +472,8 @@ class Job(Struct, frozen=True):
     epoch: int = 0
     since: datetime | None = None
     """When the work that this job goes on with began, if whoever made the job knew."""
+    found: Any = None
+    """What whoever took the work for the job read then; never known in another process."""
 
 
 class JobStop(Struct, frozen=True):

@@ -11,15 +11,15 @@ says, it can start nothing early and leave nothing out.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from datetime import datetime
 from graphlib import TopologicalSorter
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from gonogo.domain.plan import Subtask
+from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 
 _S = SubtaskStatus
@@ -37,6 +37,11 @@ class SubtaskStanding(NamedTuple):
     attempt: int = 0
     declined: bool = False
     """It was skipped because its own condition is false."""
+
+    def moved(self, status: SubtaskStatus, to: Mapping[str, Any]) -> "SubtaskStanding":
+        """Where it stands once its row has another status, and these columns other values."""
+        known = {name: value for name, value in to.items() if name in self._fields}
+        return self._replace(status=status, **known)
 
 
 class Outlook(Struct, frozen=True, kw_only=True):
@@ -84,6 +89,138 @@ def remaining_minutes(subtasks: Sequence[Subtask]) -> Mapping[str, float]:
     return after
 
 
+class Graph(Struct, frozen=True, kw_only=True):
+    """The subtasks of one revision and what comes after what, worked out once."""
+
+    subtasks: Mapping[str, Subtask]
+    """By their ids, in plan order."""
+    places: Mapping[str, int]
+    """Subtask id → its place in the plan, from 1."""
+    after: Mapping[str, Sequence[Subtask]]
+    """Subtask id → those that depend on it."""
+    needs: Mapping[str, int]
+    """Subtask id → how many it depends on."""
+    remaining: Mapping[str, float]
+    """Subtask id → estimated minutes of the longest chain that begins with it."""
+
+    @classmethod
+    def of(cls, subtasks: Sequence[Subtask]) -> "Graph":
+        """Work it out."""
+        after: dict[str, list[Subtask]] = {subtask.id: [] for subtask in subtasks}
+        for subtask in subtasks:
+            for dependency in dict.fromkeys(subtask.dependencies):
+                after[dependency].append(subtask)
+        return cls(
+            subtasks={subtask.id: subtask for subtask in subtasks},
+            places={subtask.id: place for place, subtask in enumerate(subtasks, start=1)},
+            after=after, needs={subtask.id: len({*subtask.dependencies}) for subtask in subtasks},
+            remaining=remaining_minutes(subtasks),
+        )  # fmt: skip
+
+
+class Standings:
+    """Where the subtasks of a revision stand, and what rounds ask of that.
+
+    All of it is kept up to date as they move, so that a round costs what changed and not what the
+    plan has.
+
+    Attributes:
+        graph: The subtasks.
+        rows: Subtask id → where it stands, in plan order.
+        counts: How many stand in each status.
+        running: Those that run.
+        ready: Those that are pending and whose dependencies are met.
+        barred: Those that are pending and can never start.
+    """
+
+    __slots__ = ("_bars", "_unmet", "barred", "counts", "graph", "ready", "rows", "running")
+
+    def __init__(self, graph: Graph, rows: Mapping[str, SubtaskStanding]) -> None:
+        """Look at all of them once.
+
+        Args:
+            rows: One for each subtask, in any order.
+        """
+        self.graph = graph
+        self.rows = {key: rows[key] for key in graph.subtasks}
+        self.counts = Counter(row.status for row in rows.values())
+        self._unmet, self._bars = dict(graph.needs), dict.fromkeys(rows, 0)
+        for key, row in self.rows.items():
+            if row.declined or row.status in SUBTASK.terminal:
+                for subtask in graph.after[key]:
+                    self._unmet[subtask.id] -= _lets_start(row, subtask)
+                    self._bars[subtask.id] += _bars(row, subtask)
+        pending = [key for key, row in self.rows.items() if row.status is _S.PENDING]
+        self.running = {key for key, row in self.rows.items() if row.status is _S.RUNNING}
+        self.ready = {key for key in pending if not self._unmet[key]}
+        self.barred = {key for key in pending if self._bars[key]}
+
+    def copy(self) -> "Standings":
+        """The same, to be moved on its own."""
+        made = Standings.__new__(Standings)
+        made.graph, made.rows, made.counts = self.graph, self.rows.copy(), self.counts.copy()
+        made.running, made.ready = self.running.copy(), self.ready.copy()
+        made.barred = self.barred.copy()
+        made._unmet, made._bars = self._unmet.copy(), self._bars.copy()
+        return made
+
+    def put(self, key: str, row: SubtaskStanding) -> None:
+        """Have a subtask stand elsewhere."""
+        was, self.rows[key] = self.rows[key], row
+        self.counts[was.status] -= 1
+        self.counts[row.status] += 1
+        for subtask in self.graph.after[key]:
+            self._unmet[subtask.id] += _lets_start(was, subtask) - _lets_start(row, subtask)
+            self._bars[subtask.id] += _bars(row, subtask) - _bars(was, subtask)
+            self._sort_in(subtask.id)
+        self._sort_in(key)
+
+    def count_ended(self) -> int:
+        """How many are over."""
+        return sum(self.counts[status] for status in SUBTASK.terminal)
+
+    def _sort_in(self, key: str) -> None:
+        status = self.rows[key].status
+        is_pending = status is _S.PENDING
+        _have(self.running, key, status is _S.RUNNING)
+        _have(self.ready, key, is_pending and not self._unmet[key])
+        _have(self.barred, key, is_pending and self._bars[key] > 0)
+
+
+def _have(found: set[str], key: str, has: bool) -> None:
+    if has:
+        found.add(key)
+    else:
+        found.discard(key)
+
+
+def _lets_start(row: SubtaskStanding, subtask: Subtask) -> bool:
+    """Whether a dependency that stands so lets a subtask start."""
+    return row.status is _S.COMPLETED or (row.declined and subtask.after_skipped == "run")
+
+
+def _bars(row: SubtaskStanding, subtask: Subtask) -> bool:
+    """Whether a dependency that stands so keeps a subtask from ever starting."""
+    passed_over = row.declined and subtask.after_skipped == "run"
+    return row.status in _BLOCKED and not passed_over
+
+
+class Shape(Struct, frozen=True):
+    """One revision, and where everything in it is."""
+
+    revision: Revision
+    graph: Graph
+
+    @classmethod
+    def of(cls, revision: Revision) -> "Shape":
+        """Look at a revision."""
+        return cls(revision, Graph.of(revision.subtasks))
+
+    def agent(self, subtask_id: str) -> str | None:
+        """The agent that carries a subtask out."""
+        return self.graph.subtasks[subtask_id].agent
+
+
 class Round(Struct, frozen=True, kw_only=True):
     """What to do now. At most one of `start`, `skip` and `outcome` says that nothing is left."""
 
@@ -99,42 +236,56 @@ class Round(Struct, frozen=True, kw_only=True):
 
 
 def schedule(
-    subtasks: Sequence[Subtask],
-    standings: Mapping[str, SubtaskStanding],
+    stand: Standings,
     *,
     max_parallel: int,
     now: datetime,
     max_per_agent: int | None = None,
     strategy: Strategy = by_plan_order,
-    remaining: Mapping[str, float] = MappingProxyType({}),
+    held: Collection[str] = (),
 ) -> Round:
     """Decide the next round of a running plan.
 
     Args:
-        standings: One for each subtask.
         max_parallel: How many subtasks may run at once; one that waits for a person does not run.
         max_per_agent: How many of them may be one agent's.
-        remaining: What `remaining_minutes` gives, for strategies that look at it.
+        held: Pending subtasks that count as if they waited for a person.
     """
-    statuses = {key: standing.status for key, standing in standings.items()}
-    declined = {key for key, standing in standings.items() if standing.declined}
-    skip = _skips(subtasks, statuses, declined)
-    statuses.update(dict.fromkeys(skip, _S.SKIPPED))
-    counts = Counter(statuses.values())
-    running = counts[_S.RUNNING]
-    ready = _ready(subtasks, statuses, declined)
-    due = [subtask for subtask in ready if _is_due(standings[subtask.id], now)]
+    rows, graph = stand.rows, stand.graph
+    skip = _skips(stand, held) if stand.barred.difference(held) else {}
+    ready = [
+        graph.subtasks[key]
+        for key in sorted(stand.ready.difference(held, skip), key=graph.places.__getitem__)
+    ]
+    due = [subtask for subtask in ready if _is_due(rows[subtask.id], now)]
     if len(due) > 1:
-        due = _in_order(due, strategy(due, Outlook(standings=standings, remaining=remaining)))
+        seen = {**rows, **_as_waiting(rows, held)} if held else MappingProxyType(rows)
+        due = _in_order(due, strategy(due, Outlook(standings=seen, remaining=graph.remaining)))
     if max_per_agent is not None:
-        due = _within(due, subtasks, statuses, max_per_agent)
+        due = _within(due, [graph.subtasks[key] for key in stand.running], max_per_agent)
+    running = len(stand.running)
     return Round(
         start=tuple(subtask.id for subtask in due[: max(0, max_parallel - running)]),
         skip=skip,
-        outcome=outcome(subtasks, statuses, declined),
-        wake_at=_earliest(standings, ready, now),
-        waiting=not running and not ready and counts[_S.WAITING_APPROVAL] > 0,
+        outcome=_ends_with(stand, skip),
+        wake_at=_earliest(rows, ready, now),
+        waiting=not running and not ready and bool(held or stand.counts[_S.WAITING_APPROVAL]),
     )
+
+
+def _as_waiting(
+    rows: Mapping[str, SubtaskStanding], held: Iterable[str]
+) -> dict[str, SubtaskStanding]:
+    return {key: rows[key]._replace(status=_S.WAITING_APPROVAL) for key in held}
+
+
+def _ends_with(stand: Standings, skip: Mapping[str, str]) -> PlanStatus | None:
+    if stand.count_ended() + len(skip) < len(stand.rows):
+        return None
+    statuses = {key: row.status for key, row in stand.rows.items()}
+    declined = {key for key, row in stand.rows.items() if row.declined}
+    skipped = dict.fromkeys(skip, _S.SKIPPED)
+    return outcome(list(stand.graph.subtasks.values()), {**statuses, **skipped}, declined)
 
 
 def count_ended(statuses: Iterable[SubtaskStatus]) -> int:
@@ -173,15 +324,16 @@ def _left_out(
     return found | _barred(after, found, declined).keys()
 
 
-def _skips(
-    subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus], declined: Set[str]
-) -> dict[str, str]:
+def _skips(stand: Standings, held: Collection[str]) -> dict[str, str]:
     """Pending subtasks that can never start, with the dependency that stands in the way."""
-    if _BLOCKED.isdisjoint(statuses.values()):
-        return {}
-    pending = [s for s in subtasks if statuses[s.id] is _S.PENDING]
-    blocked = {key for key, status in statuses.items() if status in _BLOCKED}
-    return _barred(pending, blocked, declined)
+    rows = stand.rows
+    pending = [
+        subtask
+        for key, subtask in stand.graph.subtasks.items()
+        if rows[key].status is _S.PENDING and key not in held
+    ]
+    blocked = {key for key, row in rows.items() if row.status in _BLOCKED}
+    return _barred(pending, blocked, {key for key, row in rows.items() if row.declined})
 
 
 def _barred(subtasks: Sequence[Subtask], blocked: Set[str], declined: Set[str]) -> dict[str, str]:
@@ -202,21 +354,6 @@ def _barred(subtasks: Sequence[Subtask], blocked: Set[str], declined: Set[str]) 
     return found
 
 
-def _ready(
-    subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus], declined: Set[str]
-) -> list[Subtask]:
-    completed = {key for key, status in statuses.items() if status is _S.COMPLETED}
-    either = completed | declined
-    return [
-        subtask
-        for subtask in subtasks
-        if statuses[subtask.id] is _S.PENDING
-        and (either if subtask.after_skipped == "run" else completed).issuperset(
-            subtask.dependencies
-        )
-    ]
-
-
 def _in_order(ready: Sequence[Subtask], wanted: Iterable[str]) -> list[Subtask]:
     left = {subtask.id: subtask for subtask in ready}
     first = [left.pop(key) for key in wanted if key in left]
@@ -224,13 +361,10 @@ def _in_order(ready: Sequence[Subtask], wanted: Iterable[str]) -> list[Subtask]:
 
 
 def _within(
-    ready: Sequence[Subtask],
-    subtasks: Sequence[Subtask],
-    statuses: Mapping[str, SubtaskStatus],
-    max_per_agent: int,
+    ready: Sequence[Subtask], running: Sequence[Subtask], max_per_agent: int
 ) -> list[Subtask]:
     """The ready ones whose agents have room for them."""
-    busy = Counter(s.agent for s in subtasks if statuses[s.id] is _S.RUNNING)
+    busy = Counter(subtask.agent for subtask in running)
     found: list[Subtask] = []
     for subtask in ready:
         if subtask.agent is None or busy[subtask.agent] < max_per_agent:

@@ -54,8 +54,12 @@ class Access(Frozen):
     """Folders of which nobody can say what the command must not change, for they are too many."""
 
 
+A_FOLDER = "folder"
+"""What stands in the place of a content hash where a folder is."""
+
+
 class FileEffect(Frozen):
-    """What a file tool will do to one file, as content hashes; None is no file."""
+    """What a file tool will do at one path, as content hashes; None is nothing there."""
 
     path: str
     before: str | None

@@ -591,6 +591,30 @@ class PlaceView(View):
     pid: int | None = None
 
 
+class PlaceOwnerView(View):
+    """A worker that got a workspace."""
+
+    node_id: str
+    fence: int
+    since: datetime
+    host: str | None = None
+    """Known for a day after its end."""
+    pid: int | None = None
+
+
+class PlaceShown(PlaceView):
+    """One workspace that several processes share, and who had it."""
+
+    since: datetime | None = None
+    """When the worker that has it got it."""
+    until: datetime | None = None
+    """When another worker may take it, unless its worker says before that it lives."""
+    handed: int
+    """What was handed to its worker, which has not taken it yet."""
+    owners: list[PlaceOwnerView]
+    """The workers that got it last, newest first."""
+
+
 class PlaceList(View):
     """The workspaces that several processes share."""
 

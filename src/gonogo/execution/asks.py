@@ -115,7 +115,10 @@ class Asks(Struct, frozen=True, kw_only=True):
                 return ask.answer
             now = anyio.current_time()
             if now > until and await self.store.write(drop_ask, ask_id, "open"):
-                raise Busy("No worker has begun this in time; check gonogo nodes, then try again")
+                raise Busy(
+                    "No worker started this in time; see which workers are running with "
+                    "gonogo nodes, then try again"
+                )
             # The worker that has begun it answers, or the one that goes on after it.
             if ask.status == "open" or await self.store.read(is_in_hand, ask.place_id):
                 in_hand = now
@@ -137,7 +140,7 @@ class Asks(Struct, frozen=True, kw_only=True):
 
 
 _UNKNOWN = Conflict(
-    "The worker that did this has ended, and nobody knows how far it came; look at the files and "
+    "The worker that did this has ended, and nobody knows how far it got; look at the files and "
     "the plan, then try again"
 )
 

@@ -21,6 +21,8 @@ Handler = Callable[[Job], Awaitable[None]]
 OnTimer = Callable[[Tx, Timer], Any]
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _PAUSE = _GLANCE = 1.0
+SHARED_LOOK = timedelta(seconds=5)
+"""How often timers are looked for that other processes set; of those due earlier they tell."""
 _SOON, _LATER = timedelta(seconds=5), timedelta(minutes=1)
 
 
@@ -94,7 +96,7 @@ class LocalDispatcher:
         Args:
             capacity: Jobs that run at once.
             aside: Kinds of jobs that bound themselves and wait for strangers: they take no place.
-            shares_timers: Other processes set timers too, so they are looked for each second.
+            shares_timers: Other processes set timers too, so they are looked for again and again.
         """
         self._store = store
         self._handlers: Mapping[str, Handler] = {}
@@ -249,12 +251,13 @@ class LocalDispatcher:
         """Wait until a timer is due and carry it out; return when an earlier one is set."""
         self._earlier, self._first = anyio.Event(), None
         self._first = await self._store.read(first_timer) or _NEVER
+        looked = anyio.current_time()
         # The clock may be set, and a machine that sleeps counts no seconds: so it is looked at.
         while (wait := (self._first - self._store.clock()).total_seconds()) > 0:
             with anyio.move_on_after(min(wait, _GLANCE)):
                 await self._earlier.wait()
                 return
-            if self._shares_timers:
+            if self._shares_timers and anyio.current_time() - looked > SHARED_LOOK.total_seconds():
                 return
         await self._fire_due()
 

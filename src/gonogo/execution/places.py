@@ -7,7 +7,9 @@ is carried out at once, and is released then. A server owns none.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import anyio
@@ -16,8 +18,9 @@ from anyio.abc import TaskGroup
 from msgspec import Struct, field
 
 from gonogo.domain.errors import Busy, PlaceLost
+from gonogo.domain.records import Timer
 from gonogo.execution.event_bus import Hub
-from gonogo.execution.jobs import Handler, LocalDispatcher, OnTimer
+from gonogo.execution.jobs import SHARED_LOOK, Handler, LocalDispatcher, OnTimer
 from gonogo.execution.live_text import LiveText
 from gonogo.store import Hold, Lease, Outbox, Store, Tx, patiently
 from gonogo.store.events import last_seqs
@@ -113,9 +116,13 @@ class Places:
         run = self._runs.get(hold.place_id) if hold is not None else None
         if run is not None and run.hold is hold:
             run.dispatcher.take(box)
+        until = self._store.clock() + SHARED_LOOK
+        soon = [timer.run_at for timer in box.timers if timer.run_at < until]
         if hints is not None:
-            hints.say({body["session_id"] for body in box.events}, box.wanted)
+            told = {body["session_id"] for body in box.events}
+            hints.say(told, box.wanted, timers=map(datetime.isoformat, soon))
         self._look_at(box.wanted)
+        self._keep_in_mind(soon)
 
     async def serve(
         self,
@@ -164,7 +171,7 @@ class Places:
                     group.start_soon(self._own, lease, group)
                     group.start_soon(self._live_text.serve)
                 while lease.is_safe:  # noqa: ASYNC110 - a clock tells nobody
-                    await anyio.sleep(_GLANCE)
+                    await anyio.sleep(min(lease.safe_for, _LOOK))
                 _LOG.warning("node %s has lost its lease: what it drives is ended", lease.node)
                 group.cancel_scope.cancel()
         finally:
@@ -181,6 +188,13 @@ class Places:
             self._hub.told_elsewhere(session_id)
         self._look_at(hint.places)
         self._live_text.follow(hint)
+        self._keep_in_mind(map(datetime.fromisoformat, hint.timers))
+
+    def _keep_in_mind(self, moments: Iterable[datetime]) -> None:
+        """Have timers that are due soon fire in time, if it is this worker that fires them."""
+        timers = [Timer(kind="", key="", run_at=moment) for moment in moments]
+        if timers and COMMON in self._runs:
+            self._runs[COMMON].dispatcher.take(Outbox(timers=timers))
 
     def _followed(self, session_id: str) -> None:
         assert self._store.hints is not None  # noqa: S101 - as the store is shared
@@ -336,5 +350,6 @@ class Places:
                     if await self._store.write(release, run.hold, seen):
                         return
                 seen = _NOTHING_SEEN
-            with anyio.move_on_after(_GLANCE if run.leaves else _LOOK):
+            pause = math.inf if run.hold.place_id == COMMON else _LOOK
+            with anyio.move_on_after(_GLANCE if run.leaves else pause):
                 await run.news.wait()

@@ -208,10 +208,7 @@ class Turns(Struct, frozen=True, kw_only=True):
 
     async def job(self, job: Job) -> None:
         """Drive one turn as far as it goes without a person."""
-        if job.epoch:
-            taken = await self.store.read(self._claimed, job.key, job.epoch)
-        else:
-            taken = await self.store.write(self._take, job.key)
+        taken = await self._taken(job)
         if taken is None:
             return
         session, turn, calls = taken
@@ -299,10 +296,19 @@ class Turns(Struct, frozen=True, kw_only=True):
             return
         taken = take_turn(tx, turn, TurnStatus.RUNNING)
         session = session_of(tx, turn.session_id)
-        take_up(tx, left, remote=session is not None and session.tool_host == "client")
-        go_on(tx, "turn", turn.id, taken.epoch)
+        assert session is not None  # noqa: S101 - the turn names its session
+        calls = take_up(tx, left, remote=session.tool_host == "client")
+        go_on(tx, "turn", turn.id, taken.epoch, found=(session, taken, calls))
 
     # Driving ----------------------------------------------------------------------------------
+
+    async def _taken(self, job: Job) -> _Taken | None:
+        """What a job goes on with: as it was found when it was taken for the job, or found now."""
+        if job.found is not None:
+            return job.found
+        if job.epoch:
+            return await self.store.read(self._claimed, job.key, job.epoch)
+        return await self.store.write(self._take, job.key)
 
     def _take(self, tx: Tx, turn_id: str) -> _Taken | None:
         """The session, the turn as it is held now, and its open calls."""

@@ -168,14 +168,14 @@ def load_roles(path: Path) -> Roles:
             ) from error
         if role.name in found:
             raise BadModels(
-                "{where}: role {role!r} is there twice; keep one of them",
+                "{where}: role {role!r} is listed twice; keep one of them",
                 where=where,
                 role=role.name,
             )
         choices = role.choices()
         if len(set(choices)) < len(choices):
             raise BadModels(
-                "{where}: role {role!r}: fallback: a model is there twice; keep one of them",
+                "{where}: role {role!r}: fallback: a model is listed twice",
                 where=where,
                 role=role.name,
             )

@@ -137,7 +137,7 @@ def demo_model() -> ScriptedModel:
         stories = {locale: recording(locale) for locale in ("en", "ru")}
     except FileNotFoundError:
         raise ModelNotConfigured(
-            "This installation has no demo recording; install gonogo again"
+            "This installation has no demo recording; reinstall gonogo"
         ) from None
 
     def line(thread: str, number: int) -> Line:

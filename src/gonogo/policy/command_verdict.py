@@ -119,8 +119,7 @@ def _unlooked(found: Verdict, call: Call, trace: VerdictTrace) -> Verdict:
     if not call.access.unlooked or found.decision == "deny":
         return found
     reason = because(
-        "the workspace has too many files to see which of them are to be protected; not looked at:"
-        " {folders}",
+        "the workspace has too many files to find all that need protection; not checked: {folders}",
         folders=", ".join(call.access.unlooked),
     )
     if found.decision == "ask":
@@ -293,7 +292,7 @@ class _Judging(Struct, frozen=True):
         if not step.take(grant.name, problem):
             return Verdict(decision="ask", reason=str(problem), rule="builtin:check")
         reason = because(
-            "the approved plan checks subtask {subtask!r} by it", subtask=grant.subtask_id
+            "the approved plan uses it to check subtask {subtask!r}", subtask=grant.subtask_id
         )
         return Verdict(
             decision="allow", reason=reason, rule=grant.name, source="grant",
@@ -305,7 +304,7 @@ class _Judging(Struct, frozen=True):
         if self.call.access.network:
             return because("it needs the network")
         if any(part.writes_git for part in self.command.parts):
-            return because("it writes in the repository, which no check may")
+            return because("it writes to the repository, which no check may do")
         return None
 
     def covered(self) -> Verdict:
@@ -344,8 +343,8 @@ class _Judging(Struct, frozen=True):
         if not part.writes_git or self.command.writes_git:
             return None
         return "git-alone", because(
-            "git writes in the repository only where nothing else runs: run 'git add' and"
-            " 'git commit' by themselves"
+            "git may write to the repository only when nothing else runs: run 'git add' and"
+            " 'git commit' as separate commands"
         )
 
     def _cover_of(self, part: Part) -> Cover | Objection:
@@ -365,7 +364,7 @@ class _Judging(Struct, frozen=True):
         yield VerdictStage.ALLOW, _rule_covers(part, self.call, self.rules)
         yield VerdictStage.GRANT, _grant_covers(part, self.call, self.grant)
         if self.conditions.readers:
-            reason = because("it only reads, and runs where nothing else can be done")
+            reason = because("it only reads, and the sandbox allows nothing else")
             yield VerdictStage.READERS, [Cover(READERS, reason, 0, self._more_than_reads())]
 
     def _more_than_reads(self) -> str | None:
@@ -374,10 +373,10 @@ class _Judging(Struct, frozen=True):
             return because("it needs the network")
         for part in self.command.parts:
             if not part.only_reads:
-                return because("{part!r} is not known to only read", part=_briefly(shown(part)))
+                return because("{part!r} may do more than read", part=_briefly(shown(part)))
             if part.reveals:
                 return because(
-                    "{part!r} may show a secret by another name", part=_briefly(shown(part))
+                    "{part!r} may show a secret under another name", part=_briefly(shown(part))
                 )
         return None
 
@@ -390,7 +389,7 @@ class _Judging(Struct, frozen=True):
         if problem:
             return problem
         if part.writes_git and not cover.by_grant:
-            return because("it writes in the repository, which only a plan or a person allows")
+            return because("it writes to the repository, which only a plan or a person can allow")
         unheld = None if part.only_reads else _unheld(part, self.call, self.conditions)
         return unheld[1] if unheld else None
 
@@ -418,10 +417,10 @@ class _Judging(Struct, frozen=True):
     def _asks(self, objections: Sequence[Objection]) -> Verdict:
         """The question, for what the gravest parts are about."""
         deciding = [one for one in objections if one.grave] or objections
-        first = deciding[0]
-        self.trace.enter(first.stage, shown(first.part)).take(first.rule)
+        for one in deciding:
+            self.trace.enter(one.stage, shown(one.part)).take(one.rule)
         told = dict.fromkeys(map(self._told, deciding))
-        return Verdict(decision="ask", reason=together(told), rule=first.rule)
+        return Verdict(decision="ask", reason=together(told), rule=deciding[0].rule)
 
     def _told(self, objection: Objection) -> str:
         if len(self.command.parts) == 1:

@@ -67,7 +67,7 @@ def refusal(text: str, suspicion: Suspicion, workspace: str, home: str) -> str |
     if _FORK_BOMB.search(text):
         return because("a fork bomb")
     if home and any(home.rstrip("/") in word for word in words_of(suspicion)):
-        return because("an agent may not touch gonogo's own files")
+        return because("an agent may not read or change gonogo's own files")
     for target in suspicion.targets:
         if reason := _bad_target(target, workspace):
             return reason
@@ -134,7 +134,7 @@ def _wide_find(argv: Argv, workspace: str) -> str | None:
         return None
     for word in takewhile(lambda word: not word.startswith(("-", "(", "!")), argv[1:]):
         if word.startswith(("/", "~", "..")) and not _in_workspace(word, workspace):
-            return because("deletes below {word}", word=word)
+            return because("deletes files below {word}", word=word)
     return None
 
 
@@ -191,7 +191,7 @@ def _git_configuration(argv: Argv, workspace: str) -> str | None:
         return because("changes git's configuration outside this repository")
     keys = [word for word in argv[2:] if not word.startswith("-")]
     if len(keys) > 1 and any(_GIT_PLANTS.search(word) for word in keys[:2]):
-        return because("makes git run {key!r} by itself", key=keys[1])
+        return because("makes git run {key!r} automatically", key=keys[1])
     return None
 
 
@@ -209,7 +209,7 @@ def _tampering(argv: Argv, workspace: str) -> str | None:
     if argv[0] in _READS_NAMES_ONLY:
         return None
     if any(_OUR_FOLDER.search(word) or _OUR_STATE.search(word) for word in argv[1:]):
-        return because("an agent may not touch gonogo's own files")
+        return because("an agent may not read or change gonogo's own files")
     return None
 
 

@@ -237,7 +237,7 @@ def argument(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     word, no file elsewhere, and none that others run.
     """
     if not _PLAIN_ARGUMENT.fullmatch(word) or "://" in word:
-        return because("{word!r} is not known to be harmless", word=word)
+        return because("{word!r} may not be harmless", word=word)
     return path(word, is_glob, place) or guarded(inside_of(word, place))
 
 
@@ -330,7 +330,7 @@ def jq_filter(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     """A jq filter that looks at its input only."""
     del place
     if is_glob or looks_out(word):
-        return because("{word!r} may look at more than its input", word=word)
+        return because("{word!r} may read more than its input", word=word)
     return None
 
 

@@ -299,7 +299,7 @@ def judge(command: KnownCommand, place: CommandPlace) -> ReadCommand:
         if word.is_glob:
             reading.patterns.append(word.pattern)
         if word.is_glob and last < len(kinds) - 1:
-            problem = because("{word!r} may be several words where one is meant", word=word.text)
+            problem = because("{word!r} may expand to several words", word=word.text)
         if problem:
             reading.problems.append((number, problem))
     # What was given and is not understood may be in the place of what seems to be missing.
@@ -453,14 +453,12 @@ class _Words(Struct):
 
     def _next_value(self, name: str, kind: Kind) -> None:
         if self.at >= len(self.words):
-            self._problem(because("{name!r} lacks a value", name=name))
+            self._problem(because("{name!r} needs a value", name=name))
             return
         word = self.words[self.at]
         self.at += 1
         if word.is_glob:
-            self._problem(
-                because("{word!r} may be several words where one is meant", word=word.text)
-            )
+            self._problem(because("{word!r} may expand to several words", word=word.text))
         elif problem := kind(word.text, False, self.place):
             self._problem(problem)
         else:

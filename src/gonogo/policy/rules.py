@@ -106,10 +106,10 @@ def too_broad(words: Sequence[str]) -> str | None:
 def _unnamed(kind: str, program: str, rest: Sequence[str]) -> str | None:
     """Why nobody can tell what code a shell, an interpreter or a builder would run."""
     if list(rest[:1]) == ["-m"] and (len(rest) == 1 or (len(rest) == 2 and rest[1] in MODULES)):
-        return because("{program!r} runs any module: name which", program=program)
+        return because("{program!r} can run any module: name one", program=program)
     named = rest and (not rest[0].startswith("-") or rest[0] in ("-m", "-jar"))
     if not named or (len(rest) == 1 and rest[0] in RUNNERS.get(kind, ())):
-        return because("{program!r} runs any code: name what", program=program)
+        return because("{program!r} can run any code: name what it should run", program=program)
     return None
 
 
@@ -137,10 +137,10 @@ def _launched(kind: str, program: str, rest: Sequence[str]) -> str | None:
     if kind == "coverage" and inner[:1] == ["-m"]:
         return too_broad(["python", *inner])
     if not inner or not _FARTHER.isdisjoint(inner):
-        return because("{program!r} runs other commands: name which", program=program)
+        return because("{program!r} can run other commands: name one", program=program)
     if inner[0].startswith("-"):
         return because(
-            "{program!r} runs other commands: name which, without {option!r} before it",
+            "{program!r} can run other commands: name one, without {option!r} before it",
             program=program,
             option=inner[0],
         )

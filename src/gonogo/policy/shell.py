@@ -291,7 +291,7 @@ class _TreeReader:
                 self._operate(node)
             case kind:
                 raise _NotUnderstood(
-                    because("uses {kind!r}, which is not in the grammar", kind=kind)
+                    because("uses {kind!r}, which gonogo does not parse", kind=kind)
                 )
 
     def _command(self, node: Node) -> None:
@@ -312,7 +312,7 @@ class _TreeReader:
         self._covered = command.start_byte
         for number, child in enumerate(command.children):
             gap = self._gap(child, lines=False)
-            _require(not number or gap != "", "words that touch")
+            _require(not number or gap != "", "words without a space between them")
             source = self._slice(child.start_byte, child.end_byte)
             _require(not source.endswith("\\\n"), "a word that continues on the next line")
             word = read_word(source)
@@ -341,7 +341,7 @@ class _TreeReader:
         gap = self._skip(node, lines=True)
         # `!x` is a word, also when the `x` is quoted.
         apart = self._source[node.end_byte : node.end_byte + 1].isspace()
-        _require(apart, "'!' that touches a word")
+        _require(apart, "'!' without a space before the next word")
         _require(self._operator != "|" and not self._negated, "'!' inside a pipeline")
         self._begin(gap)
         self._negated = True
@@ -369,7 +369,10 @@ class _TreeReader:
         blank = (_LINES if lines else _BLANKS).fullmatch(gap)
         _require(blank is not None, "text that belongs to no command")
         # Bash joins what only a continued line parts; tree-sitter does not.
-        _require(not gap or gap.strip("\\\n") != "" or "\\" not in gap, "parts that touch")
+        _require(
+            not gap or gap.strip("\\\n") != "" or "\\" not in gap,
+            "parts without a space between them",
+        )
         return gap
 
     def _slice(self, start: int, end: int) -> str:

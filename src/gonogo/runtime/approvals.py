@@ -321,7 +321,10 @@ class Approvals(Struct, frozen=True):
             _thread_of(session, call), call.tool, call.arguments
         )
         if isinstance(found, str):
-            raise InvalidMessage("{said}: {found}", said=said, found=found)
+            raise InvalidMessage(
+                "No rule can allow just this call ({found}); approve it alone, without {said}",
+                said=said, found=found,
+            )  # fmt: skip
         return replace(ruling, rule=found)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TypeVar, cast
 
 import anyio
@@ -78,7 +79,7 @@ from gonogo.runtime.services import (
 )
 from gonogo.runtime.tool_hosts import ToolHosts
 from gonogo.settings import Settings
-from gonogo.store import Clock, Membership, Store, Whose, look_at
+from gonogo.store import Clock, Membership, Store, Whose, file_of, look_at
 from gonogo.store.asks import ASK
 from gonogo.store.plans import WATCH
 from gonogo.telemetry import Metrics, Tracing
@@ -223,6 +224,15 @@ def _no_twice(what: str, names: Sequence[str]) -> None:
 def database_url(settings: Settings) -> str:
     """The address of the database that the settings name."""
     return settings.db or f"sqlite:///{settings.home / 'gonogo.db'}"
+
+
+def database_file(settings: Settings) -> Path | None:
+    """The file of the database that the settings name; None where a server has it.
+
+    Raises:
+        InvalidMessage: they name no database.
+    """
+    return file_of(database_url(settings))
 
 
 def look_at_database(settings: Settings) -> tuple[str | None, str, str | None]:

@@ -348,9 +348,9 @@ def _nobody(name: str, memory: Memory | None) -> str:
             name=name,
         )
     return because(
-        "Nobody named {name} has a token, and nobody with this id has signed in lately through "
-        "the identity provider; create a token: gonogo token create, or list them: gonogo token "
-        "list",
+        "Nobody named {name} has a token, and nobody with this id has signed in recently "
+        "through the identity provider; create a token: gonogo token create, or list them: "
+        "gonogo token list",
         name=name,
     )
 

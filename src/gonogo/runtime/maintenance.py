@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,14 @@ from gonogo.domain.errors import Conflict, NotFound, ToolFailed
 from gonogo.domain.events import NewOwnerFacts, OwnerChanged
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Node, PlaceRow
-from gonogo.domain.views import NodeView, PlaceView, StateRoom, Vacuumed
+from gonogo.domain.views import (
+    NodeView,
+    PlaceOwnerView,
+    PlaceShown,
+    PlaceView,
+    StateRoom,
+    Vacuumed,
+)
 from gonogo.execution.erasures import SWEEP
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import Dispatcher, Handler, OnTimer
@@ -26,7 +33,15 @@ from gonogo.store import events as log
 from gonogo.store.calls import count_open_questions
 from gonogo.store.erasing import deleted_sessions
 from gonogo.store.jobs import first_but, kept_objects
-from gonogo.store.places import Owned, all_nodes, all_places, ask_to_leave, policy_in_force
+from gonogo.store.places import (
+    STALE,
+    Owned,
+    all_nodes,
+    all_places,
+    ask_to_leave,
+    find_place,
+    policy_in_force,
+)
 from gonogo.store.sessions import working_in
 from gonogo.telemetry import Metrics
 from gonogo.workspace import Snapshots
@@ -87,6 +102,39 @@ class Maintenance(Struct, frozen=True):
         store = self._parts.store
         found = await store.read(all_places, limit) if store.can_be_shared else []
         return [_place_view(place) for place in found]
+
+    async def place(self, principal: Principal, named: str) -> PlaceShown:
+        """One workspace that several processes share: who has it, and who had it.
+
+        Args:
+            named: A session in it, or the workspace's id.
+
+        Raises:
+            Forbidden: the principal is no admin.
+            NotFound: there is no such workspace.
+        """
+        principal.require(Role.ADMIN)
+        store = self._parts.store
+        known = await store.read(find_place, named) if store.can_be_shared else None
+        if known is None:
+            raise NotFound(
+                "No workspace that workers share was found for the session or id {named}; gonogo "
+                "place list shows all of them",
+                named=named,
+            )
+        found, owners, handed = known
+        until = None if found.beat_at is None else found.beat_at + timedelta(seconds=STALE)
+        return PlaceShown(
+            **dict(_place_view(found)), handed=handed, until=until,
+            since=owners[0].since if found.owner and owners else None,
+            owners=[
+                PlaceOwnerView(
+                    node_id=each.node, fence=each.fence, since=each.since, host=each.host,
+                    pid=each.pid,
+                )
+                for each in owners
+            ],
+        )  # fmt: skip
 
     async def release(self, principal: Principal, named: str) -> bool:
         """Have the worker of a workspace leave it to another one, once its running steps are over.

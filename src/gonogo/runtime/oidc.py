@@ -173,7 +173,9 @@ async def _read(http: "httpx.AsyncClient", url: str) -> dict[str, Any]:
     # Not compressed: what is read is then what was counted.
     async with http.stream("GET", url, headers={"Accept-Encoding": "identity"}) as answer:
         if answer.status_code != 200 or "content-encoding" in answer.headers:
-            raise BadProvider(because("{url} answers {status}", url=url, status=answer.status_code))
+            raise BadProvider(
+                because("{url} answered {status}", url=url, status=answer.status_code)
+            )
         async for part in answer.aiter_raw():
             data += part
             if len(data) > MAX_BYTES:

@@ -18,7 +18,7 @@ from gonogo.runtime.receipts import Receipt
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, visible
 from gonogo.store import Tx, patiently
-from gonogo.store.events import events_after
+from gonogo.store.events import PAGE, events_after
 from gonogo.store.hints import TextPart
 
 Body = dict[str, Any]
@@ -171,7 +171,8 @@ class Streams(Struct, frozen=True):
             for body in page:
                 cursor = body["seq"]
                 yield body
-            if not page:
+            # What is told after such a look wakes the follower, who looks again.
+            if len(page) < PAGE:
                 return
 
 

@@ -28,9 +28,8 @@ from gonogo.domain.network import LOOPBACK
 from gonogo.domain.strict_json import MAX_BYTES
 from gonogo.server import openapi, websocket
 from gonogo.server.auth import Rates, ServerState, WaitLimits
-from gonogo.server.conditional import Conditional
 from gonogo.server.connections import LEAST, Connections, Room, room_for_connections
-from gonogo.server.middleware import WILDCARDS, Guard, Heads, Names, Packing, Shelter
+from gonogo.server.middleware import WILDCARDS, Conditional, Guard, Heads, Names, Packing, Shelter
 from gonogo.server.problems import add_handlers
 from gonogo.server.routes import (
     access,
@@ -74,6 +73,7 @@ def create_app(
     hosts: Collection[str] = (),
     origins: Collection[str] = (),
     limits: WaitLimits | None = None,
+    numbers_only: bool = False,
 ) -> FastAPI:
     """Make the app that serves one runtime.
 
@@ -82,6 +82,7 @@ def create_app(
         host: The address that the server listens on.
         hosts: Further names that the server is reached by.
         origins: Pages that may ask besides the server's own, as `https://gonogo.example`.
+        numbers_only: Only tell how the process is: `/health`, `/ready` and `/metrics`.
     """
     names = Names.of(host, hosts, origins)
     app = _app_with_paths(
@@ -90,6 +91,7 @@ def create_app(
         Middleware(Packing),
         _COMPRESSED,
         Middleware(Conditional),
+        paths=health.router.routes if numbers_only else routes(),
     )
     settings = runtime.settings
     rates = Rates.of(requests=settings.rate_requests, messages=settings.rate_messages)
@@ -102,10 +104,10 @@ def create_app(
 
 def describe() -> dict[str, Any]:
     """The OpenAPI document, which is the same for every runtime."""
-    return _app_with_paths().openapi()
+    return _app_with_paths(paths=routes()).openapi()
 
 
-def _app_with_paths(*middleware: Middleware) -> FastAPI:
+def _app_with_paths(*middleware: Middleware, paths: Sequence[BaseRoute]) -> FastAPI:
     app = FastAPI(
         title="gonogo",
         version=__version__,
@@ -115,7 +117,7 @@ def _app_with_paths(*middleware: Middleware) -> FastAPI:
         redirect_slashes=False,
         middleware=middleware,
     )
-    app.router.routes.extend(routes())
+    app.router.routes.extend(paths)
     add_handlers(app)
     openapi.add_schema(app)
     return app
@@ -175,6 +177,7 @@ async def serve(  # noqa: PLR0913 - each says where, for whom, or how long
     on_ready: Callable[[Ready], None] | None = None,
     until: anyio.Event | None = None,
     more: Sequence[BaseRoute] = (),
+    numbers_only: bool = False,
 ) -> None:
     """Serve a runtime until it closes.
 
@@ -184,6 +187,7 @@ async def serve(  # noqa: PLR0913 - each says where, for whom, or how long
         on_ready: Called once connections are taken.
         until: Ends this server and not the runtime; signals are then for who gave it.
         more: Paths besides those of the protocol.
+        numbers_only: See `create_app`.
 
     Raises:
         Forbidden: without authentication, the host must be a loopback address.
@@ -196,7 +200,10 @@ async def serve(  # noqa: PLR0913 - each says where, for whom, or how long
             host=host,
         )
     limits = limits or WaitLimits()
-    app = create_app(runtime, auth=auth, host=host, hosts=hosts, origins=origins, limits=limits)
+    app = create_app(
+        runtime, auth=auth, host=host, hosts=hosts, origins=origins, limits=limits,
+        numbers_only=numbers_only,
+    )  # fmt: skip
     app.router.routes[:0] = more
     closing = until or runtime.closing
     with ExitStack() as stack:

@@ -52,6 +52,7 @@ __all__ = [
     "Store",
     "Tx",
     "Whose",
+    "file_of",
     "go_on",
     "look_at",
     "new_id",
@@ -329,6 +330,9 @@ def _probe(tx: Tx) -> None:
         join_writers(tx, _PROBE, None)
 
 
+_FILE = "sqlite:///"
+
+
 def look_at(url: str, patience: float = 4.0) -> tuple[str | None, str, str | None]:
     """The schema that a database has, the one of this version, and what of it is damaged, if any.
 
@@ -339,7 +343,8 @@ def look_at(url: str, patience: float = 4.0) -> tuple[str | None, str, str | Non
         Conflict: a newer gonogo made the database, or one that is too old.
         Busy: it is away.
     """
-    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).exists():
+    file = file_of(url)
+    if file is not None and not file.exists():
         return None, HEAD, None
     backend = _backend(url, lambda box: None, patience, utc_now, None)
     try:
@@ -357,13 +362,13 @@ def _backend(
     clock: Clock,
     shared_as: Membership | None,
 ) -> SqliteBackend | PostgresBackend:
-    if url.startswith("sqlite:///"):
+    path = file_of(url)
+    if path is not None:
         if shared_as is not None:
             raise Conflict(
                 "Several processes can share the work only on PostgreSQL; set GONOGO_DB to a "
                 "postgresql:// address, or use gonogo serve alone"
             )
-        path = Path(url.removeprefix("sqlite:///"))
         try:
             return SqliteBackend(path, deliver, patience, clock)
         except OSError as error:
@@ -373,6 +378,18 @@ def _backend(
             raise Busy(reason=said) from error
     address = _postgres_url(url)
     return PostgresBackend(address, deliver, patience, clock, is_shared=shared_as is not None)
+
+
+def file_of(url: str) -> Path | None:
+    """The file of a SQLite database, by its address; None: the address is another one.
+
+    Raises:
+        InvalidMessage: it is no address of a database.
+    """
+    if url.startswith(_FILE):
+        return Path(url.removeprefix(_FILE))
+    _postgres_url(url)
+    return None
 
 
 def _postgres_url(url: str) -> str:

@@ -158,11 +158,6 @@ def plans_in_revision(tx: Tx, place: str | None = None) -> list[str]:
     return list(found_in(tx, place, _REVISED, plans.c.session_id).scalars())
 
 
-def end_revising(tx: Tx, plan_id: str) -> None:
-    """The planner answers no comments of a plan any more, whatever the plan is by now."""
-    change(tx, plans, {"id": plan_id}, {"revising": None})
-
-
 # Links that decide: made, used once, ended.
 
 _OPEN = (

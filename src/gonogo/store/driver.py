@@ -24,7 +24,6 @@ from typing import Any, Protocol
 
 import anyio
 from sqlalchemy import Connection, Engine, bindparam, delete, select, text, update
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 
 from gonogo.domain.errors import Busy, Conflict, because
@@ -65,20 +64,19 @@ _HOLDER = text(
 )
 _SHARERS = text(f"{_HOLDER} AND mode = 'ShareLock'")
 _FENCE = select(drivers.c.fence).where(drivers.c.id == _THE_ONE)
-_TAKE_OVER = (
-    insert(drivers)
-    .values(id=_THE_ONE, fence=1)
-    .on_conflict_do_update(index_elements=[drivers.c.id], set_={"fence": drivers.c.fence + 1})
-    .returning(drivers.c.fence)
+_TAKE_OVER = text(
+    f"INSERT INTO drivers (id, fence) VALUES ('{_THE_ONE}', 1)"  # noqa: S608 - our own word
+    " ON CONFLICT (id) DO UPDATE SET fence = drivers.fence + 1 RETURNING fence"
 )
 _END_ALL = delete(writers)
 _NODES = "nodes"
-_BEGIN = insert(drivers).values(id=_THE_ONE, fence=0).on_conflict_do_nothing()
+_BEGIN = text(
+    f"INSERT INTO drivers (id, fence) VALUES ('{_THE_ONE}', 0) ON CONFLICT DO NOTHING"  # noqa: S608
+)
 _HOLD_ALL = select(drivers.c.id, drivers.c.fence).order_by(drivers.c.id).with_for_update()
-_TOGETHER = (
-    insert(drivers)
-    .values(id=_NODES, fence=bindparam("of"))
-    .on_conflict_do_update(index_elements=[drivers.c.id], set_={"fence": bindparam("of")})
+_TOGETHER = text(
+    f"INSERT INTO drivers (id, fence) VALUES ('{_NODES}', :of)"  # noqa: S608 - our own word
+    " ON CONFLICT (id) DO UPDATE SET fence = excluded.fence"
 )
 _FREE_ALL = update(places).values(owner=None, placed=True, fence=places.c.fence + 1)
 _HOLD_FENCE = _FENCE.with_for_update(read=True)

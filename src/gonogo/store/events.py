@@ -82,6 +82,9 @@ _ENTRIES = (
     .limit(bindparam("limit"))
 )
 
+PAGE = 500
+"""Events that are read at once, where nobody asks for another number."""
+
 
 class _Note(Struct, frozen=True, kw_only=True):
     actor: str
@@ -189,7 +192,7 @@ def begin_seq(tx: Tx, session_id: str) -> int:
     return tx.execute(_HOLD_LAST_SEQ, {"of": session_id}).scalar() or 0
 
 
-def events_after(tx: Tx, session_id: str, after: int, limit: int = 500) -> list[dict[str, Any]]:
+def events_after(tx: Tx, session_id: str, after: int, limit: int = PAGE) -> list[dict[str, Any]]:
     """The events that follow a place in a session's log, oldest first."""
     found = whole_rows(tx, _AFTER, {"of": session_id, "after": after, "limit": limit})
     return [_wire(session_id, row["seq"], row["ts"], row["body"]) for row in found]

@@ -1,13 +1,16 @@
 """Hints between processes: that there is something to read in the database, and where.
 
 A hint is sent after the commit, and may be lost: whoever waits for one looks by itself too, a
-little later. What one process has to tell within a few milliseconds goes out as one message.
+little later. The first hint goes out at once; what a process has to tell in the milliseconds after
+it goes out together, as one message.
 
 Text that a model is writing goes the same way, on a channel of its own. Nothing keeps it.
 """
 
 import asyncio
 import json
+import select
+import socket
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -23,8 +26,8 @@ from gonogo.domain.errors import Busy
 from gonogo.store.outage import Pool
 from gonogo.store.transaction import new_id
 
-_GATHER = 0.005
-_LOOK, _PAUSE = 0.5, 1.0
+GATHER = 0.005
+_PAUSE = 1.0
 _AT_ONCE, _MOST = 15, 7_900
 """Names of each kind in one message, and its bytes: PostgreSQL takes up to 8,000."""
 _SCHEMA = text("SELECT current_schema()")
@@ -43,6 +46,8 @@ class Hint(Struct, frozen=True):
     """Sessions that somebody follows there: their texts are to be shown."""
     joined: list[str] = field(default_factory=list[str])
     """Of these, what somebody has begun to follow: their texts are to be shown from the start."""
+    timers: list[str] = field(default_factory=list[str])
+    """When timers are due that were set there, where that is soon."""
 
 
 class TextPart(Struct, frozen=True, array_like=True):
@@ -111,10 +116,12 @@ class Hints:
         """
         self._engine = engine
         self._name = new_id("hints")
-        self._due: list[dict[str, None]] = [{}, {}, {}, {}]
+        self._due: list[dict[str, None]] = [{} for _ in Hint.__struct_fields__]
         """What is to be said, in the order of the fields of `Hint`."""
-        self._is_due = False
+        self._is_due, self._not_before = False, 0.0
         self._over = threading.Event()
+        self._end: socket.socket | None = None
+        """Closed at the end, which wakes who hears."""
         self._line, self._text = _Line(engine, _HINTS), _Line(engine, _TEXT)
         self._sending: set[asyncio.Task[bool]] = set()
 
@@ -142,8 +149,9 @@ class Hints:
                     loop.call_soon_threadsafe(heard, hint)
 
         topics = (_HINTS,) if shown is None else (_HINTS, _TEXT)
+        ends, self._end = socket.socketpair()
         threading.Thread(
-            target=self._hear, args=(topics, tell), name="gonogo-listener", daemon=True
+            target=self._hear, args=(topics, tell, ends), name="gonogo-listener", daemon=True
         ).start()
 
     def say(
@@ -152,13 +160,15 @@ class Hints:
         places: Iterable[str] = (),
         followed: Iterable[str] = (),
         joined: Iterable[str] = (),
+        timers: Iterable[str] = (),
     ) -> None:
         """Tell others what a `Hint` says; called in the event loop."""
-        for due, names in zip(self._due, (sessions, places, followed, joined), strict=True):
+        said = (sessions, places, followed, joined, timers)
+        for due, names in zip(self._due, said, strict=True):
             due.update(dict.fromkeys(names))
         if any(self._due) and not self._is_due:
             self._is_due = True
-            asyncio.get_running_loop().call_later(_GATHER, self._send_all)
+            asyncio.get_running_loop().call_at(self._not_before, self._send_all)
 
     async def show(self, pieces: Iterable[TextPart]) -> bool:
         """Show others parts of texts; one that is too long for a message is left out.
@@ -172,6 +182,8 @@ class Hints:
     def close(self) -> None:
         """Say and hear no more."""
         self._over.set()
+        if self._end is not None:
+            self._end.close()
         self._line.close()
         self._text.close()
 
@@ -179,7 +191,7 @@ class Hints:
         lists = [list(due) for due in self._due]
         for due in self._due:
             due.clear()
-        self._is_due = False
+        self._is_due, self._not_before = False, asyncio.get_running_loop().time() + GATHER
         said = [
             json.dumps([self._name, *(names[first : first + _AT_ONCE] for names in lists)])
             for first in range(0, max(map(len, lists)), _AT_ONCE)
@@ -192,29 +204,42 @@ class Hints:
         who, *lists = json.loads(said)
         return None if who == self._name else Hint(*lists[: len(self._due)])
 
-    def _hear(self, topics: Iterable[str], tell: Callable[[str, str | None], None]) -> None:
-        while not self._over.is_set():
-            conn = None
-            try:
-                conn = self._engine.connect()
-                for topic in topics:
-                    conn.exec_driver_sql(f'LISTEN "{_channel(conn, topic)}"')
-                tell("", None)
-                self._hear_on(cast("Any", conn.connection.driver_connection), tell)
-            except Exception:
-                self._over.wait(_PAUSE)
-            finally:
-                _end(conn)
+    def _hear(
+        self,
+        topics: Iterable[str],
+        tell: Callable[[str, str | None], None],
+        ends: socket.socket,
+    ) -> None:
+        with ends:
+            while not self._over.is_set():
+                conn = None
+                try:
+                    conn = self._engine.connect()
+                    for topic in topics:
+                        conn.exec_driver_sql(f'LISTEN "{_channel(conn, topic)}"')
+                    tell("", None)
+                    self._hear_on(cast("Any", conn.connection.driver_connection), tell, ends)
+                except Exception:
+                    self._over.wait(_PAUSE)
+                finally:
+                    _end(conn)
 
     def _hear_on(
         self,
         raw: Any,  # noqa: ANN401 - a connection of the driver
         tell: Callable[[str, str | None], None],
+        ends: socket.socket,
     ) -> None:
+        waits = select.poll()
+        for each in (raw, ends):
+            waits.register(each, select.POLLIN)
+        # The driver's own way to wait looks ten times a second whether it is interrupted.
         while not self._over.is_set():
-            for note in raw.notifies(timeout=_LOOK):
+            raw.pgconn.consume_input()
+            while note := raw.pgconn.notifies():
                 with suppress(DecodeError):
-                    tell(note.channel, note.payload)
+                    tell(note.relname.decode(), note.extra.decode())
+            waits.poll()
 
 
 def _channel(conn: Connection, topic: str) -> str:

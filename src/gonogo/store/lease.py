@@ -60,7 +60,12 @@ class Lease:
     @property
     def is_safe(self) -> bool:
         """Whether nobody else can have what this node has."""
-        return not self._is_lost and _now() - self._beaten < _SAFE
+        return self.safe_for > 0
+
+    @property
+    def safe_for(self) -> float:
+        """Seconds for which nobody else can have what this node has, if it beats no more."""
+        return 0.0 if self._is_lost else max(0.0, self._beaten + _SAFE - _now())
 
     @property
     def is_fresh(self) -> bool:

@@ -11,33 +11,38 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
+from functools import cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 from sqlalchemy import (
     ColumnElement,
+    Executable,
     Select,
     Table,
     bindparam,
     delete,
     exists,
     func,
+    insert,
+    literal,
     literal_column,
     or_,
     select,
+    true,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert
 
 from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.errors import Conflict, NotFound
-from gonogo.domain.records import Job, JobStop, Node, PlaceRow
+from gonogo.domain.records import Job, JobStop, Node, PlaceOwner, PlaceRow
 from gonogo.store.columns import Utc
 from gonogo.store.events import check_hold, note
-from gonogo.store.rows import many, put, rows
+from gonogo.store.rows import insert_for, many, one, put, rows
 from gonogo.store.schema import (
     asks,
+    audit,
     handoffs,
     nodes,
     places,
@@ -47,6 +52,7 @@ from gonogo.store.schema import (
     tool_calls,
     turns,
 )
+from gonogo.store.texts import whole_rows
 from gonogo.store.transaction import Hold, Tx
 
 COMMON, _OF_COMMON = "common", ""
@@ -72,6 +78,9 @@ class Membership(Struct, frozen=True, kw_only=True):
     """What the operator says of it."""
 
 
+_NODE = "node:"
+"""Before a node's id where it acts, in the audit log."""
+_LAST_OWNERS = 6
 _held: ContextVar[Hold | None] = ContextVar("held", default=None)
 _STOP, _RELEASE_IT = "stop", "release"
 
@@ -154,7 +163,6 @@ def all_nodes(tx: Tx) -> list[Node]:
 
 # Places, and who has them.
 
-_MAKE = insert(places).on_conflict_do_nothing()
 _ELSEWHERE = select(places.c.home).where(places.c.home != bindparam("home")).limit(1)
 _HOMELESS = (
     select(sessions.c.workspace)
@@ -175,7 +183,6 @@ _FREE = select(places.c.id, places.c.owner).where(
     or_(places.c.pool == bindparam("pool"), places.c.id == COMMON),
     or_(places.c.owner.is_(None), ~LIVES),
 )
-_ANY_FREE = _FREE.limit(1)
 _HOLD_FREE = _FREE.order_by(places.c.id).limit(bindparam("room")).with_for_update(skip_locked=True)
 _APPOINT = (
     update(places)
@@ -243,12 +250,6 @@ def give_place(tx: Tx, path: str) -> None:
     tx.execute(_GIVE_PLACE, {"path": path, "place": place})
 
 
-def are_free(tx: Tx, pool: str, room: int = 1) -> bool:
-    """Whether there is a place for `appoint`."""
-    params = {"pool": pool if room else _OF_COMMON}
-    return tx.execute(_ANY_FREE, params).first() is not None
-
-
 def appoint(tx: Tx, node: str, pool: str, room: int) -> set[str]:
     """Have a node own places that nobody who lives has, and that there is work for.
 
@@ -271,7 +272,7 @@ def appoint(tx: Tx, node: str, pool: str, room: int) -> set[str]:
         tx.execute(_FENCE, {"place": place.id, "to_fence": place.fence})
         tx.execute(_CLEAR, {"place": place.id})
         note(
-            tx, SYSTEM, actor=f"node:{node}", action="place.owned", subject=place.id,
+            tx, SYSTEM, actor=f"{_NODE}{node}", action=_OWNED_BY, subject=place.id,
             fence=place.fence,
         )  # fmt: skip
     return {row.id for row in found if row.owner is not None}
@@ -338,9 +339,14 @@ _TAKE = (
         handoffs.c.since,
     )
 )  # fmt: skip
-_OWNED = select(places, exists().where(handoffs.c.place_id == places.c.id).label("has_more")).where(
+_HAS_MORE = exists().where(handoffs.c.place_id == places.c.id).label("has_more")
+_OWNED = select(places.c.id, places.c.path, places.c.fence, _HAS_MORE).where(
     places.c.owner == bindparam("node")
 )
+_OURS = _OWNED.subquery()
+_GLANCE = select(
+    _POLICY.scalar_subquery().label("in_force"), _FREE.exists().label("has_free"), _OURS
+).select_from(select(literal_column("1")).subquery().outerjoin(_OURS, true()))
 
 
 def hand_over(tx: Tx, routes: Mapping[str, Whose]) -> None:
@@ -407,9 +413,7 @@ class Owned(NamedTuple):
 
 def owned_by(tx: Tx, node: str) -> list[Owned]:
     """The places of a node."""
-    return [
-        Owned(row.id, row.path, row.fence, row.has_more) for row in rows(tx, _OWNED, {"node": node})
-    ]
+    return [Owned(*row) for row in rows(tx, _OWNED, {"node": node})]
 
 
 class Glance(NamedTuple):
@@ -418,25 +422,44 @@ class Glance(NamedTuple):
     in_force: str | None
     """See `policy_in_force`."""
     has_free: bool
-    """See `are_free`."""
+    """There is a place for `appoint`."""
     owned: list[Owned]
 
 
 def glance(tx: Tx, node: str, pool: str, room: int) -> Glance:
-    """What a worker has to know each second, in one transaction."""
-    return Glance(policy_in_force(tx), are_free(tx, pool, room), owned_by(tx, node))
+    """What a worker has to know each second, by one statement."""
+    params = {"node": node, "pool": pool if room else _OF_COMMON}
+    found = rows(tx, _GLANCE, params)
+    # Where none is owned, there is one row without a place.
+    owned = [Owned(*of_place) for _, _, *of_place in found if of_place[0] is not None]
+    return Glance(found[0].in_force, found[0].has_free, owned)
 
 
-_PLACES = (
+_EACH = (
     select(
         places.c.id, places.c.path, places.c.pool, places.c.fence, places.c.owner,
-        places.c.placed, nodes.c.host, nodes.c.pid,
+        places.c.placed, nodes.c.host, nodes.c.pid, nodes.c.beat_at,
         _ALIVE.label("lives"),
     )
     .select_from(_WITH_OWNERS)
     .where(places.c.id != COMMON)
-    .order_by(places.c.placed.desc(), places.c.path)
-    .limit(bindparam("limit"))
+)  # fmt: skip
+_PLACES = _EACH.order_by(places.c.placed.desc(), places.c.path).limit(bindparam("limit"))
+_OF_SESSION = select(sessions.c.place_id).where(sessions.c.id == bindparam("named"))
+_ONE = _EACH.where(
+    or_(places.c.id == bindparam("named"), places.c.id == _OF_SESSION.scalar_subquery())
+)
+_HANDED = select(func.count()).where(handoffs.c.place_id == bindparam("place"))
+_OWNED_BY = "place.owned"
+_OWNERS = (
+    select(audit.c.actor, audit.c.details, audit.c.ts, nodes.c.host, nodes.c.pid)
+    .select_from(audit.outerjoin(nodes, audit.c.actor == literal(_NODE) + nodes.c.id))
+    .where(
+        audit.c.chain == SYSTEM, audit.c.action == _OWNED_BY,
+        audit.c.subject == bindparam("place"),
+    )
+    .order_by(audit.c.seq.desc())
+    .limit(_LAST_OWNERS)
 )  # fmt: skip
 _FOUND = (
     select(places.c.id, _ALIVE.label("lives"))
@@ -451,6 +474,25 @@ _FOUND = (
 def all_places(tx: Tx, limit: int) -> list[PlaceRow]:
     """Every workspace that several processes share, those with work first."""
     return many(tx, _PLACES, {"limit": limit}, PlaceRow)
+
+
+def find_place(tx: Tx, named: str) -> tuple[PlaceRow, list[PlaceOwner], int] | None:
+    """A workspace, who got it last by the audit log, and how much waits for its owner.
+
+    Args:
+        named: A session in it, or the place's id.
+    """
+    found = one(tx, _ONE, {"named": named}, PlaceRow)
+    if found is None:
+        return None
+    owners = [
+        PlaceOwner(
+            node=row["actor"].removeprefix(_NODE), fence=row["details"]["fence"], since=row["ts"],
+            host=row["host"], pid=row["pid"],
+        )
+        for row in whole_rows(tx, _OWNERS, {"place": found.id})
+    ]  # fmt: skip
+    return found, owners, tx.execute(_HANDED, {"place": found.id}).scalar_one()
 
 
 def ask_to_leave(tx: Tx, named: str) -> bool:
@@ -498,9 +540,14 @@ def _handed(place: str, each: Job | JobStop) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@cache
+def _make_once() -> Executable:
+    return insert_for("postgresql")(places).on_conflict_do_nothing()
+
+
 def _make(tx: Tx, place: str, path: str, home: str, pool: str, *, placed: bool) -> None:
     tx.execute(
-        _MAKE,
+        _make_once(),
         {
             "id": place, "path": path, "pool": pool, "home": home, "owner": None, "fence": 0,
             "placed": placed, "wanted": 0,

@@ -1,9 +1,9 @@
 """Plans, their revisions, their subtasks and their grants."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, lru_cache
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 from pydantic import TypeAdapter
@@ -25,6 +25,7 @@ from gonogo.domain.plan import FORM, Revision, Subtask, as_meant, worker_name
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow, Watch
 from gonogo.domain.schedule import SubtaskStanding
 from gonogo.domain.states import BOUND, PLAN, SUBTASK, PlanStatus, SubtaskStatus
+from gonogo.store.known_plans import Moves
 from gonogo.store.rows import (
     among,
     by,
@@ -49,6 +50,7 @@ from gonogo.store.schema import (
 )
 from gonogo.store.transaction import Tx, go_on
 
+T = TypeVar("T")
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
 
 _POINTS = frozenset({"status", "revision", "approved_revision"})
@@ -152,7 +154,7 @@ def split_key(key: str) -> tuple[str, int, str]:
 
 def add_plan(tx: Tx, plan: Plan) -> None:
     """Insert a plan."""
-    put(tx, plans, row_of(plan))
+    _written(tx, plan.id, lambda: put(tx, plans, row_of(plan)))
 
 
 def add_revision(
@@ -181,7 +183,7 @@ def add_revision(
     }
     put(tx, plan_revisions, row)
     rows_of = [_fresh(revision, s, n, kept.get(s.id)) for n, s in enumerate(revision.subtasks, 1)]
-    put(tx, subtasks, rows_of)
+    _written(tx, revision.plan_id, lambda: put(tx, subtasks, rows_of))
 
 
 def plan_of(tx: Tx, plan_id: str) -> Plan | None:
@@ -218,7 +220,14 @@ def set_plan(tx: Tx, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
     if not to.keys().isdisjoint(_POINTS) and (then := replace(plan, **to)).status in BOUND:
         check_approved(then)
     where = {"id": plan.id, "status": plan.status, "revision": plan.revision}
-    return change(tx, plans, where, to)
+    return _written(tx, plan.id, lambda: change(tx, plans, where, to))
+
+
+def _written(
+    tx: Tx, plan_id: str, write: Callable[[], T], revision: int = 0, moves: Moves | None = None
+) -> T:
+    """Write something of a plan or its subtasks: whatever does so comes by here."""
+    return tx.known.through(plan_id, write, revision, moves) if tx.known else write()
 
 
 def maker_of(tx: Tx, plan: Plan) -> str | None:
@@ -240,7 +249,12 @@ def account_kept(tx: Tx, plan_id: str) -> str | None:
 
 def keep_account(tx: Tx, plan_id: str, account: str | None) -> None:
     """Keep the account of a plan; None forgets it, since the plan came to something else since."""
-    change(tx, plans, {"id": plan_id}, {"account": account})
+    _written(tx, plan_id, lambda: change(tx, plans, {"id": plan_id}, {"account": account}))
+
+
+def end_revising(tx: Tx, plan_id: str) -> None:
+    """The planner answers no comments of a plan any more, whatever the plan is by now."""
+    _written(tx, plan_id, lambda: change(tx, plans, {"id": plan_id}, {"revising": None}))
 
 
 def revise_plan(
@@ -386,14 +400,21 @@ class Move(NamedTuple):
 
 
 def move_subtasks(tx: Tx, moves: Sequence[Move]) -> bool:
-    """Compare-and-set each subtask's status on the status and epoch that the caller saw.
+    """Compare-and-set the status of a revision's subtasks on those and the epochs the caller saw.
 
     False when one of them is so no more; the caller undoes the others by raising.
 
     Raises:
         IllegalTransition: the table of subtasks has no such move.
     """
-    return change_all(tx, subtasks, [_move(*move) for move in moves])
+    if not moves:
+        return True
+    plan_id, number, _ = split_key(moves[0].key)
+    changes = [_move(*move) for move in moves]
+    return _written(
+        tx, plan_id, lambda: change_all(tx, subtasks, changes), number,
+        {split_key(move.key)[2]: (move.status, move.to) for move in moves},
+    )  # fmt: skip
 
 
 def _move(
@@ -406,7 +427,8 @@ def _move(
 def take_subtask(tx: Tx, row: SubtaskRow) -> bool:
     """Hold a running subtask under the next epoch. False when somebody else took it."""
     where = {"key": row.key, "status": row.status, "epoch": row.epoch}
-    return change(tx, subtasks, where, {"epoch": row.epoch + 1})
+    to = {"epoch": row.epoch + 1}
+    return _written(tx, row.plan_id, lambda: change(tx, subtasks, where, to))
 
 
 def add_grants(tx: Tx, found: Sequence[GrantRow]) -> None:

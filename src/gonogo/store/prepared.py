@@ -16,9 +16,11 @@ from sqlalchemy import Connection, Executable, create_engine
 from sqlalchemy.engine import CursorResult, Dialect, IteratorResult
 from sqlalchemy.engine.result import SimpleResultMetaData
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.sql import Delete, Insert, Select, Update
+from sqlalchemy.sql import CompoundSelect, Delete, Insert, Select, Update
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
+
+from gonogo.store.schema import plans, subtasks
 
 Converter = Callable[[Any], Any] | None
 Given = Mapping[str, Any]
@@ -51,6 +53,7 @@ class _Prepared(Struct, frozen=True):
     columns: tuple[Converter, ...]
     """How each column of a row is read; empty for a statement that gives none."""
     metadata: SimpleResultMetaData
+    writes_plans: bool
 
     def bind(self, given: Given) -> list[Any]:
         return [
@@ -77,6 +80,9 @@ class _Prepared(Struct, frozen=True):
 class Direct(Connection):
     """A connection to SQLite that prepares the statements that it is given again and again."""
 
+    writes_plans: Callable[[], None] | None = None
+    """Told before each statement that writes plans or subtasks, or may."""
+
     def execute(  # type: ignore[override]
         self,
         statement: Executable,
@@ -88,6 +94,10 @@ class Direct(Connection):
         several = None if parameters is None or isinstance(parameters, Mapping) else parameters
         first = several[0] if several else cast("Given", parameters or {})
         ready = _prepared(statement, tuple(first))
+        if self.writes_plans and (
+            _writes_plans(statement) if ready is None else ready.writes_plans
+        ):
+            self.writes_plans()
         # Whoever listens to statements is told of them, by the longer way.
         if ready is None or execution_options or self._has_events:
             return super().execute(statement, parameters, execution_options=execution_options)
@@ -125,7 +135,14 @@ def _prepared(statement: Executable, names: tuple[str, ...]) -> _Prepared | None
         tuple(_places(compiled, set(names))),
         tuple(_reader(column.type) for column in columns),
         SimpleResultMetaData([str(column.key) for column in columns]),
+        _writes_plans(found),
     )
+
+
+def _writes_plans(statement: Executable) -> bool:
+    if isinstance(statement, Insert | Update | Delete):
+        return statement.table in (plans, subtasks)
+    return not isinstance(statement, Select | CompoundSelect)
 
 
 def _compiled(statement: Statement, names: Sequence[str], **how: bool) -> SQLCompiler:

@@ -28,6 +28,7 @@ from gonogo.domain.errors import Conflict, Internal
 from gonogo.store.driver import FileLock
 from gonogo.store.events import flush
 from gonogo.store.known_heads import KnownHeads
+from gonogo.store.known_plans import KnownPlans
 from gonogo.store.outage import Pool, is_away, raise_told, told
 from gonogo.store.prepared import Direct
 from gonogo.store.transaction import Clock, Footprint, Outbox, Recent, Tx
@@ -64,14 +65,14 @@ class SqliteBackend:
         self._path = path.resolve()
         _make_private(self._path)
         self.engine = _engine(path, patience)
-        self._recent = Recent()
+        self._recent, self._plans = Recent(), KnownPlans()
         self._known = KnownHeads(self._path)
         self.lock = FileLock(self._path.with_name(f"{self._path.name}.lock"))
         self._readers = Pool(_READERS, "gonogo-reader")
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._next: list[_Item | None] = []
         """What was taken from the queue and is not of the group that was gathered."""
-        self._conn: Connection | None = None
+        self._conn: Direct | None = None
         self._thread = threading.Thread(target=self._serve, name="gonogo-writer", daemon=True)
         self._thread.start()
 
@@ -152,7 +153,7 @@ class SqliteBackend:
             Busy: the file cannot be read.
         """
         try:
-            with self.engine.connect() as conn:
+            with Direct(self.engine) as conn:
                 return self._known.missing(self._tx(conn), accept=accept)
         except SQLAlchemyError as error:
             raise_told(error)
@@ -195,12 +196,15 @@ class SqliteBackend:
         self._known.write()
 
     def _connection(self) -> Connection:
-        self._conn = self._conn or Direct(self.engine)
+        if self._conn is None:
+            self._conn = Direct(self.engine)
+            self._conn.writes_plans = self._plans.told_of_write
         return self._conn
 
     def _let_go(self) -> None:
         """Begin anew with the file: what was wrong with it may be held in the connection."""
         conn, self._conn = self._conn, None
+        self._plans.forget()
         if conn is not None:
             conn.invalidate()
             conn.close()
@@ -234,16 +238,17 @@ class SqliteBackend:
             return
         raw = _raw(conn)
         raw.execute("BEGIN IMMEDIATE")
+        self._plans.begin(*raw.execute("PRAGMA data_version").fetchone())
         for item in items:
             if not item.answer.cancelled():
-                _run_item(self._tx(conn), item, alone=len(items) == 1)
+                _run_item(self._tx(conn, self._plans), item, alone=len(items) == 1)
         raw.execute("COMMIT")
         for box in (item.box for item in items if item.box and item.error is None):
             self._recent.add(box.texts)
             self._known.saw(box.extents)
 
-    def _tx(self, conn: Connection) -> Tx:
-        return Tx(conn, self._clock(), self._recent)
+    def _tx(self, conn: Connection, known: KnownPlans | None = None) -> Tx:
+        return Tx(conn, self._clock(), self._recent, known)
 
     def _answer(self, item: _Item) -> None:
         try:
@@ -291,6 +296,8 @@ def _run_item(tx: Tx, item: _Item, *, alone: bool) -> None:
         if is_away(error):
             raise
         item.error = told(error)
+        if tx.known:
+            tx.known.forget()
         raw.execute("ROLLBACK" if alone else "ROLLBACK TO one")
         if alone:
             raw.execute("BEGIN IMMEDIATE")

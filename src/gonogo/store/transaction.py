@@ -12,6 +12,7 @@ from sqlalchemy import Connection
 from uuid6 import uuid7
 
 from gonogo.domain.records import Job, JobStop, Timer
+from gonogo.store.known_plans import KnownPlans
 
 Clock = Callable[[], datetime]
 
@@ -119,12 +120,15 @@ class Tx:
         outbox: What it sets going.
         hold: The place that it is written for, by its owner; None for all others.
         recent: What is remembered of long texts.
+        known: What is known of plans, where only one writes.
     """
 
-    __slots__ = ("conn", "execute", "hold", "now", "outbox", "recent")
+    __slots__ = ("conn", "execute", "hold", "known", "now", "outbox", "recent")
 
-    def __init__(self, conn: Connection, now: datetime, recent: Recent) -> None:
-        self.conn, self.now, self.recent = conn, now, recent
+    def __init__(
+        self, conn: Connection, now: datetime, recent: Recent, known: KnownPlans | None = None
+    ) -> None:
+        self.conn, self.now, self.recent, self.known = conn, now, recent, known
         self.outbox = Outbox()
         self.hold: Hold | None = None
         self.execute = conn.execute
@@ -141,6 +145,8 @@ def part(tx: Tx) -> Generator[None]:
         yield
     except BaseException:
         tx.conn.exec_driver_sql("ROLLBACK TO SAVEPOINT part")
+        if tx.known:
+            tx.known.forget()
         for each in box.lists():
             del each[before.get(id(each), 0) :]
         box.texts = texts
@@ -149,9 +155,16 @@ def part(tx: Tx) -> Generator[None]:
         tx.conn.exec_driver_sql("RELEASE SAVEPOINT part")
 
 
-def go_on(tx: Tx, kind: str, key: str, epoch: int = 0, since: datetime | None = None) -> None:
+def go_on(
+    tx: Tx,
+    kind: str,
+    key: str,
+    epoch: int = 0,
+    since: datetime | None = None,
+    found: Any = None,  # noqa: ANN401 - its kind's own
+) -> None:
     """Once committed, have a job driven: the continuation of this state change."""
-    tx.outbox.jobs.append(Job(kind, key, epoch, since))
+    tx.outbox.jobs.append(Job(kind, key, epoch, since, found))
 
 
 def stop(tx: Tx, kind: str, key: str) -> None:

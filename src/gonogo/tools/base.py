@@ -96,7 +96,8 @@ class Bench(Struct, frozen=True, kw_only=True):
     """A command in the sandbox may not write in the workspace."""
     on_copy: bool = False
     """It writes in a copy of the workspace, which goes with it."""
-    search_path: str = DEFAULT_PATH
+    search_path: Callable[[], str] = lambda: DEFAULT_PATH
+    """The PATH of commands; found on the disk when it is asked for."""
     output_cap: int = OUTPUT_CAP
     output: Output | None = None
     """Gives the results of the conversation's earlier calls."""

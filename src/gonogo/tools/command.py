@@ -79,7 +79,7 @@ async def _run(bench: Bench, arguments: ExecuteCommand) -> JsonObject:
             hidden=bench.hidden, network=bench.network, read_only=bench.read_only,
             on_copy=bench.on_copy, writes_git=bench.writes_git, shown=bench.shown,
             may_change=bench.may_change, guards=bench.guards, unlooked=bench.unlooked,
-            ceilings=bench.ceilings, search_path=bench.search_path, programs=bench.programs,
+            ceilings=bench.ceilings, search_path=bench.search_path(), programs=bench.programs,
             on_spawn=bench.on_spawn, is_ours=bench.is_ours,
         )  # fmt: skip
     except ToolFailed as failure:

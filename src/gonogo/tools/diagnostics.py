@@ -84,7 +84,7 @@ class Diagnostics:
         return await run_command(
             bench.workspace, script, cwd=None, timeout=self._seconds, output_cap=_KEPT,
             sandbox=bench.sandbox, read_only=True, hidden=bench.hidden, shown=bench.shown,
-            guards=bench.guards, ceilings=bench.ceilings, search_path=bench.search_path,
+            guards=bench.guards, ceilings=bench.ceilings, search_path=bench.search_path(),
             is_ours=bench.is_ours,
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
-from gonogo.domain.tool_calls import Access, FileEffect, ToolClass
+from gonogo.domain.tool_calls import A_FOLDER, Access, FileEffect, ToolClass
 from gonogo.tools.base import (
     Arguments,
     Bench,
@@ -419,6 +419,7 @@ def _prepare_mkdir(workspace: Workspace, arguments: CreateDirectory) -> Prepared
     return Prepared(
         arguments=arguments.final(path=path),
         access=Access(writes=(path,)),
+        effects=(FileEffect(path=path, before=A_FOLDER if status else None, after=A_FOLDER),),
         preview=f"new folder {path}",
     )
 
@@ -438,7 +439,7 @@ def _prepare_move(workspace: Workspace, arguments: MoveFile) -> Prepared:
     source, current = _there(workspace, arguments.source)
     destination, there = _changing(workspace, arguments.destination, follow_last=False)
     if there is not None:
-        raise ToolFailed("file_exists", "{path!r} exists already", path=destination)
+        raise ToolFailed("file_exists", "{path!r} already exists", path=destination)
     return Prepared(
         arguments=arguments.final(source=source, destination=destination),
         access=Access(reads=(source,), writes=(destination,), deletes=(source,)),

@@ -357,7 +357,7 @@ def _change(workspace: Workspace, file: FilePatch) -> _Change:
     current = workspace.hash(path)
     if file.creates:
         if current is not None:
-            raise ToolFailed("file_exists", "{path!r} exists already", path=path)
+            raise ToolFailed("file_exists", "{path!r} already exists", path=path)
         return _Change(path, None, encoded(apply_hunks(path, "", file.hunks).text))
     if current is None:
         raise ToolFailed("file_not_found", "{path!r} does not exist", path=path)
@@ -374,7 +374,7 @@ def _change(workspace: Workspace, file: FilePatch) -> _Change:
 
 def _checked(change: _Change) -> _Change:
     if change.before == change.after:
-        raise ToolFailed("no_change", "The patch leaves {path!r} as it is", path=change.path)
+        raise ToolFailed("no_change", "The patch does not change {path!r}", path=change.path)
     return change
 
 

@@ -41,7 +41,7 @@ def read_secret(text: str) -> bytes | str:
     try:
         secret = base64.b64decode(text.removeprefix(_MARK), validate=True)
     except (binascii.Error, ValueError):
-        return because("what follows {mark} must be base64", mark=_MARK)
+        return because("the text after {mark} must be base64", mark=_MARK)
     if not _SHORTEST <= len(secret) <= _LONGEST:
         return because(
             "the secret must have {least} to {most} bytes, not {count}",

@@ -136,7 +136,9 @@ def _skill_file(workspace: Workspace, path: str) -> dict[str, Any]:
     real = workspace.real_file(path)
     # A link that came since the call was judged leads to no other kind of file.
     if posixpath.basename(real) != SKILL_FILE or is_secret(real):
-        raise ToolFailed("symlink_escape", "{path!r} leads to something else", path=path)
+        raise ToolFailed(
+            "symlink_escape", "{path!r} now leads to a file of another kind", path=path
+        )
     return {"path": real, "data": workspace.read(real, limit=MOST_BYTES, follow=False)}
 
 
@@ -217,7 +219,7 @@ class _WorkspaceLook:
         try:
             real = self._workspace.real_file(path)
             if is_secret(real) or self._barred(real) or self._barred(path):
-                self._left_out[path] = because("only a person can allow it to be read")
+                self._left_out[path] = because("only a person can allow reading it")
                 return None
             return self._workspace.read(real, limit=MOST_BYTES, follow=False)
         except ToolFailed as failure:

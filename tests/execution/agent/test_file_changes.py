@@ -64,7 +64,10 @@ def effect(path: str, before: str | None, after: str | None) -> dict[str, Any]:
 def test_a_call_that_was_left_behind_is_followed_as_it_was_begun(
     traces: Traces, tmp_path: Path
 ) -> None:
-    effects = [effect("a.txt", None, "1"), effect("same", "2", "2"), effect("b.txt", "3", None)]
+    effects = [
+        effect("a.txt", None, "1"), effect("same", "2", "2"), effect("b.txt", "3", None),
+        effect("new", None, "folder"), effect("old", "folder", "folder"),
+    ]  # fmt: skip
     doer = Doer("s1", "p1", 2, "a", "call_1", str(tmp_path))
 
     found = traces.again(placed(tmp_path), rows.call(effects=effects, tree=None))
@@ -72,6 +75,7 @@ def test_a_call_that_was_left_behind_is_followed_as_it_was_begun(
         doer=doer, is_open=False,
         touched=[
             Touched("a.txt", None, {"hash": "1"}), Touched("b.txt", {"hash": "3"}, None),
+            Touched("new", None, {"folder": True}),
         ],
     )  # fmt: skip
     command = traces.again(placed(tmp_path), rows.call(tree="t" * 40))

@@ -138,7 +138,7 @@ async def test_a_call_that_was_under_way_is_asked_about(hands: Hands, thread: Th
     assert (await now(hands)).status is _C.UNKNOWN
     [asked] = await hands.store.read(pending_approvals, "s1")
     assert (asked.kind, asked.subject, asked.call_id) == ("intervention", "write_file", "call_1")
-    why = "gonogo stopped while it ran"
+    why = "gonogo stopped while it was running"
     assert asked.reason == say("intervention_unknown", "en", subject="write_file", why=why)
     [told] = await hands.store.read(events_after, "s1", 0, 1)
     assert told["error"] == say("model_unknown", "en", why=why)

@@ -78,7 +78,7 @@ def test_a_command_that_nobody_saw_runs_as_it_was_parsed_and_sees_no_secret(
     assert [alone.may_change(path) for path in ("a.lock", "b.lock")] == [True, False]
     assert alone.shown is not None
     assert [alone.shown(path) for path in (".env", "id_rsa")] == [True, False]
-    assert alone.search_path == gate.programs.elsewhere(tmp_path / "ws")
+    assert alone.search_path() == gate.programs.elsewhere(tmp_path / "ws")
 
     seen = bench(asked=True)
     assert (seen.run_as, seen.shown, seen.unlooked) == (None, None, {"big"})

@@ -123,6 +123,15 @@ def test_what_a_file_tool_has_done_is_read_off_all_of_its_files(
     assert file_outcome(tmp_path, call) == outcome
 
 
+def test_a_folder_that_was_to_be_made_is_there_or_is_not(tmp_path: Path) -> None:
+    call = rows.call(effects=[effect("new", None, "folder")])
+    assert file_outcome(tmp_path, call) == "before"
+    (tmp_path / "new").mkdir()
+    assert file_outcome(tmp_path, call) == "after"
+    other = rows.call(effects=[effect("new", None, content_hash(b""))])
+    assert file_outcome(tmp_path, other) == "unknown"
+
+
 @pytest.mark.parametrize(
     ("kind", "outcome"),
     [

@@ -188,7 +188,7 @@ async def test_letting_others_in_is_told_with_their_names(started):
     assert await told(started) == {
         **PLACE, "type": "approval_escalated", "agent": None,
         "content":
-            "Nobody has decided yet. Now these people can decide, too: bob, role:admin. The "
+            "Nobody has decided yet. These people can now decide too: bob, role:admin. The "
             "question: Ship it",
         "metadata": facts(asked.id, escalated_to=["bob", "role:admin"]),
     }  # fmt: skip

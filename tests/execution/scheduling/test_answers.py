@@ -137,7 +137,7 @@ async def test_a_budget_is_given_as_much_again_as_the_settings_say_or_what_a_per
     [
         ("budget", DecisionWord.REJECT, "the budget is spent, and ann did not extend it"),
         ("budget", None, "the budget is spent, and the question about it expired"),
-        ("model", DecisionWord.REJECT, "the model did not answer, and ann did not wait longer"),
+        ("model", DecisionWord.REJECT, "the model did not answer, and ann waited no longer"),
         ("model", None, "the model did not answer, and the question about it expired"),
     ],
 )

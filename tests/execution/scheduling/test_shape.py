@@ -20,7 +20,7 @@ def _second(tx: Tx, subtask_id: str, *, fail: bool) -> list[str]:
     revision = rows.revision(rows.subtask(subtask_id), number=2)
     add_revision(tx, revision, "ann", "edited")
     plan = rows.plan(revision=2, digest=revision.digest)
-    found = list(shape_of(tx, plan).subtasks)
+    found = list(shape_of(tx, plan).graph.subtasks)
     if fail:
         raise RuntimeError("rolled back")
     return found
@@ -36,7 +36,7 @@ async def test_a_revision_that_was_rolled_back_is_not_taken_for_the_one_that_was
     assert await store.write(_second, "right", fail=False) == ["right"]
     kept = started_shape("p1", 2)
     assert kept is not None
-    assert list(kept.subtasks) == ["right"]
+    assert list(kept.graph.subtasks) == ["right"]
 
 
 async def test_places_count_from_one_in_the_order_of_the_plan(store: Store) -> None:
@@ -46,6 +46,6 @@ async def test_places_count_from_one_in_the_order_of_the_plan(store: Store) -> N
         plan = rows.plan(digest=revision.digest)
         add_plan(tx, plan)
         add_revision(tx, revision, "architect", "first")
-        return dict(shape_of(tx, plan).places)
+        return dict(shape_of(tx, plan).graph.places)
 
     assert await store.write(read) == {"b": 1, "a": 2}

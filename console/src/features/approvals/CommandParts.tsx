@@ -3,7 +3,7 @@ import { useTranslation } from "react-i18next";
 import { countBlanks, visible } from "@/shared/ui";
 import classes from "./Approvals.module.css";
 
-/** A command as it was understood: its parts in order, and the first that asks. */
+/** A command as it was understood: its parts in order, and those that ask. */
 export function CommandParts({ parts }: { parts: readonly Record<string, unknown>[] }) {
   const { t } = useTranslation();
   return parts.length === 0 ? null : (

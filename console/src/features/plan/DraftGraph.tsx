@@ -18,7 +18,8 @@ import { estimate } from "@/shared/i18n/typography";
 import { visible } from "@/shared/ui";
 import { canWait, type Draft, type Link, linksOf, withLink, withoutLink } from "./drafts";
 import classes from "./GraphView.module.css";
-import { layoutOf, NODE } from "./layout";
+import { layoutOf, NODE, nameOf } from "./layout";
+import { EDGE_TYPES } from "./PassingEdge";
 import { STEADY, useLabels } from "./SubtaskBox";
 import { workerOf } from "./worker";
 
@@ -48,7 +49,7 @@ export function DraftGraph({
   const [first, setFirst] = useState<number>();
   const [chosen, setChosen] = useState<string>();
   const links = useMemo(() => linksOf(drafts), [drafts]);
-  const { places, height } = useMemo(() => placesOf(drafts, links), [drafts, links]);
+  const { places, passes, height } = useMemo(() => placesOf(drafts, links), [drafts, links]);
   const line = links.find(({ id }) => id === chosen);
   const begun = drafts.find(({ key }) => key === first);
 
@@ -110,6 +111,8 @@ export function DraftGraph({
   const edges = links.map(
     ({ id, from, to }): Edge => ({
       id,
+      type: "passing",
+      data: { passes: passes.get(nameOf(String(from.key), String(to.key))) },
       source: String(from.key),
       target: String(to.key),
       selected: id === chosen,
@@ -129,6 +132,7 @@ export function DraftGraph({
           nodes={nodes}
           edges={edges}
           nodeTypes={TYPES}
+          edgeTypes={EDGE_TYPES}
           colorMode={scheme}
           ariaLabelConfig={labels}
           isValidConnection={({ source, target }) =>

@@ -5,7 +5,8 @@ import { useMemo } from "react";
 import type { PlanGraph } from "@/shared/api";
 import classes from "./GraphView.module.css";
 import { LargeGraph } from "./LargeGraph";
-import { isOnPath, layoutOf, pathOf } from "./layout";
+import { isOnPath, type Layout, layoutOf, nameOf, pathOf } from "./layout";
+import { EDGE_TYPES } from "./PassingEdge";
 import { nodesOf, openByKey, STEADY, TYPES, useLabels } from "./SubtaskBox";
 import { LARGE } from "./size";
 
@@ -30,9 +31,9 @@ function SmallGraph({ graph, onOpen }: Drawn) {
   const path = pathOf(graph);
   const shape = JSON.stringify([graph.nodes.map(({ id }) => id), graph.edges]);
   // biome-ignore lint/correctness/useExhaustiveDependencies: times and states move nothing
-  const { places, height } = useMemo(() => layoutOf(graph), [shape]);
+  const { places, passes, height } = useMemo(() => layoutOf(graph), [shape]);
   const nodes = useMemo(() => nodesOf(graph, places, path, true), [graph, places, path]);
-  const edges = useMemo(() => edgesOf(graph, path), [graph, path]);
+  const edges = useMemo(() => edgesOf(graph, path, passes), [graph, path, passes]);
 
   return (
     <div
@@ -44,6 +45,7 @@ function SmallGraph({ graph, onOpen }: Drawn) {
         nodes={nodes}
         edges={edges}
         nodeTypes={TYPES}
+        edgeTypes={EDGE_TYPES}
         colorMode={scheme}
         ariaLabelConfig={useLabels()}
         onNodeClick={(_, { id }) => onOpen(id)}
@@ -69,12 +71,18 @@ const CRITICAL_END = {
   color: "var(--critical)",
 };
 
-function edgesOf({ edges, nodes }: PlanGraph, path: readonly string[]): Edge[] {
+function edgesOf(
+  { edges, nodes }: PlanGraph,
+  path: readonly string[],
+  passes: Layout["passes"],
+): Edge[] {
   const skipped = new Set(nodes.filter(({ status }) => status === "skipped").map(({ id }) => id));
   return edges.map(({ from = "", to = "" }) => {
     const isCritical = isOnPath(path, from, to);
     return {
-      id: `${from} ${to}`,
+      id: nameOf(from, to),
+      type: "passing",
+      data: { passes: passes.get(nameOf(from, to)) },
       source: from,
       target: to,
       className: isCritical ? classes.critical : skipped.has(to) ? classes.skipped : undefined,

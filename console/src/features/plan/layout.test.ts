@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import type { GraphNode, PlanGraph } from "@/shared/api";
-import { awaitedIn, layoutOf, NODE } from "./layout";
+import { awaitedIn, layoutOf, lineOf, NODE } from "./layout";
 
 function node(id: string, status: GraphNode["status"], ...dependencies: string[]): GraphNode {
   const rest = { description: id, type: "action", estimated_time: "5 min", attempt: 0 };
@@ -56,4 +56,24 @@ it("draws what waits for something that is not there", () => {
   const { nodes } = layered(3);
   const { places } = layoutOf({ nodes: nodes.slice(0, 120), edges: [] });
   expect(places.size).toBe(120);
+});
+
+it("draws a line that skips a column past its subtasks, not behind one", () => {
+  const edges = [
+    { from: "a", to: "b" },
+    { from: "b", to: "c" },
+    { from: "a", to: "c" },
+    { from: "b", to: "d" },
+  ];
+  const nodes = ["a", "b", "c", "d"].map((id) => ({ id, dependencies: [] }));
+  const { places, passes } = layoutOf({ nodes, edges });
+  expect(passes.get("a b")).toEqual([]);
+  const [pass, ...others] = passes.get("a c") ?? [];
+  expect(others).toEqual([]);
+  const b = places.get("b") ?? { x: 0, y: 0 };
+  expect(pass?.x).toBe(b.x + NODE.width / 2);
+  expect(Math.abs((pass?.y ?? 0) - (b.y + NODE.height / 2))).toBeGreaterThan(NODE.height / 2);
+  expect(lineOf({ x: 0, y: 5 }, [{ x: 300, y: 90 }], { x: 600, y: 5 })).toBe(
+    "M0,5 C92,5 92,90 184,90 H416 C508,90 508,5 600,5",
+  );
 });

@@ -8,8 +8,15 @@ export const NODE = { width: 232, height: 104 } as const;
 const BETWEEN_ROWS = 20;
 const BETWEEN_COLUMNS = 56;
 
+interface Point {
+  x: number;
+  y: number;
+}
+
 export interface Layout {
-  places: ReadonlyMap<string, { x: number; y: number }>;
+  places: ReadonlyMap<string, Point>;
+  /** By both ids of an edge: where it passes the columns between its ends. */
+  passes: ReadonlyMap<string, readonly Point[]>;
   width: number;
   height: number;
 }
@@ -39,14 +46,44 @@ function byDagre({ nodes, edges }: Shape): Layout {
   }
   layout(graph);
 
-  const places = new Map<string, { x: number; y: number }>();
+  const places = new Map<string, Point>();
   for (const { id } of nodes) {
     const { x = 0, y = 0 } = graph.node(id);
     places.set(id, { x: x - NODE.width / 2, y: y - NODE.height / 2 });
   }
   const ends = [...places.values()].map(({ x, y }) => [x + NODE.width, y + NODE.height] as const);
   const [width, height] = [0, 1].map((side) => Math.max(0, ...ends.map((end) => end[side] ?? 0)));
-  return { places, width: width ?? 0, height: height ?? 0 };
+  const passes = new Map(
+    graph.edges().map((edge) => [nameOf(edge.v, edge.w), betweenColumns(graph.edge(edge).points)]),
+  );
+  return { places, passes, width: width ?? 0, height: height ?? 0 };
+}
+
+/** What an edge is called. */
+export function nameOf(from: string, to: string): string {
+  return `${from} ${to}`;
+}
+
+/** Dagre bends an edge in each gap and in each column, from its one end to the other. */
+function betweenColumns(bends: readonly Point[] = []): Point[] {
+  return bends.slice(1, -1).filter((_, place) => place % 2 === 1);
+}
+
+/** An edge as a line that goes level through the columns between its ends, past their subtasks. */
+export function lineOf(from: Point, passes: readonly Point[], to: Point): string {
+  let [{ x, y }, line] = [from, `M${from.x},${from.y}`];
+  const bend = (end: Point) => {
+    const middle = (x + end.x) / 2;
+    line += ` C${middle},${y} ${middle},${end.y} ${end.x},${end.y}`;
+  };
+  for (const pass of passes) {
+    bend({ x: pass.x - NODE.width / 2, y: pass.y });
+    x = pass.x + NODE.width / 2;
+    y = pass.y;
+    line += ` H${x}`;
+  }
+  bend(to);
+  return line;
 }
 
 /** Tells of each subtask of a plan what it still waits for, while the plan goes on. */
@@ -68,7 +105,7 @@ function inColumns(shape: Shape): Layout {
   const columns = columnsOf(shape);
   const step = NODE.height + BETWEEN_ROWS;
   const height = step * Math.max(...columns.map((column) => column.length)) - BETWEEN_ROWS;
-  const places = new Map<string, { x: number; y: number }>();
+  const places = new Map<string, Point>();
   columns.forEach((column, number) => {
     const near = column.map(({ id, dependencies }) => {
       const rows = dependencies.flatMap((one) => places.get(one)?.y ?? []);
@@ -81,7 +118,7 @@ function inColumns(shape: Shape): Layout {
     });
   });
   const width = columns.length * (NODE.width + BETWEEN_COLUMNS) - BETWEEN_COLUMNS;
-  return { places, width, height };
+  return { places, passes: new Map(), width, height };
 }
 
 /** Subtasks by the length of the longest chain that leads to them. */

@@ -25,14 +25,53 @@ export interface Scene {
   lines: readonly Line[];
 }
 
-/** From where one looks at it. */
+/** From where one looks at it: how far it is moved and scaled, and the size of the window. */
 export interface View {
-  transform: readonly [number, number, number];
+  x: number;
+  y: number;
+  zoom: number;
   width: number;
   height: number;
-  /** Whether the boxes are painted, too. */
-  isFar: boolean;
-  ink: Ink;
+}
+
+/** From where on the words in a subtask can be read; further away it is a box with its id. */
+export const READABLE = 0.7;
+/** How much more than the window is painted on each side of it, as a part of the window. */
+const AROUND = 0.25;
+/** How much a picture is enlarged before it is painted again. */
+const BLURRED = 1.5;
+
+export function isFar({ zoom }: View): boolean {
+  return zoom < READABLE;
+}
+
+/** What is painted for a view: more than the window shows, so that it can be moved a little. */
+export function aroundOf({ x, y, zoom, width, height }: View): View {
+  const [left, top] = [AROUND * width, AROUND * height];
+  return { x: x + left, y: y + top, zoom, width: width + 2 * left, height: height + 2 * top };
+}
+
+/** Where the picture that was painted for one view belongs in another. */
+export function moved(painted: View, now: View): { x: number; y: number; scale: number } {
+  const { x, y } = aroundOf(painted);
+  const scale = now.zoom / painted.zoom;
+  return { x: now.x - x * scale, y: now.y - y * scale, scale };
+}
+
+/** Whether a picture that was painted for one view can stand for another, moved and scaled. */
+export function isGoodFor(painted: View, now: View): boolean {
+  const { x, y, scale } = moved(painted, now);
+  const { width, height } = aroundOf(painted);
+  return (
+    painted.width === now.width &&
+    painted.height === now.height &&
+    isFar(painted) === isFar(now) &&
+    scale <= BLURRED &&
+    x <= 0 &&
+    y <= 0 &&
+    x + width * scale >= now.width &&
+    y + height * scale >= now.height
+  );
 }
 
 export interface Ink {
@@ -108,9 +147,10 @@ export function inkOf(style: CSSStyleDeclaration): Ink {
 }
 
 /** Paint what is in view. */
-export function paint(canvas: HTMLCanvasElement, scene: Scene, view: View): void {
+export function paint(canvas: HTMLCanvasElement, scene: Scene, view: View, ink: Ink): void {
   const context = canvas.getContext("2d");
-  const { width, height, ink } = view;
+  const { x, y, zoom } = view;
+  const [width, height] = [Math.ceil(view.width), Math.ceil(view.height)];
   const dots = window.devicePixelRatio;
   if (context === null) {
     return;
@@ -118,8 +158,9 @@ export function paint(canvas: HTMLCanvasElement, scene: Scene, view: View): void
   if (canvas.width !== width * dots || canvas.height !== height * dots) {
     canvas.width = width * dots;
     canvas.height = height * dots;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
   }
-  const [x, y, zoom] = view.transform;
   context.setTransform(1, 0, 0, 1, 0, 0);
   context.clearRect(0, 0, canvas.width, canvas.height);
   context.setTransform(dots * zoom, 0, 0, dots * zoom, dots * x, dots * y);
@@ -130,10 +171,10 @@ export function paint(canvas: HTMLCanvasElement, scene: Scene, view: View): void
     context.strokeStyle = style === "critical" ? ink.strong : ink.line;
     context.lineWidth = style === "critical" ? 3 : 1.25;
     const these = seen.filter((line) => line.style === style);
-    context.stroke(joined(these, view.isFar));
+    context.stroke(joined(these, isFar(view)));
   }
   context.setLineDash([]);
-  if (view.isFar) {
+  if (isFar(view)) {
     const boxes = scene.boxes.filter((box) =>
       isSeen(box.x, box.y, box.x + NODE.width, box.y + NODE.height),
     );
@@ -144,7 +185,7 @@ export function paint(canvas: HTMLCanvasElement, scene: Scene, view: View): void
 }
 
 /** Tells whether a rectangle is at least partly in view. */
-function seenFrom({ transform: [x, y, zoom], width, height }: View) {
+export function seenFrom({ x, y, zoom, width, height }: View) {
   const [left, top] = [-x / zoom, -y / zoom];
   const [right, bottom] = [left + width / zoom, top + height / zoom];
   return (x1: number, y1: number, x2: number, y2: number) =>

@@ -32,9 +32,13 @@ _NO_MOMENT = "{given} is not a time; write 12h, 7d, 4w, or a date such as 2026-0
 def analytics(
     session: Session = None,
     since: Annotated[
-        str | None, typer.Option("--since", help="12h, 7d, 4w ago, or a date; by default 30d.")
+        str | None,
+        typer.Option("--since", help="From 12h, 7d or 4w ago, or from a date; by default 30d."),
     ] = None,
-    until: Annotated[str | None, typer.Option("--until", help="The same; by default now.")] = None,
+    until: Annotated[
+        str | None,
+        typer.Option("--until", help="The end of the period, in the same form; by default now."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Show how often plans succeed, how long they take, and why they fail."""

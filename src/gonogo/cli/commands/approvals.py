@@ -24,9 +24,9 @@ class AnswerWord(StrEnum):
 @app.command("list", epilog=example("gonogo approvals list"))
 def list_approvals(
     session: Session = None,
-    status: Annotated[str, typer.Option("--status", help="pending, approved …, or all.")] = (
-        "pending"
-    ),
+    status: Annotated[
+        str, typer.Option("--status", help="A status, such as pending or approved; or all.")
+    ] = ("pending"),
     mine: Annotated[
         bool, typer.Option("--mine", help="Only questions that you can answer.")
     ] = False,

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 app = group("The audit log: who did what, who allowed it and why.")
 _BATCH = 1_000
 
-Since = Annotated[str | None, typer.Option("--since", help="12h, 7d, 4w ago, or a date.")]
-Until = Annotated[str | None, typer.Option("--until", help="In the same form.")]
+Since = Annotated[
+    str | None, typer.Option("--since", help="From 12h, 7d or 4w ago, or from a date.")
+]
+Until = Annotated[
+    str | None, typer.Option("--until", help="The end of the period, in the same form.")
+]
 Exported = Annotated[
     Path | None, typer.Option("--export", help="A file that gonogo audit export wrote.")
 ]
@@ -116,7 +120,7 @@ def anchor(json: Json = False) -> None:
     "gonogo audit prune --before 2026-01-01 --export old.jsonl"
 ))  # fmt: skip
 def prune(
-    before: Annotated[str, typer.Option("--before", help="Entries older than that.")],
+    before: Annotated[str, typer.Option("--before", help="Only entries older than this.")],
     export: Annotated[Path, typer.Option("--export", help="A new file for the removed entries.")],
     json: Json = False,
 ) -> None:

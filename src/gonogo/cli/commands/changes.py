@@ -44,7 +44,8 @@ def changes(
         str | None, typer.Option("--file", metavar="PATH", help="Only this file, at full length.")
     ] = None,
     stat: Annotated[
-        bool, typer.Option("--stat", help="Only the names of files and the numbers of lines.")
+        bool, typer.Option("--stat", help="Only the names of files and the numbers of changed "
+        "lines.")
     ] = False,
     json: Json = False,
 ) -> None:  # fmt: skip

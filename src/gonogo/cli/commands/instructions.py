@@ -25,7 +25,8 @@ top = typer.Typer()
 )
 def instructions(
     paths: Annotated[
-        list[str] | None, typer.Argument(help="As if an agent had worked on these files.")
+        list[str] | None,
+        typer.Argument(help="Show what agents would see after working on these files."),
     ] = None,
     directory: Directory = None,
     json: Json = False,

@@ -7,7 +7,7 @@ import typer
 
 from gonogo.cli.arguments import Json, example, group
 from gonogo.cli.language import own_locale, own_words
-from gonogo.cli.support import Exit, carry_out
+from gonogo.cli.support import Exit, Stop, carry_out
 
 top = typer.Typer()
 app = group("The database.")
@@ -18,6 +18,9 @@ _STATES = {
     "empty": "The database is empty. Set it up with: gonogo db migrate",
     "damaged": "The database is damaged: {problem}. Stop gonogo and restore a backup.",
 }
+_NO_PLACE = (
+    "No workspace that workers share has the path {path}; gonogo place list shows all of them"
+)
 place = group("Workspaces that several servers and workers share.")
 
 
@@ -35,7 +38,7 @@ def migrate(
 ) -> None:
     """Update the database to the schema of this version; an up-to-date one stays as it is.
 
-    On PostgreSQL, servers and workers of the version before can keep running.
+    On PostgreSQL, servers and workers of the previous version can keep running.
     """
     carry_out(_migrate, accept_restored)
 
@@ -44,9 +47,10 @@ def migrate(
     "gonogo db check", "gonogo db check --json",
 ))  # fmt: skip
 def check(json: Json = False) -> None:
-    """Check that the database has the schema of this version, and a SQLite file that it is whole.
+    """Check that the database has this version's schema, and that a SQLite file is not damaged.
 
-    Nothing changes, and a server can keep running. If there is something to do, the exit code is 1.
+    The check changes nothing, and a server can keep running. Exit code 1 means that there is
+    something to do.
     """
     carry_out(_check, json)
 
@@ -56,7 +60,7 @@ def check(json: Json = False) -> None:
 ))  # fmt: skip
 def vacuum(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show how much would be freed.")
+        bool, typer.Option("--dry-run", help="Only show how much space would be freed.")
     ] = False,
     json: Json = False,
 ) -> None:
@@ -79,6 +83,22 @@ def place_list(json: Json = False) -> None:
     carry_out(_places, json)
 
 
+@place.command("show", epilog=example(
+    "gonogo place show SESSION", "gonogo place show /srv/code/shop --json",
+))  # fmt: skip
+def place_show(
+    session: Annotated[
+        str, typer.Argument(help="A session in the workspace, or the workspace's path or id.")
+    ],
+    json: Json = False,
+) -> None:
+    """Show which worker works in a workspace, since when, and the workers before it.
+
+    If its worker stops answering, another worker can take the workspace at the time under "until".
+    """
+    carry_out(_place, _named(session), json)
+
+
 @place.command("release", epilog=example("gonogo place release /srv/code/shop"))
 def place_release(
     workspace: Annotated[str, typer.Argument(help="The workspace's path or id.")],
@@ -87,7 +107,7 @@ def place_release(
 
     Its worker finishes running steps first, for up to 30 seconds.
     """
-    carry_out(_release, os.path.realpath(workspace) if "/" in workspace else workspace)
+    carry_out(_release, _named(workspace))
 
 
 @top.command(epilog=example("gonogo doctor", "gonogo doctor --cluster", "gonogo doctor --json"))
@@ -125,11 +145,41 @@ async def _places(json: bool) -> Exit:
         found = (await client.places()).places
     if json:
         return facts(found)
-    rows = [
-        (p.status, p.pool, f"{p.host} {p.pid}" if p.host else "", str(p.fence), p.workspace)
-        for p in found
-    ]
+    rows = [(p.status, p.pool, _process(p.host, p.pid), str(p.fence), p.workspace) for p in found]
     return table(("status", "pool", "worker", "fence", "workspace"), rows)
+
+
+def _named(workspace: str) -> str:
+    """A path in full; an id as it is."""
+    return os.path.realpath(workspace) if "/" in workspace else workspace
+
+
+async def _place(named: str, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, table
+
+    async with connected() as client:
+        places = (await client.places()).places if "/" in named else []
+        by_path = [each.place_id for each in places if each.workspace == named]
+        if "/" in named and not by_path:
+            raise Stop(_NO_PLACE, path=named)
+        found = await client.place(by_path[0] if by_path else named)
+    if json:
+        return facts(found)
+    row = (
+        found.status, found.pool, str(found.fence), found.since or "", found.until or "",
+        str(found.handed), found.workspace,
+    )  # fmt: skip
+    table(("status", "pool", "fence", "since", "until", "handed", "workspace"), [row])
+    rows = [
+        (each.since, str(each.fence), _process(each.host, each.pid) or each.node_id)
+        for each in found.owners
+    ]
+    return table(("since", "fence", "worker"), rows)
+
+
+def _process(host: str | None, pid: int | None) -> str:
+    return f"{host} {pid}" if host else ""
 
 
 async def _release(workspace: str) -> Exit:

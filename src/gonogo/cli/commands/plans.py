@@ -72,10 +72,12 @@ def show_plan(
 def diff_plan(
     plan_id: PlanId,
     from_: Annotated[
-        int | None, typer.Option("--from", min=1, help="By default the revision before --to.")
+        int | None,
+        typer.Option("--from", min=1, help="The older revision; by default the one before --to."),
     ] = None,
     to: Annotated[
-        int | None, typer.Option("--to", min=1, help="By default the latest revision.")
+        int | None,
+        typer.Option("--to", min=1, help="The newer revision; by default the latest one."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -126,7 +128,9 @@ def wait_plan(
     plan_id: PlanId,
     limit: Annotated[
         float | None,
-        typer.Option("--limit", min=0, help="How many seconds at most; by default without limit."),
+        typer.Option(
+            "--limit", min=0, help="Wait at most this many seconds; by default without limit."
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -176,7 +180,8 @@ def comment_plan(
     plan_id: PlanId,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="Your message.")],
     subtask: Annotated[
-        str | None, typer.Option("--subtask", help="By default it is about the whole plan.")
+        str | None,
+        typer.Option("--subtask", help="The subtask to comment on; by default the whole plan."),
     ] = None,
     json: Json = False,
 ) -> None:

@@ -75,7 +75,7 @@ def explain(
     agent: Annotated[str, typer.Option("--agent", help="The agent that makes the call.")] = "coder",
     rules: RulesFile = None,
     session: Annotated[
-        str | None, typer.Option("--session", help="With this session's workspace and rules.")
+        str | None, typer.Option("--session", help="Use this session's workspace and rules.")
     ] = None,
     json: Json = False,
 ) -> None:
@@ -100,10 +100,10 @@ def add_rule(
     session_id: SessionId,
     decision: Annotated[RuleWord, typer.Argument(help="What the rule decides.")],
     command: Annotated[
-        str | None, typer.Option("--command", help="How the command begins.")
+        str | None, typer.Option("--command", help="The words that the command begins with.")
     ] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Exactly this command, or this path.")
+        bool, typer.Option("--exact", help="Match exactly this command, or this path.")
     ] = False,
     tool: Annotated[str | None, typer.Option("--tool", help="A tool's name.")] = None,
     path: Annotated[
@@ -146,11 +146,12 @@ def replay(
     ],
     session: Session = None,
     since: Annotated[
-        str | None, typer.Option("--since", help="12h, 7d, 4w ago, or a date; by default all.")
+        str | None,
+        typer.Option("--since", help="From 12h, 7d or 4w ago, or from a date; by default all."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Show which recorded calls would be decided differently; changes nothing."""
+    """Show which recorded calls would be decided differently; nothing changes."""
     carry_out(_replay, file, session, since, json)
 
 

@@ -16,7 +16,7 @@ top = typer.Typer()
 def status(json: Json = False) -> None:
     """Show which process does the work, and what work there is.
 
-    A process that was killed is started again. If none was running, none is started.
+    If that process was killed, this command starts it again. If none was running, it starts none.
     """
     carry_out(_status, json)
 
@@ -25,7 +25,9 @@ def status(json: Json = False) -> None:
 def stop(
     now: Annotated[
         bool,
-        typer.Option("--now", help="Stop at once: do not ask, and do not wait for running work."),
+        typer.Option(
+            "--now", help="Stop immediately: do not ask, and do not wait for running work."
+        ),
     ] = False,
 ) -> None:
     """Stop the background process.

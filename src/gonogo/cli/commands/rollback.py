@@ -48,7 +48,7 @@ def rollback(
         typer.Option(
             "--to",
             metavar="CHECKPOINT",
-            help="Undo only what came after this checkpoint; `latest` names the newest.",
+            help="Undo only what came after this checkpoint; `latest` is the newest one.",
         ),
     ] = None,
     subtask: Annotated[
@@ -148,7 +148,8 @@ def create_checkpoint(
         str | None,
         typer.Argument(
             metavar="SESSION|PLAN",
-            help="By default the newest session; of a session, its newest plan.",
+            help="A session or a plan; by default the newest session. For a session: its newest "
+            "plan.",
         ),
     ] = None,
     note: Annotated[
@@ -158,7 +159,7 @@ def create_checkpoint(
 ) -> None:
     """Make a checkpoint now, between two subtasks of a plan or after it.
 
-    It is refused while a subtask is at work: pause the plan first.
+    This is not possible while a subtask runs: pause the plan first.
     """
     carry_out(_create, of, note, json)
 

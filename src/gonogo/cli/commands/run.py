@@ -16,8 +16,8 @@ Yes = Annotated[
     bool,
     typer.Option(
         "--yes",
-        help="Approve the plan; --yes=all answers yes to every question, except to more than a "
-        "limit set with --max-cost.",
+        help="Approve the plan; --yes=all answers yes to every question, except about "
+        "exceeding --max-cost.",
     ),
 ]
 YesAll = Annotated[bool, typer.Option("--yes-all", hidden=True)]
@@ -38,7 +38,7 @@ Foreground = Annotated[
 )
 def run(  # noqa: PLR0913 - each is an option of the command
     task: Annotated[
-        str | None, typer.Argument(metavar="TASK", help="What you want done, or a question.")
+        str | None, typer.Argument(metavar="TASK", help="Your task, or a question.")
     ] = None,
     directory: Directory = None,
     model: Model = None,
@@ -54,7 +54,7 @@ def run(  # noqa: PLR0913 - each is an option of the command
             "--plan",
             exists=True,
             dir_okay=False,
-            help="A plan file instead of TASK: no model makes the plan.",
+            help="A plan file instead of TASK: no model writes the plan.",
         ),
     ] = None,
     yes: Yes = False,
@@ -83,7 +83,8 @@ def run(  # noqa: PLR0913 - each is an option of the command
         float | None,
         typer.Option(
             "--max-cost",
-            help="Cost limit for the session in US dollars; there the plan pauses and asks you.",
+            help="Cost limit for the session in US dollars; at the limit the plan pauses and "
+            "asks you.",
         ),
     ] = None,
     max_time: Annotated[
@@ -100,8 +101,8 @@ def run(  # noqa: PLR0913 - each is an option of the command
     The work continues when you close the terminal; gonogo attach brings you back to it.
 
     Exit code: 0 all done, 1 failed, 3 waits for a person, 4 something was denied or rejected, 130
-    interrupted. Without a terminal nothing is asked: the command ends with 3 and the id of what
-    waits.
+    interrupted. Without a terminal the command asks nothing: it ends with 3 and prints the id of
+    the open question.
     """
     from gonogo.cli.session.answer_file import AnswerFile
     from gonogo.cli.session.answers import Wish
@@ -134,7 +135,9 @@ def attach(
     session: Annotated[
         str | None,
         typer.Argument(
-            metavar="SESSION", help="By default the newest session.", autocompletion=session_ids
+            metavar="SESSION",
+            help="The session's id; by default the newest session.",
+            autocompletion=session_ids,
         ),
     ] = None,
     yes: Yes = False,
@@ -147,8 +150,8 @@ def attach(
 ) -> None:
     """Reconnect to a session: see its history, follow it, answer, send messages.
 
-    Ctrl-D ends the command and changes nothing; Ctrl-C pauses the plan and asks. Exit codes are
-    those of run. Without a terminal it ends when the running work has ended.
+    Ctrl-D ends the command and changes nothing; Ctrl-C pauses the plan and asks. The exit codes are
+    those of run. Without a terminal the command ends when the running work has ended.
     """
     from gonogo.cli.session.answers import Wish
     from gonogo.cli.session.run import attach as attach_to
@@ -161,9 +164,9 @@ def attach(
 
 @top.command(epilog=example("gonogo demo", "gonogo demo --yes"))
 def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> None:
-    """Try it on a sample project; no key is needed.
+    """Try gonogo on a sample project; no key is needed.
 
-    The model's lines are recorded; the plan, your approval, the edits, the commands and the tests
+    The model's replies are recorded; the plan, your approval, the edits, the commands and the tests
     are real. --yes answers yes to every question.
     """
     from gonogo.cli.session.answers import Wish
@@ -206,7 +209,7 @@ def serve(  # noqa: PLR0913 - each is an option of the command
     socket_only: Annotated[
         bool,
         typer.Option(
-            "--socket-only", help="Listen on no port: serve only commands of this machine."
+            "--socket-only", help="Do not listen on a port: serve only commands on this machine."
         ),
     ] = False,
     exit_when_idle: Annotated[
@@ -224,7 +227,7 @@ def serve(  # noqa: PLR0913 - each is an option of the command
     ] = True,
     pool: Annotated[
         str | None,
-        typer.Option("--pool", help="With --no-work: the workers that get new workspaces."),
+        typer.Option("--pool", help="With --no-work: the pool whose workers get new workspaces."),
     ] = None,
 ) -> None:
     """Serve HTTP, SSE and WebSocket until stopped."""
@@ -252,6 +255,7 @@ def serve(  # noqa: PLR0913 - each is an option of the command
     epilog=example(
         "gonogo worker --db postgresql://localhost/gonogo",
         "gonogo worker --pool large --capacity 8",
+        "gonogo worker --metrics-port 9101",
     )
 )
 def worker(
@@ -259,11 +263,20 @@ def worker(
         str, typer.Option("--pool", help="Work in the workspaces of this pool.")
     ] = "default",
     capacity: Annotated[
-        int, typer.Option("--capacity", min=1, help="The workspaces it works in at one time.")
+        int, typer.Option("--capacity", min=1, help="How many workspaces it works in at a time.")
     ] = 64,
     label: Annotated[
         list[str] | None,
         typer.Option("--label", help="A label for gonogo nodes --json, as NAME=VALUE; repeatable."),
+    ] = None,
+    metrics_port: Annotated[
+        int | None,
+        typer.Option(
+            "--metrics-port",
+            min=0,
+            max=65_535,
+            help="Serve /metrics, /health and /ready on this port; 0 selects a free one.",
+        ),
     ] = None,
     db: Annotated[str | None, typer.Option("--db", help="The database as a URL.")] = None,
     model: Model = None,
@@ -271,8 +284,8 @@ def worker(
     """Do the work of servers that run with --no-work (PostgreSQL only).
 
     Start any number of workers on one database. Each workspace has one worker at a time. If a
-    worker dies, another one continues its work. Ctrl-C or SIGTERM lets running steps end, for up to
-    30 seconds, and gives the rest to other workers.
+    worker dies, another one continues its work. After Ctrl-C or SIGTERM, a worker lets running
+    steps end, for up to 30 seconds, and gives the rest to other workers.
     """
     from gonogo.cli.doors import run_worker
 
@@ -282,7 +295,8 @@ def worker(
         if not name or not equals:
             raise typer.BadParameter("write it as NAME=VALUE", param_hint="--label")
         labels[name] = value
-    carry_out(run_worker, pool, capacity, labels, {"db": db, "model": model})
+    given = {"db": db, "model": model, "metrics_port": metrics_port}
+    carry_out(run_worker, pool, capacity, labels, given)
 
 
 @top.command(epilog=example("gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5"))

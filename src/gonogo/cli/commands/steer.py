@@ -22,7 +22,8 @@ def steer(
 ) -> None:
     """Send a message to the agent of a running subtask.
 
-    The agent reads it before its next request to the model. It allows and restarts nothing.
+    The agent reads it before its next request to the model. The message permits nothing new and
+    restarts nothing.
     """
     carry_out(_steer_subtask, plan_id, subtask, text, json)
 

@@ -19,7 +19,7 @@ _REFUSALS = {
     "hardlink": Exit.DENIED,
 }
 """What a refused call means by the word that its reason begins with; else it failed."""
-app = group("Tools: what agents can do, tried by hand.")
+app = group("Tools: list them, and try by hand what agents can do.")
 
 
 @app.command(

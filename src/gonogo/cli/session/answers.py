@@ -1,6 +1,6 @@
 """A person's answers to questions, and the comments that they leave on plans."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -25,6 +25,7 @@ from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.views import ApprovalView
 from gonogo.i18n import phrase, say, term
+from gonogo.policy import ALWAYS_ASK
 
 # `gonogo plans comment`, `comments`, and the same two at the terminal's question about a plan.
 
@@ -103,17 +104,17 @@ class PlanTalk:
 
 _NOBODY = "Nobody is there to answer (--unattended)"
 _PLAN = ("approve", "edit", "hold", "reject", "comment", "send_back")
-_CALL = ("approve", "session", "edit", "reject")
-_COMMAND = ("approve", "these_words", "session", "edit", "reject")
-"""Of a command whose plan may be allowed the same words from now on."""
-_OTHER = ("approve", "edit", "reject")
-"""Of what is no call of a tool."""
-_ABSENCE = ("approve", "other_model", "reject")
-"""Of a model that does not answer, where another one can be asked."""
+_QUESTION = ("answer", "reject")
+"""Of an agent that wants to know something."""
+_EDITED = (None, "budget")
+"""What an intervention is about that can be answered with an edit: a call, or a budget."""
 _REJECTED = ("plan_again", "stop", "back")
 """Of a plan that is rejected with a reason."""
 _MORE = "more"
 """Shows the next page of a question that is long."""
+_LONGER = {"these_words": "for_plan", "session": "for_session"}
+"""Answers that allow a call from now on, and what says so on the wire."""
+_COMMAND = "execute_command"
 _GONE = frozenset({"conflict", "already_decided", "expired", "not_found"})
 """Refusals after which the question is no more."""
 FOLLOWS = "follows"
@@ -261,7 +262,8 @@ class Answerer:
 
     async def _put(self, approval: ApprovalView) -> dict[str, Any] | None:
         is_plan = approval.kind == ApprovalKind.PLAN
-        question = say("cli_plan_question" if is_plan else "cli_tool_question", self.locale)
+        asked = "plan" if is_plan else "agent" if "question" in approval.details else "tool"
+        question = say(f"cli_{asked}_question", self.locale)
         # A plan was shown when it came.
         left = [] if is_plan else pages(question_lines(approval, self.locale))
         if left:
@@ -277,13 +279,7 @@ class Answerer:
 
     def _options(self, approval: ApprovalView, pages_left: int) -> dict[str, str]:
         """What can be answered: nothing is approved that was not shown."""
-        words = _PLAN if approval.kind == ApprovalKind.PLAN else _OTHER
-        if pages_left:
-            words = (_MORE, "reject")
-        elif approval.kind == ApprovalKind.TOOL:
-            words = _COMMAND if "words_for_plan" in approval.details else _CALL
-        elif approval.details.get("about") == "model":
-            words = _ABSENCE if approval.details.get("models") else ("approve", "reject")
+        words = (_MORE, "reject") if pages_left else _words_of(approval)
         return {word: say(f"cli_{word}", self.locale, count=pages_left) for word in words}
 
     def _show(self, approval: ApprovalView, page: list[str], *, first: bool) -> None:
@@ -299,6 +295,9 @@ class Answerer:
                 return await self._rejected(approval)
             case "edit":
                 return await self._edited(approval)
+            case "answer":
+                said = await self.person.line(">")
+                return decision(approval, "approve", said) if said else None
             case "comment":
                 await self._talk.comment(approval)
                 return None
@@ -306,10 +305,8 @@ class Answerer:
                 return self._follows(approval) if await self._talk.send_back(approval) else None
             case "other_model":
                 return await self._other_model(approval)
-            case "these_words":
-                return decision(approval, "approve") | {"for_plan": True}
-            case "session":
-                return decision(approval, "approve") | {"for_session": True}
+            case "these_words" | "session":
+                return decision(approval, "approve") | {_LONGER[word]: True}
             case _:
                 return decision(approval, word)
 
@@ -364,6 +361,32 @@ class Answerer:
             return None
         self._drafts.sent(approval.approval_id, draft)
         return decision(approval, "edit", None, as_json(draft.subtasks))
+
+
+def _words_of(approval: ApprovalView) -> tuple[str, ...]:
+    """What a question of its kind can be answered."""
+    details = approval.details
+    match approval.kind:
+        case ApprovalKind.PLAN:
+            return _PLAN
+        case ApprovalKind.TOOL:
+            return ("approve", *_longer(approval), "edit", "reject")
+        case ApprovalKind.INTERVENTION if "question" in details:
+            return _QUESTION
+        case ApprovalKind.INTERVENTION if details.get("about") in _EDITED:
+            return ("approve", "edit", "reject")
+        case _:
+            return ("approve", *(["other_model"] if details.get("models") else ()), "reject")
+
+
+def _longer(approval: ApprovalView) -> Iterator[str]:
+    """Answers that allow a call from now on, where it is of those that a rule can allow."""
+    has_words = "words_for_plan" in approval.details
+    if has_words:
+        yield "these_words"
+    is_simple = has_words or (not approval.plan_id and len(approval.details.get("parts", ())) == 1)
+    if is_simple if approval.tool_name == _COMMAND else approval.tool_name not in ALWAYS_ASK:
+        yield "session"
 
 
 def _answers(message: dict[str, Any], approval: ApprovalView) -> bool:

@@ -321,6 +321,8 @@ class Conversation:
         )
         self._stays = self._manner.stays and self._person.is_there
         self._stopping = self._leaving = False
+        self._cancelling = False
+        """What asks is being cancelled, and is not put before the person any more."""
 
     async def carry(self, message: dict[str, Any]) -> Exit:
         """Send a message and see it through, with all that follows from it.
@@ -356,7 +358,7 @@ class Conversation:
     def remember(self, event: Event) -> None:
         """Know an event from before this command took part."""
         self.outcome.note(event)
-        if event["type"] == "window_used":
+        if event["type"] in {"window_used", "tool_call"}:
             self._screen.glance(event)
 
     def know(self, approval_id: str) -> None:
@@ -393,7 +395,8 @@ class Conversation:
                 word = await self._stopped()
                 if word == LEAVE:
                     return Exit.DONE
-                if word != CANCEL:
+                self._cancelling = word == CANCEL
+                if not self._cancelling:
                     await self._ask()
                 over = await self._rest()
             elif (item := await self._exchange.next()) is not None:
@@ -408,7 +411,7 @@ class Conversation:
                 return False
             if item["type"] == "plan_not_revised":
                 self._answers.comes_back(item["plan_id"])
-            if asks_person(item):
+            if asks_person(item) and not self._cancelling:
                 await self._ask()
         return await self._rest()
 
@@ -422,6 +425,7 @@ class Conversation:
         """Whether everything is over, once nothing is under way."""
         if self._exchange.is_busy or self._stopping:
             return False
+        self._cancelling = False
         if self.outcome.is_paused and self._person.has_keys:
             self._stopping = True
             return False

@@ -24,7 +24,7 @@ from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import standing
 from gonogo.cli.support import Exit, Stop, said_of
 from gonogo.cli.terminal.live import conversing
-from gonogo.cli.terminal.output import line, one_line, spoken
+from gonogo.cli.terminal.output import beside, line, one_line, spoken
 from gonogo.cli.terminal.render import question_lines
 from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
@@ -38,7 +38,7 @@ from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
 from gonogo.domain.text_safety import guarded
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import MessageView, SessionView
-from gonogo.i18n import resolve, say
+from gonogo.i18n import resolve, say, term
 from gonogo.settings import Settings
 
 _OTHER_ROOTS = (
@@ -56,9 +56,7 @@ async def run_task(
 ) -> Exit:
     """Carry one task out."""
     if not task.strip():
-        raise Stop(
-            'Say what you want done, for example: gonogo run "Add a --json flag"', Exit.USAGE
-        )
+        raise Stop('Write your task, for example: gonogo run "Add a --json flag"', Exit.USAGE)
     settings = read_settings({"workspace": directory, "model": model, **_place(wish)})
     async with linked(settings) as link:
         return await _talk(link, settings, task, wish, answer=answer)
@@ -180,7 +178,8 @@ class _WrittenFile:
             return
         for flaw in sorted(flaws, key=lambda flaw: flaw.line):
             where = f"{self._file}:{flaw.line}" if flaw.line else str(self._file)
-            typer.echo(guarded(f"{where}: {flaw.message}", lines=False), err=True)
+            flawed = guarded(f"{where}: {flaw.message}", lines=False)
+            typer.echo(beside(flawed), err=True)
         raise Stop(say("cli_plan_not_made", self._locale, file=self._file), Exit.USAGE)
 
 
@@ -263,7 +262,7 @@ def _summary(run: TestRun) -> str:
 
 def _tell(text: str, wish: Wish) -> None:
     if wish.json:
-        typer.echo(guarded(text), err=True)
+        typer.echo(beside(text), err=True)
     else:
         line(text)
 
@@ -403,4 +402,5 @@ def _said(messages: list[MessageView], session: SessionView, locale: str) -> Ite
         lines = spoken(message.content).split("\n")
         more = len(lines) > _LINES and not last
         text = "\n".join([*lines[:_LINES], "…"] if more else lines)
-        yield f"{one_line(message.agent or message.role)}: {text}"
+        who = message.agent or term("speaker", message.role, locale)
+        yield f"{one_line(who)}: {text}"

@@ -74,6 +74,7 @@ class Live(EventLines):
 
     def glance(self, event: Event) -> None:
         """Have the board follow an event that is not shown yet."""
+        super().glance(event)
         place = str(event.get("plan_id", "")), str(event.get("subtask_id", ""))
         if event.get("type") == "subtask_started":
             # Each attempt is a conversation of its own.

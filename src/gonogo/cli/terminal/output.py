@@ -1,5 +1,9 @@
 """What is printed: lines, tables, facts, JSON; none of it has power over a terminal."""
 
+import os
+import re
+import shutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -33,7 +37,11 @@ def paper() -> "Console":
             # It is called where that error is handled.
             raise
 
-    return Paper(highlight=False, markup=False, emoji=False)
+    made = Paper(highlight=False, markup=False, emoji=False)
+    if made.is_dumb_terminal:
+        # Which rich takes to have 80 columns, whatever it has.
+        made.width, made.height = shutil.get_terminal_size()
+    return made
 
 
 def line(text: str) -> None:
@@ -45,6 +53,16 @@ def line(text: str) -> None:
     if is_terminal():
         shown = "\n".join(folded(shown, paper().width))
     typer.echo(shown)
+
+
+def beside(text: str) -> str:
+    """A text for standard error, safe to look at, broken between words where somebody does."""
+    shown = guarded(text)
+    try:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return shown
+    return "\n".join(folded(shown, width)) if width else shown
 
 
 def laid_out(text: "Text", width: int) -> "Text":
@@ -184,17 +202,22 @@ def _cell(value: object, *, seen: bool) -> str:
 
 def is_terminal() -> bool:
     """Whether somebody looks at what is written."""
-    import sys
-
     return sys.stdout.isatty()
 
 
 # Text from models and tools as the terminal is given it: see `gonogo.domain.text_safety`.
 
 
+_EMOJI = re.compile("(?<=[\u2190-\u2bff\U0001f000-\U0001faff])[\ufe0f\u200d]")
+"""What follows a sign to have it drawn in colours, or as one with the next sign."""
+
+
 def spoken(text: str) -> str:
-    """Text of several lines, safe to look at; either way to end a line is one."""
-    return visible(text.replace("\r\n", "\n"))
+    """Text of several lines, safe to look at; either way to end a line is one.
+
+    Signs such as emoji are shown one by one and plain: terminals differ in what they make of more.
+    """
+    return visible(_EMOJI.sub("", text.replace("\r\n", "\n")))
 
 
 def indented(text: str, indent: str) -> str:

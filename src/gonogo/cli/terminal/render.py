@@ -10,13 +10,13 @@ from rich.console import Console
 from rich.text import Text
 
 from gonogo.cli.support import Exit, Stop
-from gonogo.cli.terminal.output import json_line, laid_out, one_line, spoken
+from gonogo.cli.terminal.output import folded, json_line, laid_out, one_line, spoken
 from gonogo.cli.terminal.plan_graph import plan_lines, scope_line
 from gonogo.domain.errors import of_parts
 from gonogo.domain.events import MARKS, TONES, Tone
 from gonogo.domain.plan import Subtask, worker_name
 from gonogo.domain.plan_views import CheckpointDiff, PlanDiff
-from gonogo.domain.states import ApprovalStatus
+from gonogo.domain.states import ApprovalStatus, was_refused
 from gonogo.domain.text_safety import guarded, visible, visible_json
 from gonogo.domain.views import ApprovalView, ReviewView
 from gonogo.i18n import DEFAULT, decimal, phrase, say, term, told
@@ -194,6 +194,8 @@ class JsonLines(PlainScreen):
 
 _TOLD_BY_OTHERS = frozenset({"plan_replanning", "plan_rolled_back"})
 """The failure before it, or the command that was given, says it."""
+_CODE = re.compile(r"\A[a-z_]+: ")
+"""What stands before the words of an error, for programs."""
 _BEGUN = re.compile(r"Subtask (?P<position>\d+)/(?P<total>\d+): (?P<description>.*)", re.DOTALL)
 """What a subtask says that starts, in any language (docs/reference/protocol.md, §3)."""
 _ACCOUNT = {
@@ -234,13 +236,15 @@ class EventLines(PlainScreen):
         self._streaming = False
         self._streamed = ""
         """What has been shown of a text that is not closed yet."""
-        self._calls: dict[str, str] = {}
+        self._begun = ""
+        """A line of it that is not whole, where lines are shown whole."""
+        self._calls: dict[str, tuple[str, str]] = {}
+        """What calls are named and how many lines they change, until their results are told."""
         self._shows: dict[str, Callable[[Event], None]] = {
             "assistant_message": self._said,
             "agent_switched": self._switched,
             "plan_notification": self._planned,
             "tool_call": self._called,
-            "tool_rejected": self._rejected,
             "tool_result": self._resulted,
             "subtask_started": self._started,
             **{
@@ -270,7 +274,7 @@ class EventLines(PlainScreen):
     def _line(self, text: str, style: str = "") -> None:
         if self._streaming:
             self._streaming = False
-            self._console.print()
+            self._stream("\n")
             if not text:
                 return
         shown = Text(guarded(text), style=style)
@@ -285,11 +289,20 @@ class EventLines(PlainScreen):
         elif "token" in event:
             self._streaming = True
             self._streamed += event["token"]
-            self._console.print(Text(spoken(event["token"])), end="", soft_wrap=True)
+            self._stream(event["token"])
         elif not self._was_streamed(event):
             self._line(spoken(event["content"]))
         elif self._streaming:
             self._line("")
+
+    def _stream(self, text: str) -> None:
+        """Show a part of a text; at a terminal, whose lines are to be broken, line by line."""
+        if self._console.is_terminal:
+            whole, end, self._begun = (self._begun + text).rpartition("\n")
+            text = "\n".join(folded(spoken(whole), self._console.width)) + end if end else ""
+        else:
+            text = spoken(text)
+        self._console.print(Text(text), end="", soft_wrap=True)
 
     def _was_streamed(self, event: Event) -> bool:
         """Whether the text that this event closes was shown while it was written.
@@ -318,26 +331,28 @@ class EventLines(PlainScreen):
         for text in revision_lines(facts, self._locale):
             self._line(text, "yellow" * text.startswith(("!", "?")))
 
+    def glance(self, event: Event) -> None:
+        """Know what a call is named whose result is shown later."""
+        if event.get("type") == "tool_call":
+            self._calls[event["call_id"]] = _named(event), _lines_of(event.get("metadata") or {})
+
     def _called(self, event: Event) -> None:
-        subject = _subject(event["arguments"])
-        named = f"{event['tool_name']} {subject}".rstrip()
-        self._calls[event["call_id"]] = f"{named}{_lines_of(event.get('metadata') or {})}"
+        self.glance(event)
+        named = _named(event)
         if event.get("requires_approval") and not self._asks:
             reason = one_line(event["metadata"].get("reason", ""), 300)
             self._line(f"{_where(event)}? {named} ({reason})", "yellow")
 
-    def _rejected(self, event: Event) -> None:
-        text = event.get("content") or event["metadata"].get("feedback")
-        self._line(f"{_where(event)}✗ {spoken(text or phrase('rejected', self._locale))}", "yellow")
-
     def _resulted(self, event: Event) -> None:
-        name = self._calls.pop(event["call_id"], event["tool_name"])
-        if event["tool_name"] in _SPOKEN and "error" not in event:
-            return
+        name, lines = self._calls.pop(event["call_id"], (event["tool_name"], ""))
         if "error" in event:
-            self._line(f"{_where(event)}✗ {name}: {one_line(event['error'], 300)}", "red")
+            style = "yellow" if was_refused(event["error"]) else "red"
+            why = one_line(_CODE.sub("", event["error"]), 1000)
+            self._line(f"{_where(event)}✗ {name}: {why}", style)
             return
-        self._line(f"{_where(event)}{name} {self._outcome(event)}".rstrip(), "dim")
+        if event["tool_name"] in _SPOKEN:
+            return
+        self._line(f"{_where(event)}{name}{lines} {self._outcome(event)}".rstrip(), "dim")
         for text in _output(event.get("result")):
             self._line(f"    {spoken(text)}", "dim")
 
@@ -356,7 +371,7 @@ class EventLines(PlainScreen):
             said = error.get("message") or facts.get("reason") or event.get("content") or ""
             took = facts.get("duration_seconds")
             time = f" ({self._seconds(took)})" if took is not None else ""
-            self._line(f"{mark} {facts['subtask_id']}{time} {one_line(said, 300)}".rstrip(), style)
+            self._line(f"{mark} {facts['subtask_id']}{time} {one_line(said, 1000)}".rstrip(), style)
 
         return show
 
@@ -398,6 +413,9 @@ class EventLines(PlainScreen):
         return show
 
     def _failed(self, event: Event) -> None:
+        if "subtask_id" in event:
+            # The end of the attempt, which is told with it, says the same.
+            return
         said = of_parts(event.get("content") or event.get("error") or "", event)
         problem = spoken(told(said, self._locale))
         self._line(phrase("error: {problem}", self._locale, problem=problem), "bold red")
@@ -413,6 +431,10 @@ def _said_of(event: Event, locale: str) -> str:
 
 def _where(event: Event) -> str:
     return f"[{event['subtask_id']}] " if "subtask_id" in event else ""
+
+
+def _named(call: Event) -> str:
+    return f"{call['tool_name']} {_subject(call['arguments'])}".rstrip()
 
 
 def _lines_of(facts: Mapping[str, Any]) -> str:
@@ -465,10 +487,10 @@ def pages(lines: Iterable[str]) -> list[list[str]]:
 
 def question_lines(approval: ApprovalView, locale: str = DEFAULT) -> Iterator[str]:
     """What would happen, and why a person is asked; the text is as strangers wrote it."""
-    yield _headline_of_question(approval, locale)
+    head, reason = _headline_of_question(approval, locale)
+    yield head
     yield from _preview(approval, locale)
-    if approval.reason:
-        reason = spoken(told(approval.reason, locale))
+    if reason:
         yield phrase("reason: {reason}", locale, reason=reason)
     if approval.open_comments:
         yield say("cli_comments_open", locale, count=approval.open_comments)
@@ -500,13 +522,16 @@ def decision(
     return message
 
 
-def _headline_of_question(approval: ApprovalView, locale: str) -> str:
+def _headline_of_question(approval: ApprovalView, locale: str) -> tuple[str, str]:
+    """What is asked, and why, where that is not said with it."""
+    reason = told(approval.reason or "", locale)
     if approval.kind != "tool":
-        return spoken(approval.subject)
+        says_both = approval.kind != "plan" and approval.subject in reason
+        return (spoken(reason), "") if says_both else (spoken(approval.subject), spoken(reason))
     agent, tool = approval.details.get("agent"), spoken(approval.tool_name or approval.subject)
     if agent is None:
-        return phrase("An agent asks to use {tool}:", locale, tool=tool)
-    return phrase("{agent} asks to use {tool}:", locale, agent=agent, tool=tool)
+        return phrase("An agent asks to use {tool}:", locale, tool=tool), spoken(reason)
+    return phrase("{agent} asks to use {tool}:", locale, agent=agent, tool=tool), spoken(reason)
 
 
 def _of_call(approval: ApprovalView, word: str, edited: object) -> dict[str, Any]:
@@ -526,8 +551,10 @@ def _preview(approval: ApprovalView, locale: str) -> Iterator[str]:
         yield from plan_lines(cast("list[dict[str, Any]]", subtasks), locale)
         yield from revision_lines(approval.details, locale)
         return
-    text = approval.details.get("preview") or _arguments(approval)
-    yield from (f"  {line}" for line in str(text).removesuffix("\n").split("\n"))
+    for suggestion in approval.details.get("suggestions") or ():
+        yield f"  - {one_line(str(suggestion))}"
+    text = str(approval.details.get("preview") or _arguments(approval)).removesuffix("\n")
+    yield from (f"  {line}" for line in text.split("\n") if text)
     yield from _parts(approval.details.get("parts"), locale)
 
 
@@ -541,9 +568,10 @@ def _parts(parts: Any, locale: str) -> Iterator[str]:  # noqa: ANN401 - JSON
 
 
 def _arguments(approval: ApprovalView) -> str:
-    if not approval.arguments:
-        return ""
-    return visible_json(approval.arguments, indent=2)
+    given = approval.arguments or {}
+    if approval.tool_name == _COMMAND and list(given) == ["command"]:
+        return spoken(str(given["command"]))
+    return visible_json(given, indent=2) if given else ""
 
 
 def question_texts(approval: ApprovalView, page: Sequence[str], *, first: bool) -> Iterator["Text"]:
@@ -553,9 +581,9 @@ def question_texts(approval: ApprovalView, page: Sequence[str], *, first: bool) 
     if first:
         yield Text("")
         yield Text(guarded(page[0]), style="bold")
-        # A command is shown as it would be typed, and once.
-        is_command = approval.tool_name == _COMMAND
-        if approval.tool_name and approval.arguments is not None and not is_command:
+        # A command is shown as it would be typed, and once; so are arguments without a preview.
+        is_shown = approval.tool_name == _COMMAND or not approval.details.get("preview")
+        if approval.tool_name and approval.arguments is not None and not is_shown:
             call = json_line(approval.arguments, _CALL)
             yield Text(guarded(f"  {approval.tool_name} {call}"), style="cyan")
     differs = _DIFFERS.search(str(approval.details.get("preview"))) is not None

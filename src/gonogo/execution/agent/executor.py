@@ -1,7 +1,7 @@
 """Hands: run one tool call, write down that it starts, and write down what came of it."""
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
@@ -18,7 +18,7 @@ from gonogo.domain.network import read_network
 from gonogo.domain.paths import is_secret
 from gonogo.domain.records import CallRow, Watch
 from gonogo.domain.states import CallStatus
-from gonogo.domain.tool_calls import ToolClass
+from gonogo.domain.tool_calls import A_FOLDER, ToolClass
 from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.aliases import aliases_of
 from gonogo.execution.agent.conversation import Thread
@@ -89,7 +89,7 @@ class Means(Struct, frozen=True, kw_only=True):
             output_cap=self.command_output,
             result_tokens=self.result_tokens,
             steady=self.is_taped(thread.model),
-            search_path=gate.programs.elsewhere(thread.workspace),
+            search_path=partial(gate.programs.elsewhere, thread.workspace),
             is_ours=self.is_ours,
             **_around(gated.around, asked=asked),
         )
@@ -123,7 +123,7 @@ def _shown(rules: Rules) -> Callable[[str], bool]:
 
 _C = CallStatus
 _LOG = logging.getLogger(__name__)
-STOPPED = because("gonogo stopped while it ran")
+STOPPED = because("gonogo stopped while it was running")
 UNANSWERED = because("its client did not report the result in time")
 _PATHS = ("path", "source", "destination")
 _AT_ONCE = 8
@@ -183,7 +183,10 @@ class Hands(Struct, frozen=True, kw_only=True):
     def only_looks(self, thread: Thread, call: CallRow) -> bool:
         """Whether a call changes nothing here, so that others may run beside it."""
         tool = self.gate.tools[call.tool]
-        return tool.of_record or (not thread.remote and tool.tool_class is ToolClass.PURE)
+        return tool.of_record or (not thread.remote and self._is_pure(call.tool))
+
+    def _is_pure(self, name: str) -> bool:
+        return self.gate.tools[name].tool_class is ToolClass.PURE
 
     async def look(
         self, thread: Thread, calls: Sequence[tuple[CallRow, Gated]], explore: Body
@@ -370,8 +373,8 @@ class Hands(Struct, frozen=True, kw_only=True):
 
     def hand_over(self, tx: Tx, call: CallRow) -> None:
         """Start a call that a person allowed and a client carries out: it may answer at once."""
-        allowed = call_of(tx, call.id)
-        if allowed is None or not record.is_remote(tx, call):
+        allowed = call_of(tx, call.id) if record.is_remote(tx, call) else None
+        if allowed is None:
             return
         record.pass_through(tx, allowed, _C.STARTED, started_at=tx.now)
         set_timer(tx, CLIENT_CALL, call.id, tx.now + self.client_timeout)
@@ -407,7 +410,7 @@ class Hands(Struct, frozen=True, kw_only=True):
             if not over:
                 await self.traces.cut_off(thread, before.trace)
         await self.traces.after(thread, before.trace, "failed" if error else "completed")
-        files = [effect.path for effect in gated.effects if effect.after is not None]
+        files = [e.path for e in gated.effects if e.after not in (None, A_FOLDER)]
         if self.means.diagnostics is not None and error is None and files:
             bench = partial(self.means.bench, self.gate, thread, gated, asked=False)
             told = partial(self.means.diagnostics.told, bench, files, self.gate.guards.look)
@@ -449,7 +452,7 @@ class Hands(Struct, frozen=True, kw_only=True):
 
     def _may_change_anything(self, thread: Thread, gated: Gated, *, asked: bool) -> bool:
         barred = self.gate.writes_nothing(thread, gated.verdict, asked=asked)
-        return not (gated.effects or barred)
+        return not (gated.effects or barred or self._is_pure(gated.tool))
 
     def _way(
         self, thread: Thread, gated: Gated, *, asked: bool
@@ -551,25 +554,22 @@ class Hands(Struct, frozen=True, kw_only=True):
         self, tx: Tx, thread: Thread, call: CallRow, gated: Gated, before: "Before"
     ) -> CallRow:
         thread.owner.check(tx)
-        record.pass_through(
-            tx, call, _C.ALLOWED, _C.STARTED, started_at=tx.now,
-            **record.gated_columns(gated), **before.begin(tx),
-        )  # fmt: skip
+        to = {"started_at": tx.now, **record.gated_columns(gated), **before.begin(tx)}
+        record.pass_through(tx, call, _C.ALLOWED, _C.STARTED, **to)
         record.tell_called(tx, call, gated)
         record.note_allowed(tx, call, gated)
-        return self._after_start(tx, thread, call.id)
+        return self._started(tx, thread, call, to)
 
     def _start_approved(self, tx: Tx, thread: Thread, call: CallRow, before: "Before") -> CallRow:
         thread.owner.check(tx)
-        record.pass_through(tx, call, _C.STARTED, started_at=tx.now, **before.begin(tx))
-        return self._after_start(tx, thread, call.id)
+        to = {"started_at": tx.now, **before.begin(tx)}
+        record.pass_through(tx, call, _C.STARTED, **to)
+        return self._started(tx, thread, call, to)
 
-    def _after_start(self, tx: Tx, thread: Thread, call_id: str) -> CallRow:
+    def _started(self, tx: Tx, thread: Thread, call: CallRow, to: Mapping[str, Any]) -> CallRow:
         if thread.remote:
-            set_timer(tx, CLIENT_CALL, call_id, tx.now + self.client_timeout)
-        started = call_of(tx, call_id)
-        assert started is not None  # noqa: S101 - updated one line above
-        return started
+            set_timer(tx, CLIENT_CALL, call.id, tx.now + self.client_timeout)
+        return replace(call, status=_C.STARTED, **to)
 
     def _stale(self, tx: Tx, thread: Thread, call: CallRow, error: str | None) -> None:
         thread.owner.check(tx)

@@ -20,6 +20,7 @@ from msgspec.structs import asdict
 
 from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.domain.records import CallRow, Checkpoint
+from gonogo.domain.tool_calls import A_FOLDER
 from gonogo.domain.undo import COMMAND, FOLDER, alike, came_to, kept_path, real_path
 from gonogo.execution.agent.conversation import Thread
 from gonogo.i18n import say, told
@@ -246,6 +247,8 @@ class Traces(Struct, frozen=True, kw_only=True):
     def _settle(self, workspace: Workspace, trace: ChangeTrace, ended: Ended) -> None:
         for path, before, after in trace.touched:
             if FOLDER in (before, after):
+                if ended != "completed" and workspace.stat(real_path(path)) is None:
+                    trace.void.append(path)
                 continue
             now = _json(self.snapshots.hold(workspace, real_path(path)))
             if alike(now, after):
@@ -290,6 +293,8 @@ def _samples(glob: str) -> tuple[str, str]:
 
 
 def _bare(content: str | None) -> dict[str, Any] | None:
+    if content == A_FOLDER:
+        return FOLDER
     return None if content is None else {"hash": content}
 
 

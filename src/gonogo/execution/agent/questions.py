@@ -7,23 +7,26 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.reviews import deed_of
 from gonogo.domain.states import ApprovalKind, CallStatus
-from gonogo.domain.tool_calls import Access, ToolClass
+from gonogo.domain.tool_calls import A_FOLDER, Access, ToolClass
 from gonogo.execution.agent.gate import Gated
 from gonogo.execution.approvals import Matter, Question
 from gonogo.i18n import say, told
-from gonogo.policy import ParsedCommand, Rule, Rules, TraceStep, parse_command
+from gonogo.policy import ParsedCommand, Rule, Rules, TraceStep, VerdictStage, parse_command
 from gonogo.tools import touched
 from gonogo.workspace import Workspace
 
 # What a verdict is made of, for people: each step, and the parts of a command.
 
 
+_ASKING = frozenset({VerdictStage.ASK_BUILT_IN, VerdictStage.ASK, VerdictStage.DEFAULT})
+
+
 def parts_of(gated: Gated) -> list[dict[str, Any]]:
-    """The parts of a command as it was understood, and which one asks first; else none."""
+    """The parts of a command as it was understood, and which of them ask; else none."""
     parsed = parse_command(gated.access.command or "")
     if not isinstance(parsed, ParsedCommand):
         return []
-    steps = (step for step in gated.trace.steps if step.decided == gated.verdict.rule)
+    steps = (step for step in gated.trace.steps if step.decided and step.stage in _ASKING)
     asking = {step.part for step in steps}
     return [
         {
@@ -177,8 +180,9 @@ def file_outcome(root: Path, call: CallRow) -> Literal["after", "before", "unkno
     try:
         workspace = Workspace(root)
         for effect in call.effects:
-            workspace.clear(effect["path"], before=effect.get("before"))
-        now = {effect["path"]: workspace.hash(effect["path"]) for effect in call.effects}
+            if effect.get("after") != A_FOLDER:
+                workspace.clear(effect["path"], before=effect.get("before"))
+        now = {effect["path"]: _now(workspace, effect["path"]) for effect in call.effects}
     except (ToolFailed, OSError):
         return "unknown"
     if all(now[effect["path"]] == effect.get("after") for effect in call.effects):
@@ -186,3 +190,8 @@ def file_outcome(root: Path, call: CallRow) -> Literal["after", "before", "unkno
     if all(now[effect["path"]] == effect.get("before") for effect in call.effects):
         return "before"
     return "unknown"
+
+
+def _now(workspace: Workspace, path: str) -> str | None:
+    found = workspace.stat(path)
+    return A_FOLDER if found is not None and found.kind == "folder" else workspace.hash(path)

@@ -6,6 +6,7 @@ the business of an `ApprovalType`, registered by the room that knows; a new one 
 
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -336,12 +337,11 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
     def _close(
         self, tx: Tx, approval: Approval, status: ApprovalStatus, ruling: Ruling | None
     ) -> Approval:
-        closed = close_approval(
-            tx, approval, status,
-            decided_by=ruling.by.id if ruling else None, decided_at=tx.now,
-            decision=ruling.as_json() if ruling else None,
-        )  # fmt: skip
-        if not closed:
+        to: dict[str, Any] = {
+            "decided_by": ruling.by.id if ruling else None, "decided_at": tx.now,
+            "decision": ruling.as_json() if ruling else None,
+        }  # fmt: skip
+        if not close_approval(tx, approval, status, **to):
             raise Conflict(
                 "Somebody else has just decided this ({subject}); look at it again",
                 subject=approval.subject,
@@ -354,9 +354,7 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
         notices.tell_closed(tx, approval, status, ruling)
         if self.room(tx, approval.session_id) == 1:
             _ask_the_rest(tx, approval.session_id)
-        decided = approval_of(tx, approval.id)
-        assert decided is not None  # noqa: S101 - updated one line above
-        return decided
+        return replace(approval, status=status, **to)
 
 
 def _has_let_in(review: Review | None) -> bool:

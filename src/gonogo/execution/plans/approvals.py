@@ -20,6 +20,7 @@ from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.lifecycle import Planning
 from gonogo.execution.plans.revisions import also_asked, completed
 from gonogo.execution.scheduling import MODEL
+from gonogo.i18n import told
 from gonogo.store import Tx
 from gonogo.store.plans import (
     add_revision,
@@ -32,7 +33,7 @@ from gonogo.store.plans import (
     subtask_key,
 )
 from gonogo.store.reports import runs_of_plan, used_by_plan, used_by_session
-from gonogo.store.sessions import session_of
+from gonogo.store.sessions import session_of, spoken_in
 
 
 class PlanKind(Struct, frozen=True):
@@ -156,9 +157,9 @@ class SubtaskKind(Struct, frozen=True):
             self._leave_out(tx, approval, ruling.by.id)
             return
         said = (ruling.feedback or "").strip()
-        message = because("Its start was rejected by {name}", name=ruling.by.name)
-        if said:
-            message = because("{what}: {feedback}", what=message, feedback=said)
+        start = because("Its start was rejected by {name}", name=ruling.by.name)
+        start = told(start, spoken_in(tx, approval.session_id))
+        message = f"{start}: {said}" if said else start
         failure = Failure(message=message, category=Category.PERMISSION)
         self.engine.controls.fail_subtask(tx, revision.plan_id, subtask_id, failure)
 
@@ -221,9 +222,8 @@ class BudgetKind(Struct, frozen=True, kw_only=True):
         plan_id = approval.plan_id or ""
         match ruling.word:
             case DecisionWord.REJECT:
-                said = because(
-                    "the budget is spent, and {name} did not extend it", name=ruling.by.name
-                )
+                name = ruling.by.name
+                said = because("the budget is spent, and {name} did not extend it", name=name)
                 self.pauses.give_up(tx, plan_id, said)
             case DecisionWord.EDIT:
                 limits = _limits(ruling.changes)
@@ -304,9 +304,8 @@ class AbsenceKind(Struct, frozen=True, kw_only=True):
             case DecisionWord.APPROVE:
                 self.pauses.wait_on(tx, plan_id, ruling.by.id)
             case DecisionWord.REJECT:
-                said = because(
-                    "the model did not answer, and {name} did not wait longer", name=ruling.by.name
-                )
+                name = ruling.by.name
+                said = because("the model did not answer, and {name} waited no longer", name=name)
                 self.pauses.give_up(tx, plan_id, said, about=MODEL)
             case DecisionWord.EDIT if approval.details.get("models"):
                 model = _chosen_model(ruling.changes, approval.details["models"])

@@ -42,10 +42,16 @@ from gonogo.store.approvals import (
     answer_comment,
     comments_of,
     count_open_comments,
-    end_revising,
 )
 from gonogo.store.calls import approval_of_plan, lock_approval
-from gonogo.store.plans import add_revision, current_revision, plan_of, revise_plan, set_plan
+from gonogo.store.plans import (
+    add_revision,
+    current_revision,
+    end_revising,
+    plan_of,
+    revise_plan,
+    set_plan,
+)
 from gonogo.store.sessions import session_of, spoken_in
 
 # What the planner is told of a plan that came back with comments: both, as data.

@@ -220,7 +220,7 @@ class Pauses(Struct, frozen=True):
         if tx.now < due:
             set_timer(tx, PLAN_TIMEOUT, plan_id, due)
             return
-        said = because("The plan's time limit of {limit:g} s is over", limit=limit)
+        said = _said(board, because("The plan's time limit of {limit:g} s is over", limit=limit))
         self.cut_short(board, said, Failure(message=said, category=Category.TIMEOUT))
 
     def stop_for_time(self, tx: Tx, plan_id: str, said: str) -> None:
@@ -236,8 +236,9 @@ class Pauses(Struct, frozen=True):
 
         Where another revision waits to be approved, the plan ends in the one before it.
         """
-        board, reason = board.at_approved(), board.told(reason)
-        ids = list(board.shape.subtasks)
+        board = board.at_approved()
+        reason = _said(board, reason)
+        ids = list(board.shape.graph.subtasks)
         left = [key for key in ids if board.rows[key].status not in SUBTASK.terminal]
         for subtask_id in left:
             if board.rows[subtask_id].status is not _S.RUNNING:
@@ -374,9 +375,9 @@ class PlanControls(Struct, frozen=True):
         """End a plan and everything that it runs."""
         board = PlanState.open(tx, plan_id).at_approved()
         self.rounds.drop_timers(board)
+        said = _said(board, because("the plan was cancelled by {name}", name=by), reason)
         board.move_plan(PlanStatus.CANCELLED, finished_at=tx.now, again=None, **NO_PAUSE)
-        said = _with_reason(because("the plan was cancelled by {by}", by=by), reason)
-        for subtask_id in board.shape.subtasks:
+        for subtask_id in board.shape.graph.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
                 self.rounds.cancel(board, subtask_id, said)
         board.write()
@@ -391,7 +392,7 @@ class PlanControls(Struct, frozen=True):
     ) -> None:
         """End one subtask; its siblings go on, its dependants are skipped."""
         board = PlanState.open(tx, plan_id)
-        said = _with_reason(because("cancelled by {by}", by=by), reason)
+        said = _said(board, because("cancelled by {name}", name=by), reason)
         board.open_row(subtask_id)
         self.rounds.cancel(board, subtask_id, said)
         end_grant(tx, plan_id, subtask_id, said)
@@ -404,8 +405,8 @@ class PlanControls(Struct, frozen=True):
             raise Conflict(
                 "Subtask {subtask_id} is running; cancel it instead", subtask_id=subtask_id
             )
-        reason = because("skipped by {by}", by=by)
-        self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), board.told(reason))
+        reason = _said(board, because("skipped by {name}", name=by))
+        self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), reason)
         self.rounds.skip(board, subtask_id, reason)
         end_grant(tx, plan_id, subtask_id, reason)
         self.rounds.carry_on(board)
@@ -421,7 +422,7 @@ class PlanControls(Struct, frozen=True):
             Refused: it cannot be said; the text says why.
         """
         board = PlanState.open(tx, plan_id)
-        subtask = board.shape.subtasks.get(subtask_id)
+        subtask = board.shape.graph.subtasks.get(subtask_id)
         if subtask is None:
             raise NotFound(
                 "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans "
@@ -456,8 +457,10 @@ class PlanControls(Struct, frozen=True):
         self.rounds.carry_on(board)
 
 
-def _with_reason(what: str, reason: str | None) -> str:
-    return because("{what}: {feedback}", what=what, feedback=reason) if reason else what
+def _said(board: PlanState, what: str, reason: str | None = None) -> str:
+    """What was done, in the language of the session, with the words of who did it."""
+    done = board.told(what)
+    return f"{done}: {reason}" if reason else done
 
 
 def _deaf(plan: Plan, subtask: Subtask, row: SubtaskStanding) -> str | None:

@@ -36,7 +36,6 @@ from gonogo.execution.scheduling import REPLAN
 from gonogo.i18n import account, say, told
 from gonogo.store import Store, Tx, stop
 from gonogo.store import events as log
-from gonogo.store.approvals import end_revising
 from gonogo.store.calls import (
     RefusedCall,
     decided_of_plan,
@@ -50,6 +49,7 @@ from gonogo.store.people import names
 from gonogo.store.plans import (
     account_kept,
     end_grants,
+    end_revising,
     keep_account,
     lock_plan,
     plan_of,

@@ -242,7 +242,7 @@ class Rounds:
         found, asking = self._next_round(board, room)
         _tell.progress(board)
         for subtask_id in asking:
-            subtask = board.shape.subtasks[subtask_id]
+            subtask = board.shape.graph.subtasks[subtask_id]
             self.questions.ask_to_start(board.tx, board.plan, board.shape.revision, subtask)
         board.write()
         if board.plan.status is not PlanStatus.RUNNING:
@@ -341,7 +341,7 @@ class Rounds:
 
     def _declined(self, board: PlanState, subtask_id: str) -> bool:
         """Whether a subtask's condition keeps it from running; it is then over."""
-        condition = board.shape.subtasks[subtask_id].condition
+        condition = board.shape.graph.subtasks[subtask_id].condition
         if condition is None or board.rows[subtask_id].attempt:
             return False
         try:
@@ -356,7 +356,7 @@ class Rounds:
 
     def _asks_first(self, board: PlanState, subtask_id: str) -> bool:
         """Whether a person has to let a subtask start."""
-        subtask, plan = board.shape.subtasks[subtask_id], board.plan
+        subtask, plan = board.shape.graph.subtasks[subtask_id], board.plan
         if not subtask.approval_required or board.rows[subtask_id].attempt:
             return False
         return not is_let_start(board.tx, plan.id, plan.revision, subtask_id)
@@ -388,7 +388,7 @@ class Rounds:
         fresh = [key for key in ids if not goes_on(board.rows[key])]
         if not fresh:
             return
-        standings = write_standings([board.rows[key].status for key in board.shape.subtasks])
+        standings = write_standings([board.rows[key].status for key in board.shape.graph.subtasks])
         starts = [Start(key, board.shape.agent(key), board.rows[key].attempt + 1) for key in fresh]
         checkpoint_starts(board.tx, board.plan, standings, starts)
 
@@ -497,7 +497,7 @@ class Rounds:
 
     def may_go_on(self, board: PlanState) -> list[str]:
         """The subtasks that go on if they can: of a plan that is sent back, what is unsettled."""
-        ids = list(board.shape.subtasks)
+        ids = list(board.shape.graph.subtasks)
         if board.plan.status is not PlanStatus.REPLANNING:
             return ids
         left = board.unsettled()

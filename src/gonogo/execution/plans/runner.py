@@ -156,7 +156,7 @@ class PlanRunner:
         if shape is None:
             return None
         return Work(
-            key=job.key, revision=shape.revision, subtask=shape.subtasks[subtask_id],
+            key=job.key, revision=shape.revision, subtask=shape.graph.subtasks[subtask_id],
             epoch=job.epoch, since=job.since or await self.store.read(_active_since, job.key),
         )  # fmt: skip
 
@@ -164,7 +164,7 @@ class PlanRunner:
         if self.retreat is None or not await self.store.read(self.retreat.began, work):
             return None
         # Its files may be back already, so its agent cannot go on from where it was.
-        told = because("the attempt had failed; its changes were being undone when gonogo stopped")
+        told = because("the attempt had failed; gonogo stopped while it undid the changes")
         return Failed(Failure(message=told))
 
     async def _carried_out(self, work: Work) -> Outcome:

@@ -186,7 +186,7 @@ _CODES = {
 
 def started(board: PlanState, subtask_id: str, attempt: int) -> None:
     """A subtask starts, carried out by its own agent, if it has one."""
-    subtask = board.shape.subtasks[subtask_id]
+    subtask = board.shape.graph.subtasks[subtask_id]
     agent = subtask.agent
     place: dict[str, Any] = {"plan_id": board.plan.id, "subtask_id": subtask_id, "agent": agent}
     if agent is not None:
@@ -198,7 +198,7 @@ def started(board: PlanState, subtask_id: str, attempt: int) -> None:
         subtask_id=subtask_id, subtask_type=subtask.type, agent=agent, tool=subtask.tool,
         attempt=attempt,
     )  # fmt: skip
-    where = f"{board.shape.places[subtask_id]}/{len(board.shape.places)}"
+    where = f"{board.shape.graph.places[subtask_id]}/{len(board.shape.graph.places)}"
     content = f"Subtask {where}: {subtask.description}"
     _tell(board, SubtaskStarted(content=content, metadata=facts, **place))
 
@@ -222,7 +222,7 @@ def ended(
     facts = SubtaskEndedFacts(
         subtask_id=subtask_id,
         subtask_status=status or SubtaskStatus.PENDING,
-        subtask_type=board.shape.subtasks[subtask_id].type,
+        subtask_type=board.shape.graph.subtasks[subtask_id].type,
         result=result,
         error=FailureFacts(**failure.model_dump(mode="json")) if failure else None,
         reason=reason,

@@ -14,22 +14,23 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
-from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.schedule import (
     Outlook,
     Round,
+    Shape,
+    Standings,
     Strategy,
     SubtaskStanding,
-    count_ended,
     elapsed,
-    remaining_minutes,
     schedule,
 )
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.i18n import told
 from gonogo.store import Tx
 from gonogo.store.calls import doubted_subtasks
+from gonogo.store.known_plans import KnownPlan
 from gonogo.store.plans import (
     Move,
     lock_plan,
@@ -44,22 +45,7 @@ from gonogo.store.plans import (
 )
 from gonogo.store.sessions import spoken_in
 
-# A revision as rounds look at it: its subtasks by their ids, worked out once.
-
-
-class Shape(Struct, frozen=True, kw_only=True):
-    """One revision, and where everything in it is."""
-
-    revision: Revision
-    subtasks: Mapping[str, Subtask]
-    places: Mapping[str, int]
-    """Subtask id → its place in the plan, from 1."""
-    remaining: Mapping[str, float]
-    """Subtask id → estimated minutes of the longest chain that begins with it."""
-
-    def agent(self, subtask_id: str) -> str | None:
-        """The agent that carries a subtask out."""
-        return self.subtasks[subtask_id].agent
+# A revision as rounds look at it, worked out once.
 
 
 def shape_of(tx: Tx, plan: Plan) -> Shape:
@@ -78,14 +64,7 @@ def shape_of(tx: Tx, plan: Plan) -> Shape:
 def read_shape(tx: Tx, plan_id: str, number: int) -> Shape | None:
     """The shape of any revision."""
     revision = revision_of(tx, plan_id, number)
-    if revision is None:
-        return None
-    return Shape(
-        revision=revision,
-        subtasks=revision.by_id,
-        places={subtask.id: place for place, subtask in enumerate(revision.subtasks, start=1)},
-        remaining=remaining_minutes(revision.subtasks),
-    )
+    return None if revision is None else Shape.of(revision)
 
 
 def started_shape(plan_id: str, number: int) -> Shape | None:
@@ -171,7 +150,7 @@ class PlanState(Struct):
     tx: Tx
     plan: Plan
     shape: Shape
-    rows: dict[str, SubtaskStanding]
+    stand: Standings
     freed: int = 0
     """How many subtasks ran before and do so no more."""
     later: set[str] = field(default_factory=set[str])
@@ -184,6 +163,11 @@ class PlanState(Struct):
         """The moment of the transaction."""
         return self.tx.now
 
+    @property
+    def rows(self) -> Mapping[str, SubtaskStanding]:
+        """Where each of the plan's subtasks stands."""
+        return self.stand.rows
+
     @classmethod
     def open(cls, tx: Tx, plan_id: str) -> "PlanState":
         """Lock a plan and look at it.
@@ -191,13 +175,12 @@ class PlanState(Struct):
         Raises:
             NotFound: there is none of that id.
         """
-        plan = lock_plan(tx, plan_id)
-        if plan is None:
-            raise NotFound(
-                "No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id
-            )
-        rows = standings(tx, plan_id, plan.revision)
-        return cls(tx, plan, shape_of(tx, plan), rows)
+        known = tx.known.find(plan_id) if tx.known else None
+        if known is None:
+            known = _read(tx, plan_id)
+            if tx.known:
+                tx.known.keep(known)
+        return cls(tx, known.plan, known.shape, known.stand.copy())
 
     def at_approved(self) -> "PlanState":
         """The plan in the revision that was approved last: what was proposed since never runs.
@@ -273,14 +256,13 @@ class PlanState(Struct):
         row = self.rows[subtask_id]
         SUBTASK.check(row.status, status, subtask_id)
         self._moves.append(Move(self.key(subtask_id), row.status, row.epoch, status, to))
-        seen = {name: value for name, value in to.items() if name in SubtaskStanding._fields}
-        self.rows[subtask_id] = row._replace(status=status, **seen)
+        self.stand.put(subtask_id, row.moved(status, to))
         self._over = self._over or status in SUBTASK.terminal
         self.freed += row.status is SubtaskStatus.RUNNING
 
     def count_running(self) -> int:
         """How many of the plan's subtasks run."""
-        return sum(row.status is SubtaskStatus.RUNNING for row in self.rows.values())
+        return len(self.stand.running)
 
     def is_quiet(self) -> bool:
         """Whether no subtask is under way: each is over, or has not begun."""
@@ -303,16 +285,14 @@ class PlanState(Struct):
         held = set(self.later)
         if only is not None:
             held |= {key for key, row in self.rows.items() if _is_pending(row) and key not in only}
-        waits = SubtaskStatus.WAITING_APPROVAL
         most = self.plan.max_parallel
         return schedule(
-            self.shape.revision.subtasks,
-            {**self.rows, **{key: self.rows[key]._replace(status=waits) for key in held}},
+            self.stand,
             max_parallel=most if room is None else min(most, room),
             now=self.now,
             max_per_agent=pace.per_agent,
             strategy=pace.strategy,
-            remaining=self.shape.remaining,
+            held=held,
         )
 
     def has_news(self) -> bool:
@@ -322,7 +302,7 @@ class PlanState(Struct):
 
     def count_over(self) -> int:
         """How many of the plan's subtasks are over."""
-        return count_ended([row.status for row in self.rows.values()])
+        return self.stand.count_ended()
 
     def write(self) -> None:
         """Write the moves that were made.
@@ -387,6 +367,16 @@ class PlanState(Struct):
         """
         began = since or self.whole_row(subtask_id).active_since
         return 0 if began is None else round(1000 * elapsed(began, self.now))
+
+
+def _read(tx: Tx, plan_id: str) -> KnownPlan:
+    plan = lock_plan(tx, plan_id)
+    if plan is None:
+        raise NotFound(
+            "No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id
+        )
+    shape = shape_of(tx, plan)
+    return KnownPlan(plan, shape, Standings(shape.graph, standings(tx, plan_id, plan.revision)))
 
 
 def _is_pending(row: SubtaskStanding) -> bool:

@@ -17,6 +17,7 @@ from gonogo.domain.views import (
     Nodes,
     PlaceLeft,
     PlaceList,
+    PlaceShown,
     PolicyView,
     Servers,
     Tools,
@@ -60,6 +61,12 @@ async def list_nodes(caller: Authenticated) -> Response:
 async def list_places(caller: Authenticated) -> Response:
     """The workspaces that several processes share, and which worker has each."""
     return answer(PlaceList(places=await caller.runtime.maintenance.places(caller.principal)))
+
+
+@router.get("/places/{place_id}", response_model=PlaceShown)
+async def show_place(caller: Authenticated, place_id: Name) -> Response:
+    """One of these workspaces, by its id or that of a session in it: who has it, and who had it."""
+    return answer(await caller.runtime.maintenance.place(caller.principal, place_id))
 
 
 @router.post("/places/{place_id}/release", response_model=PlaceLeft)

@@ -344,7 +344,9 @@ class _ForeignServer:
                 error=self.config.fault,
             )
         if self.group is None:
-            raise ToolFailed("server_unavailable", "servers do not run for a command that looks")
+            raise ToolFailed(
+                "server_unavailable", "servers do not run for a command that only shows something"
+            )
         if len(self._starts) == TRIES and now - self._starts[0] < WHILE:
             left = math.ceil(WHILE - (now - self._starts[0]))
             await self._over.wait()

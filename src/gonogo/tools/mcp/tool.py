@@ -6,7 +6,7 @@ small, and no remark of the server's about how harmless a tool is counts.
 
 import difflib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import takewhile
 from typing import Any, cast
 
@@ -230,13 +230,3 @@ def _text(block: Any) -> str:  # noqa: ANN401 - mcp_types.ContentBlock
             return f"[resource {block.resource.uri}]\n{text or '(not text)'}"
         case _:
             return f"[{block.type}]"
-
-
-def first_line(text: str, cap: int) -> str:
-    """The beginning of a description, for a list."""
-    line = next(iter(_lines(text)), "")
-    return line if len(line) <= cap else line[: cap - 1] + "…"
-
-
-def _lines(text: str) -> Sequence[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]

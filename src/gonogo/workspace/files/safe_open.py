@@ -330,7 +330,9 @@ def elsewhere(path: str) -> str:
         ToolFailed: as `split` and `join`, and `bad_path` where some systems would leave the folder.
     """
     if _OTHER_SYSTEMS.match(path):
-        raise ToolFailed("bad_path", "{path!r} is not read alike by all systems", path=path)
+        raise ToolFailed(
+            "bad_path", "{path!r} means different files on different systems", path=path
+        )
     return join(split(path, ()))
 
 
@@ -371,7 +373,7 @@ OF_THE_SYSTEM = {
     errno.EISDIR: ("not_a_regular_file", "{path!r} is a folder"),
     errno.ENXIO: ("not_a_regular_file", "{path!r} is not a regular file"),
     errno.ENODEV: ("not_a_regular_file", "{path!r} is not a regular file"),
-    errno.EEXIST: ("file_exists", "{path!r} exists already"),
+    errno.EEXIST: ("file_exists", "{path!r} already exists"),
     errno.ENAMETOOLONG: ("bad_path", "{path!r} is too long"),
 }
 

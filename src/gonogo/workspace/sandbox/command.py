@@ -342,7 +342,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
     """
     if read_only and sandbox is None:
         raise ToolFailed(
-            "io_error", "Without a sandbox, nothing keeps a command from writing files"
+            "io_error", "Without a sandbox, nothing stops a command from writing files"
         )
     box = Box(
         workspace=workspace.root,

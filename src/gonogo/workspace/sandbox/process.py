@@ -294,26 +294,25 @@ class Programs(Struct, frozen=True, kw_only=True):
 
     def elsewhere(self, workspace: Path) -> str:
         """The PATH without what is relative, or lies where agents write."""
-        kept = [entry for entry in self._entries() if not self._is_written(entry, workspace)]
+        places = self._places(workspace)
+        kept = [entry for entry in self._entries() if not _is_written(entry, places)]
         return ":".join(kept) or _SYSTEM
 
     def of_machine(self, name: str, workspace: Path) -> str | None:
         """The full path of a program that no agent wrote."""
-        path = self.elsewhere(workspace)
-        return next(
-            (found for found in _found(name, path) if not self._is_written(found, workspace)), None
-        )
+        path, places = self.elsewhere(workspace), self._places(workspace)
+        return next((found for found in _found(name, path) if not _is_written(found, places)), None)
 
     def of_workspace(self, name: str, workspace: Path) -> str | None:
         """The full path of the workspace's own program, where PATH names that first."""
         found = next(_found(name, ":".join(self._entries())), None)
-        return found if found is not None and _is_in(found, (workspace,)) else None
+        return found if found is not None and _is_in(found, _by_name_and_link(workspace)) else None
 
     def _entries(self) -> list[str]:
         return [entry for entry in self.path.split(":") if os.path.isabs(entry)]
 
-    def _is_written(self, path: str, workspace: Path) -> bool:
-        return _is_in(path, (workspace, *self.roots, *self.more)) or _is_open_to_all(path)
+    def _places(self, workspace: Path) -> set[Path]:
+        return _by_name_and_link(workspace, *self.roots, *self.more)
 
 
 def _found(name: str, path: str) -> Iterator[str]:
@@ -326,6 +325,10 @@ def _found(name: str, path: str) -> Iterator[str]:
             yield found
 
 
+def _is_written(path: str, places: set[Path]) -> bool:
+    return _is_in(path, places) or _is_open_to_all(path)
+
+
 def _is_open_to_all(path: str) -> bool:
     try:
         return bool(os.stat(path).st_mode & stat.S_IWOTH)
@@ -333,10 +336,14 @@ def _is_open_to_all(path: str) -> bool:
         return False
 
 
-def _is_in(path: str, folders: tuple[Path, ...]) -> bool:
+def _by_name_and_link(*folders: Path) -> set[Path]:
+    """Folders, and what they lead to."""
+    return {place for folder in folders for place in (folder, Path(os.path.realpath(folder)))}
+
+
+def _is_in(path: str, known: set[Path]) -> bool:
     """Whether a path lies in one of the folders, by its name or by what that leads to."""
     places = {Path(os.path.normpath(path)), Path(os.path.realpath(path))}
-    known = {place for folder in folders for place in (folder, Path(os.path.realpath(folder)))}
     return any(place in known or not known.isdisjoint(place.parents) for place in places)
 
 

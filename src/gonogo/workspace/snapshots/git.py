@@ -11,6 +11,7 @@ import re
 import secrets
 import subprocess
 import threading
+import zlib
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -126,6 +127,22 @@ class Git:
         if done.returncode:
             raise _failed(arguments, done.stderr)
         return done.stdout
+
+    def keep(self, data: bytes) -> str:
+        """Hold one content as `git hash-object -w` does, without a program. Gives its id.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        name = blob_id(data)
+        place = self.folder / "objects" / name[:2] / name[2:]
+        try:
+            # Who wants it again has it as young as if it was new.
+            os.utime(place)
+        except FileNotFoundError:
+            place.parent.mkdir(mode=0o700, exist_ok=True)
+            _write_object(place, zlib.compress(_headed(data), 1))
+        return name
 
     def index(self, index: Path, entries: bytes) -> str:
         """The id of the tree made of entries as `update-index --index-info` reads them."""
@@ -245,7 +262,25 @@ def write_blob(stream: IO[bytes], data: bytes) -> None:
 
 def blob_id(data: bytes) -> str:
     """The id that git gives to a content."""
-    return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
+    return hashlib.sha1(_headed(data), usedforsecurity=False).hexdigest()
+
+
+def _headed(data: bytes) -> bytes:
+    return b"blob %d\0" % len(data) + data
+
+
+def _write_object(place: Path, packed: bytes) -> None:
+    # By the name that git gives to what is not whole yet, so that a sweep finds what is left of it.
+    temporary = place.with_name(f"tmp_obj_{secrets.token_hex(6)}")
+    file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
+    try:
+        with open(file, "wb") as stream:
+            stream.write(packed)
+            stream.flush()
+            os.fdatasync(file)
+        temporary.replace(place)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 class Outlet:

@@ -100,7 +100,9 @@ def plan(
     """See `Snapshots.plan_restore`."""
     if missing := wanted.keys() - left.keys():
         raise ToolFailed(
-            "invalid_arguments", "What was left at {path!a} is missing", path=min(missing)
+            "invalid_arguments",
+            "The record of what was left at {path!a} is missing",
+            path=min(missing),
         )
     for path in (*wanted, *folders.made, *folders.gone):
         check_path(path)

@@ -132,8 +132,7 @@ class Snapshots:
         with self._writing():
             self._git.prepare()
             with open_store(self._git.folder):
-                said = self._git.run("hash-object", "-w", "--no-filters", "--stdin", given=data)
-                return self._give(root, said.decode().strip())
+                return self._give(root, self._git.keep(data))
 
     def hold(self, workspace: Workspace, path: str) -> FileState | None:
         """Hold one file as it is now, even one that snapshots leave alone; None is no file.
@@ -450,14 +449,14 @@ class _Taking(Struct):
         return files
 
     def _write(self, files: dict[str, HeldFile], meta: bytes) -> Tree:
-        name = self.git.run("hash-object", "-w", "--no-filters", "--stdin", given=meta)
+        name = self.git.keep(meta)
         lines = [
             f"{git_mode(known.mode)} {known.blob}\tfiles/{path}\0".encode(
                 "utf-8", "surrogateescape"
             )
             for path, known in files.items()
         ]
-        lines.append(b"100644 %s\tmeta\0" % name.strip())
+        lines.append(f"100644 {name}\tmeta\0".encode())
         return Tree(self.git.index(self.desk.folder / "git-index", b"".join(lines)))
 
 

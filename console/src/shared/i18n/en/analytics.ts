@@ -2,7 +2,7 @@
 export const en = {
   title: "Analytics",
   nothing:
-    "Nothing ended in this period. Choose a longer one, or let a plan run to its end: then you see outcomes, durations, failures, people's answers and the use of models here.",
+    "Nothing ended in this period. Choose a longer one, or let a plan run to its end: then you see outcomes, durations, failures, people's answers and model usage here.",
   noPlans: "No plan ended in this period. This chart will show how long plans and subtasks take.",
   noSubtasks:
     "No subtask ended in this period. This chart will show how many completed, failed or were skipped.",

@@ -26,7 +26,7 @@ export const en = {
   truncated: "Not all differences are shown.",
   notShown: "The content is not shown: it may be secret, binary or very long.",
   undo: "Undo one subtask",
-  undoHint: "The subtasks that depend on it are undone too.",
+  undoHint: "gonogo also undoes the subtasks that depend on it.",
   undoOne: "Undo…",
   undoTitle: "Undo subtask {{subtask}}",
   undoWhole: "Undo the whole plan…",

@@ -123,7 +123,7 @@ export const en = {
     questions_one: "{{count}} question",
     questions_other: "{{count}} questions",
     prompt: "Start a task",
-    promptHint: "Describe the task. Enter sends it, Shift+Enter starts a new line.",
+    promptHint: "Describe the task. Enter sends it; Shift+Enter starts a new line.",
     recent: "Used recently",
     allowed: "Allowed",
     model: "Model",
@@ -252,7 +252,7 @@ export const en = {
     tooLate: "This question is already decided. Your text is kept here: copy it if you need it.",
     means: {
       plan: "Approve: the subtasks run within their declared scopes. Reject: nothing runs.",
-      tool: "Approve: exactly this call runs. Reject: it does not run, and the agent is told why.",
+      tool: "Approve: exactly this call runs. Reject: it does not run, and the agent gets your reason.",
       subtask: "Approve: the subtask starts. Reject: the subtask is skipped.",
       subtaskFails: "Approve: the subtask starts. Reject: the subtask fails.",
       question:
@@ -260,7 +260,7 @@ export const en = {
       doubt:
         "The result of this call is unknown: gonogo stopped while the call ran. Run it again, mark it as done with its result, or reject it to let it fail.",
       names:
-        "The command left files that other programs run or read as settings. Keep them, or reject to have them moved away. Nothing is lost.",
+        "The command left files that other programs run or read as settings. Keep them, or reject to move them away. Nothing is lost.",
       budget:
         "Approve: the plan gets the same amount again. Or set other limits. Reject: the plan ends.",
       model:
@@ -294,7 +294,7 @@ export const en = {
     dropEdit: "Discard the edit",
     feedback: "Feedback",
     answer: "Your answer",
-    forPlan: "Allow commands that begin with these words until the plan ends",
+    forPlan: "Allow exactly this command until the plan ends",
     forSession: "Allow until the session ends",
     forSessionHint:
       "Adds the narrowest rule that covers this call. Refused if no rule is narrow enough.",

@@ -41,6 +41,6 @@ export const en = {
     too_large: "Make it smaller and send it again.",
     unauthorized: "Sign in again: open a new link from gonogo serve.",
     unavailable: "Try again in a moment.",
-    unknown_type: "Reload the page: the server may be of another version.",
+    unknown_type: "Reload the page: the server may have another version.",
   },
 } as const;

@@ -97,7 +97,7 @@ export const en = {
       "Remove rule {{name}}? Calls that it allowed need approval again. Calls that it denied are decided by the other rules.",
   },
   grant: {
-    none: "No grants: no approved plan may do anything without approval now.",
+    none: "No grants: at the moment, no approved plan may do anything without approval.",
     for: "Subtask {{subtask}}, plan {{plan}}, revision {{revision}}",
     wholePlan: "Everything the subtask needs",
     revoke: "Revoke",
@@ -123,7 +123,7 @@ export const en = {
     good: "valid",
     revoked: "revoked",
     revoke: "Revoke",
-    revokeSure: "Revoke the token of {{name}}? All its connections are closed at once.",
+    revokeSure: "Revoke the token of {{name}}? gonogo closes all its connections immediately.",
     none: "No tokens yet.",
     actions: "Actions",
   },

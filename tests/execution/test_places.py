@@ -1,0 +1,98 @@
+"""The places of one process among several: what others set is done in time."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from typing import Any
+
+import anyio
+import pytest
+
+from fakes.rows import session
+from fakes.until import LIMIT
+from gonogo.domain.records import Job, Timer
+from gonogo.execution.event_bus import Hub
+from gonogo.execution.live_text import LiveText
+from gonogo.execution.places import Places, Recovery
+from gonogo.store import Membership, Store, Tx, Whose, go_on
+from gonogo.store import events as log
+from gonogo.store.jobs import set_timer
+from gonogo.store.places import add_place, settle_in
+from gonogo.store.sessions import add_session, add_turn
+
+pytestmark = [
+    pytest.mark.parametrize("kind", ["postgresql"]), pytest.mark.feature(235),
+    pytest.mark.each_database,
+]  # fmt: skip
+SERVER = Membership(kind="server", pool="default", home="here")
+WORKER = Membership(kind="worker", pool="default", home="here", capacity=4)
+SOON, LATE = timedelta(seconds=0.05), 2.0
+TIMES = 4
+
+
+@contextmanager
+def opened(url: str, member: Membership) -> Iterator[tuple[Store, Places]]:
+    with closing(Store(url, drives=True, shared_as=member)) as store:
+        store.routes = {"turn": Whose.TURN}
+        hub = Hub()
+        places = Places(store, hub, LiveText(store, hub))
+        places.recovery = Recovery(take_up, nothing, nothing)
+        store.deliver = places.take
+        yield store, places
+
+
+def take_up(tx: Tx, *about: Any) -> None:
+    go_on(tx, "turn", "t1")
+
+
+def nothing(tx: Tx, *about: Any) -> None:
+    """Nothing was left undone."""
+
+
+def begin(tx: Tx) -> None:
+    """A workspace in which there is a turn to do."""
+    log.start_system_chain(tx)
+    settle_in(tx, WORKER)
+    add_session(tx, session())
+    add_place(tx, session().workspace, WORKER)
+    add_turn(tx, "t1", "s1", "Hello", "")
+    take_up(tx)
+
+
+@pytest.mark.parametrize("setter", ["a server", "the owner of a workspace"])
+async def test_a_timer_that_is_due_soon_fires_in_time_whoever_set_it(
+    database_url: str, kind: str, setter: str
+) -> None:
+    late, fired, ends = list[float](), anyio.Event(), anyio.Event()
+    by_owner = setter == "the owner of a workspace"
+
+    def on_timer(tx: Tx, timer: Timer) -> None:
+        late.append((tx.now - timer.run_at).total_seconds())
+        fired.set()
+
+    async def set_each(store: Store) -> None:
+        nonlocal fired
+        # Again and again, as whoever only looks from time to time may find one of them by chance.
+        for number in range(TIMES):
+            fired = anyio.Event()
+            await store.write(set_timer, "alarm", str(number), store.clock() + SOON)
+            await fired.wait()
+        ends.set()
+
+    async def turn(job: Job) -> None:
+        if by_owner:
+            await set_each(worker)
+
+    with (
+        opened(database_url, WORKER) as (worker, places),
+        opened(database_url, SERVER) as (server, _),
+    ):
+        await server.write(begin)
+        with anyio.fail_after(LIMIT):
+            async with anyio.create_task_group() as group:
+                await group.start(places.serve, {"turn": turn}, on_timer)
+                if not by_owner:
+                    await set_each(server)
+                await ends.wait()
+                group.cancel_scope.cancel()
+    assert max(late) < LATE

@@ -1,0 +1,123 @@
+"""Hints between processes: the first goes out at once, and what follows it goes together."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+
+import anyio
+import pytest
+from sqlalchemy import text
+
+from fakes.until import LIMIT
+from gonogo.store import Membership, Store
+from gonogo.store.hints import GATHER, Hint
+
+pytestmark = [pytest.mark.parametrize("kind", ["postgresql"]), pytest.mark.feature(236)]
+MEMBER = Membership(kind="server", pool="default", home="here")
+TIMES = 40
+"""One of so many is not held up by whatever else the machine has to do."""
+
+
+class Ear:
+    """What one process hears of another."""
+
+    def __init__(self, teller: Store, reader: Store) -> None:
+        assert teller.hints is not None
+        assert reader.hints is not None
+        self.store, self.said, self.hints = teller, teller.hints, list[Hint]()
+        self._news = anyio.Event()
+        reader.hints.listen(self._hear)
+
+    async def until(self, session: str) -> None:
+        """Wait until there was a hint of a session."""
+        with anyio.fail_after(LIMIT):
+            while not any(session in hint.sessions for hint in self.hints):
+                await self._news.wait()
+
+    def _hear(self, hint: Hint | None) -> None:
+        if hint is not None:
+            self.hints.append(hint)
+        news, self._news = self._news, anyio.Event()
+        news.set()
+
+    async def listens(self) -> None:
+        """Wait until there is somebody who hears; only then does it count what is said."""
+        await self._news.wait()
+
+
+@asynccontextmanager
+async def ear(url: str) -> AsyncIterator[Ear]:
+    with (
+        closing(Store(url, drives=True, shared_as=MEMBER)) as teller,
+        closing(Store(url, drives=True, shared_as=MEMBER)) as reader,
+    ):
+        found = Ear(teller, reader)
+        await found.listens()
+        found.said.say(["first"])
+        await found.until("first")
+        yield found
+
+
+async def test_a_hint_is_heard_before_any_other_could_have_been_gathered(
+    database_url: str, kind: str
+) -> None:
+    early = 0
+    async with ear(database_url) as other:
+        for number in range(TIMES):
+            await asyncio.sleep(2 * GATHER)
+            gathered = asyncio.Event()
+            asyncio.get_running_loop().call_later(GATHER, gathered.set)
+            other.said.say([f"s{number}"])
+            await other.until(f"s{number}")
+            early += not gathered.is_set()
+    assert early > 0
+
+
+async def test_what_is_said_soon_after_a_hint_goes_out_together(
+    database_url: str, kind: str
+) -> None:
+    async with ear(database_url) as other:
+        for number in range(TIMES):
+            other.said.say([f"a{number}"])
+            for each in ("b", "c", "b", "d"):
+                # Each in a turn of the loop of its own.
+                await asyncio.sleep(0)
+                other.said.say([f"{each}{number}"])
+            await other.until(f"d{number}")
+    # The first, and what follows it; on a machine with much else to do it may be more.
+    assert len(other.hints) < 3 * TIMES
+    assert all(len(set(hint.sessions)) == len(hint.sessions) for hint in other.hints)
+
+
+async def test_more_than_a_message_takes_comes_in_several_and_nothing_is_lost(
+    database_url: str, kind: str
+) -> None:
+    many = [f"session_{number}" for number in range(100)]
+    async with ear(database_url) as other:
+        other.said.say(many, places=["p1"], timers=["2026-01-01T00:00:00+00:00"])
+        await other.until(many[-1])
+    heard = other.hints[1:]
+    assert [session for hint in heard for session in hint.sessions] == many
+    assert [place for hint in heard for place in hint.places] == ["p1"]
+    assert [at for hint in heard for at in hint.timers] == ["2026-01-01T00:00:00+00:00"]
+
+
+async def test_who_listens_is_woken_by_what_is_said_and_by_nothing_else(
+    database_url: str, kind: str
+) -> None:
+    def wakes() -> int:
+        status = Path(f"/proc/self/task/{listener.native_id}/status").read_text()
+        return int(status.rpartition("\nvoluntary_ctxt_switches:")[2].split()[0])
+
+    async with ear(database_url) as other:
+        listener = next(each for each in threading.enumerate() if each.name == "gonogo-listener")
+        before = wakes()
+        await other.store.read(lambda tx: tx.execute(text("SELECT pg_sleep(0.5)")))
+        assert wakes() - before <= 1
+        other.said.say(["last"])
+        await other.until("last")
+        assert wakes() > before
+    listener.join(LIMIT)
+    assert not listener.is_alive()
