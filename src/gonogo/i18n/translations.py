@@ -166,9 +166,10 @@ def _filled(text: str, locale: str | None, fields: Mapping[str, object]) -> str:
 
 
 def _field(name: str, value: object, locale: str | None) -> object:
-    if isinstance(value, str) and name in WIRE_WORDS:
-        return _word(WIRE_WORDS[name], value, locale)
-    return told(value, locale) if isinstance(value, Reason) else value
+    if isinstance(value, Reason):
+        return told(value, locale)
+    known = isinstance(value, str) and name in WIRE_WORDS
+    return _word(WIRE_WORDS[name], str(value), locale) if known else value
 
 
 WIRE_WORDS = {
@@ -179,6 +180,7 @@ WIRE_WORDS = {
     "turn_status": "turn",
     "role": "role",
     "own_role": "role",
+    "strerror": _COMMAND_LINE,
 }
 """The parts of a reason that are words of the wire, with the contexts that have these words."""
 

@@ -150,7 +150,9 @@ class Maintenance(Struct, frozen=True):
         """
         principal.require(Role.ADMIN)
         if not self._parts.store.can_be_shared:
-            raise NotFound("No workspace found with id or path {named}", named=named)
+            raise NotFound(
+                "No workspace found with id or path {named}", see="gonogo place list", named=named
+            )
 
         def leave(tx: Tx) -> bool:
             asked = ask_to_leave(tx, named)

@@ -26,7 +26,7 @@ import anyio
 from sqlalchemy import Connection, Engine, bindparam, delete, select, text, update
 from sqlalchemy.exc import DBAPIError
 
-from gonogo.domain.errors import Busy, Conflict
+from gonogo.domain.errors import Busy, Conflict, because
 from gonogo.store.migrate import HEAD
 from gonogo.store.outage import Pool, raise_told
 from gonogo.store.rows import put
@@ -174,7 +174,10 @@ class FileLock:
         try:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise Busy(reason=f"{self._path} cannot be locked: {error.strerror}") from error
+            said = because(
+                "{file} cannot be locked: {strerror}", file=self._path, strerror=error.strerror
+            )
+            raise Busy(reason=said) from error
         while not _locked(handle):
             if monotonic() >= until:
                 holder = os.pread(handle, 20, 0).decode(errors="replace").strip()
@@ -371,11 +374,16 @@ def _key(conn: Connection) -> dict[str, int]:
 
 
 def _refusal(holder: Any) -> str:  # noqa: ANN401 - a database row
-    who = "another process" if holder is None else f"{holder.application_name or 'a process'}"
-    where = "" if holder is None else f" (process {holder.pid} of the server)"
-    return (
-        f"The database is already used by {who}{where}; stop that process, set GONOGO_DB to "
-        "another database, or work through that process"
+    who = because("another process")
+    if holder is not None:
+        who = because(
+            "{name} (process {pid} of the server)",
+            name=holder.application_name or because("a process"), pid=holder.pid,
+        )  # fmt: skip
+    return because(
+        "The database is already used by {who}; stop that process, set GONOGO_DB to another "
+        "database, or work through that process",
+        who=who,
     )
 
 

@@ -513,7 +513,9 @@ def ask_to_leave(tx: Tx, named: str) -> bool:
     """
     found = tx.execute(_FOUND, {"named": named}).first()
     if found is None:
-        raise NotFound("No workspace found with id or path {named}", named=named)
+        raise NotFound(
+            "No workspace found with id or path {named}", see="gonogo place list", named=named
+        )
     if not found.lives:
         return False
     tx.execute(_WANT, {"place": found.id})

@@ -12,6 +12,7 @@ from rich.text import Text
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.output import folded, json_line, laid_out, one_line, spoken
 from gonogo.cli.terminal.plan_graph import plan_lines, scope_line
+from gonogo.domain.errors import of_parts
 from gonogo.domain.events import MARKS, TONES, Tone
 from gonogo.domain.plan import Subtask, worker_name
 from gonogo.domain.plan_views import CheckpointDiff, PlanDiff
@@ -415,7 +416,8 @@ class EventLines(PlainScreen):
         if "subtask_id" in event:
             # The end of the attempt, which is told with it, says the same.
             return
-        problem = spoken(event.get("content") or event.get("error") or "")
+        said = of_parts(event.get("content") or event.get("error") or "", event)
+        problem = spoken(told(said, self._locale))
         self._line(phrase("error: {problem}", self._locale, problem=problem), "bold red")
 
 
