@@ -328,15 +328,14 @@ class Settings(BaseSettings):
     call; deprecated."""
 
     @classmethod
-    def settings_customise_sources(  # noqa: D102 - the library's own
+    def settings_customise_sources(
         cls,
         settings_cls: type[BaseSettings],
         init_settings: PydanticBaseSettingsSource,
         env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
+        **_others: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        # To look through all settings for files that nobody may name takes as long as the rest.
+        """What is given, then the environment; no file: to look takes as long as the rest."""
         return init_settings, env_settings
 
     @field_validator("roots", mode="before")

@@ -80,9 +80,9 @@ def test_the_fence_of_a_quotation_is_longer_than_any_in_it() -> None:
 def test_a_prompt_without_words_or_of_a_kind_that_was_not_announced_is_refused() -> None:
     image = schema.ImageContentBlock(type="image", data="", mime_type="image/png")
     for blocks, why in (
-        ([], "prompt: there is no text in it"),
-        ([text(" \n")], "prompt: there is no text in it"),
-        ([text("See"), image], "prompt: image is not taken"),
+        ([], "prompt: there is no text in it; write what you want"),
+        ([text(" \n")], "prompt: there is no text in it; write what you want"),
+        ([text("See"), image], "prompt: a block of the type image is not taken; send text"),
     ):
         with pytest.raises(RequestError) as refused:
             text_of(blocks, "/project")

@@ -45,9 +45,9 @@ PLAN = {
 }  # fmt: skip
 
 
-def invalid(said: str) -> dict[str, Any]:
+def invalid(said: str, **data: Any) -> dict[str, Any]:
     """The error of a request that cannot be."""
-    return {"code": -32602, "message": said, "data": None}
+    return {"code": -32602, "message": said, "data": data or None}
 
 
 class Behind:
@@ -213,7 +213,7 @@ async def test_a_folder_that_the_server_may_not_use_is_refused_with_what_helps(e
     assert (refused["code"], refused["data"]["code"]) == (-32001, "forbidden")
     assert refused["data"]["params"]["error"] == "Not there"
     assert refused["message"].startswith("Not there. Start the agent in that folder (gonogo acp -C")
-    assert relative == invalid("cwd must be an absolute path")
+    assert relative == invalid("cwd: it must be an absolute path", code="invalid_message")
 
 
 async def test_servers_that_are_not_known_here_are_named_once(editor, behind):
@@ -276,7 +276,11 @@ async def test_sessions_are_listed_a_page_at_a_time(editor, behind):
 )  # fmt: skip
 async def test_a_session_that_was_not_opened_here_is_not_known(editor, behind, method, more):
     async with editor() as pad:
-        unknown = invalid("No session 's1' was opened or loaded here")
+        unknown = invalid(
+            "No session 's1' was opened or loaded here; open or load it first",
+            code="invalid_message", params={"session_id": "s1"},
+            template="No session {session_id!r} was opened or loaded here; open or load it first",
+        )  # fmt: skip
         assert await pad.ask(method, sessionId="s1", **more) == unknown
         await pad.ask("session/new", cwd="/project", mcpServers=[])
         assert await pad.ask("session/close", sessionId="s1") == {}

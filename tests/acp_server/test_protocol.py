@@ -183,7 +183,9 @@ async def test_a_method_is_answered_with_what_it_gives(router):
         ("ask", {"number": 1, "word": "conflict"}, -32001, "It is over", {"code": "conflict"}),
         ("ask", {"number": 1, "word": "refused"}, -32602, "It cannot be", None),
         ("ask", {"number": 1, "word": "broken"}, -32603,
-         "Internal error: ValueError; the log has more", None),
+         "Internal error: ValueError; the log has more",
+         {"code": "internal", "template": "Internal error: {kind}; the log has more",
+          "params": {"kind": "ValueError"}}),
     ],
 )  # fmt: skip
 async def test_a_method_that_cannot_be_answered_says_why(router, method, params, code, said, data):

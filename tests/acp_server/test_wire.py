@@ -53,11 +53,11 @@ def test_what_is_asked_wrongly_is_refused_and_the_next_is_answered(raw, folder):
         return answer["error"]["code"]
 
     text = [{"type": "text", "text": "hi"}]
-    unknown = "No session 'none' was opened or loaded here"
+    unknown = "No session 'none' was opened or loaded here; open or load it first"
     assert refused("nonsense", {}) == -32601
     assert refused("initialize", [1]) == -32602
     relative = {"cwd": "relative", "mcpServers": []}
-    assert refused("session/new", relative, "cwd must be an absolute path") == -32602
+    assert refused("session/new", relative, "cwd: it must be an absolute path") == -32602
     assert refused("session/new", {"cwd": "/", "mcpServers": []}) == -32001
     assert refused("session/prompt", {"sessionId": "none", "prompt": text}, unknown) == -32602
     assert refused("session/set_mode", {"sessionId": "none", "modeId": "ask"}, unknown) == -32602

@@ -72,7 +72,7 @@ def test_an_anchor_finds_a_log_that_was_made_anew(gonogo, home, told, tmp_path):
     assert gonogo("audit", "verify").returncode == 0
     found = gonogo("audit", "verify", "--anchor", str(file))
     assert found.returncode == 1
-    assert "it is not there" in found.stdout
+    assert "it does not exist" in found.stdout
 
 
 def test_old_entries_are_removed_only_where_that_is_set_and_only_once_they_are_in_a_file(

@@ -3,6 +3,7 @@
 import io
 import os
 import pty
+import sys
 import termios
 import tty
 from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ from gonogo.cli.terminal.input import (
     AtKeys,
     Foot,
     Keyboard,
+    TerminalPerson,
     TypedLine,
     Withdrawn,
     chosen,
@@ -364,3 +366,13 @@ def test_a_question_and_its_keys_are_broken_at_blanks_and_only_a_long_word_withi
     assert [line.plain for line in key_prompt("abcdefghij kl", [], 4)] == [
         "abcd", "efgh", "ij", "kl",
     ]  # fmt: skip
+
+
+def test_what_is_told_beside_is_broken_between_words_at_a_terminal(monkeypatch):
+    ours, theirs = pty.openpty()
+    termios.tcsetwinsize(theirs, (30, 20))
+    with open(theirs, "w") as stderr:
+        monkeypatch.setattr(sys, "stderr", stderr)
+        TerminalPerson({}).tell("one two three four five")
+        assert os.read(ours, 99) == b"one two three four\r\nfive\r\n"
+    os.close(ours)

@@ -466,3 +466,14 @@ def test_a_line_that_is_longer_than_the_terminal_is_left_to_it(lines, shown):
     lines.show({"type": "error", "content": "word " * 40})
     lines.show(token("word " * 40))
     assert shown.getvalue() == f"error: {'word ' * 40}\n{'word ' * 40}"
+
+
+def test_streamed_text_is_broken_between_words_at_a_terminal_that_is_not_drawn_on():
+    shown = io.StringIO()
+    seen = Console(file=shown, force_terminal=True, color_system=None, width=12, highlight=False)
+    screen = EventLines(seen)
+    for part in ("One two th", "ree four\nfi", "ve"):
+        screen.show(token(part))
+    assert shown.getvalue() == "One two\nthree four\n"
+    screen.show({"type": "assistant_message", "content": "One two three four\nfive"})
+    assert shown.getvalue() == "One two\nthree four\nfive\n"

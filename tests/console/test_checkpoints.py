@@ -55,6 +55,48 @@ def test_a_whole_plan_is_undone(server, ground, look):
     assert not (ground.workspace / "right.txt").exists()
 
 
+def restore(page, button):
+    """Press what undoes something; gives the dialog when that is done."""
+    button.click()
+    dialog = page.get_by_role("dialog", name="Undo")
+    dialog.get_by_role("button", name="Roll back 1 file").click()
+    dialog.get_by_text("Files restored: 1").wait_for()
+    return dialog
+
+
+def test_undo_is_where_one_looks_at_a_subtask_at_the_end_of_a_plan_and_at_its_changes(
+    server, ground, look
+):
+    ground.model.script(SAYS)
+    Person(server).carry_out("near")
+    left, right = ground.workspace / "left.txt", ground.workspace / "right.txt"
+    page = look(server.link)
+    page.get_by_role("heading", level=1).wait_for()
+    page.goto(f"{server.url}/#/sessions/near/plan")
+    page.locator("[data-id=right]").click()
+    drawer = page.get_by_role("dialog", name="right")
+    done = restore(page, drawer.get_by_role("button", name="Undo this subtask"))
+    done.get_by_text("Undone subtasks: right").wait_for()
+    assert (left.exists(), right.exists()) == (True, False)
+    assert violations(page) == []
+
+    page.goto(f"{server.url}/#/sessions/near/chat")
+    page.reload()
+    end = page.get_by_role("log")
+    done = restore(page, end.get_by_role("button", name="Undo the whole plan"))
+    assert not left.exists()
+    done.get_by_role("button", name="Undo this rollback").click()
+    again = page.get_by_role("dialog", name="Roll back to")
+    again.get_by_role("button", name="Roll back 1 file").click()
+    again.get_by_text("Files restored: 1").wait_for()
+    assert left.exists()
+
+    page.keyboard.press("Escape")
+    end.get_by_role("link", name="See the changes").click()
+    restore(page, page.get_by_role("button", name="Undo the whole plan"))
+    assert not left.exists()
+
+
 @pytest.mark.parametrize("width", [1280, 400])
 def test_a_checkpoint_tells_whether_it_is_whole_and_how_its_files_differ(
     server, ground, look, width

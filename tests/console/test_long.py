@@ -74,6 +74,22 @@ def step(n: int) -> dict[str, Any]:
     return {"id": f"s{n}", "description": f"Step {n}", "agent": "coder", "dependencies": after}
 
 
+_ANOTHER = """(drawn) => [...document.querySelectorAll(".react-flow__node")]
+  .some((node) => !drawn.includes(node.dataset.id))"""
+
+
+def see_what_is_dragged_into_view(page: Any) -> None:
+    drawn = page.locator(".react-flow__node").evaluate_all("all => all.map((n) => n.dataset.id)")
+    pane = page.locator(".react-flow__pane")
+    pane.scroll_into_view_if_needed()
+    frame = pane.bounding_box()
+    page.mouse.move(frame["x"] + 700, frame["y"] + 200)
+    page.mouse.down()
+    page.mouse.move(frame["x"] + 20, frame["y"] + 200, steps=8)
+    page.mouse.up()
+    page.wait_for_function(_ANOTHER, arg=drawn)
+
+
 def test_a_plan_of_five_hundred_subtasks_begins_as_a_list_and_is_drawn_where_it_is_looked_at(
     server, ground, look
 ):
@@ -99,6 +115,7 @@ def test_a_plan_of_five_hundred_subtasks_begins_as_a_list_and_is_drawn_where_it_
     nodes = page.locator(".react-flow__node")
     nodes.first.wait_for()
     assert nodes.count() < MANY / 4
+    see_what_is_dragged_into_view(page)
     # Far away all of them are a picture, in which one is chosen by the pointer.
     page.get_by_role("button", name="Fit to view").click()
     expect(nodes).to_have_count(0)

@@ -173,6 +173,7 @@ def test_what_is_written_outlives_the_change_of_another_and_the_plan_is_steered(
     page.get_by_role("button", name="Edit", exact=True).click()
     edit = page.get_by_role("region", name="Edit the plan")
     send = edit.get_by_role("button", name="Approve as edited")
+    edit.get_by_text("You have changed nothing yet").wait_for()
     edit.get_by_role("button", name="join").first.click()
     edit.get_by_label("Id", exact=True).fill("left")
     edit.get_by_text("Another subtask has this id.").wait_for()

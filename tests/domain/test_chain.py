@@ -152,7 +152,7 @@ def test_any_removed_or_repeated_line_is_found(place):
 
 
 def test_a_chain_that_is_in_a_file_twice_is_named():
-    assert "s1: it stands in the file twice" in checked(lines(S1 + S2 + S1 + SYS)).problems
+    assert "s1: the file contains this chain twice" in checked(lines(S1 + S2 + S1 + SYS)).problems
 
 
 @given(places, places)
@@ -191,9 +191,9 @@ def test_what_was_said_cannot_be_erased_or_changed_unseen_otherwise():
     gone = [*T1[:2], erased(T1[2]), *T1[3:]]
     kept = sealed_chain(SYSTEM, [("session.opened", "t1", {}), ("did", "t1", {})])
     found = checked(sealed_lines(gone, kept)).problems
-    assert found == ["t1 #3: what it said is gone, and no deletion is on record"]
+    assert found == ["t1 #3: its content is gone, and no deletion is on record"]
     found = checked(sealed_lines(T1, [kept[0], erased(kept[1])])).problems
-    assert found == ["system #2: what it said is gone, and no deletion is on record"]
+    assert found == ["system #2: its content is gone, and no deletion is on record"]
     for change in ({"subject": "other"}, {"details": {"n": 1}}, {"seal": "0" * 64}):
         other = [*gone[:2], replace(gone[2], **change), *gone[3:]]
         assert "t1 #3: its content was changed" in checked(sealed_lines(other, T_SYS)).problems
@@ -208,7 +208,7 @@ def test_a_seal_tells_nothing_without_its_salt():
 @given(st.integers(0, len(ALL)))
 def test_a_file_that_was_cut_off_is_found(size):
     check = checked(lines()[:size])
-    assert check.problems[-1:] == ["the file has no end: a part of it is missing"]
+    assert check.problems[-1:] == ["the file has no last line: a part of it is missing"]
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_wholly_rewritten_chain_is_found_by_the_anchor_and_by_nothing_else():
     text = [*(link.line() for link in forged + S2 + SYS), end([forged, S2, SYS])]
 
     assert checked(text).problems == []
-    assert checked(text, [ANCHOR], HEADS).problems == ["s1 #5: an anchor says another hash"]
+    assert checked(text, [ANCHOR], HEADS).problems == ["s1 #5: an anchor has another hash"]
 
 
 def test_a_chain_that_was_cut_short_is_found_by_the_anchor():
@@ -244,22 +244,22 @@ def test_a_system_chain_that_was_rewritten_or_cut_is_found_by_the_anchor():
     text = [*(link.line() for link in S1 + S2 + forged), end([S1, S2, forged])]
     short = [*(link.line() for link in S1 + S2 + SYS[:1]), end([S1, S2, SYS[:1]])]
 
-    said = f"another entry stands here; the anchor of {TIME} says {ANCHOR.hash}"
+    said = f"this is another entry; the anchor of {TIME} has the hash {ANCHOR.hash}"
     assert checked(text, [ANCHOR]).problems == [f"system #2: {said}"]
-    gone = f"the anchor of {TIME} names it, and it is not there"
+    gone = f"the anchor of {TIME} names it, and it does not exist"
     assert checked(short, [ANCHOR]).problems == [f"system #2: {gone}"]
     # The entry is that one, and no anchor.
     first = replace(ANCHOR, seq=1, hash=SYS[0].hash)
     assert checked(lines(), [first]).problems == [
-        f"system #1: another entry stands here; the anchor of {TIME} says {SYS[0].hash}",
-        "system #1: the heads are not those of the anchor",
+        f"system #1: this is another entry; the anchor of {TIME} has the hash {SYS[0].hash}",
+        "system #1: the ends of the chains are not those of the anchor",
     ]
 
 
 def test_an_anchor_whose_heads_are_others_is_told():
     anchor = replace(ANCHOR, heads=heads_digest([head(S1)]))
     problems = checked(lines(), [anchor]).problems
-    assert problems == ["system #2: the heads are not those of the anchor"]
+    assert problems == ["system #2: the ends of the chains are not those of the anchor"]
 
 
 def test_an_entry_that_moves_nothing_readable_moves_no_head():
@@ -330,17 +330,17 @@ def test_all_that_is_wrong_with_a_file_is_told():
     check = checked([S1[0].line(), S1[2].line(), json.dumps({"end": 1}), S1[3].line()])
     assert check.problems == [
         "s1 #3: expected entry 2; one is missing",
-        "s1 #3: does not follow the entry before it",
-        "the file's end tells of other entries than are in it",
-        "there is more after the file's end",
-        "s1: it stands in the file twice",
+        "s1 #3: it does not follow the entry before it",
+        "the file's last line does not fit its entries",
+        "the file has more lines after its last one",
+        "s1: the file contains this chain twice",
     ]
     assert check.begins == [ChainHead(chain="s1", seq=3, hash=S1[2].hash)]
     changed = checked([replace(S1[0], actor="bob").line()]).problems
     assert changed[0] == "s1 #1: its content was changed"
 
 
-NO_END = "the file has no end: a part of it is missing"
+NO_END = "the file has no last line: a part of it is missing"
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ NO_END = "the file has no end: a part of it is missing"
     [
         ("{", "it is not valid JSON: Expecting property name enclosed in double quotes: "
          "line 1 column 2 (char 1)"),
-        ('{"a": 1, "a": 1}', "it is not valid JSON: a key stands twice in one object"),
+        ('{"a": 1, "a": 1}', "it is not valid JSON: an object contains the same key twice"),
         ("[" * 100_000, "it is not valid JSON: it is nested too deeply"),
         ("[]", "it is not a JSON object"),
         ("{}", "it does not have the fields of an audit entry"),
@@ -380,8 +380,8 @@ def test_what_was_removed_erased_opened_and_deleted_is_on_record():
     assert record.heads == {head.chain: head for head in HEADS}
     assert record.moved == {(h.chain, h.seq): h.hash for h in HEADS}
     assert list(record.not_deleted("system", {"z": 4, "b": 1, "a": 9})) == [
-        "system #9: what it said is gone, and no deletion is on record",
-        "system #4: what it said is gone, and no deletion is on record",
+        "system #9: its content is gone, and no deletion is on record",
+        "system #4: its content is gone, and no deletion is on record",
     ]
 
 
@@ -416,11 +416,11 @@ def test_what_the_chain_or_the_database_alone_says_is_told():
         Holding(Claim("plan.commented", "k"), "3"),
     ]
     assert reconciled(ENTRIES, facts, ["c1"]) == [
-        "s1: a0 is in the database, and no entry plan.rejected is",
-        "s1: k is in the database, and no entry plan.commented is",
-        "s1 #2: the database does not hold what it says of a1",
-        "s1 #4: the database does not hold what it says of c2",
-        "s1 #5: the database does not hold what it says of p9",
+        "s1: a0 is in the database, and there is no entry plan.rejected for it",
+        "s1: k is in the database, and there is no entry plan.commented for it",
+        "s1 #2: the database does not contain what the entry says of a1",
+        "s1 #4: the database does not contain what the entry says of c2",
+        "s1 #5: the database does not contain what the entry says of p9",
     ]
     whole = [
         Holding(Claim("plan.asked", "a1", "", "d"), "2"),
@@ -437,7 +437,7 @@ def test_what_the_chain_or_the_database_alone_says_is_told():
      ("plan.commented", "comment_id")],
 )  # fmt: skip
 def test_each_entry_is_about_what_its_details_name(action, name):
-    missing = ["s1 #1: the database does not hold what it says of x1"]
+    missing = ["s1 #1: the database does not contain what the entry says of x1"]
     assert reconciled([said(1, action, {name: "x1"})], []) == missing
     assert reconciled([said(1, action, {name: "x1"})], [Holding(Claim(action, "x1"), "2")]) == []
     # Whatever an entry speaks of has to be there.
@@ -452,7 +452,7 @@ def test_each_entry_is_about_what_its_details_name(action, name):
 def test_an_entry_may_be_about_its_subject(action):
     link = said(1, action, {"plan_id": "p"}, chain=SYSTEM, subject="t1")
     told = reconciled([link], [], chain=SYSTEM)
-    assert told == ["system #1: the database does not hold what it says of t1"]
+    assert told == ["system #1: the database does not contain what the entry says of t1"]
     assert reconciled([link], [Holding(Claim(action, "t1"), "2")], chain=SYSTEM) == []
 
 

@@ -19,7 +19,7 @@ def test_a_comment_is_kept_without_the_blanks_around_it():
     ("content", "said"),
     [
         ("", "it is empty; write a text"), (" \n\t", "it is empty; write a text"),
-        ("x" * 4_001, "at most 4000 characters, not 4001"),
+        ("x" * 4_001, "at most 4000 characters, not 4001; shorten it"),
     ],
 )  # fmt: skip
 def test_a_comment_says_something_and_not_too_much(content, said):

@@ -74,9 +74,9 @@ def test_what_there_is_not_is_refused(text, problem):
     ("text", "problem"),
     [
         ("", "it is empty; write an expression, or leave the field out"),
-        ("x" * 2_001, "longer than 2000 characters"),
-        ("1 == `b` and more than that", "'`b` and more' is not understood"),
-        ("open('x')", "there is no function 'open'"),
+        ("x" * 2_001, "longer than 2000 characters; shorten it"),
+        ("1 == `b` and more than that", "'`b` and more' is not understood; correct the expression"),
+        ("open('x')", "there is no function 'open'; correct the expression"),
         ("x > 1", "there is no variable 'x'; a subtask is subtasks.ID, and subtasks[\"ID\"]"
          " when its id has a hyphen"),
         ("subtasks.a.all(x)", "all needs a name and an expression"),

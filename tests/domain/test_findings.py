@@ -84,7 +84,7 @@ READS = Scope(tools=("read_file",))
         ({"agent": "debug", "scope": Scope(commands=("rm x",))},
          "warning", "irreversible_command", {"command": "rm x"}),
         ({"agent": "ask", "condition": "open('x')"}, "error", "condition_invalid",
-         {"problem": "condition: there is no function 'open'"}),
+         {"problem": "condition: there is no function 'open'; correct the expression"}),
         ({"agent": "ask", "condition": "subtasks.b.output.ok"}, "error",
          "condition_unknown_subtask", {"other": "b"}),
         ({"agent": "ask", "condition": "1 + 1"}, "error", "condition_no_answer",

@@ -167,7 +167,7 @@ def test_inputs_that_are_nested_too_deep_are_refused():
                  lambda: resolve({"v": {"w": deep}}, {})):  # fmt: skip
         with pytest.raises(InvalidPlan) as refused:
             look()
-        assert str(refused.value) == "inputs: nested deeper than 32"
+        assert str(refused.value) == "inputs: nested deeper than 32; make them flatter"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ def store_is_sound(found: Evidence) -> Iterator[str]:
                 yield f"I37 audit {name} #{row['seq']} does not follow #{seq}"
             seq, prev = row["seq"], row["hash"]
         if (head["audit_seq"], head["audit_hash"]) != (seq, prev):
-            yield f"I37 audit {name} ends at {seq}, its head says {head['audit_seq']}"
+            yield f"I37 audit {name} ends at {seq}, should end at entry {head['audit_seq']}"
     yield from (f"I37 audit {name} is nobody's" for name in found.chains.keys() - heads.keys())
 
 

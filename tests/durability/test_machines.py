@@ -343,6 +343,9 @@ async def test_a_place_that_is_released_by_hand_goes_to_another_worker_and_its_w
     assert ground.problems() == []
 
 
+_OWNED_SINCE = "SELECT 1 FROM places WHERE id <> 'common' AND owner IS NOT NULL AND fence > %s"
+
+
 @pytest.mark.feature(237)
 async def test_who_has_a_workspace_and_who_had_it_is_shown_for_a_session_in_it(
     ground: Ground,
@@ -353,12 +356,13 @@ async def test_who_has_a_workspace_and_who_had_it_is_shown_for_a_session_in_it(
         await until(lambda: asked(ground, OWNER))
         first = await client.place(story.SESSION)
         assert (await client.release_place(first.place_id)).released
-        await until(lambda: asked(ground, OWNER) not in (None, first.pid))
+        # By the same worker perhaps, but anew.
+        await until(lambda: asked(ground, _OWNED_SINCE, first.fence))
         shown = await client.place(first.place_id)
-        with pytest.raises(NotFound, match="gonogo place list"):
+        with pytest.raises(NotFound, match="nowhere"):
             await client.place("nowhere")
     assert first.workspace == shown.workspace == str(ground.workspace)
-    assert {first.pid, shown.pid} == {each.pid for each in workers}
+    assert {first.pid, shown.pid} <= {each.pid for each in workers}
     assert [each.node_id for each in shown.owners] == [shown.node_id, first.node_id]
     assert [each.fence for each in shown.owners] == [first.fence + 1, first.fence]
     assert [each.pid for each in shown.owners] == [shown.pid, first.pid]

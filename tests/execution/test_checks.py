@@ -149,7 +149,7 @@ async def test_a_command_is_seen_by_an_exit_code_that_is_a_number():
         ("x", None, "'a.txt' does not contain 'x'"),
         (
             "x", {"content": "abc", "truncated": True},
-            "'a.txt' does not contain 'x', in so far as it was read",
+            "'a.txt' does not contain 'x' in the part that was read",
         ),
     ],
 )  # fmt: skip

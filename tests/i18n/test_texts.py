@@ -303,7 +303,7 @@ def test_a_failure_without_a_known_hint_has_a_cause_and_a_fix_all_the_same() -> 
     assert cause_and_fix("none") == (say(f"{unknown}.cause"), say(f"{unknown}.fix"))
     assert cause_and_fix("none", "ru") == (
         "неизвестно; смотрите сообщение",
-        "сначала узнать больше небольшой подзадачей, которая только смотрит",
+        "сначала узнать больше: добавить небольшую подзадачу, которая только читает",
     )
     known = cause_and_fix("failure_hint_logic", "ru")
     assert known == (say("failure_hint_logic.cause", "ru"), say("failure_hint_logic.fix", "ru"))

@@ -297,7 +297,9 @@ async def test_after_the_first_difference_the_replay_of_a_session_ends(provider,
     said, first, other, second = await replay(*map(says, ("One", "Other", "Two")), session="s1")
     assert said == first.text == "Hi"
     assert "tape.jsonl, request 2 of this session: it is not the recorded one" in other
-    assert other.endswith("recorded 'One', now 'Other'. The replay ends here.")
+    assert other.endswith(
+        "recorded 'One', now 'Other'. The replay ends here; record it again if the change is meant"
+    )
     assert second == other
 
 
@@ -408,7 +410,7 @@ def test_a_recording_that_is_killed_can_be_played(provider, tape):
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (None, "No such file or directory"),
+        (None, "No such file or directory; name a recording that can be read"),
         (b"", EMPTY),
         (b"\n", EMPTY),
         (b"{}\n{}\n", NO_EXCHANGE),
@@ -542,7 +544,10 @@ def test_a_pipe_is_neither_played_nor_recorded_to(tape, settings):
     os.mkfifo(tape)
     with pytest.raises(ModelNotConfigured) as failure:
         open_model(settings(name=f"replay:{tape}"), {})
-    assert str(failure.value) == f"replay:{tape}: it is not a regular file"
+    assert (
+        str(failure.value)
+        == f"replay:{tape}: it is not a regular file; name a recording that can be read"
+    )
     with pytest.raises(ModelNotConfigured) as failure:
         open_model(settings(record=tape), {})
     assert str(failure.value) == (

@@ -232,7 +232,10 @@ async def test_an_endless_answer_ends_in_a_failure(provider, ask, of):
     provider.replies({"text": endless} if of == "text" else {"calls": [call]})
     with pytest.raises(ModelFailed) as failure:
         await ask()
-    assert str(failure.value) == "openai:scripted wrote more than 8388608 characters"
+    assert str(failure.value) == (
+        "openai:scripted wrote more than 8388608 characters; ask for less at a time, or choose "
+        "another model"
+    )
     assert not failure.value.transient
     assert len(provider.requests) == 1
 

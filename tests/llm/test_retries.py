@@ -272,7 +272,7 @@ def http(status, body):
          False),
         (ModelConnectionError("theirs", "no way", phase="read"), "m failed: no way", None, True,
          True),
-        (RuntimeError("x" * 600), "m failed: " + "x" * 492, None, False, True),
+        (RuntimeError("x" * 600), "m failed: " + "x" * 500, None, False, True),
     ],
 )  # fmt: skip
 def test_what_a_provider_did_is_told_whole(error, said, status, transient, sent):

@@ -71,7 +71,7 @@ async def test_a_line_may_be_made_from_the_request(say):
 async def test_a_script_without_more_lines_is_a_failure_that_names_the_line(say):
     with pytest.raises(ModelFailed) as failure:
         await say(ScriptedModel({}))
-    assert str(failure.value) == "The script 'scripted' has no line 0 for 'main/coder'"
+    assert str(failure.value) == "The script 'scripted' has no line 0 for 'main/coder'; add one"
 
 
 async def test_a_last_line_that_is_no_answer_is_given_again_and_others_are_not(say):
@@ -82,7 +82,7 @@ async def test_a_last_line_that_is_no_answer_is_given_again_and_others_are_not(s
     assert [(r.text, r.cut, r.model) for r in (first, half, again)] == [
         ("One", False, "mine/coder"), ("Half", True, "mine/coder"), ("Half", True, "mine/coder"),
     ]  # fmt: skip
-    with pytest.raises(ModelFailed, match=r"^The script 'mine' has no line 2 for 'a'$"):
+    with pytest.raises(ModelFailed, match=r"^The script 'mine' has no line 2 for 'a'; add one$"):
         await say(model, first, first, thread="a")
 
 

@@ -227,7 +227,7 @@ class Undone(Exception):
 
 
 async def cut(world, chain, seq):
-    """What verify finds once a chain ends after an entry, and its head says so."""
+    """What verify finds once a chain ends after an entry, and should end at entry so."""
     table, key = ("chains", "chain") if chain == "system" else ("sessions", "id")
     found = []
 

@@ -244,8 +244,10 @@ def test_an_order_that_says_nothing_rolls_back_since_the_latest_checkpoint_and_f
 @pytest.mark.parametrize(
     ("method", "path", "headers", "said"),
     [
-        ("GET", "/api/v1/nothing", {}, "Not Found"),
-        ("PUT", "/api/v1/sessions", {}, "Method Not Allowed"),
+        ("GET", "/api/v1/nothing", {},
+         "There is nothing at this address; see the addresses in GET /openapi.json"),
+        ("PUT", "/api/v1/sessions", {},
+         "This address does not take this method; see GET /openapi.json"),
         (
             "GET", "/api/v1/sessions?limit=0", {},
             "limit: Input should be greater than or equal to 1",

@@ -94,7 +94,7 @@ def test_a_page_is_styled_by_nothing_but_what_its_headers_allow() -> None:
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 OWN = "The decision must come from the link's own page; open the link and decide there"
 KIND = "The decision must be a form: application/x-www-form-urlencoded"
-LONG = "feedback: at most 4000 characters"
+LONG = "feedback: at most 4000 characters; shorten it"
 WORD = "decision: it must be approve or reject"
 NO_FORM = "The body is not a form in UTF-8; use the form on the link's page"
 

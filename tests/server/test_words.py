@@ -20,6 +20,8 @@ from server.test_memory import Clock
 
 SESSIONS = "/api/v1/sessions"
 
+NO_METHOD = "This address does not take this method; see GET /openapi.json"
+
 
 def told(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["detail"]
@@ -37,7 +39,8 @@ async def test_a_problem_is_all_of_it(ask):
     }  # fmt: skip
     assert method.json() == {
         "type": "urn:gonogo:problem:invalid_message", "title": "Method Not Allowed", "status": 405,
-        "detail": "Method Not Allowed", "code": "invalid_message",
+        "code": "invalid_message",
+        "detail": NO_METHOD, "template": NO_METHOD, "params": {},
     }  # fmt: skip
     assert method.headers["allow"] == "POST"
     assert teapot.headers["content-type"] == "application/problem+json"

@@ -162,7 +162,10 @@ async def test_it_is_found_as_well_once_old_entries_were_removed(store, kind):
     for statements in [*tried(kind, late), *floors]:
         assert not (await harmed(store, *statements)).ok, statements
     unfounded = await harmed(store, "DELETE FROM audit_floors WHERE chain = 's1'")
-    assert "s1: entries up to 0 are gone, 4 of them by a removal on record" in unfounded.problems
+    assert (
+        "s1: by the database, entries up to 0 were removed; by the log, up to 4"
+        in unfounded.problems
+    )
 
 
 async def test_the_log_says_who_removed_what_and_goes_on(store):
@@ -258,13 +261,13 @@ async def test_an_anchor_tells_of_chains_that_were_rewritten_whole(store):
         assert (await store.read(auditing.verify, known)).ok
 
     rewritten = await harmed(store, *_anew("s2", 3, "bob"), anchors=[anchor])
-    assert rewritten.problems == ["s2 #3: an anchor says another hash"]
+    assert rewritten.problems == ["s2 #3: an anchor has another hash"]
     cut = await harmed(
         store, "DELETE FROM audit WHERE chain = 's2'",
         f"UPDATE sessions SET audit_seq = 0, audit_hash = '{GENESIS}' WHERE id = 's2'",
         anchors=[anchor],
     )  # fmt: skip
-    assert cut.problems == ["s2 #3: an anchor says another hash"]
+    assert cut.problems == ["s2 #3: an anchor has another hash"]
     whole = [*_anew("s2", 3, "bob"), *_anew(SYSTEM, 2, "bob", "session.opened", "s")]
     assert (await harmed(store, *whole)).ok
     found = await harmed(store, *whole, anchors=[anchor])
@@ -339,18 +342,18 @@ async def test_what_is_wrong_is_said_of_its_chain_and_only_of_those_that_are_ask
     await told(store)
     both = [ROW.format("sessions", "audit_seq", 3, "id", "s1"),
             ROW.format("sessions", "audit_seq", 9, "id", "s2")]  # fmt: skip
-    of_s1 = "s1: the chain ends at 7, its head says 3"
-    of_s2 = "s2: the chain ends at 3, its head says 9"
+    of_s1 = "s1: the chain ends at entry 7, and should end at entry 3"
+    of_s2 = "s2: the chain ends at entry 3, and should end at entry 9"
 
     assert await said(store) == ([], 3, 12)
     assert await said(store, *both) == ([of_s1, of_s2], 3, 12)
     assert await said(store, *both, only="s1") == ([of_s1], 2, 9)
     assert await said(store, *both, only="s2") == ([of_s2], 2, 5)
     gone = "s2: the session is on record, and its whole chain is gone"
-    missing = f"{SYSTEM} #2: the database does not hold what it says of s2"
+    missing = f"{SYSTEM} #2: the database does not contain what the entry says of s2"
     assert await said(store, *HEAD_HARMS[-1]) == ([missing, gone], 2, 9)
     assert await said(store, *HEAD_HARMS[-1], only="s1") == ([missing], 2, 9)
-    system = f"{SYSTEM}: the chain ends at 2, its head says 1"
+    system = f"{SYSTEM}: the chain ends at entry 2, and should end at entry 1"
     assert await said(store, *HEAD_HARMS[3], only="s1") == ([system], 2, 9)
 
     await pruned(store)

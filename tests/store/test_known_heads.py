@@ -84,7 +84,7 @@ async def test_an_old_copy_in_its_place_is_refused_and_what_to_do_is_said(file, 
             opened(file)
     assert str(said.value) == (
         f"The database {file} is older than gonogo's last record of it: chain s1 had 6 entries, "
-        "and now ends at 3. Its -wal file was lost, or an older copy replaced it, so later work is "
+        "and now has 3. Its -wal file was lost, or an older copy replaced it, so later work is "
         "missing from it. Restore the newer database together with its -wal file. To continue with "
         "this one, check what changed in your files, then accept it: start "
         "once with --accept-restored (gonogo serve or gonogo db migrate)"
@@ -98,7 +98,7 @@ async def test_a_loss_that_was_accepted_is_known_once_and_the_rest_goes_on(file,
     put_back(file, tmp_path / "copy")
 
     store = opened(file, accept_restored=True)
-    assert store.missing == ["chain s1 had 6 entries, and now ends at 3"]
+    assert store.missing == ["chain s1 had 6 entries, and now has 3"]
     await told(store)
     store.close()
     store = opened(file)
@@ -124,9 +124,9 @@ async def test_a_log_that_is_gone_is_noticed(file, tmp_path, events):
 
     with pytest.raises(
         Conflict,
-        match="session s1 had 2 events, and now ends at 0"
+        match="session s1 had 2 events, and now has 0"
         if events
-        else "chain s1 had 1 entries, and now ends at 0",
+        else "chain s1 had 1 entries, and now has 0",
     ):
         opened(file)
 

@@ -143,6 +143,15 @@ def aside(tx: Tx, plan_id: str, n: int) -> None:
     end_revising(tx, plan_id)
 
 
+def move_in_the_revision_before(tx: Tx, plan_id: str, n: int) -> None:
+    board = PlanState.open(tx, plan_id)
+    revise(tx, plan_id, n)
+    PlanState.open(tx, plan_id)
+    for key in sorted(board.stand.ready):
+        board.move(key, S.RUNNING)
+    board.write()
+
+
 def undone_in_part(tx: Tx, plan_id: str, n: int) -> None:
     with suppress(Undone), part(tx):
         move(tx, plan_id, n)
@@ -153,7 +162,7 @@ def undone_in_part(tx: Tx, plan_id: str, n: int) -> None:
 
 ACTS = (
     move, move, move, move_plan, set_columns, revise, take, by_the_way, aside, undone_in_part,
-    forget_to_write,
+    forget_to_write, move_in_the_revision_before,
 )  # fmt: skip
 
 
@@ -184,11 +193,12 @@ def check(tx: Tx, plan_ids: Sequence[str]) -> None:
             assert schedule(board.stand, **more) == schedule(fresh, **more)
 
 
-steps = st.lists(st.tuples(st.integers(0, len(ACTS) - 1), st.integers(0, 30)), max_size=3)
+acts = st.tuples(st.integers(0, len(ACTS) - 1), st.integers(0, 30))
+steps = st.lists(acts, min_size=1, max_size=3)
 transactions = st.tuples(st.integers(0, 1), steps, st.sampled_from(["", "", "undone", "outside"]))
 
 
-@given(stories=st.lists(st.lists(transactions, min_size=1, max_size=3), min_size=1, max_size=8))
+@given(stories=st.lists(st.lists(transactions, min_size=1, max_size=3), min_size=4, max_size=12))
 @settings(
     max_examples=examples(15, nightly=400), deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -217,3 +227,15 @@ def test_after_every_transaction_what_is_known_is_what_a_fresh_read_gives(
             await store.write(check, plan_ids)
 
     anyio.run(tell)
+
+
+async def test_a_statement_that_comes_by_another_way_has_what_is_known_forgotten(
+    store: Store,
+) -> None:
+    plan_ids = ["p1", "p2"]
+    await store.write(begin, plan_ids)
+    await store.write(check, plan_ids)
+
+    await store.write(by_the_way, "p1", 7)
+
+    await store.write(check, plan_ids)

@@ -139,15 +139,21 @@ async def test_a_chain_can_be_verified_while_it_grows(store):
         ("UPDATE audit SET details = '{}' WHERE seq = 3", "s1 #3: its content was changed"),
         ("UPDATE audit SET ts = '2026-11-21T12:00:00.000001Z' WHERE seq = 1", "s1 #1: its content"),
         ("DELETE FROM audit WHERE seq = 3", "s1 #4: expected entry 3; one is missing"),
-        ("DELETE FROM audit WHERE seq = 1", "s1 #2: does not follow the entry before it"),
-        ("DELETE FROM audit WHERE seq = 5", "s1: the chain ends at 4, its head says 5"),
-        ("DELETE FROM audit", "s1: the chain ends at 0, its head says 5"),
+        ("DELETE FROM audit WHERE seq = 1", "s1 #2: it does not follow the entry before it"),
+        (
+            "DELETE FROM audit WHERE seq = 5",
+            "s1: the chain ends at entry 4, and should end at entry 5",
+        ),
+        ("DELETE FROM audit", "s1: the chain ends at entry 0, and should end at entry 5"),
         (
             "UPDATE audit SET seq = 6 - seq WHERE seq IN (2, 4)",
-            "s1 #2: does not follow the entry before it",
+            "s1 #2: it does not follow the entry before it",
         ),
         ("UPDATE audit SET prev_hash = hash WHERE seq = 2", "s1 #2: does not follow"),
-        ("UPDATE sessions SET audit_seq = 4", "s1: the chain ends at 5, its head says 4"),
+        (
+            "UPDATE sessions SET audit_seq = 4",
+            "s1: the chain ends at entry 5, and should end at entry 4",
+        ),
     ],
 )
 async def test_what_was_changed_removed_or_moved_is_found(store, engine, harm, said):
@@ -185,7 +191,7 @@ async def test_a_rewritten_entry_breaks_the_link_of_the_next_one(store, engine):
         )
 
     assert await store.read(auditing.verify_chain, "s1") == (
-        3, ["s1 #3: does not follow the entry before it"],
+        3, ["s1 #3: it does not follow the entry before it"],
     )  # fmt: skip
 
 

@@ -87,11 +87,16 @@ def leaves(at):
     assert at.is_as_it_was()
 
 
-@pytest.mark.parametrize("width", [60, 80, 120])
-def test_no_word_is_broken_however_wide_the_terminal_is(pane, project, width):
+@pytest.mark.parametrize(
+    ("width", "kind"), [(60, "screen"), (80, "screen"), (120, "screen"), (60, "dumb")]
+)
+def test_no_word_is_broken_however_wide_and_plain_the_terminal_is(pane, project, width, kind):
     at = pane(width=width, cwd=project, GONOGO_MODEL="demo")
-    at.begin("run", TASK, "--plan-only")
-    at.shows("CODE=0")
+    at.line(f"export TERM={kind}")
+    at.begin("run", TASK)
+    at.shows("[a] approve")
+    at.keys("C-d")
+    at.shows("CODE=3")
     assert "search_in_code" in at.all
     assert at.broken_by_it("This needs several steps") == []
 

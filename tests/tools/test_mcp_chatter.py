@@ -42,12 +42,12 @@ async def test_so_much_may_come_unasked_at_once_and_then_nothing_is_listened_to(
     assert not chatter.gone.is_set()
     assert not chatter.unasked()
     assert (chatter.why, chatter.gone.is_set()) == (
-        "it does not stop writing what nobody asked",
+        "it keeps writing what nobody asked for",
         True,
     )
     chatter.end("of something else")
     assert not chatter.came(0, 0)
-    assert words(caplog) == ["MCP server docs is ended: it does not stop writing what nobody asked"]
+    assert words(caplog) == ["MCP server docs is ended: it keeps writing what nobody asked for"]
 
 
 async def test_lines_that_are_no_messages_count_twenty_and_the_first_is_shown(chatter, caplog):
@@ -57,7 +57,7 @@ async def test_lines_that_are_no_messages_count_twenty_and_the_first_is_shown(ch
     shown = "bad \ufffd" + "x" * 295
     assert words(caplog) == [
         f"MCP server docs writes what is no message; this is said once: {shown!r}",
-        "MCP server docs is ended: it does not stop writing 101 lines that are not messages",
+        "MCP server docs is ended: it keeps writing lines that are not messages (101)",
     ]
 
 
@@ -94,7 +94,7 @@ async def test_a_call_without_an_answer_is_told_by_what_there_was_instead(chatte
     chatter.words(b"\nthe \xff end \n \n")
     chatter.junk(b"a")
     chatter.junk(b"b")
-    junk = "2 lines that it wrote are not messages"
+    junk = "lines that it wrote and that are not messages: 2"
     assert chatter.reason("it ended") == f"it ended; {junk}; it said: the \ufffd end"
     assert str(chatter.doubt("closed")) == (
         f"its server ended: closed; {junk}; it said: the \ufffd end"
@@ -104,7 +104,7 @@ async def test_a_call_without_an_answer_is_told_by_what_there_was_instead(chatte
     )
     chatter.end("it is too slow")
     assert str(chatter.doubt("closed")) == "gonogo stopped its server: it is too slow"
-    assert chatter.reason("closed") == "it was ended: it is too slow"
+    assert chatter.reason("closed") == "gonogo stopped it: it is too slow"
 
 
 async def test_a_client_of_a_foreign_server_waits_for_so_long_and_sends_its_headers():

@@ -139,7 +139,7 @@ async def test_a_server_that_floods_is_ended_with_a_word_and_others_work_meanwhi
             with suppress(ToolFailed):
                 await use(servers, flooding.folder)
         error = await until_it_failed(servers)
-        assert error.startswith("it was ended: ")
+        assert error.startswith("gonogo stopped it: ")
         assert FLOODS[trick] in error
     assert 1 <= len(told(caplog)) <= 2 * LIVES
     assert all(len(record.getMessage()) < 1_000 for record in told(caplog))

@@ -293,7 +293,7 @@ def test_a_listing_takes_what_fits_and_says_why_the_rest_does_not():
     assert listing.add([Listed("two", "f", PLAIN), Listed("odd", "d", [])])
     assert [each.name for each in listing.definitions] == ["mcp__web__one"]
     assert listing.refused == {
-        "x" * 100: listing.refused["x" * 100], "odd": "its schema is not an object",
+        "x" * 100: listing.refused["x" * 100], "odd": "its schema: it is not an object",
         "two": "the server lists two tools of that name",
     }  # fmt: skip
     again = _ToolList(WEB, listing)
@@ -309,7 +309,7 @@ def test_all_schemas_of_a_listing_are_read_in_one_time():
     listing._checks = SchemaChecks(0)
     listing.add([Listed("one", "d", PLAIN)])
     assert listing.definitions == []
-    assert listing.refused["one"].startswith("its schema ")
+    assert listing.refused["one"].startswith("its schema: ")
 
 
 def test_a_listing_has_a_most_of_tools_and_of_characters():

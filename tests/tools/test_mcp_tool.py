@@ -92,16 +92,16 @@ def nested(depth):
         ("Search", "", schema(), "small letters"),
         ("s" * 60, "", schema(), "longer than 64"),
         ("search", "x" * 8_001, schema(), "its description is longer"),
-        ("search", "", [], "its schema is not an object"),
-        ("search", "", {"type": "string"}, "its schema is not that of an object"),
-        ("search", "", {}, "its schema is not that of an object"),
-        ("search", "", schema(a={"type": "strig"}), "its schema is none"),
+        ("search", "", [], "its schema: it is not an object"),
+        ("search", "", {"type": "string"}, "its schema: it does not describe an object"),
+        ("search", "", {}, "its schema: it does not describe an object"),
+        ("search", "", schema(a={"type": "strig"}), "its schema: it is no JSON Schema"),
         ("search", "", schema(a={"$ref": "https://x.example/s"}), "outside of itself"),
         ("search", "", schema(a={"anyOf": [{"$dynamicRef": "file:x"}]}), "outside of itself"),
-        ("search", "", schema(a={"description": "x" * 70_000}), "its schema is longer"),
+        ("search", "", schema(a={"description": "x" * 70_000}), "its schema: it is longer"),
         ("search", "", nested(30), "nested deeper"),
         ("search", "", nested(3_000), "its schema"),
-        ("search", "", schema(a=float("nan")), "its schema cannot be read"),
+        ("search", "", schema(a=float("nan")), "its schema: it cannot be read"),
     ],
 )
 def test_what_does_not_fit_is_not_taken_and_it_is_said_why(name, description, parameters, problem):
@@ -184,7 +184,7 @@ def test_what_is_too_long_of_an_answer_is_left_out_of_its_middle():
 
 
 def test_a_failure_is_told_in_the_servers_words_and_numbers_that_are_none_leave_a_doubt():
-    for said, shown in (("no such page", "no such page"), ("", "the server says no more")):
+    for said, shown in (("no such page", "no such page"), ("", "the server does not say why")):
         with pytest.raises(ToolFailed) as failure:
             told(reply(said, isError=True), 100)
         assert (failure.value.kind, str(failure.value)) == ("server_error", shown)
@@ -225,7 +225,7 @@ def test_what_a_server_says_of_a_tool_is_taken_within_its_bounds():
     assert problem(description="x" * 8_001) == "its description is longer than 8000 characters"
     assert problem(description="a\0").startswith("its description cannot be read: Text must not")
     assert problem(parameters=nested(19)) is None
-    deeper = "its schema is nested deeper than 40"
+    deeper = "its schema: it is nested deeper than 40 levels"
     innermost = nested(19)
     at = innermost
     while at:
@@ -235,9 +235,9 @@ def test_what_a_server_says_of_a_tool_is_taken_within_its_bounds():
     frame = len('{"properties":{"a":{"title":""}},"type":"object"}')
     assert problem(parameters=schema(a={"title": "x" * (65_536 - frame)})) is None
     longer = problem(parameters=schema(a={"title": "x" * (65_537 - frame)}))
-    assert longer == "its schema is longer than 65536 characters"
+    assert longer == "its schema: it is longer than 65536 characters"
     ref = problem(parameters=schema(a=[{"$dynamicRef": "x"}]))
-    assert ref == "its schema refers to something outside of itself"
+    assert ref == "its schema: it refers to something outside itself"
     assert problem(parameters=schema(a={"const": [{"$ref": "#/x"}]})) is None
 
 

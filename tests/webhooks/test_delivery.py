@@ -190,8 +190,8 @@ async def test_the_answer_follows_the_question_and_each_hears_what_it_wants(begu
 BAD = {
     "an error": (answers(500), "HTTP 500"),
     "a refusal": (answers(403), "HTTP 403"),
-    "silence": (receivers.hangs, "no answer within 3 seconds"),
-    "a slow drip": (receivers.drips, "no answer within 3 seconds"),
+    "silence": (receivers.hangs, "it did not answer in time"),
+    "a slow drip": (receivers.drips, "it did not answer in time"),
     "a redirect": (answers(307, "location: http://127.0.0.1:1/elsewhere"), "HTTP 307"),
     "a cut": (receivers.resets, "ReadError"),
     "no http": (receivers.babbles, "RemoteProtocolError"),
@@ -425,7 +425,7 @@ async def test_after_a_start_what_is_left_goes_on_and_what_has_no_hook_is_given_
     assert [(job.kind, job.key) for box in boxes for job in box.jobs] == [(HOOK, "chat")]
     rows = {row.hook: row for row in await post.rows(asked.id)}
     assert rows["gone"].status is DeliveryStatus.FAILED
-    assert rows["gone"].error == "there is no such hook any more"
+    assert rows["gone"].error == "the hook no longer exists"
     await post.send("gone")
 
 

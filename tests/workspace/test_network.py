@@ -152,7 +152,7 @@ async def test_a_host_that_is_not_listed_is_refused_and_told(
 
     done = await run(workspace, f"{CURL} http://other.test:{port}/", to(server))
 
-    assert "gonogo lets this command not reach" in done.output
+    assert "gonogo does not let this command reach" in done.output
     assert done.network.refused == {
         f"other.test:{port}": "it is not among the hosts that were approved"
     }

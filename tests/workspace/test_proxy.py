@@ -119,7 +119,7 @@ def test_all_that_a_command_may_move_is_moved_and_not_a_byte_more() -> None:
 
     assert [proxy._count(b"xx", "a:1") for _ in range(3)] == [True, True, False]
     assert proxy.report.moved == 6
-    assert proxy.report.refused == {"a:1": "one command moves at most 4 bytes"}
+    assert proxy.report.refused == {"a:1": "one command may transfer at most 4 bytes"}
 
 
 def named(name: str, port: int, *addresses: str, **more: object) -> Network:
@@ -186,7 +186,7 @@ async def test_why_a_host_is_not_reached_is_told() -> None:
         "it has no address",
         "its name is not known",
         "its name is not known",
-        "127.0.0.1 is this machine, and the port its own",
+        "127.0.0.1 is this machine, and gonogo uses the port",
         "10.0.0.1 is not public",
     ]
 
@@ -229,7 +229,7 @@ async def answered(network: Network, sent: bytes, then: bytes = b"") -> tuple[by
 
 async def test_a_refusal_is_an_answer_that_says_why() -> None:
     body = (
-        b"gonogo lets this command not reach b.test:80: "
+        b"gonogo does not let this command reach b.test:80: "
         b"it is not among the hosts that were approved\n"
     )
 
@@ -255,7 +255,7 @@ async def test_once_all_was_moved_no_host_is_reached() -> None:
         network = named("a.test", port, "127.0.0.1", transfer=0)
         said, told = await answered(network, b"CONNECT a.test:%d HTTP/1.1\r\n\r\n" % port)
 
-    assert said.endswith(b"not reach a.test:%d: one command moves at most 0 bytes\n" % port)
+    assert said.endswith(b"not reach a.test:%d: one command may transfer at most 0 bytes\n" % port)
     assert told.reached == {}
 
 

@@ -70,6 +70,7 @@ export function Shell() {
               rightSection={to === APPROVALS && <Waiting />}
               active={pathname.startsWith(to)}
               onClick={close}
+              style={{ borderRadius: "var(--mantine-radius-default)" }}
             />
           ))}
         </AppShell.Section>

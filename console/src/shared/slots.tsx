@@ -13,6 +13,8 @@ interface Slots {
   Question?: ComponentType<{ approval: ApprovalView; onDone?: () => void }>;
   /** What was said and done in a subtask. */
   Transcript?: ComponentType<{ planId: string; subtaskId: string }>;
+  /** What undoing a subtask, or else the whole plan, would do; and the undoing. */
+  Rollback?: ComponentType<{ planId: string; subtaskId?: string; onClose: () => void }>;
 }
 
 const Filled = createContext<Slots>({});
@@ -46,6 +48,11 @@ export function OpenQuestion({
       <Question key={shown.approval_id} approval={shown} onDone={onDone} />
     </Suspense>
   );
+}
+
+/** What shows and does a rollback, where the page has it. */
+export function useRollback(): Slots["Rollback"] {
+  return useContext(Filled).Rollback;
 }
 
 /** What was said and done in a subtask, where the page knows it. */

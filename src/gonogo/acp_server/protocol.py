@@ -20,15 +20,18 @@ from gonogo.client import Unreachable
 from gonogo.domain.errors import (
     Conflict,
     GonogoError,
+    InternalFailure,
     InvalidMessage,
     NotFound,
     RateLimited,
     Refused,
     TooLarge,
     Unauthorized,
+    because,
     parts_of,
 )
 from gonogo.domain.strict_json import MAX_BYTES, loads
+from gonogo.i18n import told as in_language
 from gonogo.pipes import read_some, write_all
 
 _LOG = logging.getLogger(__name__)
@@ -69,9 +72,12 @@ class Router:
     """Answers requests and takes notifications."""
 
     def __init__(
-        self, requests: Mapping[str, Route[Any]], notifications: Mapping[str, Route[Any]]
+        self,
+        requests: Mapping[str, Route[Any]],
+        notifications: Mapping[str, Route[Any]],
+        locale: str | None = None,
     ) -> None:
-        self._requests, self._notifications = requests, notifications
+        self._requests, self._notifications, self._locale = requests, notifications, locale
 
     async def __call__(self, method: str, params: object, is_notification: bool) -> Any:  # noqa: ANN401 - as the library calls it
         """Answer one request, or take one notification, which is never answered.
@@ -88,13 +94,15 @@ class Router:
         try:
             return await route.handle(params)
         except GonogoError as error:
-            raise told(error) from None
+            raise told(error, self._locale) from None
         except RequestError:
             raise
         except Exception as error:
             _LOG.exception("%s failed", method)
-            kind = type(error).__name__
-            raise RequestError(_INTERNAL, f"Internal error: {kind}; the log has more") from None
+            said = InternalFailure(
+                "Internal error: {kind}; the log has more", kind=type(error).__name__
+            )
+            raise told(said, self._locale) from None
 
     async def _take(self, method: str, params: object) -> None:
         route = self._notifications.get(method)
@@ -108,13 +116,17 @@ class Router:
             _LOG.exception("%s failed", method)
 
 
-def told(error: GonogoError) -> RequestError:
-    """An error of ours as the editor is told of it; `data.code` is the word of our own wire."""
+def told(error: GonogoError, locale: str | None = None) -> RequestError:
+    """An error of ours as editors show it; `data.code` is the word of our own wire."""
     code = next((number for kind, number in _CODES if isinstance(error, kind)), _INTERNAL)
-    text = str(error) or type(error).__name__
+    said = error.said
     if isinstance(error, Unreachable):
-        text = f"The gonogo server has gone away: {text}"
-    return RequestError(code, text, {"code": error.code, **parts_of(error.said)})
+        said = because(
+            "The gonogo server has gone away: {problem}; start it, then open the session again",
+            problem=error,
+        )
+    text = in_language(said, locale) or type(error).__name__
+    return RequestError(code, text, {"code": error.code, **parts_of(said)})
 
 
 def refused(text: str) -> RequestError:

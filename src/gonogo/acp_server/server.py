@@ -11,7 +11,7 @@ from acp.core import Connection
 from anyio.abc import TaskGroup
 
 from gonogo import __version__
-from gonogo.acp_server.protocol import Pipe, ProtocolReply, Route, Router, farewell, refused
+from gonogo.acp_server.protocol import Pipe, ProtocolReply, Route, Router, farewell
 from gonogo.acp_server.session import Dialogue, Editor, act_of, command_updates, plain, text_of
 from gonogo.acp_server.updates import TOLD, Update, asked, one_line, said
 from gonogo.client import Client
@@ -124,7 +124,9 @@ class EditorAgent:
             "session/prompt": Route(schema.PromptRequest, self._prompt),
         }
         notifications = {"session/cancel": Route(schema.CancelNotification, self._cancel)}
-        self._connection = Connection(Router(requests, notifications), pipe, listening=False)
+        self._connection = Connection(
+            Router(requests, notifications, locale), pipe, listening=False
+        )
         self._editor = Editor(self._connection, pipe)
 
     async def listen(self) -> None:
@@ -222,7 +224,7 @@ class EditorAgent:
     async def _prompt(self, request: schema.PromptRequest) -> Answer:
         dialogue = self._known(request.session_id)
         text = text_of(request.prompt, dialogue.root)
-        dialogue.locale = resolve(self._locale, None, text)
+        dialogue.locale = dialogue.updates.locale = resolve(self._locale, None, text)
         act = await act_of(text, self._client, dialogue)
         reason = await dialogue.prompt(act)
         return plain(schema.PromptResponse(stop_reason=reason))
@@ -261,7 +263,10 @@ class EditorAgent:
     def _known(self, session_id: str) -> Dialogue:
         dialogue = self._dialogues.get(session_id)
         if dialogue is None:
-            raise refused(f"No session {session_id!r} was opened or loaded here")
+            raise InvalidMessage(
+                "No session {session_id!r} was opened or loaded here; open or load it first",
+                session_id=session_id,
+            )
         if dialogue.is_broken:
             dialogue.follow()
         return dialogue
@@ -279,7 +284,7 @@ class EditorAgent:
 
 def _folder(cwd: str) -> str:
     if not Path(cwd).is_absolute():
-        raise refused("cwd must be an absolute path")
+        raise InvalidMessage("cwd: it must be an absolute path")
     return cwd
 
 

@@ -41,7 +41,7 @@ from gonogo.acp_server.updates import (
     start_of,
 )
 from gonogo.client import Client, Unreachable, error_of
-from gonogo.domain.errors import Conflict, GonogoError, Internal, Refused
+from gonogo.domain.errors import Conflict, GonogoError, Internal, InvalidMessage, Refused
 from gonogo.domain.events import asks_person
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.views import ApprovalView, SessionView
@@ -151,7 +151,7 @@ class Dialogue:
         self._editor, self._client = editor, client
         self._outer = self._group = group
         self.id, self.root, self.locale = session.session_id, session.workspace, locale
-        self.updates = Updates(session.workspace, ShownPlan())
+        self.updates = Updates(session.workspace, ShownPlan(), locale)
         self._seen = self._due = session.last_seq
         self._open = self._finals = 0
         self._known: set[str] = set()
@@ -556,7 +556,7 @@ def text_of(blocks: Sequence[Block], root: str) -> str:
     """
     text = "".join(_part(block, root) for block in blocks).strip()
     if not text:
-        raise refused("prompt: there is no text in it")
+        raise InvalidMessage("prompt: there is no text in it; write what you want")
     return text
 
 
@@ -569,7 +569,9 @@ def _part(block: Block, root: str) -> str:
         case schema.EmbeddedResourceContentBlock():
             return _embedded(block.resource, root)
         case _:
-            raise refused(f"prompt: {block.type} is not taken")
+            raise InvalidMessage(
+                "prompt: a block of the type {type} is not taken; send text", type=block.type
+            )
 
 
 def _embedded(

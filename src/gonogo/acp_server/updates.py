@@ -23,7 +23,7 @@ from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.text_safety import guarded, visible, visible_json
 from gonogo.domain.views import ApprovalView
-from gonogo.i18n import say
+from gonogo.i18n import phrase, say
 
 # Tool calls as editors show them: what kind, which files, what changes in them.
 
@@ -152,14 +152,14 @@ def text_content(text: str) -> schema.ContentToolCallContent:
     return tool_content(text_block(text))
 
 
-def output_of(tool: str, result: object) -> list[Content]:
+def output_of(tool: str, result: object, locale: str | None = None) -> list[Content]:
     """What a call gave, where its content is worth reading."""
     if tool != "execute_command" or not isinstance(result, dict):
         return []
     fields = cast("dict[str, Any]", result)
     output = visible(str(fields.get("output", ""))).rstrip()
     code = fields.get("exit_code")
-    ended = f"exit code {code}" if code is not None else ""
+    ended = phrase("exit code {code}", locale, code=code) if code is not None else ""
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", output)), default=0))
     shown = f"{fence}\n{output}\n{fence}\n{ended}" if output else ended
     return [text_content(shown.strip())] if shown.strip() else []
@@ -464,8 +464,8 @@ def asked(text: str) -> schema.UserMessageChunk:
 class Updates:
     """What a session's events look like in an editor; knows what it has shown so far."""
 
-    def __init__(self, root: str, board: ShownPlan) -> None:
-        self._root, self.board = root, board
+    def __init__(self, root: str, board: ShownPlan, locale: str | None = None) -> None:
+        self._root, self.board, self.locale = root, board, locale
         self._written: dict[str, str] = {}
         """Message → what of it has come already."""
         self._speaking: str | None = None
@@ -527,7 +527,8 @@ class Updates:
         if error is not None:
             content = [text_content(error)]
         else:
-            content = output_of(tool, result) or created(arguments, result, self._root)
+            shown = output_of(tool, result, self.locale)
+            content = shown or created(arguments, result, self._root)
         return update_tool_call(
             call_id,
             status="completed" if error is None else "failed",

@@ -67,7 +67,9 @@ def _carried_out(words: list[str], locale: "Locale") -> int:
     try:
         return command.main(words, prog_name="gonogo", standalone_mode=False) or 0
     except TyperException as error:
-        typer.echo(refusal(error, locale), err=True)
+        from gonogo.cli.terminal.output import beside
+
+        typer.echo(beside(refusal(error, locale)), err=True)
         return error.exit_code
     except typer.Abort:
         return Exit.FAILED

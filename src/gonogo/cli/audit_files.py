@@ -11,6 +11,7 @@ from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.output import facts, table, word
 from gonogo.client import Client
 from gonogo.domain.audit_chain import AuditFilter, ChainHead, FileCheck, read_anchors
+from gonogo.domain.errors import parts_by_text
 from gonogo.domain.report_views import AuditEntry, AuditHead, AuditReport
 
 
@@ -63,8 +64,9 @@ def check_heads(file: Path, report: AuditReport) -> AuditReport:
     wanted = [ChainHead(chain=head.chain, seq=head.seq, hash=head.hash) for head in report.older]
     found = _checked(file, FileCheck((), wanted))
     problems = [*report.problems, *found.problems]
+    parts = report.parts | found.parts
     return report.model_copy(
-        update={"ok": not problems, "problems": problems, "older": found.older}
+        update={"ok": not problems, "problems": problems, "older": found.older, "parts": parts}
     )
 
 
@@ -75,7 +77,7 @@ def _checked(file: Path, check: FileCheck) -> AuditReport:
     check.finish()
     return AuditReport(
         ok=not check.problems, chains=len(check.ends), entries=check.entries,
-        problems=check.problems,
+        problems=check.problems, parts=parts_by_text(check.problems),
         older=[AuditHead(chain=h.chain, seq=h.seq, hash=h.hash) for h in check.older],
     )  # fmt: skip
 

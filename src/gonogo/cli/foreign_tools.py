@@ -11,9 +11,10 @@ from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit
 from gonogo.cli.terminal.output import facts, line, spoken, table, word
 from gonogo.client import Client
+from gonogo.domain.errors import of_parts
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory, foreign_name, server_of
 from gonogo.domain.views import ServerView, ToolView
-from gonogo.i18n import term
+from gonogo.i18n import term, told
 from gonogo.tools import Remembered, ServerConfig, Tool, builtin_tools, ending_tools
 
 _SHOWN = 60
@@ -61,10 +62,14 @@ def _remarks(server: ServerView) -> str:
         for name, parts in server.changed.items()
     )
     refused = (
-        own_words("{tool} is left out: {reason}", tool=name, reason=why)
+        own_words("{tool} is left out: {reason}", tool=name, reason=_why(server, why))
         for name, why in server.refused.items()
     )
-    return "; ".join(filter(None, (server.error, *changed, *refused)))
+    return "; ".join(filter(None, (_why(server, server.error or ""), *changed, *refused)))
+
+
+def _why(server: ServerView, text: str) -> str:
+    return told(of_parts(text, server.parts.get(text, {})), own_locale())
 
 
 # Tools of foreign servers, for commands that judge calls and start no server.

@@ -77,9 +77,10 @@ def explained() -> Generator[None]:
 
 def complain(text: str) -> None:
     """Write one line about what went wrong."""
+    from gonogo.cli.terminal.output import beside
     from gonogo.domain.text_safety import guarded
 
-    typer.echo(f"gonogo: {guarded(text, lines=False)}", err=True)
+    typer.echo(beside(f"gonogo: {guarded(text, lines=False)}"), err=True)
 
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:
@@ -167,22 +168,26 @@ def said_of(error: "GonogoError | Stop") -> str:
 def _with_more(error: "GonogoError") -> str:
     """The text, and which command has the ids that it could have been, or why it is so."""
     from gonogo.domain.errors import Busy, NotFound
+    from gonogo.i18n import told
 
     text = said_of(error)
     if isinstance(error, NotFound) and error.see:
         return own_words("{problem}; see {command}", problem=text, command=error.see)
     if isinstance(error, Busy) and error.reason != str(error):
-        return f"{text} ({error.reason})"
+        return f"{text} ({told(error.reason, own_locale())})"
     return text
 
 
 def _setting(error: "ValidationError") -> str:
-    from gonogo.domain.errors import in_words
+    from gonogo.domain.errors import in_words, mistake_of
+    from gonogo.i18n import told
 
     first = error.errors(include_url=False)[0]
     name = "_".join(str(part) for part in first["loc"]).upper() or "SETTINGS"
     name = name if name.startswith(("GONOGO_", "OPENAI_")) else f"GONOGO_{name}"
-    problem = refused_value(in_words(first["msg"]), own_locale())
+    problem = told(mistake_of(first), own_locale())
+    if problem == in_words(first["msg"]):
+        problem = refused_value(problem, own_locale())
     said = "{name}: {problem}; correct the variable and try again"
     return own_words(said, name=name, problem=problem)
 

@@ -26,9 +26,12 @@ from gonogo.domain.errors import (
     Internal,
     InternalFailure,
     InvalidMessage,
+    NotFound,
     Refused,
     UnsupportedMedia,
+    because,
     of_parts,
+    parts_of,
 )
 from gonogo.domain.events import EVENTS, AnyEvent, Event
 from gonogo.domain.messages import ClientMessage, possible
@@ -91,15 +94,16 @@ class Unintelligible(InternalFailure):
 
     def __init__(self, expected: str) -> None:
         super().__init__(
-            f"The answer is not a valid {expected} of this version's protocol: another server is "
-            "at this address, or it has another version of gonogo; stop it and start gonogo again"
+            "The answer is not a valid {expected} of this version's protocol: another server is at "
+            "this address, or it has another version of gonogo; stop it and start gonogo again",
+            expected=expected,
         )
         self.expected = expected
 
 
 def error_of(body: Mapping[str, Any]) -> GonogoError:
     """An error from a problem document, or from an `error` event."""
-    detail = of_parts(str(body.get("detail", body.get("content", "The server refused"))), body)
+    detail = of_parts(str(body.get("detail", body.get("content", _REFUSED))), body)
     code, status = str(body.get("code", "")), int(body.get("status", 0))
     if code == AlreadyDecided.code:
         return _already_decided(detail, body)
@@ -108,6 +112,8 @@ def error_of(body: Mapping[str, Any]) -> GonogoError:
         kind = Internal if status >= 500 else Refused
     error = kind(detail)
     error.code = code or kind.code
+    if isinstance(error, NotFound):
+        error.see = body.get("see")
     return error
 
 
@@ -118,7 +124,12 @@ def refusal_of(answer: httpx.Response) -> GonogoError:
     except ValueError:
         body = None
     if not isinstance(body, dict):
-        body = {"detail": f"The server answered {answer.status_code} {answer.reason_phrase}"}
+        said = because(
+            "The server answered {status} {phrase}; try again, and if it answers so again, look "
+            "into its log",
+            status=answer.status_code, phrase=answer.reason_phrase,
+        )  # fmt: skip
+        body = {"detail": str(said), **parts_of(said)}
     return error_of({"status": answer.status_code, **body})
 
 
@@ -154,7 +165,8 @@ _FIRST_DELAY, _LONGEST_DELAY = 0.05, 2.0
 _CONNECT = 10.0
 _SILENCE = 45.0
 """Seconds without a byte after which a stream is broken; the server sends one every 15."""
-_BREAKS = "The stream breaks again and again"
+_REFUSED = because("The server refused this, and does not say why; look into its log")
+_BREAKS = because("The stream breaks again and again")
 _Query = str | int | datetime | None
 
 

@@ -20,7 +20,7 @@ from typing import Any, Self, cast
 
 from msgspec import Struct
 
-from gonogo.domain.errors import InvalidCursor, InvalidMessage
+from gonogo.domain.errors import InvalidCursor, InvalidMessage, because
 from gonogo.domain.states import ApprovalStatus
 from gonogo.domain.strict_json import canonical_json
 
@@ -172,7 +172,7 @@ def read_json(text: str) -> Any:  # noqa: ANN401 - any JSON value
         value = json.loads(text, object_pairs_hook=_unique)
         canonical_json(value).encode()
     except RecursionError:
-        raise ValueError("it is nested too deeply") from None
+        raise ValueError(because("it is nested too deeply")) from None
     return value
 
 
@@ -194,13 +194,15 @@ class Walk:
 
     def step(self, link: ChainLink) -> Iterator[str]:
         """Take the next entry, and tell what is wrong with it."""
-        where = f"{link.chain} #{link.seq}"
+        where: dict[str, Any] = {"chain": link.chain, "seq": link.seq}
         if link.seq != self.seq + 1:
-            yield f"{where}: expected entry {self.seq + 1}; one is missing"
+            yield because(
+                "{chain} #{seq}: expected entry {next}; one is missing", next=self.seq + 1, **where
+            )
         if link.prev_hash != self.hash:
-            yield f"{where}: does not follow the entry before it"
+            yield because("{chain} #{seq}: it does not follow the entry before it", **where)
         if not link.is_true:
-            yield f"{where}: its content was changed"
+            yield because("{chain} #{seq}: its content was changed", **where)
         if link.is_erased:
             session = link.subject if link.chain == SYSTEM else link.chain
             self.erased.setdefault(session, link.seq)
@@ -259,21 +261,33 @@ class Record:
         """Entries of a chain that say nothing any more, although their session was not deleted."""
         for session, seq in sorted(erased.items()):
             if session not in self.deleted:
-                yield f"{chain} #{seq}: what it said is gone, and no deletion is on record"
+                yield because(
+                    "{chain} #{seq}: its content is gone, and no deletion is on record",
+                    chain=chain, seq=seq,
+                )  # fmt: skip
 
     def end(self) -> None:
         """There are no more entries."""
         self.problems += [
-            f"system #{seq}: the anchor of {anchor.at} names it, and it is not there"
+            because(
+                "system #{seq}: the anchor of {at} names it, and it does not exist",
+                seq=seq, at=anchor.at,
+            )
             for seq, anchor in self.anchors.items()
-        ]
+        ]  # fmt: skip
 
     def _compare(self, anchor: Anchor, link: ChainLink) -> None:
         if link.hash != anchor.hash or link.action != ANCHORED:
-            said = f"the anchor of {anchor.at} says {anchor.hash}"
-            self.problems.append(f"system #{link.seq}: another entry stands here; {said}")
+            said = because(
+                "system #{seq}: this is another entry; the anchor of {at} has the hash {hash}",
+                seq=link.seq, at=anchor.at, hash=anchor.hash,
+            )  # fmt: skip
+            self.problems.append(said)
         if heads_digest(self.heads.values()) != anchor.heads:
-            self.problems.append(f"system #{link.seq}: the heads are not those of the anchor")
+            said = because(
+                "system #{seq}: the ends of the chains are not those of the anchor", seq=link.seq
+            )
+            self.problems.append(said)
         self.anchored.update(self.heads.values())
 
 
@@ -304,7 +318,7 @@ class FileCheck:
     def take(self, text: str) -> None:
         """Look at the next line."""
         if self._is_whole:
-            self.problems.append("there is more after the file's end")
+            self.problems.append(because("the file has more lines after its last one"))
         try:
             value = _read_line(text)
             if set(value) == {"end"}:
@@ -312,7 +326,8 @@ class FileCheck:
             else:
                 self._take_link(_link(value))
         except InvalidMessage as error:
-            self.problems.append(f"line {self.entries + 1}: {error}")
+            said = because("line {line}: {problem}", line=self.entries + 1, problem=error)
+            self.problems.append(said)
 
     def finish(self) -> None:
         """There are no more lines."""
@@ -324,13 +339,14 @@ class FileCheck:
             for chain, erased in self._erased.items():
                 self.problems += self.record.not_deleted(chain, erased)
         if not self._is_whole:
-            self.problems.append("the file has no end: a part of it is missing")
+            self.problems.append(because("the file has no last line: a part of it is missing"))
         begins = {head.chain: head.seq for head in self.begins}
         for chain, seq in sorted(self._wanted):
             if seq < begins.get(chain, 0):
                 self.older.append(ChainHead(chain=chain, seq=seq, hash=self._wanted[chain, seq]))
             else:
-                self.problems.append(f"{chain} #{seq}: it is not in the file")
+                said = because("{chain} #{seq}: it is not in the file", chain=chain, seq=seq)
+                self.problems.append(said)
 
     def _take_link(self, link: ChainLink) -> None:
         self.entries += 1
@@ -344,12 +360,13 @@ class FileCheck:
 
     def _compare(self, chain: str, seq: int, digest: str) -> None:
         if self._wanted.pop((chain, seq), digest) != digest:
-            self.problems.append(f"{chain} #{seq}: an anchor says another hash")
+            self.problems.append(other_hash(chain, seq))
 
     def _next_chain(self, link: ChainLink) -> Walk:
         self._end_chain()
         if link.chain in self._seen:
-            self.problems.append(f"{link.chain}: it stands in the file twice")
+            said = because("{chain}: the file contains this chain twice", chain=link.chain)
+            self.problems.append(said)
         self._seen.add(link.chain)
         floor = None
         if link.seq > 1:
@@ -371,7 +388,12 @@ class FileCheck:
         self._end_chain()
         self._is_whole = True
         if end != end_of(len(self.ends), self.entries, self._digest.hexdigest()):
-            self.problems.append("the file's end tells of other entries than are in it")
+            self.problems.append(because("the file's last line does not fit its entries"))
+
+
+def other_hash(chain: str, seq: int) -> str:
+    """What is said of an entry for which an anchor has another hash."""
+    return because("{chain} #{seq}: an anchor has another hash", chain=chain, seq=seq)
 
 
 def end_of(chains: int, entries: int, digest: str) -> dict[str, Any]:
@@ -383,7 +405,7 @@ def _read_line(text: str) -> dict[str, Any]:
     try:
         value = read_json(text)
     except ValueError as error:
-        raise InvalidMessage("it is not valid JSON: {error}", error=error) from None
+        raise InvalidMessage("it is not valid JSON: {error}", error=error.args[0]) from None
     if not isinstance(value, dict):
         raise InvalidMessage("it is not a JSON object")
     return cast("dict[str, Any]", value)
@@ -392,7 +414,7 @@ def _read_line(text: str) -> dict[str, Any]:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) != len(pairs):
-        raise ValueError("a key stands twice in one object")
+        raise ValueError(because("an object contains the same key twice"))
     return value
 
 
@@ -531,7 +553,10 @@ class Reconciliation:
         held = {fact.claim: fact.at for fact in facts}
         for claim in sorted(held.keys() - self._claims.keys(), key=lambda each: each.about):
             if held[claim] >= since:
-                yield f"{chain}: {claim.about} is in the database, and no entry {claim.action} is"
+                yield because(
+                    "{chain}: {about} is in the database, and there is no entry {action} for it",
+                    chain=chain, about=claim.about, action=claim.action,
+                )  # fmt: skip
         missing = {
             seq: claim.about
             for claim, seq in self._claims.items()
@@ -541,7 +566,10 @@ class Reconciliation:
         there = {*known, *(claim.about for claim in held)}
         missing |= {seq: about for about, seq in self._references.items() if about not in there}
         for seq, about in sorted(missing.items()):
-            yield f"{chain} #{seq}: the database does not hold what it says of {about}"
+            yield because(
+                "{chain} #{seq}: the database does not contain what the entry says of {about}",
+                chain=chain, seq=seq, about=about,
+            )  # fmt: skip
 
 
 def _claim(link: ChainLink, details: Mapping[str, Any]) -> Claim | None:

@@ -192,7 +192,9 @@ def read_condition(text: str) -> Condition:
         InvalidPlan: too long, or with a character, variable or function that there is not.
     """
     if len(text) > MAX_CONDITION:
-        raise InvalidPlan("condition: longer than {most} characters", most=MAX_CONDITION)
+        raise InvalidPlan(
+            "condition: longer than {most} characters; shorten it", most=MAX_CONDITION
+        )
     tokens = tuple(_tokens(text))
     if not tokens:
         raise InvalidPlan("condition: it is empty; write an expression, or leave the field out")
@@ -230,7 +232,10 @@ def _tokens(text: str) -> Iterator[Token]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise InvalidPlan("condition: {text!r} is not understood", text=text[at : at + 12])
+            raise InvalidPlan(
+                "condition: {text!r} is not understood; correct the expression",
+                text=text[at : at + 12],
+            )
         if found.lastgroup != "blank":
             yield Token(str(found.lastgroup), found[0])
         at = found.end()
@@ -259,7 +264,9 @@ def _check_name(tokens: Sequence[Token], at: int, bound: frozenset[str]) -> None
     name, method = tokens[at].text, _sign(tokens, at - 1) == "."
     if _sign(tokens, at + 1) == "(":
         if name not in (METHODS | MACROS if method else FUNCTIONS):
-            raise InvalidPlan("condition: there is no function {name!r}", name=name)
+            raise InvalidPlan(
+                "condition: there is no function {name!r}; correct the expression", name=name
+            )
         return
     if not method and name != ROOT and name not in bound:
         raise InvalidPlan(
@@ -512,7 +519,7 @@ def _texts(value: object, depth: int = MAX_DEPTH) -> Iterator[str]:
 
 def _check_depth(depth: int) -> None:
     if depth < 0:
-        raise InvalidPlan("inputs: nested deeper than {most}", most=MAX_DEPTH)
+        raise InvalidPlan("inputs: nested deeper than {most}; make them flatter", most=MAX_DEPTH)
 
 
 def _parts(text: str) -> Iterator[str | Reference]:

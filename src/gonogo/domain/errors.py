@@ -56,9 +56,10 @@ def because(template: str, /, **fields: object) -> Reason:
 
     Args:
         template: In English, as `str.format` reads it.
-        fields: What it names; reasons among them are said in the other language, too.
+        fields: What it names; reasons and errors among them are said in the other language, too.
     """
-    return remade(template.format(**fields), template, fields)
+    parts = {name: _part(value) for name, value in fields.items()}
+    return remade(template.format(**parts), template, parts)
 
 
 def parts_of(said: str) -> dict[str, Any]:
@@ -71,6 +72,11 @@ def parts_of(said: str) -> dict[str, Any]:
         return {}
     params = {name: _sent(value) for name, value in said.fields.items()}
     return {"template": said.template, "params": params}
+
+
+def parts_by_text(said: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The parts of several sentences, each by its English text; one without parts is left out."""
+    return {str(each): parts for each in said if (parts := parts_of(each))}
 
 
 def of_parts(detail: str, body: Mapping[str, Any]) -> str:
@@ -117,8 +123,7 @@ class GonogoError(Exception):
     status: ClassVar[int] = 500
 
     def __init__(self, said: str = "", /, **fields: object) -> None:
-        parts = {name: _part(value) for name, value in fields.items()}
-        super().__init__(because(said, **parts) if parts else said)
+        super().__init__(because(said, **fields) if fields else said)
 
     @property
     def said(self) -> str:
@@ -219,34 +224,18 @@ class PolicyDenied(Forbidden):
 
 
 class NotFound(Refused):
-    """There is no such thing for this principal."""
+    """There is no such thing for this principal.
+
+    Args:
+        see: The command that lists what there is, where one does.
+    """
 
     code = "not_found"
     status = 404
 
-    @property
-    def see(self) -> str | None:
-        """The command that lists what there is, where one does."""
-        text = str(self)
-        return next(
-            (command for begins, command in _LISTS.items() if text.startswith(begins)), None
-        )
-
-
-_LISTS = {
-    "No approval ": "gonogo approvals list --status all",
-    "No open approval ": "gonogo approvals list",
-    "No plan ": "gonogo plans list",
-    "No session ": "gonogo sessions list",
-    "No turn ": "gonogo sessions show SESSION",
-    "No call ": "gonogo sessions show SESSION",
-    "No grant ": "gonogo plans show PLAN",
-    "No checkpoint ": "gonogo checkpoints list PLAN",
-    "No rule ": "gonogo policy list SESSION",
-    "No workspace ": "gonogo place list",
-    "There is no token ": "gonogo token list",
-}
-"""By how it is said that something is not there: where its like is listed."""
+    def __init__(self, said: str = "", /, *, see: str | None = None, **fields: object) -> None:
+        super().__init__(said, **fields)
+        self.see = see
 
 
 class Conflict(Refused):
@@ -338,14 +327,16 @@ class ModelFailed(InternalFailure):
 
     def __init__(
         self,
-        message: str,
+        said: str,
+        /,
         *,
         http_status: int | None = None,
         retry_after: float | None = None,
         transient: bool = False,
         sent: bool = True,
+        **fields: object,
     ) -> None:
-        super().__init__(message)
+        super().__init__(said, **fields)
         self.http_status, self.retry_after, self.transient = http_status, retry_after, transient
         self.sent = sent
 
@@ -439,7 +430,10 @@ def mistake_of(found: Mapping[str, Any]) -> str:
     context: Mapping[str, Any] = found.get("ctx", {})
     text, template = in_words(found["msg"]), MISTAKES.get(found["type"])
     if template is not None:
-        return remade(text, template, context)
+        # The library's list ends with an English word.
+        parts = {name: str(each).replace(" or ", ", ") if name == "expected" else each
+                 for name, each in context.items()}  # fmt: skip
+        return remade(text, template, parts)
     cause = context.get("error")
     ours = cause.args[0] if isinstance(cause, ValueError) and cause.args else None
     return ours if isinstance(ours, Reason) else text
@@ -447,6 +441,9 @@ def mistake_of(found: Mapping[str, Any]) -> str:
 
 MISTAKES: Mapping[str, str] = {
     "bool_type": "Input should be a valid boolean",
+    "datetime_from_date_parsing": "Input should be a valid datetime or date",
+    "datetime_parsing": "Input should be a valid datetime",
+    "datetime_type": "Input should be a valid datetime",
     "dict_type": "Input should be a valid dictionary",
     "enum": "Input should be {expected}",
     "extra_forbidden": "Extra inputs are not permitted",

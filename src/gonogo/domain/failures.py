@@ -597,7 +597,7 @@ class Absence(Stored):
     since: datetime
     tries: int
     """How often it was asked and did not answer."""
-    error: str
+    error: Said
     """What went wrong the last time."""
     asked: float = 0.0
     """Seconds after which it wants to be asked again, if it said so."""
@@ -612,7 +612,7 @@ class Absence(Stored):
         return cls(
             since=min(before.since, now) if before else now,
             tries=before.tries + 1 if before else 1,
-            error=str(error)[:_TOLD],
+            error=error.said if len(error.said) <= _TOLD else error.said[:_TOLD],
             asked=wanted if 0 < wanted < _YEAR else 0.0,
         )
 

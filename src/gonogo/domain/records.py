@@ -446,7 +446,7 @@ class PlaceRow(Struct, frozen=True, kw_only=True):
     pid: int | None
     lives: bool | None
     """Its owner has beaten lately; None without one."""
-    beat_at: datetime | None = None
+    beat_at: datetime | None
     """When its owner did so last."""
 
 

@@ -59,6 +59,8 @@ class AuditReport(View):
     """What is not there any more, and is on record as exported and removed."""
     older: list[AuditHead] = []
     """Heads of an anchor that were removed since: the export has them."""
+    parts: dict[str, dict[str, Any]] = {}
+    """Of `problems`, by the text: `template` and `params`, as problem documents have them."""
 
 
 class AuditAnchor(View):

@@ -222,7 +222,9 @@ def checked_content(content: str) -> str:
         raise InvalidMessage("content: it is empty; write a text")
     if len(said) > LONGEST:
         raise InvalidMessage(
-            "content: at most {most} characters, not {count}", most=LONGEST, count=len(said)
+            "content: at most {most} characters, not {count}; shorten it",
+            most=LONGEST,
+            count=len(said),
         )
     return said
 
@@ -276,14 +278,17 @@ def comment_facts(comment: Comment) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
+_SHAPE = "{comment_id, answer}"
+
+
 def _objects(raw: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401
     if raw is None:
         return []
     if not isinstance(raw, list):
-        raise InvalidPlan("answers: a list of {comment_id, answer} is needed")
+        raise InvalidPlan("answers: a list of {shape} is needed", shape=_SHAPE)
     items = cast("list[Any]", raw)
     if not all(isinstance(item, dict) for item in items):
-        raise InvalidPlan("answers: each one is an object {comment_id, answer}")
+        raise InvalidPlan("answers: each one is an object {shape}", shape=_SHAPE)
     return items
 
 

@@ -340,7 +340,7 @@ class Reply(Stored):
     """The row that keeps what the request took."""
     asked: int = 1
     """How often the model was asked for it: an empty reply is asked for once more."""
-    passed: Annotated[str, Field(exclude=True)] = ""
+    passed: Annotated[Said, Field(exclude=True)] = ""
     """What was wrong with the model that should have answered, where another one did."""
     heard: int | None = None
     """How many words of people the conversation had when the model was asked; None: none."""

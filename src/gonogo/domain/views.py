@@ -260,6 +260,9 @@ class ServerView(View):
     """Who is offered its tools."""
     sightings: dict[str, list[SightingView]] = {}
     """What was seen of each of its tools, oldest first."""
+    parts: dict[str, dict[str, Any]] = {}
+    """Of `error` and of why tools are refused, by the text: `template` and `params`, as problems
+    have them."""
 
 
 class AcceptedTool(View):

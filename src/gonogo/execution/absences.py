@@ -14,7 +14,7 @@ from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import ModelWaited, WaitFacts
 from gonogo.domain.failures import Absence
 from gonogo.execution.scheduling import MODEL
-from gonogo.i18n import say
+from gonogo.i18n import say, told
 from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.jobs import AGAIN, drop_timer, set_timer
@@ -51,7 +51,8 @@ class ModelWait(Struct, frozen=True, kw_only=True):
             end = absence.ends_at(patience)
             shown = end.strftime("%Y-%m-%d %H:%M:%S UTC")
             facts = WaitFacts(reason=MODEL, until=end, error=absence.error)
-            self._tell(tx, "model_away", facts, until=shown, error=absence.error)
+            said = told(absence.error, spoken_in(tx, self.session_id))
+            self._tell(tx, "model_away", facts, until=shown, error=said)
         return absence
 
     def end(self, tx: Tx) -> None:

@@ -147,7 +147,8 @@ _UNKNOWN = Conflict(
 
 def _error(error: GonogoError) -> dict[str, Any]:
     said = error.said
-    return {"error": {"kind": type(error).__name__, "detail": str(said), **parts_of(said)}}
+    more = {"see": error.see} if isinstance(error, NotFound) and error.see else {}
+    return {"error": {"kind": type(error).__name__, "detail": str(said), **parts_of(said), **more}}
 
 
 def _told(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,4 +161,7 @@ def _told(answer: Mapping[str, Any]) -> dict[str, Any]:
         return answer["result"]
     error = answer["error"]
     kind = _KINDS.get(error["kind"])
-    raise kind(of_parts(error["detail"], error)) if kind else Internal()
+    made = kind(of_parts(error["detail"], error)) if kind else Internal()
+    if isinstance(made, NotFound):
+        made.see = error.get("see")
+    raise made

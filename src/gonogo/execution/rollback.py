@@ -141,7 +141,7 @@ def wanted_rollback(
     """
     plan = plan_of(tx, plan_id)
     if plan is None:
-        raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
+        raise NotFound("No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id)
     session, revision = _around(tx, plan)
     if not looks:
         check_quiet(tx, plan)

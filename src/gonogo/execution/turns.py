@@ -208,7 +208,7 @@ class Turns(Struct, frozen=True, kw_only=True):
 
     async def job(self, job: Job) -> None:
         """Drive one turn as far as it goes without a person."""
-        taken = job.found or await self._taken(job)
+        taken = await self._taken(job)
         if taken is None:
             return
         session, turn, calls = taken
@@ -228,11 +228,6 @@ class Turns(Struct, frozen=True, kw_only=True):
             _LOG.exception("turn %s failed", turn.id)
             said = say("error_internal", session.spoken, reference=turn.id)
             await self.store.write(self._fail, turn, "internal", said)
-
-    async def _taken(self, job: Job) -> _Taken | None:
-        if job.epoch:
-            return await self.store.read(self._claimed, job.key, job.epoch)
-        return await self.store.write(self._take, job.key)
 
     def cancel(self, tx: Tx, turn: Turn, by: str, reason: str | None = None) -> None:
         """Stop a turn and whatever it runs or asks."""
@@ -306,6 +301,14 @@ class Turns(Struct, frozen=True, kw_only=True):
         go_on(tx, "turn", turn.id, taken.epoch, found=(session, taken, calls))
 
     # Driving ----------------------------------------------------------------------------------
+
+    async def _taken(self, job: Job) -> _Taken | None:
+        """What a job goes on with: as it was found when it was taken for the job, or found now."""
+        if job.found is not None:
+            return job.found
+        if job.epoch:
+            return await self.store.read(self._claimed, job.key, job.epoch)
+        return await self.store.write(self._take, job.key)
 
     def _take(self, tx: Tx, turn_id: str) -> _Taken | None:
         """The session, the turn as it is held now, and its open calls."""

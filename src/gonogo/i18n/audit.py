@@ -169,7 +169,11 @@ def _retried(entry: AuditEntry, locale: str) -> _Parts:
 def _reached(entry: AuditEntry, locale: str) -> _Parts:
     if entry.details.get("reached"):
         yield say("why_reached", locale, hosts=", ".join(entry.details["reached"]))
-    refused = [each["host"] for each in entry.details.get("refused") or ()]
+    refused = [
+        f"{each['host']} ({told(str(each['reason']), locale)})" if each.get("reason")
+        else each["host"]
+        for each in entry.details.get("refused") or ()
+    ]  # fmt: skip
     if refused:
         yield say("why_refused", locale, hosts=", ".join(refused))
 

@@ -6,7 +6,7 @@ the making of a package do that.
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from gettext import GNUTranslations, NullTranslations
 from pathlib import Path
 from string import Formatter
@@ -152,6 +152,7 @@ def resolve(session_locale: str | None, setting: str | None, text: str = "") -> 
     return known_locale(session_locale) or known_locale(setting) or language_of(text)
 
 
+@lru_cache(maxsize=64)
 def known_locale(locale: str | None) -> Locale | None:
     """The language that a locale names, if it is spoken here."""
     tag = re.split(r"[-_.@]", locale or "", maxsplit=1)[0].strip().lower()
@@ -165,9 +166,10 @@ def _filled(text: str, locale: str | None, fields: Mapping[str, object]) -> str:
 
 
 def _field(name: str, value: object, locale: str | None) -> object:
-    if isinstance(value, str) and name in WIRE_WORDS:
-        return _word(WIRE_WORDS[name], value, locale)
-    return told(value, locale) if isinstance(value, Reason) else value
+    if isinstance(value, Reason):
+        return told(value, locale)
+    known = isinstance(value, str) and name in WIRE_WORDS
+    return _word(WIRE_WORDS[name], str(value), locale) if known else value
 
 
 WIRE_WORDS = {
@@ -178,6 +180,7 @@ WIRE_WORDS = {
     "turn_status": "turn",
     "role": "role",
     "own_role": "role",
+    "strerror": _COMMAND_LINE,
 }
 """The parts of a reason that are words of the wire, with the contexts that have these words."""
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from gonogo.domain.errors import ModelNotConfigured
+from gonogo.domain.errors import ModelNotConfigured, because
 from gonogo.domain.strict_json import mapped
 from gonogo.llm.failures import redacted
 from gonogo.llm.roles import Effort, ModelRole
@@ -30,7 +30,10 @@ from gonogo.llm.roles import Effort, ModelRole
 if TYPE_CHECKING:
     import httpx2
 
-WITHHELD = "The reply held a secret, so it was not recorded, and nothing after it can be played"
+WITHHELD = because(
+    "The reply held a secret, so it was not recorded, and nothing after it can be played"
+)
+THE_BODY = because("the body")
 _MOST = 1 << 30
 """Bytes of a cassette that is played."""
 _AROUND = 40
@@ -186,16 +189,17 @@ def difference(recorded: object, now: object, place: str = "") -> str:
         case dict(), dict():
             was, is_ = cast("dict[str, object]", recorded), cast("dict[str, object]", now)
             if list(was) != list(is_):
-                what = f"the list of fields of {place or 'the body'}"
+                what = because("the list of fields of {place}", place=place or THE_BODY)
                 return told_apart(what, " ".join(was), " ".join(is_))
             pairs = [(f"{place}.{name}".lstrip("."), was[name], is_[name]) for name in was]
         case list(), list():
             old, new = cast("list[object]", recorded), cast("list[object]", now)
             pairs = [(f"{place}[{n}]", *both) for n, both in enumerate(zip(old, new, strict=False))]
-            pairs.append((f"the length of {place}", len(old), len(new)))
+            length = because("the length of {place}", place=place)
+            pairs.append((length, len(old), len(new)))
         case _:
             same = recorded == now
-            return "" if same else told_apart(place or "the body", text_of(recorded), text_of(now))
+            return "" if same else told_apart(place or THE_BODY, text_of(recorded), text_of(now))
     return next((told for at, a, b in pairs if (told := difference(a, b, at))), "")
 
 
@@ -211,7 +215,9 @@ def told_apart(place: str, recorded: str, now: str) -> str:
     """Where two texts differ, in a sentence."""
     at = agreed(recorded, now)
     a, b = (text[max(0, at - _AROUND) : at + _AROUND] for text in (recorded, now))
-    return f"{place} differs at character {at}: recorded {a!r}, now {b!r}"
+    return because(
+        "{place} differs at character {at}: recorded {a!r}, now {b!r}", place=place, at=at, a=a, b=b
+    )
 
 
 # Its lines.
@@ -254,8 +260,10 @@ def read_cassette(path: Path) -> list[HttpExchange]:
         lines = _lines(path)
     except (OSError, ValueError) as error:
         # A name with a NUL in it is a ValueError.
-        why = error.strerror if isinstance(error, OSError) else error
-        raise ModelNotConfigured("replay:{path}: {strerror}", path=path, strerror=why) from None
+        why = error.strerror if isinstance(error, OSError) else error.args[0]
+        raise ModelNotConfigured(
+            "replay:{path}: {strerror}; name a recording that can be read", path=path, strerror=why
+        ) from None
     found: list[HttpExchange] = []
     for number, line in enumerate(lines, start=1):
         try:
@@ -281,7 +289,7 @@ def _lines(path: Path) -> list[bytes]:
     with open(file, "rb") as cassette:
         facts = os.fstat(file)
         if not stat.S_ISREG(facts.st_mode):
-            raise OSError(0, "it is not a regular file")
+            raise ValueError(because("it is not a regular file"))
         if facts.st_size > _MOST:
-            raise OSError(0, f"it has more than {_MOST} bytes")
+            raise ValueError(because("it has more than {most} bytes", most=_MOST))
         return [line for line in cassette.read().split(b"\n") if line]

@@ -360,10 +360,11 @@ def _split(name: str, environment: Mapping[str, str]) -> tuple[str, str]:
 def _missing(provider: str, error: ImportError) -> str:
     known = _BY_NAME.get(provider)
     install = known.install if known else f"pydantic-ai-slim[{provider}]"
-    return (
-        f"The package for {provider!r} is not installed ({error.name or 'import failed'}): "
-        f'pip install "{install}"'
-    )
+    return because(
+        "The package for {provider!r} is not installed ({module}); install it: pip install "
+        '"{package}"',
+        provider=provider, module=error.name or provider, package=install,
+    )  # fmt: skip
 
 
 def _key(provider: str, environment: Mapping[str, str]) -> str | None:

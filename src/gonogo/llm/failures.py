@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, cast
 
-from gonogo.domain.errors import ModelFailed, PromptTooLong
+from gonogo.domain.errors import ModelFailed, PromptTooLong, Reason, because
 
 _PASSING = frozenset({408, 429})
 _LOOKS_LIKE_A_KEY = re.compile(
@@ -30,10 +30,9 @@ _SHORTEST = 4
 def model_failed(model: str, error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
     """Describe what a provider, or the way to it, did."""
     status = _status(error)
-    told = " ".join(redacted(_what(error, status), secrets).split())
     kind = PromptTooLong if _is_too_long(error, status) else ModelFailed
     return kind(
-        f"{model} {told[:_MAX_TEXT]}",
+        _what(model, error, status, secrets),
         http_status=status,
         retry_after=getattr(error, "retry_after", None),
         transient=_may_pass(error, status),
@@ -68,13 +67,22 @@ def _status(error: Exception) -> int | None:
     return error.status_code if isinstance(error, ModelHTTPError) else None
 
 
-def _what(error: Exception, status: int | None) -> str:
+def _what(model: str, error: Exception, status: int | None, secrets: Iterable[str]) -> Reason:
     if isinstance(error, TimeoutError):
-        return "did not answer in time"
-    detail = _detail(getattr(error, "body", None)).strip()
+        return because("{model} did not answer in time", model=model)
+    detail = _line(_detail(getattr(error, "body", None)), secrets)
+    if status is not None and detail:
+        return because(
+            "{model} answered {status}: {detail}", model=model, status=status, detail=detail
+        )
     if status is not None:
-        return f"answered {status}: {detail}" if detail else f"answered {status}"
-    return f"failed: {detail or str(error) or type(error).__name__}"
+        return because("{model} answered {status}", model=model, status=status)
+    detail = detail or _line(str(error), secrets) or type(error).__name__
+    return because("{model} failed: {detail}", model=model, detail=detail)
+
+
+def _line(said: str, secrets: Iterable[str]) -> str:
+    return " ".join(redacted(said, secrets).split())[:_MAX_TEXT]
 
 
 def _detail(body: object) -> str:

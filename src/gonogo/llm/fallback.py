@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from gonogo.domain.errors import InternalFailure, ModelFailed, ModelNotConfigured
+from gonogo.domain.errors import InternalFailure, ModelFailed, ModelNotConfigured, together
 from gonogo.domain.failures import TOO_MANY, is_away
 from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.llm.model import Model, OnText
@@ -110,7 +110,7 @@ class FallbackModel:
         seconds = _seconds(error, failures)
         logger.warning("%s; the next model is asked, this one not for %.0f s", error, seconds)
         self._rests[choice] = ModelRest(
-            until=self._clock() + seconds, failures=failures, error=str(error)
+            until=self._clock() + seconds, failures=failures, error=error.said
         )
 
 
@@ -146,7 +146,7 @@ def all_failed(failed: Sequence[InternalFailure]) -> InternalFailure:
     first = (waits or known)[0]
     wanted = [error.retry_after for error in waits if error.retry_after is not None]
     return ModelFailed(
-        "; ".join(dict.fromkeys(str(error) for error in failed)),
+        together(dict.fromkeys(error.said for error in failed)),
         http_status=first.http_status, retry_after=min(wanted, default=None),
         transient=bool(waits), sent=any(error.sent for error in known),
     )  # fmt: skip

@@ -16,10 +16,11 @@ import httpx2
 from msgspec import Struct
 from pydantic_ai.models import create_async_httpx2_client
 
-from gonogo.domain.errors import ModelFailed
+from gonogo.domain.errors import ModelFailed, because
 from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.llm.cassette import (
     REMOVED,
+    THE_BODY,
     WITHHELD,
     HttpExchange,
     Redaction,
@@ -90,16 +91,25 @@ class Player(httpx2.AsyncBaseTransport):
         body = self._redaction.of_body(body_of(request))
         key = self._key_of(address, body)
         if key is None:
-            return f"it is not the recorded one. {self._nearest(address, body)}"
+            number, apart = self._nearest(address, body)
+            return because(
+                "it is not the recorded one. Nearest is exchange {number}: {difference}",
+                number=number, difference=apart,
+            )  # fmt: skip
         recorded, place = self._index()[key], (asking.session, key)
         if self._played[place] < len(recorded):
             number, found = recorded[self._played[place]]
             self._played[place] += 1
-            return f"exchange {number}: {WITHHELD}" if found.withheld else found
+            if found.withheld:
+                return because("exchange {number}: {what}", number=number, what=WITHHELD)
+            return found
         if asking.last is not None and asking.last.is_failure:
             # Nobody tried so often then. What failed to its end then does so now.
             return asking.last
-        return f"it is made more often than it was recorded (exchange {recorded[0][0]})"
+        return because(
+            "it is made more often than it was recorded (exchange {number})",
+            number=recorded[0][0],
+        )
 
     def _index(self) -> dict[str, list[tuple[int, HttpExchange]]]:
         """What was recorded by its request, each in the order of the recording."""
@@ -125,17 +135,17 @@ class Player(httpx2.AsyncBaseTransport):
                 return _digest(address, recorded)
         return None
 
-    def _nearest(self, address: str, body: str) -> str:
+    def _nearest(self, address: str, body: str) -> tuple[int, str]:
         """Where a request differs first from the recorded one that begins most like it."""
         bodies = [(number, _address(each), self._body(each)) for number, each in self._exchanges]
         number, there, recorded = max(bodies, key=lambda each: agreed(each[2], body))
         # Its last sentence is what differs: bodies with equal values may be written differently.
         told = difference(json_of(recorded), json_of(body)) if recorded != body else ""
         told = told or (
-            told_apart("the address", there, address) if there != address
-            else told_apart("the body", recorded, body)
+            told_apart(because("the address"), there, address) if there != address
+            else told_apart(THE_BODY, recorded, body)
         )  # fmt: skip
-        return f"Nearest is exchange {number}: {told}"
+        return number, told
 
 
 def _digest(address: str, body: str) -> str:
@@ -216,15 +226,16 @@ class PlayedModel:
             finally:
                 _ASKING.reset(token)
             relay.finish()
-            return reply.model_copy(update={"passed": str(failed[0])}) if failed else reply
+            return reply.model_copy(update={"passed": failed[0].said}) if failed else reply
         raise all_failed(failed) if failed else self._end(request.session, missed[0])
 
     def _end(self, session: str, missed: str) -> ModelFailed:
         """The replay of a session ends, and says so to all that is asked later."""
-        told = (
-            f"{self._path.name}, request {self._asked[session]} of this session: {missed}. "
-            "The replay ends here."
-        )
+        told = because(
+            "{file}, request {number} of this session: {missed}. The replay ends here; record it "
+            "again if the change is meant",
+            file=self._path.name, number=self._asked[session], missed=missed,
+        )  # fmt: skip
         self._ended[session] = told
         return ModelFailed(told)
 

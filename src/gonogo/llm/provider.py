@@ -483,8 +483,9 @@ class ProviderModel:
             duration_ms = (time.perf_counter() - began) * 1000
             return from_provider(response, self.name, duration_ms, self._settings.price)
         raise ModelFailed(
-            f"{self.name} did not finish in {self._settings.total_timeout:g} s", transient=True
-        )
+            "{model} did not finish in {seconds:g} s",
+            model=self.name, seconds=self._settings.total_timeout, transient=True,
+        )  # fmt: skip
 
     async def _persist(
         self,
@@ -558,7 +559,9 @@ class ProviderModel:
         """
         told = (response.provider_details or {}).get("finish_reason")
         if response.finish_reason == "error" or not (response.finish_reason or told):
-            raise ModelFailed(f"{self.name} stopped in the middle of its reply", transient=True)
+            raise ModelFailed(
+                "{model} stopped in the middle of its reply", model=self.name, transient=True
+            )
 
     async def _relay(self, events: AsyncIterator[Any], relay: Relay) -> None:
         from pydantic_ai import messages as theirs
@@ -583,7 +586,11 @@ class ProviderModel:
                 case _:
                     pass
             if size > MAX_REPLY:
-                raise ModelFailed(f"{self.name} wrote more than {MAX_REPLY} characters")
+                raise ModelFailed(
+                    "{model} wrote more than {most} characters; ask for less at a time, or choose "
+                    "another model",
+                    model=self.name, most=MAX_REPLY,
+                )  # fmt: skip
 
     def _request_settings(self, cache_key: str) -> "TheirSettings":
         from pydantic_ai.settings import ModelSettings as TheirSettings

@@ -106,7 +106,10 @@ class ScriptedModel:
             said = len(lines) - 1
         line = lines[said] if said < len(lines) else self._ending
         if line is None:
-            raise ModelFailed(f"The script {self.name!r} has no line {said} for {key!r}")
+            raise ModelFailed(
+                "The script {name!r} has no line {number} for {key!r}; add one",
+                name=self.name, number=said, key=key,
+            )  # fmt: skip
         return line(request) if callable(line) else line
 
 

@@ -62,7 +62,9 @@ def load_contexts(
         return read_contexts(document, outside)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise InvalidMessage(
-            "{path}: not a file of policy contexts: {error}", path=path, error=error
+            "{path}: not a file of policy contexts: {error}; correct the file",
+            path=path,
+            error=error,
         ) from error
 
 

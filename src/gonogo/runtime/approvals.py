@@ -14,6 +14,7 @@ from gonogo.domain.errors import (
     NotFound,
     PolicyDenied,
     Refused,
+    because,
 )
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import HitlDecision, PlanDecision
@@ -59,7 +60,11 @@ def readable_approval(tx: Tx, principal: Principal, approval_id: str) -> Approva
     """
     approval = approval_of(tx, approval_id)
     if approval is None or not may_see(tx, principal, approval):
-        raise NotFound("No approval found with id={approval_id}", approval_id=approval_id)
+        raise NotFound(
+            "No approval found with id={approval_id}",
+            see="gonogo approvals list --status all",
+            approval_id=approval_id,
+        )
     return approval
 
 
@@ -296,7 +301,7 @@ class Approvals(Struct, frozen=True):
         session, call = await self._parts.store.read(_session_and_call, approval)
         gated = await self._parts.gate.judge(_thread_of(session, call), call.tool, changes)
         if gated.verdict.rule == "builtin:arguments":
-            raise InvalidArguments(gated.error or "The arguments do not fit")
+            raise InvalidArguments(gated.error or because("The arguments do not fit"))
         if gated.verdict.decision == "deny":
             raise PolicyDenied(gated.verdict.reason)
         return replace(ruling, prepared=gated)
@@ -364,7 +369,7 @@ def _plan_approval(tx: Tx, principal: Principal, plan_id: str, session_id: str |
     if not by_review:
         seen_plan(tx, principal, plan_id, session_id)
     if approval is None:
-        raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
+        raise NotFound("No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id)
     return approval
 
 
@@ -376,7 +381,11 @@ def _call_approval(
     else:
         approval, named = approval_of_call(tx, decision.call_id or ""), decision.call_id
     if approval is None or not _reachable(tx, principal, approval, session_id):
-        raise NotFound("No approval found with id={named}", named=named)
+        raise NotFound(
+            "No approval found with id={named}",
+            see="gonogo approvals list --status all",
+            named=named,
+        )
     return approval
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 import anyio
 from msgspec import Struct
 
-from gonogo.domain.errors import NotFound
+from gonogo.domain.errors import NotFound, because, parts_by_text
 from gonogo.domain.findings import ProfileFacts
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.tool_calls import (
@@ -91,14 +91,16 @@ def _known(tx: Tx, definition: Definition) -> ToolHistory | str | None:
     standing = standing_of(tx, definition.name)
     if standing is None:
         full = count_seen(tx, foreign_name(definition.server, "")) >= MOST_SEEN
-        return f"its server has listed {MOST_SEEN} other tools already" if full else None
+        said = because("its server has listed {most} other tools already", most=MOST_SEEN)
+        return said if full else None
     if standing.now.digest == definition.digest:
         return standing
     if standing.is_restless(tx.now):
-        return (
-            f"it has changed {MOST_CHANGES} times within a day; "
-            f"once you have read it, say: gonogo tool accept {definition.name}"
-        )
+        return because(
+            "it has changed {count} times within a day; read it, then accept it: gonogo tool "
+            "accept {name}",
+            count=MOST_CHANGES, name=definition.name,
+        )  # fmt: skip
     return None
 
 
@@ -261,6 +263,7 @@ def _view(report: ServerReport, own: Mapping[str, ToolHistory]) -> ServerView:
         name=report.name, place=report.place, state=report.state, error=report.error,
         version=report.version or None, refused=dict(report.refused),
         tools=list(report.tools or own),
+        parts=parts_by_text([*report.refused.values(), report.error or ""]),
         changed={
             name: list(standing.changed) for name, standing in own.items() if standing.changed
         },

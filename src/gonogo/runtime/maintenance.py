@@ -118,8 +118,7 @@ class Maintenance(Struct, frozen=True):
         known = await store.read(find_place, named) if store.can_be_shared else None
         if known is None:
             raise NotFound(
-                "No workspace that workers share was found for the session or id {named}; gonogo "
-                "place list shows all of them",
+                "No workspace that workers share was found for the session or id {named}",
                 named=named,
             )
         found, owners, handed = known
@@ -151,7 +150,9 @@ class Maintenance(Struct, frozen=True):
         """
         principal.require(Role.ADMIN)
         if not self._parts.store.can_be_shared:
-            raise NotFound("No workspace found with id or path {named}", named=named)
+            raise NotFound(
+                "No workspace found with id or path {named}", see="gonogo place list", named=named
+            )
 
         def leave(tx: Tx) -> bool:
             asked = ask_to_leave(tx, named)

@@ -135,7 +135,11 @@ class Messages(Struct, frozen=True):
     ) -> tuple[Session, bool]:
         found = session_of(tx, session_id) if session_id else None
         if found is None and session_id and was_erased(tx, session_id):
-            raise NotFound("No session found with id={session_id}", session_id=session_id)
+            raise NotFound(
+                "No session found with id={session_id}",
+                see="gonogo sessions list",
+                session_id=session_id,
+            )
         if found is None:
             new = self._sessions.create(tx, principal, SessionOpening(session_id=session_id))
             return new, True
@@ -285,7 +289,9 @@ def _named_turn(tx: Tx, session: Session, turn_id: str | None) -> Turn | None:
         return next(going, None)
     turn = turn_of(tx, turn_id)
     if turn is None or turn.session_id != session.id:
-        raise NotFound("No turn found with id={turn_id}", turn_id=turn_id)
+        raise NotFound(
+            "No turn found with id={turn_id}", see="gonogo sessions show SESSION", turn_id=turn_id
+        )
     return turn
 
 
@@ -324,5 +330,7 @@ def _call_in(
     session = visible(tx, principal, session_id or "")
     call = call_of(tx, call_id)
     if call is None or call.session_id != session.id:
-        raise NotFound("No call found with id={call_id}", call_id=call_id)
+        raise NotFound(
+            "No call found with id={call_id}", see="gonogo sessions show SESSION", call_id=call_id
+        )
     return session, call

@@ -184,7 +184,7 @@ async def _read(http: "httpx.AsyncClient", url: str) -> dict[str, Any]:
     try:
         found = strict_json.loads(data)
     except GonogoError as error:
-        raise BadProvider(f"{url}: {error}") from error
+        raise BadProvider(because("{url}: {error}", url=url, error=error)) from error
     if not isinstance(found, dict):
         raise BadProvider(because("{url} is not a JSON object", url=url))
     return cast("dict[str, Any]", found)

@@ -231,7 +231,7 @@ def _add_token(tx: Tx, row: dict[str, Any], by: str) -> dict[str, Any]:
 
 def _revoke_token(tx: Tx, token_id: str, by: str) -> None:
     if not rows.revoke_token(tx, token_id):
-        raise NotFound("There is no token {token_id}", token_id=token_id)
+        raise NotFound("There is no token {token_id}", see="gonogo token list", token_id=token_id)
     # Whoever was shut out has approved nothing that is still open.
     forgotten = forget_votes(tx, token_id)
     log.note(

@@ -519,7 +519,9 @@ def _revoke(tx: Tx, principal: Principal, grant_id: str) -> None:
     grant = grant_of(tx, grant_id)
     session = seen(tx, principal, grant.session_id) if grant else None
     if grant is None or session is None:
-        raise NotFound("No grant found with id={grant_id}", grant_id=grant_id)
+        raise NotFound(
+            "No grant found with id={grant_id}", see="gonogo plans show PLAN", grant_id=grant_id
+        )
     if not revoke_grant(tx, grant_id, principal.name):
         raise Conflict(
             "Grant {grant_id} has already ended; there is nothing to revoke", grant_id=grant_id

@@ -236,7 +236,11 @@ def seen_checkpoint(tx: Tx, principal: Principal, checkpoint_id: str) -> Checkpo
     """
     found = checkpoint_of(tx, checkpoint_id)
     if found is None or seen(tx, principal, found.session_id) is None:
-        raise NotFound("No checkpoint found with id={checkpoint_id}", checkpoint_id=checkpoint_id)
+        raise NotFound(
+            "No checkpoint found with id={checkpoint_id}",
+            see="gonogo checkpoints list PLAN",
+            checkpoint_id=checkpoint_id,
+        )
     return found
 
 

@@ -165,7 +165,7 @@ class Runtime:
             probe = self.parts.rollbacks.snapshots.probe
             await anyio.to_thread.run_sync(probe, abandon_on_cancel=True)
             return
-        raise Busy(reason="the state folder does not answer in time")
+        raise Busy(reason=because("the state folder does not answer in time"))
 
     @property
     def metrics(self) -> Metrics:

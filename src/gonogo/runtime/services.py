@@ -13,7 +13,7 @@ from socket import gethostname
 import anyio
 from msgspec import Struct
 
-from gonogo.domain.errors import Busy, Conflict, ModelNotConfigured
+from gonogo.domain.errors import Busy, Conflict, ModelNotConfigured, because
 from gonogo.domain.failures import Severity
 from gonogo.domain.network import PrivateHosts
 from gonogo.domain.plan import READ_TOOL
@@ -298,7 +298,8 @@ def member_of(
             made.unlink()
         home = file.read_text().strip()
     except OSError as error:
-        raise Busy(reason=f"{file} cannot be written: {error.strerror}") from error
+        said = because("{file} cannot be written: {strerror}", file=file, strerror=error.strerror)
+        raise Busy(reason=said) from error
     return Membership(
         kind=kind, pool=pool, home=home, capacity=capacity, labels=labels or {},
         policy=_digest_of_rules(settings),
@@ -347,6 +348,6 @@ def _report(pool: ModelPool, role: ModelRole) -> RoleReport:
             name = pool.check(choice)
         except ModelNotConfigured as error:
             name = choice.name or "the configured model"
-            problems.append(str(error))
+            problems.append(error.said)
         models.append(f"{name} (effort {choice.effort})" if choice.effort else name)
     return RoleReport(role=role, models=models, problems=problems)

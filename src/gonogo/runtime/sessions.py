@@ -519,7 +519,9 @@ class Sessions(Struct, frozen=True):
             if rule_id in {row.id, f"session:{row.position}"}:
                 remove_session_rule(tx, row, principal)
                 return
-        raise NotFound("No rule found with id={rule_id}", rule_id=rule_id)
+        raise NotFound(
+            "No rule found with id={rule_id}", see="gonogo policy list SESSION", rule_id=rule_id
+        )
 
 
 def visible(tx: Tx, principal: Principal, session_id: str) -> Session:
@@ -530,7 +532,11 @@ def visible(tx: Tx, principal: Principal, session_id: str) -> Session:
     """
     session = seen(tx, principal, session_id)
     if session is None:
-        raise NotFound("No session found with id={session_id}", session_id=session_id)
+        raise NotFound(
+            "No session found with id={session_id}",
+            see="gonogo sessions list",
+            session_id=session_id,
+        )
     return session
 
 
@@ -554,7 +560,7 @@ def seen_plan(tx: Tx, principal: Principal, plan_id: str, session_id: str | None
     plan = plan_of(tx, plan_id)
     session = seen(tx, principal, plan.session_id) if plan else None
     if plan is None or session is None or session_id not in (None, session.id):
-        raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
+        raise NotFound("No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id)
     return plan
 
 

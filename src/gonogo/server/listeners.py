@@ -53,7 +53,9 @@ class NewListeners:
         caller = await caller_of(request)
         caller.principal.require(Role.ADMIN)
         if not is_local_socket(scope):
-            raise Forbidden("Only a program of this machine's user may open a port")
+            raise Forbidden(
+                "Only a program of this machine's user may open a port; run the command there"
+            )
         wanted = await read_body(request, NewListener)
         failed = list[GonogoError]()
         try:

@@ -22,6 +22,7 @@ from gonogo.domain.errors import (
     InvalidPlan,
     NotFound,
     Refused,
+    because,
     mistake_of,
     parts_of,
 )
@@ -124,9 +125,16 @@ def _by_status(_: Request, error: Exception) -> Response:
     if not isinstance(error, HTTPException):
         raise TypeError(error)
     code = _CODES.get(error.status_code, "invalid_message")
-    answer = problem(error.status_code, code, str(error.detail))
+    said = _STATUSES.get(error.status_code, str(error.detail))
+    answer = problem(error.status_code, code, str(said), **parts_of(said))
     answer.headers.update(error.headers or {})
     return answer
+
+
+_STATUSES = {
+    404: because("There is nothing at this address; see the addresses in GET /openapi.json"),
+    405: because("This address does not take this method; see GET /openapi.json"),
+}
 
 
 def _bad_parameter(_: Request, error: Exception) -> Response:

@@ -384,4 +384,6 @@ async def _first_frame(socket: WebSocket, seconds: float) -> Credential:
         case {"type": "auth", "token": str(token), **rest} if not rest:
             return Credential(token=token)
         case _:
-            raise Unauthorized('The first frame must be {"type":"auth","token":"…"}')
+            raise Unauthorized(
+                "The first frame must be {shape}", shape='{"type":"auth","token":"…"}'
+            )

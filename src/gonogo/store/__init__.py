@@ -19,7 +19,7 @@ from typing import Concatenate, ParamSpec, TypeVar
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
-from gonogo.domain.errors import Busy, Conflict, InvalidMessage, PlaceLost
+from gonogo.domain.errors import Busy, Conflict, InvalidMessage, PlaceLost, because
 from gonogo.store.driver import Driver, count_transaction, join_writers
 from gonogo.store.hints import Hints
 from gonogo.store.lease import Lease
@@ -372,7 +372,10 @@ def _backend(
         try:
             return SqliteBackend(path, deliver, patience, clock)
         except OSError as error:
-            raise Busy(reason=f"{path} cannot be opened: {error.strerror}") from error
+            said = because(
+                "{file} cannot be opened: {strerror}", file=path, strerror=error.strerror
+            )
+            raise Busy(reason=said) from error
     address = _postgres_url(url)
     return PostgresBackend(address, deliver, patience, clock, is_shared=shared_as is not None)
 

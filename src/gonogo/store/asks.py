@@ -8,14 +8,14 @@ Also which connection of which server runs a session's tools, where it is not th
 
 from collections.abc import Mapping
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import bindparam, delete, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import Executable, bindparam, delete, or_, select, update
 
 from gonogo.store.places import LIVES, clock
-from gonogo.store.rows import columns_of, many, one, put, row_of, rows
+from gonogo.store.rows import columns_of, insert_for, many, one, put, row_of, rows
 from gonogo.store.schema import asks, places, sessions, tool_hosts
 from gonogo.store.transaction import Tx, go_on
 
@@ -105,16 +105,6 @@ def is_in_hand(tx: Tx, place: str) -> bool:
 
 _HOST_LASTS = 6
 """Seconds after which a connection that was not named again counts as gone."""
-_NEW_HOST = insert(tool_hosts).values(
-    session_id=bindparam("of"), connection=bindparam("by"), until=clock(-_HOST_LASTS)
-)
-_CLAIM = _NEW_HOST.on_conflict_do_update(
-    index_elements=["session_id"],
-    set_={"connection": _NEW_HOST.excluded.connection, "until": _NEW_HOST.excluded.until},
-    where=or_(
-        tool_hosts.c.until < clock(), tool_hosts.c.connection == _NEW_HOST.excluded.connection
-    ),
-).returning(tool_hosts.c.session_id)
 _HOST = select(tool_hosts.c.connection).where(
     tool_hosts.c.session_id == bindparam("of"), tool_hosts.c.until >= clock()
 )
@@ -122,9 +112,21 @@ _DROP_HOST = delete(tool_hosts).where(tool_hosts.c.connection == bindparam("by")
 _DROP_HOSTS = delete(tool_hosts).where(tool_hosts.c.until < clock(60))
 
 
+@cache
+def _claim() -> Executable:
+    new = insert_for("postgresql")(tool_hosts).values(
+        session_id=bindparam("of"), connection=bindparam("by"), until=clock(-_HOST_LASTS)
+    )
+    theirs = or_(tool_hosts.c.until < clock(), tool_hosts.c.connection == new.excluded.connection)
+    return new.on_conflict_do_update(
+        index_elements=["session_id"], where=theirs,
+        set_={"connection": new.excluded.connection, "until": new.excluded.until},
+    ).returning(tool_hosts.c.session_id)  # fmt: skip
+
+
 def claim_tool_host(tx: Tx, session_id: str, connection: str) -> bool:
     """Have a connection run a session's tools for the next seconds. False: another one does."""
-    return tx.execute(_CLAIM, {"of": session_id, "by": connection}).first() is not None
+    return tx.execute(_claim(), {"of": session_id, "by": connection}).first() is not None
 
 
 def renew_tool_hosts(tx: Tx, ours: Mapping[str, str]) -> None:

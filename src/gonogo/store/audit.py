@@ -43,9 +43,10 @@ from gonogo.domain.audit_chain import (
     Record,
     Walk,
     heads_digest,
+    other_hash,
     read_json,
 )
-from gonogo.domain.errors import Conflict
+from gonogo.domain.errors import Conflict, because, parts_by_text
 from gonogo.domain.report_views import AuditEntry, AuditHead, AuditRemoved, AuditReport
 from gonogo.domain.states import ENDED, ApprovalStatus, TurnStatus
 from gonogo.store import events as log
@@ -231,7 +232,7 @@ def verify(tx: Tx, anchors: Iterable[Anchor] = (), only: str | None = None) -> A
     ]
     problems += [problem for walked in walks[1:] for problem in walked.problems]
     problems += [
-        f"{chain} #{seq}: an anchor says another hash"
+        other_hash(chain, seq)
         for (chain, seq), digest in sorted(record.moved.items())
         if only in (None, chain)
         and not _is_older(chain, seq, floors) and _hash_at(tx, chain, seq, floors) != digest
@@ -244,7 +245,7 @@ def verify(tx: Tx, anchors: Iterable[Anchor] = (), only: str | None = None) -> A
     return AuditReport(
         ok=not problems, chains=sum(walked.walk.seq > 0 for walked in walks),
         entries=sum(walked.entries for walked in walks), problems=problems, removed=gone,
-        older=older,
+        older=older, parts=parts_by_text(problems),
     )  # fmt: skip
 
 
@@ -269,7 +270,11 @@ def _walked(
         count, after = count + len(page), page[-1].seq
     extent = log.extent_of(tx, chain)
     if extent is not None and extent[:2] != (walk.seq, walk.hash):
-        problems.append(f"{chain}: the chain ends at {walk.seq}, its head says {extent.entries}")
+        said = because(
+            "{chain}: the chain ends at entry {seq}, and should end at entry {entries}",
+            chain=chain, seq=walk.seq, entries=extent.entries,
+        )  # fmt: skip
+        problems.append(said)
     return _Walked(walk=walk, entries=count, problems=problems)
 
 
@@ -288,7 +293,11 @@ def _session(tx: Tx, chain: str, floors: Mapping[str, ChainHead], record: Record
     walked.problems.extend(record.not_deleted(chain, walked.walk.erased))
     end = record.ends.get(chain)
     if end is not None and (end.seq, end.hash) != (walked.walk.seq, walked.walk.hash):
-        walked.problems.append(f"{chain}: it ended at {end.seq} when its session was erased")
+        why = because(
+            "{chain}: it ended at entry {seq} when its session was deleted",
+            chain=chain, seq=end.seq,
+        )  # fmt: skip
+        walked.problems.append(why)
     # What the database holds of a session that was deleted goes, bit by bit.
     if chain not in record.deleted:
         since = record.since.get(chain, "")
@@ -402,14 +411,23 @@ def _unwitnessed(record: Record, floors: dict[str, ChainHead]) -> Iterator[tuple
         if floor != said:
             upto = floor.seq if floor else 0
             told = said.seq if said else 0
-            said = f"{chain}: entries up to {upto} are gone, {told} of them by a removal on record"
-            yield chain, said
+            why = because(
+                "{chain}: by the database, entries up to {upto} were removed; by the log, up to "
+                "{told}",
+                chain=chain, upto=upto, told=told,
+            )  # fmt: skip
+            yield chain, why
 
 
 def _lost(tx: Tx, record: Record) -> Iterator[tuple[str, str]]:
     there = set(tx.execute(_SESSIONS).scalars())
     for session in sorted(record.sessions - there):
-        yield session, f"{session}: the session is on record, and its whole chain is gone"
+        yield (
+            session,
+            because(
+                "{chain}: the session is on record, and its whole chain is gone", chain=session
+            ),
+        )
 
 
 def _is_older(chain: str, seq: int, floors: dict[str, ChainHead]) -> bool:

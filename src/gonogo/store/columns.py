@@ -90,8 +90,8 @@ class Json(TypeDecorator[Any]):
     cache_ok = True
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ANN401
-        """To text. NUL can stay, since JSON writes it as an escape."""
-        return None if value is None else whole(_encode(value))
+        """To text."""
+        return None if value is None else json_text(value)
 
     def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ANN401
         """From text."""
@@ -104,6 +104,17 @@ class Packed(Struct, frozen=True):
     value: Any
 
 
+class Written(Struct, frozen=True):
+    """A JSON value without long texts, as the text that it is kept as."""
+
+    text: str
+
+
+def json_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """A JSON value as the text that it is kept as. NUL can stay: JSON writes it as an escape."""
+    return whole(_encode(value))
+
+
 class Shared(Json):
     """Any JSON value, with its long texts or without them.
 
@@ -114,6 +125,8 @@ class Shared(Json):
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ANN401
         """To text."""
+        if isinstance(value, Written):
+            return value.text
         if isinstance(value, Packed):
             return f" {super().process_bind_param(value.value, dialect)}"
         return super().process_bind_param(value, dialect)

@@ -24,10 +24,9 @@ from typing import Any, Protocol
 
 import anyio
 from sqlalchemy import Connection, Engine, bindparam, delete, select, text, update
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.exc import DBAPIError
 
-from gonogo.domain.errors import Busy, Conflict
+from gonogo.domain.errors import Busy, Conflict, because
 from gonogo.store.migrate import HEAD
 from gonogo.store.outage import Pool, raise_told
 from gonogo.store.rows import put
@@ -65,20 +64,19 @@ _HOLDER = text(
 )
 _SHARERS = text(f"{_HOLDER} AND mode = 'ShareLock'")
 _FENCE = select(drivers.c.fence).where(drivers.c.id == _THE_ONE)
-_TAKE_OVER = (
-    insert(drivers)
-    .values(id=_THE_ONE, fence=1)
-    .on_conflict_do_update(index_elements=[drivers.c.id], set_={"fence": drivers.c.fence + 1})
-    .returning(drivers.c.fence)
+_TAKE_OVER = text(
+    f"INSERT INTO drivers (id, fence) VALUES ('{_THE_ONE}', 1)"  # noqa: S608 - our own word
+    " ON CONFLICT (id) DO UPDATE SET fence = drivers.fence + 1 RETURNING fence"
 )
 _END_ALL = delete(writers)
 _NODES = "nodes"
-_BEGIN = insert(drivers).values(id=_THE_ONE, fence=0).on_conflict_do_nothing()
+_BEGIN = text(
+    f"INSERT INTO drivers (id, fence) VALUES ('{_THE_ONE}', 0) ON CONFLICT DO NOTHING"  # noqa: S608
+)
 _HOLD_ALL = select(drivers.c.id, drivers.c.fence).order_by(drivers.c.id).with_for_update()
-_TOGETHER = (
-    insert(drivers)
-    .values(id=_NODES, fence=bindparam("of"))
-    .on_conflict_do_update(index_elements=[drivers.c.id], set_={"fence": bindparam("of")})
+_TOGETHER = text(
+    f"INSERT INTO drivers (id, fence) VALUES ('{_NODES}', :of)"  # noqa: S608 - our own word
+    " ON CONFLICT (id) DO UPDATE SET fence = excluded.fence"
 )
 _FREE_ALL = update(places).values(owner=None, placed=True, fence=places.c.fence + 1)
 _HOLD_FENCE = _FENCE.with_for_update(read=True)
@@ -176,7 +174,10 @@ class FileLock:
         try:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise Busy(reason=f"{self._path} cannot be locked: {error.strerror}") from error
+            said = because(
+                "{file} cannot be locked: {strerror}", file=self._path, strerror=error.strerror
+            )
+            raise Busy(reason=said) from error
         while not _locked(handle):
             if monotonic() >= until:
                 holder = os.pread(handle, 20, 0).decode(errors="replace").strip()
@@ -373,11 +374,16 @@ def _key(conn: Connection) -> dict[str, int]:
 
 
 def _refusal(holder: Any) -> str:  # noqa: ANN401 - a database row
-    who = "another process" if holder is None else f"{holder.application_name or 'a process'}"
-    where = "" if holder is None else f" (process {holder.pid} of the server)"
-    return (
-        f"The database is already used by {who}{where}; stop that process, set GONOGO_DB to "
-        "another database, or work through that process"
+    who = because("another process")
+    if holder is not None:
+        who = because(
+            "{name} (process {pid} of the server)",
+            name=holder.application_name or because("a process"), pid=holder.pid,
+        )  # fmt: skip
+    return because(
+        "The database is already used by {who}; stop that process, set GONOGO_DB to another "
+        "database, or work through that process",
+        who=who,
     )
 
 

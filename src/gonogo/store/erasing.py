@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 
 from gonogo.domain.audit_chain import ERASED, OPENED, PRUNED, SYSTEM, ChainHead
+from gonogo.domain.errors import because
 from gonogo.domain.records import Session
 from gonogo.domain.states import ENDED, TURN, ApprovalStatus
 from gonogo.store import events as log
@@ -240,5 +241,5 @@ def _remove_unsealed(tx: Tx, session_id: str) -> None:
     set_floor(tx, ChainHead(chain=session_id, seq=last.seq, hash=last.hash))
     log.note(
         tx, SYSTEM, actor="gonogo", action=PRUNED, subject=session_id,
-        first=first, last=last.seq, hash=last.hash, reason="its session was deleted",
+        first=first, last=last.seq, hash=last.hash, reason=because("its session was deleted"),
     )  # fmt: skip

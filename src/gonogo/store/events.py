@@ -234,7 +234,7 @@ def _flush_chain(tx: Tx, chain: str, pending: Pending) -> None:
     if head is None:
         if tx.hold is not None:
             check_hold(tx, tx.hold)
-        raise NotFound("No session found with id={chain}", chain=chain)
+        raise NotFound("No session found with id={chain}", see="gonogo sessions list", chain=chain)
     digest = _write_notes(tx, chain, pending.notes, head)
     tx.outbox.extents[chain] = Extent(head.audit_seq, digest, head.last_seq)
     rows: list[dict[str, Any]] = [

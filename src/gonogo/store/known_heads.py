@@ -17,7 +17,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 from sqlalchemy.exc import DBAPIError
 
-from gonogo.domain.errors import Conflict
+from gonogo.domain.errors import Conflict, because, together
 from gonogo.store.events import extent_of, hash_at
 from gonogo.store.outage import is_away, raise_told
 from gonogo.store.transaction import Extent, Tx
@@ -54,14 +54,15 @@ class KnownHeads:
         """
         lost = [said for chain, known in self._extents.items() for said in _lost(tx, chain, known)]
         if lost and not accept:
-            more = f" (and {len(lost) - _NAMED} more)" if len(lost) > _NAMED else ""
+            left = len(lost) - _NAMED
+            more = because(" (and {count} more)", count=left) if left > 0 else ""
             raise Conflict(
                 "The database {database} is older than gonogo's last record of it: "
                 "{lost}{more}. Its -wal file was lost, or an older copy replaced it, so later "
                 "work is missing from it. Restore the newer database together with its -wal "
                 "file. To continue with this one, check what changed in your files, then accept "
                 "it: start once with --accept-restored (gonogo serve or gonogo db migrate)",
-                database=self.database, lost="; ".join(lost[:_NAMED]), more=more,
+                database=self.database, lost=together(lost[:_NAMED]), more=more,
             )  # fmt: skip
         if lost:
             self._extents = {}
@@ -125,10 +126,20 @@ def _lost(tx: Tx, chain: str, known: Extent) -> Iterator[str]:
         # It has not even the tables.
         found = None
     if found is None:
-        yield f"chain {chain} had {known.entries} entries, and is gone"
+        yield because(
+            "chain {chain} had {known} entries, and is gone", chain=chain, known=known.entries
+        )
     elif found.entries < known.entries:
-        yield f"chain {chain} had {known.entries} entries, and now ends at {found.entries}"
+        yield because(
+            "chain {chain} had {known} entries, and now has {found}",
+            chain=chain, known=known.entries, found=found.entries,
+        )  # fmt: skip
     elif found.events is not None and found.events < (known.events or 0):
-        yield f"session {chain} had {known.events} events, and now ends at {found.events}"
+        yield because(
+            "session {session} had {known} events, and now has {found}",
+            session=chain, known=known.events, found=found.events,
+        )  # fmt: skip
     elif hash_at(tx, chain, known.entries) not in (None, known.hash):
-        yield f"entry {known.entries} of chain {chain} was another one"
+        yield because(
+            "entry {seq} of chain {chain} was another one", seq=known.entries, chain=chain
+        )

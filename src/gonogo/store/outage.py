@@ -25,7 +25,7 @@ import anyio
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, PendingRollbackError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from gonogo.domain.errors import Busy, NotFound
+from gonogo.domain.errors import Busy, NotFound, because
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -120,7 +120,7 @@ class Pool:
         try:
             begun = self._threads.submit(work)
         except RuntimeError as error:
-            raise Busy(reason="the database is closed") from error
+            raise Busy(reason=because("the database is closed")) from error
         return await asyncio.wrap_future(begun)
 
     def close(self) -> None:

@@ -4,18 +4,18 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import bindparam, delete, func, or_, select, union_all, update
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy import Executable, bindparam, delete, func, or_, select, union_all, update
 
 from gonogo.domain.identity import Login, Principal, Role, Sight
 from gonogo.domain.reviews import reviewer_name
 from gonogo.domain.tool_calls import Sighting, ToolHistory
 from gonogo.store import events as log
 from gonogo.store.columns import Clean, Utc
-from gonogo.store.rows import change, columns_of, many, one, put, row_of, rows
+from gonogo.store.rows import change, columns_of, insert_for, many, one, put, row_of, rows
 from gonogo.store.schema import (
     answers,
     approvals,
@@ -278,11 +278,12 @@ _STRIP = (
 _COUNT = select(func.count(sightings.c.name.distinct())).where(
     func.substr(sightings.c.name, 1, bindparam("length")) == bindparam("start")
 )
-# Not asked first: another process may see the same change at the same time.
-_KEEP = {
-    "sqlite": sqlite.insert(sightings).on_conflict_do_nothing().returning(sightings.c.name),
-    "postgresql": postgresql.insert(sightings).on_conflict_do_nothing().returning(sightings.c.name),
-}
+
+
+@cache
+def _keep(dialect: str) -> Executable:
+    # Not asked first: another process may see the same change at the same time.
+    return insert_for(dialect)(sightings).on_conflict_do_nothing().returning(sightings.c.name)
 
 
 def standing_of(tx: Tx, name: str) -> ToolHistory | None:
@@ -310,7 +311,7 @@ def sight(tx: Tx, name: str, digest: str, definition: Mapping[str, Any]) -> Tool
     )  # fmt: skip
     if standing is None:
         seen = replace(seen, accepted_at=tx.now, accepted_by=FIRST)
-    if tx.execute(_KEEP[tx.conn.dialect.name], row_of(seen)).first() is not None:
+    if tx.execute(_keep(tx.conn.dialect.name), row_of(seen)).first() is not None:
         log.note(
             tx, log.SYSTEM, actor="gonogo", subject=name, digest=digest,
             action="tool.seen" if standing is None else "tool.changed",

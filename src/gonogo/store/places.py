@@ -11,18 +11,21 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Enum
+from functools import cache
 from hashlib import sha256
 from typing import Any, NamedTuple
 
 from msgspec import Struct
 from sqlalchemy import (
     ColumnElement,
+    Executable,
     Select,
     Table,
     bindparam,
     delete,
     exists,
     func,
+    insert,
     literal,
     literal_column,
     or_,
@@ -30,14 +33,13 @@ from sqlalchemy import (
     true,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert
 
 from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.records import Job, JobStop, Node, PlaceOwner, PlaceRow
 from gonogo.store.columns import Utc
 from gonogo.store.events import check_hold, note
-from gonogo.store.rows import many, one, put, rows
+from gonogo.store.rows import insert_for, many, one, put, rows
 from gonogo.store.schema import (
     asks,
     audit,
@@ -161,7 +163,6 @@ def all_nodes(tx: Tx) -> list[Node]:
 
 # Places, and who has them.
 
-_MAKE = insert(places).on_conflict_do_nothing()
 _ELSEWHERE = select(places.c.home).where(places.c.home != bindparam("home")).limit(1)
 _HOMELESS = (
     select(sessions.c.workspace)
@@ -345,7 +346,7 @@ _OWNED = select(places.c.id, places.c.path, places.c.fence, _HAS_MORE).where(
 _OURS = _OWNED.subquery()
 _GLANCE = select(
     _POLICY.scalar_subquery().label("in_force"), _FREE.exists().label("has_free"), _OURS
-).select_from(select(literal_column("1")).subquery().outerjoin(_OURS, true()))
+).select_from(select(literal(1)).subquery().outerjoin(_OURS, true()))
 
 
 def hand_over(tx: Tx, routes: Mapping[str, Whose]) -> None:
@@ -430,7 +431,11 @@ def glance(tx: Tx, node: str, pool: str, room: int) -> Glance:
     params = {"node": node, "pool": pool if room else _OF_COMMON}
     found = rows(tx, _GLANCE, params)
     # Where none is owned, there is one row without a place.
-    owned = [Owned(*of_place) for _, _, *of_place in found if of_place[0] is not None]
+    owned = [
+        Owned(each.id, each.path, each.fence, each.has_more)
+        for each in found
+        if each.id is not None
+    ]
     return Glance(found[0].in_force, found[0].has_free, owned)
 
 
@@ -508,7 +513,9 @@ def ask_to_leave(tx: Tx, named: str) -> bool:
     """
     found = tx.execute(_FOUND, {"named": named}).first()
     if found is None:
-        raise NotFound("No workspace found with id or path {named}", named=named)
+        raise NotFound(
+            "No workspace found with id or path {named}", see="gonogo place list", named=named
+        )
     if not found.lives:
         return False
     tx.execute(_WANT, {"place": found.id})
@@ -537,9 +544,14 @@ def _handed(place: str, each: Job | JobStop) -> dict[str, Any]:
     }  # fmt: skip
 
 
+@cache
+def _make_once() -> Executable:
+    return insert_for("postgresql")(places).on_conflict_do_nothing()
+
+
 def _make(tx: Tx, place: str, path: str, home: str, pool: str, *, placed: bool) -> None:
     tx.execute(
-        _MAKE,
+        _make_once(),
         {
             "id": place, "path": path, "pool": pool, "home": home, "owner": None, "fence": 0,
             "placed": placed, "wanted": 0,

@@ -25,7 +25,7 @@ from msgspec import Struct
 from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func, make_url, select
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from gonogo.domain.errors import Busy, Internal
+from gonogo.domain.errors import Busy, Internal, because
 from gonogo.store.driver import AdvisoryLock, count_transaction, join_writers, last_transaction
 from gonogo.store.events import flush
 from gonogo.store.outage import Pool, is_away, raise_told
@@ -36,7 +36,7 @@ Work = Callable[[Tx], Any]
 _POOL, _READERS = 10, 4
 _TRIES = 5
 _AGAIN = frozenset({"40001", "40P01", "23505"})
-_OVERTAKEN = "Another process has taken the database over"
+_OVERTAKEN = because("Another process has taken the database over")
 _WRITER = "gonogo.writer"
 _PAUSE = 0.5
 _IDLE = 4_000
@@ -209,7 +209,7 @@ class PostgresBackend:
             del conn.info[_WRITER]
             raise Busy(reason=_OVERTAKEN)
         if asked.is_left:
-            raise Busy(reason="nobody waits for it any more")
+            raise Busy(reason=because("nobody waits for it any more"))
         try:
             conn.commit()
         except DBAPIError as error:
@@ -255,7 +255,7 @@ class PostgresBackend:
         if last is None and self.lock.fence is None:
             raise Internal("It is not known whether this was saved; check before you do it again")
         if last != doubt.number:
-            raise Busy(reason="the transaction was cut off before it was committed")
+            raise Busy(reason=because("the transaction was cut off before it was committed"))
         self._deliver(doubt.box)
         return doubt.outcome
 

@@ -7,6 +7,7 @@ running it does.
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any, TypeVar
 
 from msgspec import Struct
@@ -130,6 +131,11 @@ def change_all(tx: Tx, table: Table, changes: Sequence[tuple[Params, Params]]) -
 def _change_params(where: Params, to: Params) -> dict[str, Any]:
     params = {f"is_{name}": value for name, value in where.items()}
     return params | {f"to_{name}": value for name, value in to.items()}
+
+
+def insert_for(dialect: str) -> Any:  # noqa: ANN401 - each dialect has its own
+    """The `insert` that knows what to do about a row that is there; brings its dialect alone."""
+    return import_module(f"sqlalchemy.dialects.{dialect}").insert
 
 
 @cache

@@ -20,7 +20,7 @@ from sqlalchemy import Executable, Table, bindparam, exists, insert, select
 from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.errors import Refused
 from gonogo.domain.strict_json import loads
-from gonogo.store.columns import Clean, Packed, Shared, clean
+from gonogo.store.columns import Clean, Packed, Shared, Written, clean, json_text
 from gonogo.store.schema import texts
 from gonogo.store.transaction import Tx
 
@@ -67,12 +67,11 @@ def packed_row(tx: Tx, table: Table, session_id: str, row: Mapping[str, Any]) ->
     """A row, or some columns of it, with its long texts kept in its session."""
     if session_id == SYSTEM:
         return row
+    written = {name: json_text(row[name]) for name in _shared(table) if row.get(name)}
+    if all(_is_short(text) for text in written.values()):
+        return {**row, **{name: Written(text) for name, text in written.items()}}
     found: dict[str, str] = {}
-    packed = {
-        name: Packed(_packed(session_id, row[name], found))
-        for name in _shared(table)
-        if row.get(name)
-    }
+    packed = {name: Packed(_packed(session_id, row[name], found)) for name in written}
     if not found:
         return row
     _keep(tx, session_id, found)
@@ -103,6 +102,13 @@ def whole_rows(
 @cache
 def _shared(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.columns if isinstance(column.type, Shared))
+
+
+def _is_short(text: str) -> bool:
+    """Whether a JSON value surely has no long string and no mark, by its text."""
+    if len(text) >= LONG and ("\\" in text or max(map(len, text.split('"'))) >= LONG):
+        return False
+    return f'"{_MARK}"' not in text
 
 
 def _owner(table: Table) -> str:

@@ -129,7 +129,7 @@ def load_hooks(
     for number, (item, where) in enumerate(_FILE.read(path, "hook"), 1):
         hook = _hook(item, environment, links=links)
         if isinstance(hook, Hook) and hook.name in found:
-            hook = f"name: there are two hooks {hook.name!r}"
+            hook = because("name: there are two hooks {name!r}", name=hook.name)
         if isinstance(hook, str):
             raise BadHooks("{where}: hook {number}: {hook}", where=where, number=number, hook=hook)
         found[hook.name] = hook
@@ -155,10 +155,13 @@ def _hook(item: Any, environment: Mapping[str, str], *, links: bool) -> Hook | s
     )  # fmt: skip
 
 
+_UNSET = because("it is not set")
+
+
 def _secrets(names: tuple[str, ...], environment: Mapping[str, str]) -> tuple[bytes, ...] | str:
     found: list[bytes] = []
     for name in names:
-        secret = read_secret(environment[name]) if environment.get(name) else "it is not set"
+        secret = read_secret(environment[name]) if environment.get(name) else _UNSET
         if isinstance(secret, str):
             return because("{name}: {problem}", name=name, problem=secret)
         found.append(secret)

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gonogo import __version__
+from gonogo.domain.errors import because
 from gonogo.domain.records import Approval, Job, Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.domain.strict_json import canonical_json
@@ -167,7 +168,7 @@ class Sender(Struct, frozen=True, kw_only=True):
             if delivery.hook in self.hooks:
                 go_on(tx, HOOK, delivery.hook)
             else:
-                self._give_up(tx, delivery, "there is no such hook any more")
+                self._give_up(tx, delivery, because("the hook no longer exists"))
 
     def before(self, others: OnTimer) -> OnTimer:
         """What carries out the timers of deliveries, and leaves all others to `others`."""
@@ -293,7 +294,7 @@ async def _post(
             async with client.stream("POST", hook.url, content=body, headers=headers) as answer:
                 return None if answer.is_success else f"HTTP {answer.status_code}"
     except (TimeoutError, httpx.TimeoutException):
-        return f"no answer within {hook.timeout:g} seconds"
+        return because("it did not answer in time")
     except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
         return type(error).__name__
 

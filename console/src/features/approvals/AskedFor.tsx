@@ -2,6 +2,7 @@ import { Anchor, List, Stack, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import type { ApprovalView } from "@/shared/api";
+import { plain } from "@/shared/i18n/typography";
 import { recordsIn } from "@/shared/json";
 import { Code, Diff, Json, visible } from "@/shared/ui";
 import { CommandParts } from "./CommandParts";
@@ -80,7 +81,7 @@ function Findings({ findings }: { findings: readonly Record<string, unknown>[] }
       </Text>
       <List size="sm">
         {findings.map(({ message }) => (
-          <List.Item key={String(message)}>{visible(String(message))}</List.Item>
+          <List.Item key={String(message)}>{visible(plain(String(message)))}</List.Item>
         ))}
       </List>
     </div>

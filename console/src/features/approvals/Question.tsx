@@ -4,6 +4,7 @@ import { useEffect, useRef } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import { type ApprovalView, getApprovalOptions, getSessionOptions } from "@/shared/api";
+import { plain } from "@/shared/i18n/typography";
 import { Loaded, StatusBadge, visible, When } from "@/shared/ui";
 import { Answer } from "./Answer";
 import classes from "./Approvals.module.css";
@@ -32,7 +33,7 @@ export function QuestionBody({ approval, waiting, draft, onDraft, onDone }: Body
     <>
       {approval.reason !== "" && (
         <Text size="sm" style={{ whiteSpace: "pre-wrap" }}>
-          {visible(approval.reason)}
+          {visible(plain(approval.reason))}
         </Text>
       )}
       <AskedFor approval={approval} />

@@ -28,5 +28,6 @@ export function SubtaskAsked({ subtask }: { subtask: Record<string, unknown> }) 
 
 /** What is so of nearly every subtask says nothing. */
 function isUsual(name: string, value: unknown): boolean {
-  return value === false || (name === "type" && value === "action");
+  const isAsked = name === "approval_required";
+  return value === false || isAsked || (name === "type" && value === "action");
 }

@@ -3,6 +3,7 @@ import { memo } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
 import type { AuditEntry } from "@/shared/api";
+import { plain } from "@/shared/i18n/typography";
 import { wordOf } from "@/shared/i18n/words";
 import { exact, Json, visible } from "@/shared/ui";
 import classes from "./Entry.module.css";
@@ -24,7 +25,7 @@ export const Entry = memo(function Entry({ entry }: { entry: AuditEntry }) {
           {visible(entry.about ?? entry.subject)}
         </Text>
         <Text size="sm" c="dimmed" className={classes.why}>
-          {visible(entry.why ?? "")}
+          {visible(plain(entry.why ?? ""))}
         </Text>
       </summary>
       <div className={classes.body}>

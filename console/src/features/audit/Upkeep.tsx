@@ -3,6 +3,7 @@ import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type AuditReport, anchorAudit, verifyAudit } from "@/shared/api";
+import { useProblems } from "@/shared/i18n/problems";
 import { Code, Failure, type Range, visible } from "@/shared/ui";
 
 /** Whether the log is whole; for admins, what is kept elsewhere of it. */
@@ -80,13 +81,16 @@ function exportOf(sessionId: string | null, { since, until }: Range): string {
 
 function Report({ report }: { report: AuditReport }) {
   const { t } = useTranslation();
-  const { ok, chains, entries, problems, removed = [], older = [] } = report;
+  const { textOf } = useProblems();
+  const { ok, chains, entries, problems, removed = [], older = [], parts = {} } = report;
   return (
     <Alert color={ok ? "green" : "red"} role={ok ? "status" : "alert"}>
       <Text size="sm">{t(ok ? "audit.ok" : "audit.broken", { chains, entries })}</Text>
       <List size="sm">
         {problems.map((problem) => (
-          <List.Item key={problem}>{visible(problem)}</List.Item>
+          <List.Item key={problem}>
+            {visible(textOf({ detail: problem, ...parts[problem] }))}
+          </List.Item>
         ))}
         {removed.map(({ chain, seq }) => (
           <List.Item key={chain}>{t("audit.removed", { chain: visible(chain), seq })}</List.Item>

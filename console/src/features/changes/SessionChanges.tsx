@@ -1,4 +1,4 @@
-import { Anchor, Select, Stack } from "@mantine/core";
+import { Anchor, Group, Select, Stack } from "@mantine/core";
 import { useQuery } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
@@ -10,6 +10,7 @@ import {
   listPlansOptions,
   type PlanView,
 } from "@/shared/api";
+import { UndoButton } from "@/shared/UndoButton";
 import { Loaded, visible } from "@/shared/ui";
 import { FileList } from "./FileList";
 
@@ -29,6 +30,7 @@ export function SessionChanges({ sessionId }: { sessionId: string }) {
     <Loaded query={plans}>
       {({ plans }) => {
         const plan = plans.find(({ plan_id }) => plan_id === chosen);
+        const only = plans.length === 1 ? plans[0] : undefined;
         const choices = plans.map(({ plan_id, goal }) => ({
           value: plan_id,
           label: visible(goal),
@@ -45,15 +47,18 @@ export function SessionChanges({ sessionId }: { sessionId: string }) {
                 searchable
               />
             )}
+            {plans.length > 0 && (
+              <Group gap="sm">
+                {(plan ?? only) && <UndoButton plan={(plan ?? only) as PlanView} />}
+                <Anchor component={Link} to={`/sessions/${sessionId}/checkpoints`} size="sm">
+                  {t("changes.undo")}
+                </Anchor>
+              </Group>
+            )}
             {plan === undefined ? (
               <OfSession sessionId={sessionId} workspace={workspace} />
             ) : (
               <OfPlan key={plan.plan_id} plan={plan} workspace={workspace} />
-            )}
-            {plans.length > 0 && (
-              <Anchor component={Link} to={`/sessions/${sessionId}/checkpoints`} size="sm">
-                {t("changes.undo")}
-              </Anchor>
             )}
           </Stack>
         );
@@ -89,15 +94,19 @@ function OfPlan({ plan, workspace }: { plan: PlanView; workspace?: string }) {
   });
   return (
     <>
-      <Select
-        label={t("changes.subtask")}
-        placeholder={t("changes.allSubtasks")}
-        data={plan.subtasks.map(({ id }) => id)}
-        value={subtask}
-        onChange={setSubtask}
-        clearable
-        searchable
-      />
+      <Group gap="sm" align="flex-end">
+        <Select
+          flex={1}
+          label={t("changes.subtask")}
+          placeholder={t("changes.allSubtasks")}
+          data={plan.subtasks.map(({ id }) => id)}
+          value={subtask}
+          onChange={setSubtask}
+          clearable
+          searchable
+        />
+        {subtask_id !== undefined && <UndoButton plan={plan} subtaskId={subtask_id} />}
+      </Group>
       <Loaded query={found}>
         {(changes) => (
           <FileList

@@ -1,12 +1,25 @@
-import { Alert, Anchor, Badge, Card, Group, Stack, Text, VisuallyHidden } from "@mantine/core";
+import {
+  Alert,
+  Anchor,
+  Badge,
+  Button,
+  Card,
+  Group,
+  Stack,
+  Text,
+  VisuallyHidden,
+} from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
 import { memo } from "react";
 import { useTranslation } from "react-i18next";
 import { Link } from "react-router";
+import { getPlanOptions } from "@/shared/api";
 import type { Call, Item } from "@/shared/events";
 import { en } from "@/shared/i18n/en";
 import { useProblems } from "@/shared/i18n/problems";
 import { useWord } from "@/shared/i18n/words";
 import { OpenQuestion, useOpenQuestions } from "@/shared/slots";
+import { UndoButton } from "@/shared/UndoButton";
 import {
   Code,
   colorOf,
@@ -75,7 +88,7 @@ export const ItemView = memo(function ItemView({
         </Group>
       );
     case "note":
-      return <Note item={item} />;
+      return <Note item={item} sessionId={sessionId} />;
     case "error":
       return <ErrorView item={item} />;
   }
@@ -85,7 +98,7 @@ export const ItemView = memo(function ItemView({
 const COUNTED = /^Subtask \d+\/\d+: /;
 
 /** What happened to a plan: in the page's language where its facts say it, else as it was told. */
-function Note({ item: { type, text, facts } }: { item: Of<"note"> }) {
+function Note({ item: { type, text, facts }, sessionId }: { item: Of<"note">; sessionId: string }) {
   const { t } = useTranslation();
   const wordOf = useWord();
   const { subtask_count: count, status, total, completed, failed, skipped } = facts;
@@ -101,10 +114,32 @@ function Note({ item: { type, text, facts } }: { item: Of<"note"> }) {
             status: wordOf("status.plan", String(status)),
           })
         : text;
-  return told === "" ? null : (
+  if (told === "") {
+    return null;
+  }
+  return type === "plan_completed" ? (
+    <Ended told={told} planId={String(facts.plan_id)} sessionId={sessionId} />
+  ) : (
     <div className={classes.quiet}>
       <Markdown text={told} />
     </div>
+  );
+}
+
+/** How a plan ended, and what one does next: look at what it changed, or undo it. */
+function Ended({ told, planId, sessionId }: { told: string; planId: string; sessionId: string }) {
+  const { t } = useTranslation();
+  const { data: plan } = useQuery(getPlanOptions({ path: { plan_id: planId } }));
+  return (
+    <Card withBorder padding="xs" className={classes.assistant}>
+      <Text size="sm">{told}</Text>
+      <Group gap="xs" mt={6} mih={30}>
+        <Button size="xs" variant="default" component={Link} to={`/sessions/${sessionId}/changes`}>
+          {t("plan.steer.changes")}
+        </Button>
+        {plan && <UndoButton plan={plan} />}
+      </Group>
+    </Card>
   );
 }
 

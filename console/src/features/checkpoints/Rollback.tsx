@@ -128,13 +128,15 @@ function Name({ target }: { target: Target }) {
 }
 
 /** What a rollback does to subtasks and files. */
-function Files({ rolled }: { rolled: RollbackView }) {
+function Files({ rolled, isDone = false }: { rolled: RollbackView; isDone?: boolean }) {
   const { t } = useTranslation();
   return (
     <>
       <Text size="sm" style={{ overflowWrap: "anywhere" }}>
         {rolled.subtasks.length > 0
-          ? t("checkpoints.subtasks", { names: rolled.subtasks.join(", ") })
+          ? t(isDone ? "checkpoints.undone" : "checkpoints.subtasks", {
+              names: rolled.subtasks.join(", "),
+            })
           : t("checkpoints.noSubtasks")}
       </Text>
       {rolled.files.length === 0 ? (
@@ -199,7 +201,7 @@ function Done({
       <Alert color="green" role="status">
         {t("checkpoints.done", { restored, left: conflicts + shared })}
       </Alert>
-      <Files rolled={rolled} />
+      <Files rolled={rolled} isDone />
       {again.length > 0 && (
         <Text size="sm">{t("checkpoints.again", { names: again.join(", ") })}</Text>
       )}

@@ -33,7 +33,7 @@ export function CheckFields({
   const set = (next: readonly DoneCheck[]) =>
     onChange({ done_when: next.length > 0 ? [...next] : undefined });
   return (
-    <Fieldset className={classes.wide} variant="unstyled" legend={t("plan.scope.checks")}>
+    <Fieldset className={classes.wide} variant="unstyled" legend={<b>{t("plan.scope.checks")}</b>}>
       {checks.map((check, place) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: checks have no names, and their order stays
         <div key={place}>

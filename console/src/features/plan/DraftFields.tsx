@@ -75,6 +75,7 @@ export function DraftFields({
       <TextInput
         className={classes.wide}
         label={t("plan.field.condition")}
+        description={t("plan.field.conditionHint")}
         value={subtask.condition ?? ""}
         maxLength={2_000}
         onChange={(event) => onChange({ condition: event.currentTarget.value || undefined })}
@@ -142,18 +143,21 @@ function ScopeFields({
           )}
         </div>
       ))}
-      <TagsInput
-        label={t("plan.scope.network")}
-        value={Array.isArray(network) ? [...network] : []}
-        disabled={network === true}
-        acceptValueOnBlur
-        onChange={(hosts) => onChange({ ...scope, network: hosts.length > 0 ? hosts : false })}
-      />
-      <Switch
-        label={t("plan.scope.anyHost")}
-        checked={network === true}
-        onChange={(event) => onChange({ ...scope, network: event.currentTarget.checked })}
-      />
+      <div>
+        <TagsInput
+          label={t("plan.scope.network")}
+          value={Array.isArray(network) ? [...network] : []}
+          disabled={network === true}
+          acceptValueOnBlur
+          onChange={(hosts) => onChange({ ...scope, network: hosts.length > 0 ? hosts : false })}
+        />
+        <Switch
+          mt={4}
+          label={t("plan.scope.anyHost")}
+          checked={network === true}
+          onChange={(event) => onChange({ ...scope, network: event.currentTarget.checked })}
+        />
+      </div>
     </>
   );
 }

@@ -9,6 +9,7 @@ import {
   type RevisionView,
   type Subtask,
 } from "@/shared/api";
+import { plain } from "@/shared/i18n/typography";
 import { Loaded, visible } from "@/shared/ui";
 import { Changes } from "./Changes";
 import { changesBetween, isNothing } from "./changes";
@@ -116,7 +117,7 @@ function Writing({
         <div role="status">
           {check?.problem !== undefined && (
             <Text size="sm" c="var(--mantine-color-error)">
-              {visible(check.problem)}
+              {visible(plain(check.problem))}
             </Text>
           )}
           <FindingLines findings={findings.filter(({ subtask_id }) => subtask_id === undefined)} />
@@ -137,13 +138,12 @@ function Writing({
             {t("plan.edit.send")}
           </Button>
           <Button variant="default" onClick={onClose}>
-            {t("plan.edit.drop")}
+            {t(isSame ? "plan.edit.leave" : "plan.edit.drop")}
           </Button>
-          {flaws.length > 0 && (
-            <Text size="sm" role="status">
-              {t("plan.edit.flaws", { count: flaws.length })}
-            </Text>
-          )}
+          <Text size="sm" role="status">
+            {isSame && flaws.length === 0 && t("plan.edit.same")}
+            {flaws.length > 0 && t("plan.edit.flaws", { count: flaws.length })}
+          </Text>
         </Group>
       </Stack>
     </Card>

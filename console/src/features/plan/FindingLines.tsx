@@ -1,6 +1,7 @@
 import { List, Text } from "@mantine/core";
 import { useTranslation } from "react-i18next";
 import type { FindingView } from "@/shared/api";
+import { plain } from "@/shared/i18n/typography";
 import { visible } from "@/shared/ui";
 
 /** What is to be known of one subtask, or of the plan as a whole, while it is written. */
@@ -18,7 +19,7 @@ export function FindingLines({ findings }: { findings: readonly FindingView[] })
           >
             {t(`plan.finding.${severity}`)}:
           </Text>{" "}
-          {visible(message)}
+          {visible(plain(message))}
         </List.Item>
       ))}
     </List>

@@ -37,13 +37,13 @@ export default function PlanRoom({ sessionId }: { sessionId: string }) {
           </Stack>
         ) : (
           <Stack gap="md">
+            {plans.length > 1 && <Choice plans={plans} value={planId} onChange={choose} />}
+            <OnePlan key={planId} planId={planId} />
             {plans.every(({ status }) => OVER.has(status)) && (
               <Group>
                 <PlanFile sessionId={sessionId} />
               </Group>
             )}
-            {plans.length > 1 && <Choice plans={plans} value={planId} onChange={choose} />}
-            <OnePlan key={planId} planId={planId} />
           </Stack>
         );
       }}

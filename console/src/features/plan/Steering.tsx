@@ -1,8 +1,10 @@
 import { Button, Group, Modal, Stack, Text, Textarea } from "@mantine/core";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
+import { Link } from "react-router";
 import { cancel, type PlanStatus, type PlanView, pause, replan, resume, start } from "@/shared/api";
 import { useMay } from "@/shared/me";
+import { UndoButton } from "@/shared/UndoButton";
 import { Refusal } from "./Refusal";
 import { useSteer } from "./useSteer";
 
@@ -30,7 +32,7 @@ export function Steering({ plan }: { plan: PlanView }) {
 
   return (
     <>
-      {verbs.length > 0 && (
+      {(verbs.length > 0 || plan.started_at !== undefined) && (
         <Group gap="xs">
           {verbs.map((verb) => (
             <Button
@@ -45,6 +47,17 @@ export function Steering({ plan }: { plan: PlanView }) {
               {t(`plan.steer.${verb}`)}
             </Button>
           ))}
+          {plan.started_at !== undefined && (
+            <Button
+              size="xs"
+              variant="default"
+              component={Link}
+              to={`/sessions/${plan.session_id}/changes`}
+            >
+              {t("plan.steer.changes")}
+            </Button>
+          )}
+          <UndoButton plan={plan} />
         </Group>
       )}
       <Refusal error={steer.error} />

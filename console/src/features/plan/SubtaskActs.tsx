@@ -8,6 +8,7 @@ import {
   skipSubtask,
 } from "@/shared/api";
 import { useMay } from "@/shared/me";
+import { UndoButton } from "@/shared/UndoButton";
 import { Refusal } from "./Refusal";
 import { useSteer } from "./useSteer";
 
@@ -39,7 +40,7 @@ export function SubtaskActs({ plan, node }: { plan: PlanView; node: GraphNode })
   const acts = maySteer ? actsOn(plan, node) : [];
   return (
     <>
-      {acts.length > 0 && (
+      {(acts.length > 0 || node.started_at !== undefined) && (
         <Group gap="xs">
           {acts.map((act) => (
             <Button
@@ -52,6 +53,7 @@ export function SubtaskActs({ plan, node }: { plan: PlanView; node: GraphNode })
               {t(`plan.act.${act}`)}
             </Button>
           ))}
+          {node.started_at !== undefined && <UndoButton plan={plan} subtaskId={node.id} />}
         </Group>
       )}
       <Refusal error={error} />

@@ -32,7 +32,7 @@ export function SubtaskFacts({ plan, node }: { plan: PlanView; node: GraphNode }
       <Fact name={t("plan.fact.reason")}>{node.reason}</Fact>
       {error && <Failing error={error} />}
       <Fact name={t("plan.fact.result")} wide>
-        {node.result !== undefined && <Json value={node.result} />}
+        {node.result !== undefined && <Json value={saidIn(node.result)} />}
       </Fact>
       <Fact name={t("plan.fact.approval")}>{node.approval_required && t("plan.fact.yes")}</Fact>
       <Fact name={t("plan.fact.condition")} wide>
@@ -60,6 +60,12 @@ export function SubtaskFacts({ plan, node }: { plan: PlanView; node: GraphNode }
       {node.started_at !== undefined && <Checkpoints plan={plan} subtaskId={node.id} />}
     </dl>
   );
+}
+
+/** What an agent said at the end, without what the other facts tell; of anything else, all. */
+function saidIn(result: unknown): unknown {
+  const output = (result as { output?: unknown } | null)?.output;
+  return typeof output === "string" && output !== "" ? output : result;
 }
 
 /** A name and what it stands for; nothing where there is nothing. */

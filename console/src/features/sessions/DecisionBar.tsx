@@ -37,7 +37,7 @@ export function DecisionBar({ sessionId }: { sessionId: string }) {
         opened={isOpen}
         onClose={close}
         position="bottom"
-        size="75%"
+        styles={{ content: { height: "auto", maxHeight: "75%" } }}
         title={t("sessions.waits", { count: asked.length })}
       >
         <OpenQuestion

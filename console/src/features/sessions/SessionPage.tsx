@@ -22,7 +22,8 @@ import { SessionMenu } from "./SessionMenu";
 import classes from "./Sessions.module.css";
 
 const QuestionCard = lazy(() => import("../approvals/QuestionCard"));
-const SLOTS = { Question: QuestionCard, Transcript };
+const Undo = lazy(() => import("../checkpoints/Undo"));
+const SLOTS = { Question: QuestionCard, Transcript, Rollback: Undo };
 const PlanRoom = lazy(() => import("../plan/PlanRoom"));
 const SessionChanges = lazy(async () => ({
   default: (await import("../changes/SessionChanges")).SessionChanges,

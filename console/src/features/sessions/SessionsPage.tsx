@@ -61,7 +61,13 @@ export function SessionsPage() {
         <Chip.Group value={state} onChange={(next) => setState(next as string)}>
           <Group gap={4} role="radiogroup" aria-label={t("sessions.which")}>
             {[ALL, ...STATES].map((each) => (
-              <Chip key={each} size="xs" value={each} variant="outline">
+              <Chip
+                key={each}
+                size="xs"
+                value={each}
+                variant="outline"
+                classNames={{ root: classes.state }}
+              >
                 {t(`sessions.state.${each as typeof ALL | (typeof STATES)[number]}`)}
               </Chip>
             ))}

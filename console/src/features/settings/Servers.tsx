@@ -3,6 +3,7 @@ import { useMutation, useQuery, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { acceptTool, listServersOptions, listServersQueryKey, type ServerView } from "@/shared/api";
+import { useProblems } from "@/shared/i18n/problems";
 import { useMay } from "@/shared/me";
 import { Code, Confirm, visible } from "@/shared/ui";
 import { Permitted } from "./Permitted";
@@ -54,7 +55,9 @@ export function Servers() {
 
 function Server({ server, onAccept }: { server: ServerView; onAccept: (name: string) => void }) {
   const { t } = useTranslation();
+  const { textOf } = useProblems();
   const { name, place, state, error, version, tools, refused = {}, changed = {} } = server;
+  const said = (detail: string) => textOf({ detail, ...server.parts?.[detail] });
   return (
     <Card withBorder padding="sm">
       <Group justify="space-between">
@@ -68,7 +71,7 @@ function Server({ server, onAccept }: { server: ServerView; onAccept: (name: str
       <Text size="sm" mb="xs" className={classes.words}>
         {visible([place, version].filter(Boolean).join(" · "))}
       </Text>
-      {error !== undefined && <Code text={error} />}
+      {error !== undefined && <Code text={said(error)} />}
       <Words words={tools} />
       {Object.entries(changed).map(([tool, differences]) => (
         <Changed key={tool} tool={tool} differences={differences} onAccept={() => onAccept(tool)} />
@@ -81,7 +84,7 @@ function Server({ server, onAccept }: { server: ServerView; onAccept: (name: str
           <List size="sm">
             {Object.entries(refused).map(([tool, why]) => (
               <List.Item key={tool} className={classes.words}>
-                {visible(`${tool}: ${why}`)}
+                {visible(`${tool}: ${said(why)}`)}
               </List.Item>
             ))}
           </List>

@@ -173,7 +173,8 @@ async def _verify(export: Path | None, session: str | None, anchor: str | None, 
 
 def _told(report: "AuditReport", json: bool) -> Exit:
     from gonogo.cli.terminal.output import facts, line, spoken
-    from gonogo.i18n import say
+    from gonogo.domain.errors import of_parts
+    from gonogo.i18n import say, told
 
     if json:
         facts(report)
@@ -181,7 +182,9 @@ def _told(report: "AuditReport", json: bool) -> Exit:
     if report.ok:
         line(say("cli_audit_ok", own_locale(), entries=report.entries, chains=report.chains))
     else:
-        line("\n".join([say("cli_audit_broken", own_locale()), *map(spoken, report.problems)]))
+        wrong = [of_parts(each, report.parts.get(each, {})) for each in report.problems]
+        found = [spoken(told(each, own_locale())) for each in wrong]
+        line("\n".join([say("cli_audit_broken", own_locale()), *found]))
     for gone in report.removed:
         on = f"{gone.removed_at:%Y-%m-%d}"
         line(say("cli_audit_removed", own_locale(), chain=spoken(gone.chain), seq=gone.seq, on=on))

@@ -24,7 +24,7 @@ from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import standing
 from gonogo.cli.support import Exit, Stop, said_of
 from gonogo.cli.terminal.live import conversing
-from gonogo.cli.terminal.output import line, one_line, spoken
+from gonogo.cli.terminal.output import beside, line, one_line, spoken
 from gonogo.cli.terminal.render import question_lines
 from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
@@ -178,7 +178,8 @@ class _WrittenFile:
             return
         for flaw in sorted(flaws, key=lambda flaw: flaw.line):
             where = f"{self._file}:{flaw.line}" if flaw.line else str(self._file)
-            typer.echo(guarded(f"{where}: {flaw.message}", lines=False), err=True)
+            flawed = guarded(f"{where}: {flaw.message}", lines=False)
+            typer.echo(beside(flawed), err=True)
         raise Stop(say("cli_plan_not_made", self._locale, file=self._file), Exit.USAGE)
 
 
@@ -261,7 +262,7 @@ def _summary(run: TestRun) -> str:
 
 def _tell(text: str, wish: Wish) -> None:
     if wish.json:
-        typer.echo(guarded(text), err=True)
+        typer.echo(beside(text), err=True)
     else:
         line(text)
 

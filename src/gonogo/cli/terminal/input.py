@@ -20,7 +20,7 @@ from rich.text import Text
 
 from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Stop
-from gonogo.cli.terminal.output import folded, laid_out
+from gonogo.cli.terminal.output import beside, folded, laid_out
 from gonogo.domain.text_safety import guarded, visible
 from gonogo.i18n import LOCALES, say, term
 
@@ -253,7 +253,7 @@ class TerminalPerson:
 
     def tell(self, text: str) -> None:
         """Write a line beside the questions."""
-        sys.stderr.write(guarded(text) + "\n")
+        sys.stderr.write(beside(text) + "\n")
         sys.stderr.flush()
 
     def show(self, *shown: "RenderableType") -> None:
@@ -274,7 +274,7 @@ class TerminalPerson:
             Withdrawn: somebody has taken the question back.
         """
         del ahead
-        sys.stderr.write(guarded(prompt) + " ")
+        sys.stderr.write(beside(prompt) + " ")
         sys.stderr.flush()
         with self._asked():
             while b"\n" not in self._typed:

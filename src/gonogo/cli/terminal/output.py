@@ -1,6 +1,9 @@
 """What is printed: lines, tables, facts, JSON; none of it has power over a terminal."""
 
+import os
 import re
+import shutil
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -34,7 +37,11 @@ def paper() -> "Console":
             # It is called where that error is handled.
             raise
 
-    return Paper(highlight=False, markup=False, emoji=False)
+    made = Paper(highlight=False, markup=False, emoji=False)
+    if made.is_dumb_terminal:
+        # Which rich takes to have 80 columns, whatever it has.
+        made.width, made.height = shutil.get_terminal_size()
+    return made
 
 
 def line(text: str) -> None:
@@ -46,6 +53,16 @@ def line(text: str) -> None:
     if is_terminal():
         shown = "\n".join(folded(shown, paper().width))
     typer.echo(shown)
+
+
+def beside(text: str) -> str:
+    """A text for standard error, safe to look at, broken between words where somebody does."""
+    shown = guarded(text)
+    try:
+        width = os.get_terminal_size(sys.stderr.fileno()).columns
+    except (OSError, ValueError):
+        return shown
+    return "\n".join(folded(shown, width)) if width else shown
 
 
 def laid_out(text: "Text", width: int) -> "Text":
@@ -185,8 +202,6 @@ def _cell(value: object, *, seen: bool) -> str:
 
 def is_terminal() -> bool:
     """Whether somebody looks at what is written."""
-    import sys
-
     return sys.stdout.isatty()
 
 

@@ -10,8 +10,9 @@ from rich.console import Console
 from rich.text import Text
 
 from gonogo.cli.support import Exit, Stop
-from gonogo.cli.terminal.output import json_line, laid_out, one_line, spoken
+from gonogo.cli.terminal.output import folded, json_line, laid_out, one_line, spoken
 from gonogo.cli.terminal.plan_graph import plan_lines, scope_line
+from gonogo.domain.errors import of_parts
 from gonogo.domain.events import MARKS, TONES, Tone
 from gonogo.domain.plan import Subtask, worker_name
 from gonogo.domain.plan_views import CheckpointDiff, PlanDiff
@@ -235,6 +236,8 @@ class EventLines(PlainScreen):
         self._streaming = False
         self._streamed = ""
         """What has been shown of a text that is not closed yet."""
+        self._begun = ""
+        """A line of it that is not whole, where lines are shown whole."""
         self._calls: dict[str, tuple[str, str]] = {}
         """What calls are named and how many lines they change, until their results are told."""
         self._shows: dict[str, Callable[[Event], None]] = {
@@ -271,7 +274,7 @@ class EventLines(PlainScreen):
     def _line(self, text: str, style: str = "") -> None:
         if self._streaming:
             self._streaming = False
-            self._console.print()
+            self._stream("\n")
             if not text:
                 return
         shown = Text(guarded(text), style=style)
@@ -286,11 +289,20 @@ class EventLines(PlainScreen):
         elif "token" in event:
             self._streaming = True
             self._streamed += event["token"]
-            self._console.print(Text(spoken(event["token"])), end="", soft_wrap=True)
+            self._stream(event["token"])
         elif not self._was_streamed(event):
             self._line(spoken(event["content"]))
         elif self._streaming:
             self._line("")
+
+    def _stream(self, text: str) -> None:
+        """Show a part of a text; at a terminal, whose lines are to be broken, line by line."""
+        if self._console.is_terminal:
+            whole, end, self._begun = (self._begun + text).rpartition("\n")
+            text = "\n".join(folded(spoken(whole), self._console.width)) + end if end else ""
+        else:
+            text = spoken(text)
+        self._console.print(Text(text), end="", soft_wrap=True)
 
     def _was_streamed(self, event: Event) -> bool:
         """Whether the text that this event closes was shown while it was written.
@@ -404,7 +416,8 @@ class EventLines(PlainScreen):
         if "subtask_id" in event:
             # The end of the attempt, which is told with it, says the same.
             return
-        problem = spoken(event.get("content") or event.get("error") or "")
+        said = of_parts(event.get("content") or event.get("error") or "", event)
+        problem = spoken(told(said, self._locale))
         self._line(phrase("error: {problem}", self._locale, problem=problem), "bold red")
 
 

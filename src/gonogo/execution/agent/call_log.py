@@ -521,7 +521,9 @@ class Interventions(Struct, frozen=True):
 def _result(ruling: Ruling) -> Any:  # noqa: ANN401 - what the person says came of it
     changes: dict[str, Any] = ruling.changes or {}
     if set(changes) != {"result"}:
-        raise InvalidMessage('An intervention is edited with modified_arguments {"result": …}')
+        raise InvalidMessage(
+            "An intervention is edited with modified_arguments {shape}", shape='{"result": …}'
+        )
     return changes["result"]
 
 

@@ -53,7 +53,7 @@ from gonogo.execution.agent.models import ModelPool
 from gonogo.execution.agent.questions import is_at_work, question_of_call
 from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.live_text import LiveText
-from gonogo.i18n import say
+from gonogo.i18n import say, told
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
 from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls
@@ -382,8 +382,8 @@ def _remember(tx: Tx, thread: Thread, reply: Reply) -> None:
 
 def tell_fallback(tx: Tx, thread: Thread, reply: Reply) -> None:
     """Tell that another model answers from now on, in the place of the one that should."""
-    error = reply.passed[:_TOLD]
-    facts = FallbackFacts(model=reply.model, error=error)
+    facts = FallbackFacts(model=reply.model, error=reply.passed[:_TOLD])
+    error = told(reply.passed, thread.locale)[:_TOLD]
     said = say("model_fallback", thread.locale, model=reply.model, error=error)
     log.tell(tx, thread.session_id, ModelFellBack(content=said, metadata=facts, **thread.place))
 

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, cast
 
 from msgspec import Struct
 
-from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.errors import InvalidMessage, because
 
 BUILT_IN = "builtin"
 """The `source` of a profile that comes with gonogo."""
@@ -81,14 +81,16 @@ def _files(folder: Path) -> list[Path]:
 
 def _read(path: Path, source: str, known_tools: Collection[str]) -> Profile:
     if not _NAME.fullmatch(path.stem):
-        _refuse(path, 1, "an agent's name has small letters, digits, - and _, up to 64")
+        _refuse(path, 1, because("an agent's name has small letters, digits, - and _, up to 64"))
     if path.stem in {RUNTIME, MODEL, EXPLORER}:
-        _refuse(path, 1, f"the name {path.stem!r} is reserved; choose another name")
+        _refuse(
+            path, 1, because("the name {name!r} is reserved; choose another name", name=path.stem)
+        )
     header, prompt, end = _split(path)
     fields = _Fields(path, header)
     fields.only(_FIELDS)
     if not prompt:
-        _refuse(path, end, "the prompt is missing after the second +++")
+        _refuse(path, end, because("the prompt is missing after the second +++"))
     return Profile(
         name=path.stem,
         description=fields.text("description"),
@@ -104,12 +106,12 @@ def _split(path: Path) -> tuple[str, str, int]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        _refuse(path, 1, f"cannot be read: {error}")
+        _refuse(path, 1, because("cannot be read: {error}", error=error))
     if not lines or lines[0].rstrip() != _FENCE:
-        _refuse(path, 1, "a profile starts with a line +++")
+        _refuse(path, 1, because("a profile starts with a line +++"))
     end = next((n for n, line in enumerate(lines[1:], 1) if line.rstrip() == _FENCE), None)
     if end is None:
-        _refuse(path, len(lines), "the second +++ is missing")
+        _refuse(path, len(lines), because("the second +++ is missing"))
     return "\n".join(lines[1:end]), "\n".join(lines[end + 1 :]).strip(), end + 1
 
 
@@ -123,40 +125,46 @@ class _Fields:
         except tomllib.TOMLDecodeError as error:
             found = re.search(r"at line (\d+)", str(error))
             line = int(found[1]) + 1 if found else header.count("\n") + 2
-            _refuse(path, line, f"not TOML: {re.sub(r' [(]at .*[)]$', '', str(error))}")
+            _refuse(
+                path,
+                line,
+                because("not TOML: {error}", error=re.sub(r" [(]at .*[)]$", "", str(error))),
+            )
 
     def only(self, allowed: set[str]) -> None:
         for name in self.values:
             if name not in allowed:
-                self.refuse(name, f"unknown field; use {', '.join(sorted(allowed))}")
+                self.refuse(
+                    name, because("unknown field; use {names}", names=", ".join(sorted(allowed)))
+                )
 
     def text(self, name: str) -> str:
         value = self.values.get(name)
         if not isinstance(value, str) or not value.strip():
-            self.refuse(name, "a text is needed")
+            self.refuse(name, because("a text is needed"))
         return value.strip()
 
     def texts(self, name: str) -> tuple[str, ...]:
         value = self.values.get(name)
         if not isinstance(value, list):
-            self.refuse(name, "a list of texts is needed")
+            self.refuse(name, because("a list of texts is needed"))
         return tuple(self._item(name, item) for item in cast("list[object]", value))
 
     def known(self, name: str, known: Collection[str]) -> tuple[str, ...]:
         texts = self.texts(name)
         for text in texts:
             if known and text not in known:
-                self.refuse(name, f"there is no tool {text!r}")
+                self.refuse(name, because("there is no tool {tool!r}", tool=text))
         return tuple(dict.fromkeys(texts))
 
     def refuse(self, name: str, problem: str) -> NoReturn:
         lines = self.header.splitlines()
         at = (n for n, line in enumerate(lines, 2) if re.match(rf'["\']?{re.escape(name)}\b', line))
-        _refuse(self.path, next(at, 1), f"{name}: {problem}")
+        _refuse(self.path, next(at, 1), because("{name}: {problem}", name=name, problem=problem))
 
     def _item(self, name: str, item: object) -> str:
         if not isinstance(item, str) or not item:
-            self.refuse(name, f"a text is needed, not {item!r}")
+            self.refuse(name, because("a text is needed, not {value!r}", value=item))
         return item
 
 

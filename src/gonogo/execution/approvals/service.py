@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited
+from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited, because
 from gonogo.domain.records import Approval, Vote
 from gonogo.domain.reviews import NO_REVIEW, Doings, Review, strictest
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
@@ -31,6 +31,7 @@ from gonogo.execution.approvals.types import (
     review_of,
     tell_voted,
 )
+from gonogo.i18n import told
 from gonogo.policy import Reviews
 from gonogo.store import Tx, go_on, new_id
 from gonogo.store.approvals import (
@@ -50,7 +51,7 @@ from gonogo.store.calls import (
     pending_approvals,
 )
 from gonogo.store.jobs import drop_timer, set_timer
-from gonogo.store.sessions import session_of
+from gonogo.store.sessions import session_of, spoken_in
 
 # Quorum: approvals are counted as votes until there are enough of them for one and the same thing.
 #
@@ -223,7 +224,8 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
     def expire(self, tx: Tx, approval: Approval) -> None:
         """Close a question that nobody answered in time."""
         if self.rejects_expired:
-            ruling = Ruling(word=DecisionWord.REJECT, by=NOBODY, feedback="nobody decided in time")
+            why = told(because("nobody decided in time"), spoken_in(tx, approval.session_id))
+            ruling = Ruling(word=DecisionWord.REJECT, by=NOBODY, feedback=why)
             self._settle(tx, approval, ruling)
             return
         self._close(tx, approval, ApprovalStatus.EXPIRED, None)

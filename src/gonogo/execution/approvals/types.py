@@ -190,7 +190,10 @@ def objection_of(review: Review, principal: Principal, requested_by: str | None)
             return because(
                 "Only these people can approve this: {names}; ask one of them", names=named
             )
-        return because("Nobody can approve this: {problem}", problem=problem)
+        return because(
+            "Nobody can approve this: {problem}; ask an admin to correct the rules of review",
+            problem=problem,
+        )
     if not review.has_role(principal):
         return because(
             "This needs the role {role}, and {name} has the role {own_role}; ask an admin",

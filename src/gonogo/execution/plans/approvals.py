@@ -266,7 +266,9 @@ def _check_used(tx: Tx, plan_id: str, limits: Limits) -> None:
 def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
     given = _result(changes)
     if not isinstance(given, dict) or not given:
-        raise InvalidMessage('A budget is edited with modified_arguments {"result": {…limits}}')
+        raise InvalidMessage(
+            "A budget is edited with modified_arguments {shape}", shape='{"result": {…limits}}'
+        )
     found = cast("Mapping[str, Any]", given)
     for name, value in found.items():
         if name not in WORDS:

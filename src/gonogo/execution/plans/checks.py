@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import anyio.to_thread
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.checks import DoneCheck
-from gonogo.domain.errors import InvalidArguments, ToolFailed
+from gonogo.domain.errors import InvalidArguments, ToolFailed, because
 from gonogo.domain.failures import Category, Failure, Patterns, Severity
 from gonogo.domain.paths import is_secret
 from gonogo.domain.plan import COMMAND_TOOL, READ_TOOL
@@ -35,7 +36,7 @@ from gonogo.execution.agent import (
 from gonogo.execution.plans.brief import cut
 from gonogo.execution.plans.runner import Opening, Threads
 from gonogo.execution.scheduling import Completed, Failed, Outcome, Parked, Step
-from gonogo.i18n import say
+from gonogo.i18n import say, told
 from gonogo.policy import covers
 from gonogo.store import Tx, new_id
 from gonogo.store.calls import thread_calls
@@ -130,11 +131,17 @@ class ToolStep(Struct, frozen=True, kw_only=True):
         code, output = result.get("exit_code"), tail_of(result)
         command = call.arguments.get("command")
         if result.get("timed_out"):
-            spent = f"{command!r} was ended at its time limit:\n{output}"
+            spent = because(
+                "{command!r} was ended at its time limit:\n{output}", command=command, output=output
+            )
             return Failure(message=spent, category=Category.TIMEOUT)
         if code in (0, None):
             return None
-        return self._by_words(f"{command!r} ended with the exit code {code}:\n{output}")
+        said = because(
+            "{command!r} ended with the exit code {code}:\n{output}",
+            command=command, code=code, output=output,
+        )  # fmt: skip
+        return self._by_words(said)
 
     def _by_words(self, message: str) -> Failure:
         """What the words of a failure stand for; a call that no rule knows was wrong in itself."""
@@ -161,8 +168,9 @@ def _asks_once(tool: str, arguments: Mapping[str, Any]) -> Speak:
 def invalid(why: str) -> Failure:
     """What a validation that does not hold fails with."""
     return Failure(
-        message=f"Validation failed: {why}", severity=Severity.HIGH, category=Category.VALIDATION
-    )
+        message=because("Validation failed: {why}", why=why),
+        severity=Severity.HIGH, category=Category.VALIDATION,
+    )  # fmt: skip
 
 
 # What needs no judgement: a command's exit code, or what a file holds.
@@ -217,9 +225,12 @@ async def see_command(
         return ended
     result = _fields(ended)
     failure = None if _exited(ended, result) else tools.failure_of(ended)
-    said = f"{arguments.get('command')!r} ended with the exit code {result.get('exit_code')}"
-    if result.get("exit_code") != wanted:
-        said = f"{said}, not {wanted}:\n{tail_of(result)}"
+    command, code = arguments.get("command"), result.get("exit_code")
+    said = because("{command!r} ended with the exit code {code}", command=command, code=code)
+    if code != wanted:
+        said = because(
+            "{said}, not {wanted}:\n{output}", said=said, wanted=wanted, output=tail_of(result)
+        )
         return CallSeen(holds=False, said=said, ended=ended, failure=failure)
     return CallSeen(holds=failure is None, said=said, ended=ended, failure=failure)
 
@@ -241,10 +252,12 @@ async def see_file(
         failure = tools.failure_of(ended)
         return CallSeen(holds=False, said=str(ended.error), ended=ended, failure=failure)
     if there is not exists or not there:
-        said = f"{path!r} {'exists' if there else 'does not exist'}"
+        said = because("{path!r} does not exist", path=path)
+        if there:
+            said = because("{path!r} exists", path=path)
         return CallSeen(holds=there is exists, said=said, ended=ended)
     lacking = _lacking(inputs, ended)
-    said = lacking or f"{path!r} is as it should be"
+    said = lacking or because("{path!r} is as it should be", path=path)
     return CallSeen(holds=lacking is None, said=said, ended=ended)
 
 
@@ -252,8 +265,12 @@ def _lacking(inputs: Mapping[str, Any], ended: CallRow) -> str | None:
     wanted, result = inputs.get("contains"), _fields(ended)
     if wanted is None or str(wanted) in str(result.get("content", "")):
         return None
-    more = ", in so far as it was read" if result.get("truncated") else ""
-    return f"{inputs['file']!r} does not contain {wanted!r}{more}"
+    path = inputs["file"]
+    if not result.get("truncated"):
+        return because("{path!r} does not contain {wanted!r}", path=path, wanted=wanted)
+    return because(
+        "{path!r} does not contain {wanted!r} in the part that was read", path=path, wanted=wanted
+    )
 
 
 def _exited(ended: CallRow, result: dict[str, Any]) -> bool:
@@ -325,7 +342,7 @@ class Checks(Struct, frozen=True, kw_only=True):
             seen = await self._seen(step, thread, check, f"/checks/{time}/{n}", judge)
             if isinstance(seen, Parked):
                 return seen
-            found[n] = seen
+            found[n] = replace(seen, seen=told(seen.seen, thread.locale))
         return [found[n] for n in sorted(found)]
 
     async def _seen(
@@ -336,7 +353,7 @@ class Checks(Struct, frozen=True, kw_only=True):
         if check.file is not None:
             return await self._of_file(step, check, part)
         if thread.remote:
-            said = "the files are a client's: nobody here can tell what was changed"
+            said = because("the files are a client's: nobody here can tell what was changed")
             return CheckSeen(check=check, holds=False, seen=said)
         changes = await self._changes(step)
         if check.unchanged is not None:
@@ -424,8 +441,12 @@ def left_alone(
     unknown = any("unknown" in (after or {}) for _, _, after in changes)
     met = [shown_path(path) for path, _, _ in changes if covers(globs, real_path(path))]
     if unknown and not met:
-        said = "what a command changed is not known"
+        said = because("what a command changed is not known")
         return CheckSeen(check=check, holds=False, seen=said)
-    more = f", … {len(met) - _MOST_NAMED} more" if len(met) > _MOST_NAMED else ""
-    said = f"changed: {', '.join(met[:_MOST_NAMED])}{more}" if met else "unchanged"
-    return CheckSeen(check=check, holds=not met, seen=said)
+    if not met:
+        return CheckSeen(check=check, holds=True, seen=because("unchanged"))
+    names = ", ".join(met[:_MOST_NAMED])
+    said = because("changed: {names}", names=names)
+    if left := len(met[_MOST_NAMED:]):
+        said = because("changed: {names}, … {count} more", names=names, count=left)
+    return CheckSeen(check=check, holds=False, seen=said)

@@ -37,7 +37,7 @@ from gonogo.execution.scheduling.plan_state import (
     RUNTIME,
     PlanState,
 )
-from gonogo.i18n import say, told
+from gonogo.i18n import say
 from gonogo.store import Tx, stop
 from gonogo.store import events as log
 from gonogo.store.jobs import set_timer
@@ -183,7 +183,7 @@ class Pauses(Struct, frozen=True):
         shown = absence.ends_at(self.rounds.rules.patience).strftime("%Y-%m-%d %H:%M:%S UTC")
         content = say(
             "plan_paused_model", spoken_in(board.tx, board.plan.session_id), until=shown,
-            error=absence.error,
+            error=board.told(absence.error),
         )  # fmt: skip
         until = board.plan.paused_until
         _tell.changed(board, "plan_paused", RUNTIME, MODEL, until=until, content=content)
@@ -459,7 +459,7 @@ class PlanControls(Struct, frozen=True):
 
 def _said(board: PlanState, what: str, reason: str | None = None) -> str:
     """What was done, in the language of the session, with the words of who did it."""
-    done = told(what, spoken_in(board.tx, board.plan.session_id))
+    done = board.told(what)
     return f"{done}: {reason}" if reason else done
 
 
@@ -528,7 +528,9 @@ class Retry(Struct, frozen=True):
         """
         plan = lock_plan(tx, plan_id)
         if plan is None:
-            raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
+            raise NotFound(
+                "No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id
+            )
         if plan.status not in GOING | _ENDED:
             raise Conflict(
                 "Plan {plan_id} is {plan_status}; its subtasks can be retried only while it "

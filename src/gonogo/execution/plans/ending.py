@@ -33,7 +33,7 @@ from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, wake
 from gonogo.execution.plans.brief import cut, shaped
 from gonogo.execution.scheduling import REPLAN
-from gonogo.i18n import account, say
+from gonogo.i18n import account, say, told
 from gonogo.store import Store, Tx, stop
 from gonogo.store import events as log
 from gonogo.store.calls import (
@@ -58,7 +58,7 @@ from gonogo.store.plans import (
     thread_name,
 )
 from gonogo.store.reports import used_by_plan
-from gonogo.store.sessions import append_message, session_of, set_session, turn_of
+from gonogo.store.sessions import append_message, session_of, set_session, spoken_in, turn_of
 from gonogo.workspace import Snapshots
 
 # The account of a plan: what its subtasks came to, for clients and for the agents.
@@ -453,14 +453,15 @@ class PlanEnding(Struct, frozen=True):
         end_revising(tx, plan.id)
         stop(tx, REPLAN, plan.id)
         log.note(
-            tx, plan.session_id, actor="gonogo", action="plan.revising_ended",
-            subject=plan.id, revision=plan.revision, reason="the plan was decided meanwhile",
+            tx, plan.session_id, actor="gonogo", action="plan.revising_ended", subject=plan.id,
+            revision=plan.revision, reason=because("the plan was decided meanwhile"),
         )  # fmt: skip
 
     def drop_search(self, tx: Tx, plan: Plan, thread: str) -> None:
         """End what one search asked for and has no answer to."""
         for call in open_calls(tx, plan.session_id, thread):
-            drop_call(tx, self.desk, call, "cancelled: the search has ended")
+            why = told(because("the search has ended"), spoken_in(tx, plan.session_id))
+            drop_call(tx, self.desk, call, f"cancelled: {why}")
 
     def _answer_executors(self, tx: Tx, session: Session, plan: Plan) -> None:
         """Turns that called `execute_plan` and waited have their result."""

@@ -372,7 +372,9 @@ class Planning(Struct, frozen=True, kw_only=True):
         """
         plan = plan_of(tx, plan_id) if plan_id else None
         if plan is None or plan.session_id != session.id:
-            raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
+            raise NotFound(
+                "No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id
+            )
         if plan.status in {PlanStatus.DRAFT, PlanStatus.AWAITING_APPROVAL}:
             raise Conflict(say("model_plan_undecided", session.spoken, plan_id=plan.id))
         if plan.status in ENDED:
@@ -532,7 +534,9 @@ def _goal(given: str) -> str:
         raise InvalidPlan("goal: a plan needs a goal")
     if len(goal) > MAX_GOAL:
         raise InvalidPlan(
-            "goal: at most {most} characters, not {count}", most=MAX_GOAL, count=len(goal)
+            "goal: at most {most} characters, not {count}; shorten it",
+            most=MAX_GOAL,
+            count=len(goal),
         )
     return goal
 

@@ -21,6 +21,7 @@ from gonogo.domain.errors import (
     InvalidMessage,
     InvalidPlan,
     ModelFailed,
+    because,
 )
 from gonogo.domain.failures import hint_of, is_away, quota_pause
 from gonogo.domain.plan import Revision, Subtask
@@ -56,7 +57,7 @@ from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.lifecycle import Planning
 from gonogo.execution.plans.revisions import also_asked, completed, mint_grants, told_progress
 from gonogo.execution.scheduling import REPLAN, Superseded
-from gonogo.i18n import DEFAULT, cause_and_fix, say
+from gonogo.i18n import DEFAULT, cause_and_fix, say, told
 from gonogo.store import Stopwatch, Store, Tx, go_on
 from gonogo.store import events as log
 from gonogo.store.calls import pending_of_plan
@@ -523,15 +524,17 @@ class Replanning(Struct, frozen=True, kw_only=True):
         log.note(
             tx, plan.session_id, actor="gonogo", action="plan.replanned_within_grant",
             subject=plan.id, revision=revision.number, digest=revision.digest,
-            reason="the new revision needs nothing that was not approved", source="grant",
+            reason=because("the new revision needs nothing that was not approved"), source="grant",
         )  # fmt: skip
-        self.engine.controls.go_on_revised(tx, plan.id, "needs nothing that was not approved")
+        reason = because("the new revision needs nothing that was not approved")
+        self.engine.controls.go_on_revised(tx, plan.id, reason)
 
     def _drop_unfinished(self, tx: Tx, plan: Plan) -> None:
         """What waited for a person in the old revision waits no more."""
+        why = told(because("the plan was changed"), spoken_in(tx, plan.session_id))
         for row in subtask_rows(tx, plan.id, plan.revision):
             if row.status not in SUBTASK.terminal:
-                self.planning.ending.drop_work(tx, row, "the plan was changed")
+                self.planning.ending.drop_work(tx, row, why)
         for approval in pending_of_plan(tx, plan.id):
             self.desk.withdraw(tx, approval)
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from gonogo.domain.errors import because
 from gonogo.domain.failures import REPLANNED, Absence, Diagnosis, Failure, classify, retry_delay
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.records import Plan
@@ -115,8 +116,9 @@ class PlanQuestions(Struct, frozen=True, kw_only=True):
             "about": MODEL, "since": absence.since.isoformat(), "tries": absence.tries,
             "error": absence.error,
         }  # fmt: skip
-        subject = say("model_away_subject", locale, error=absence.error)
-        reason = say("model_away_question", locale, minutes=minutes, error=absence.error)
+        error = told(absence.error, locale)
+        subject = say("model_away_subject", locale, error=error)
+        reason = say("model_away_question", locale, minutes=minutes, error=error)
         if others := self.models_for(tx, plan):
             details["models"] = others
             reason += " " + say("model_away_others", locale, models=", ".join(others))
@@ -348,7 +350,8 @@ class Rounds:
         except ConditionFailed as error:
             self._fail_unstarted(board, subtask_id, _told(board, classify(error)))
             return True
-        self.skip(board, subtask_id, f"its condition is false: {condition}", declined=True)
+        reason = because("its condition is false: {condition}", condition=condition)
+        self.skip(board, subtask_id, reason, declined=True)
         return True
 
     def _asks_first(self, board: PlanState, subtask_id: str) -> bool:
@@ -416,6 +419,7 @@ class Rounds:
 
     def skip(self, board: PlanState, subtask_id: str, reason: str, **to: Any) -> None:  # noqa: ANN401
         """Leave a subtask out."""
+        reason = board.told(reason)
         board.move(subtask_id, _S.SKIPPED, finished_at=board.now, reason=reason, **to)
         _tell.ended(board, subtask_id, _S.SKIPPED, reason=reason)
 
@@ -556,7 +560,8 @@ class Rounds:
         subtask_id, now = work.subtask.id, board.now
         attempt = board.rows[subtask_id].attempt
         _tell.error(board, subtask_id, failure)
-        self.ending.drop_work(board.tx, board.whole_row(subtask_id), "the attempt failed")
+        over = board.told(because("the attempt failed"))
+        self.ending.drop_work(board.tx, board.whole_row(subtask_id), over)
         delay = retry_delay(work.subtask.retry_policy, failure, attempt)
         if delay is None:
             self.write_failed(board, subtask_id, failure, attempt=attempt, since=work.since)
@@ -615,7 +620,7 @@ class Rounds:
 
     def cancel(self, board: PlanState, subtask_id: str, reason: str) -> None:
         """End a subtask, and what it runs."""
-        row = board.whole_row(subtask_id)
+        row, reason = board.whole_row(subtask_id), board.told(reason)
         self.ending.drop_work(board.tx, row, reason)
         board.move(subtask_id, _S.CANCELLED, finished_at=board.now, reason=reason)
         stop(board.tx, "subtask", row.key)
@@ -628,8 +633,7 @@ class Rounds:
 
 def _told(board: PlanState, failure: Failure) -> Failure:
     """A failure in the language of its session."""
-    locale = spoken_in(board.tx, board.plan.session_id)
-    return failure.model_copy(update={"message": told(failure.message, locale)})
+    return failure.model_copy(update={"message": board.told(failure.message)})
 
 
 def _is_no_reason(failure: Failure) -> bool:

@@ -298,7 +298,10 @@ class AgentStep(Struct, frozen=True, kw_only=True):
             return await self._spoken(step, thread, reply, write)
         if await self.threads.store.write(self._remind, thread, reply, ending):
             return None
-        said = f"{thread.agent} answered without {ending.tool}: {reply.said[:200]}"
+        said = because(
+            "{agent} answered without {tool}: {said}",
+            agent=thread.agent, tool=ending.tool, said=reply.said[:200],
+        )  # fmt: skip
         return Failed(Failure(message=said, category=Category.VALIDATION), also=write)
 
     async def _spoken(

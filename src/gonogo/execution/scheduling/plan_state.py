@@ -27,6 +27,7 @@ from gonogo.domain.schedule import (
     schedule,
 )
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
+from gonogo.i18n import told
 from gonogo.store import Tx
 from gonogo.store.calls import doubted_subtasks
 from gonogo.store.known_plans import KnownPlan
@@ -42,6 +43,7 @@ from gonogo.store.plans import (
     subtask_row,
     subtask_rows,
 )
+from gonogo.store.sessions import spoken_in
 
 # A revision as rounds look at it, worked out once.
 
@@ -192,6 +194,10 @@ class PlanState(Struct):
         assert approved is not None  # noqa: S101 - it was the plan's own
         self.set_plan(revision=approved.number, digest=approved.digest)
         return PlanState.open(self.tx, plan.id)
+
+    def told(self, reason: str) -> str:
+        """A reason in the language of the plan's session."""
+        return told(reason, spoken_in(self.tx, self.plan.session_id))
 
     def key(self, subtask_id: str) -> str:
         """The key of a subtask's row."""
@@ -366,7 +372,9 @@ class PlanState(Struct):
 def _read(tx: Tx, plan_id: str) -> KnownPlan:
     plan = lock_plan(tx, plan_id)
     if plan is None:
-        raise NotFound("No plan found with id={plan_id}", plan_id=plan_id)
+        raise NotFound(
+            "No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id
+        )
     shape = shape_of(tx, plan)
     return KnownPlan(plan, shape, Standings(shape.graph, standings(tx, plan_id, plan.revision)))
 

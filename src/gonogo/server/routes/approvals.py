@@ -123,7 +123,11 @@ async def _each_of_group(caller: Caller, body: Answers) -> list[NamedAnswer]:
     wanted = ApprovalFilter(status=ApprovalStatus.PENDING, group=body.group)
     found = (await caller.runtime.approvals.page(caller.principal, wanted)).approvals
     if not found:
-        raise NotFound("No open approval found with group={group}", group=body.group)
+        raise NotFound(
+            "No open approval found with group={group}",
+            see="gonogo approvals list",
+            group=body.group,
+        )
     given = body.model_dump(exclude_unset=True, exclude={"group"})
     return [
         NamedAnswer(approval_id=view.approval_id, digest=view.digest, **given) for view in found

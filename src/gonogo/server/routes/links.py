@@ -165,7 +165,7 @@ async def decide(request: Request, token: str) -> Response:
         raise InvalidMessage("decision: it must be approve or reject") from None
     feedback = fields.get("feedback", "").strip()
     if len(feedback) > _LONGEST:
-        raise InvalidMessage("feedback: at most {most} characters", most=_LONGEST)
+        raise InvalidMessage("feedback: at most {most} characters; shorten it", most=_LONGEST)
     return await _answer(request, token, word, feedback or None)
 
 

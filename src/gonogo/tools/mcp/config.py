@@ -127,15 +127,18 @@ def load_servers(path: Path, environment: Mapping[str, str]) -> dict[str, Server
     try:
         tables = _FILE.read(path, "server")
     except BadServers as error:
-        return {path.name: ServerConfig(name=path.name, fault=str(error))}
+        return {path.name: ServerConfig(name=path.name, fault=error.said)}
     found: dict[str, ServerConfig] = {}
     for number, (item, where) in enumerate(tables, 1):
         server = _server(item, environment)
         name = _name(item) or Path(where).name
         if name in found:
-            server = f"name: there are two servers {name!r}"
+            server = because("name: there are two servers {name!r}", name=name)
         if isinstance(server, str):
-            server = ServerConfig(name=name, fault=f"{where}: server {number}: {server}")
+            fault = because(
+                "{where}: server {number}: {problem}", where=where, number=number, problem=server
+            )
+            server = ServerConfig(name=name, fault=fault)
         found[name] = server
     return found
 

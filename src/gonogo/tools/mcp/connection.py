@@ -20,7 +20,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from msgspec import Struct
 from pydantic import ValidationError
 
-from gonogo.domain.errors import OutcomeUnknown, Reason, ToolFailed, because, defect_of
+from gonogo.domain.errors import OutcomeUnknown, Reason, ToolFailed, because, defect_of, together
 from gonogo.tools.base import JsonObject
 from gonogo.tools.mcp.config import ServerConfig
 from gonogo.workspace import bound_process
@@ -92,16 +92,17 @@ class Chatter:
     def came(self, size: int, lines: int = 1) -> bool:
         """Count what came, asked for or not. False: it is not listened to any more."""
         if not self._bytes.take(size + lines * _LINE):
-            self.end("it writes too much too fast")
+            self.end(because("it writes too much too fast"))
         return self.why is None
 
     def unasked(self, weight: float = 1) -> bool:
         """Count what came unasked. False: the server is not listened to any more."""
         if not self._unasked.take(weight):
-            said = (
-                f"{self._junk} lines that are not messages" if self._junk else "what nobody asked"
-            )
-            self.end(f"it does not stop writing {said}")
+            self.end(
+                because(
+                    "it keeps writing lines that are not messages ({count})", count=self._junk
+                ) if self._junk else because("it keeps writing what nobody asked for")
+            )  # fmt: skip
         return self.why is None
 
     def junk(self, line: bytes) -> bool:
@@ -140,11 +141,17 @@ class Chatter:
     def reason(self, otherwise: str) -> str:
         """Why it is over: what we ended it for, or else this, with its last words."""
         if self.why is not None:
-            return f"it was ended: {self.why}"
-        junk = f"; {self._junk} lines that it wrote are not messages" if self._junk else ""
+            return because("gonogo stopped it: {why}", why=self.why)
+        said = otherwise
+        if self._junk:
+            junk = because(
+                "lines that it wrote and that are not messages: {count}", count=self._junk
+            )
+            said = together([said, junk])
         lines = self._words.decode("utf-8", "replace").split("\n")
         last = next((line.strip() for line in reversed(lines) if line.strip()), "")
-        return f"{otherwise}{junk}; it said: {last[:_SHOWN]}" if last else f"{otherwise}{junk}"
+        heard = [because("it said: {words}", words=last[:_SHOWN])] if last else []
+        return together([said, *heard])
 
 
 def _shown(line: bytes) -> str:
@@ -160,7 +167,7 @@ _BREATH = 0.01
 """Seconds between two looks at what a program says beside the protocol."""
 _ODD = ("server answered a request with 202", "Unexpected content type")
 """How the library says that it was done, perhaps, and that what came back is no answer."""
-_NO_ANSWER = "an answer that the protocol does not have"
+_NO_ANSWER = because("an answer that the protocol does not have")
 _UNREADABLE = object()
 """Marks the error that stands for an answer of which only the id can be read."""
 _PENDING = 64
@@ -268,7 +275,7 @@ def _unreadable(why: str) -> OutcomeUnknown:
 
 def _on_one_line(error: ValueError) -> str:
     text = defect_of(error, "answer") if isinstance(error, ValidationError) else str(error)
-    return " ".join(text.split())[:_SAID]
+    return text if isinstance(text, Reason) else " ".join(text.split())[:_SAID]
 
 
 @asynccontextmanager
@@ -483,7 +490,7 @@ async def _lines(stream: anyio.abc.ByteReceiveStream, chatter: Chatter) -> Async
             return
         *whole, left = (left + chunk).split(b"\n")
         if len(left) > MOST_MESSAGE:
-            chatter.end(f"a message is longer than {MOST_MESSAGE} bytes")
+            chatter.end(because("a message is longer than {most} bytes", most=MOST_MESSAGE))
         if not chatter.came(len(chunk), len(whole)):
             return
         for line in whole:
@@ -557,9 +564,9 @@ class _Body(httpx2.AsyncByteStream):
         async for chunk in self._body:
             left -= 0 if self._events else len(chunk)
             if left < 0:
-                raise httpx2.ReadError("the answer is too long")
+                raise httpx2.ReadError(because("the answer is too long"))
             if not self._chatter.came(len(chunk), chunk.count(b"\n") if self._events else 0):
-                raise httpx2.ReadError("the server is not listened to any more")
+                raise httpx2.ReadError(because("gonogo has stopped the server"))
             yield chunk
 
     async def aclose(self) -> None:
@@ -581,7 +588,7 @@ class _Transport(httpx2.AsyncHTTPTransport):
         if response.headers.get("content-encoding", "identity") != "identity":
             # Little of it could become much.
             await response.aclose()
-            raise httpx2.ReadError("the answer is packed, although that was declined")
+            raise httpx2.ReadError(because("the answer is compressed, which gonogo does not take"))
         kind = response.headers.get("content-type", "")
         events = kind.lower().startswith("text/event-stream")
         response.stream = _Body(response.stream, self._chatter, events=events)

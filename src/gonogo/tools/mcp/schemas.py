@@ -12,6 +12,7 @@ from functools import cached_property
 from time import thread_time
 from typing import Any, cast
 
+from gonogo.domain.errors import Reason, because
 from gonogo.domain.strict_json import canonical_json, check_text
 
 MOST_SCHEMA, DEEPEST = 64 << 10, 40
@@ -25,7 +26,7 @@ _KEPT = (
     "properties", "propertyNames", "required", "type",
 )  # fmt: skip
 _SAID = 500
-_LOST, _LATE = "cannot be followed", "cannot be followed in the time that it gets"
+_LATE = because("it cannot be followed in time")
 _Keyword = Callable[[Any, Any, Any, Mapping[str, Any]], Iterator[Any]]
 """`(validator, value, instance, schema)`: the errors of one keyword, as the library has it."""
 
@@ -39,34 +40,34 @@ class SchemaChecks:
         self._end = 0.0
 
     def problem_of(self, schema: object) -> str | None:
-        """Why something cannot be the schema of a tool's arguments, as the end of a sentence."""
+        """Why something cannot be the schema of a tool's arguments."""
         if not isinstance(schema, dict):
-            return "is not an object"
+            return because("it is not an object")
         found = cast("dict[str, Any]", schema)
         try:
             check_text(found)
             if len(canonical_json(found)) > MOST_SCHEMA:
-                return f"is longer than {MOST_SCHEMA} characters"
+                return because("it is longer than {most} characters", most=MOST_SCHEMA)
             if found.get("type") != "object":
-                return "is not that of an object"
+                return because("it does not describe an object")
             if strange := _strange(found, 0):
                 return strange
             problem = self._first(self._validator.META_SCHEMA, found)
         except TimeoutError:
             return _LATE
         except Exception as error:
-            return f"cannot be read: {str(error)[:_SAID]}"
-        return problem and f"is none: {problem}"
+            return because("it cannot be read: {error}", error=str(error)[:_SAID])
+        return problem and because("it is no JSON Schema: {problem}", problem=problem)
 
     def misfit(self, schema: Mapping[str, Any], value: object) -> str | None:
         """What of a value does not fit a schema, if anything, as `where: what`."""
         try:
             return self._first(schema, value)
         except TimeoutError:
-            return f"arguments: the server's schema {_LATE}"
+            return because("arguments: the server's schema cannot be followed in time")
         except Exception:
             # Whatever a stranger's schema makes the library do.
-            return f"arguments: the server's schema {_LOST}"
+            return because("arguments: the server's schema cannot be followed")
 
     def _first(self, schema: Mapping[str, Any], value: object) -> str | None:
         from referencing import Registry
@@ -82,7 +83,9 @@ class SchemaChecks:
         if error is None:
             return None
         where = ".".join(str(part) for part in error.absolute_path) or "arguments"
-        return f"{where[:_SAID]}: {error.message[:_SAID]}"
+        said = error.message
+        said = said if isinstance(said, Reason) else said[:_SAID]
+        return because("{field}: {said}", field=where[:_SAID], said=said)
 
     def _spend(self) -> None:
         if thread_time() > self._end:
@@ -96,7 +99,7 @@ class SchemaChecks:
 def _strange(value: object, depth: int) -> str | None:
     """What a schema has that would lead out of it, or nowhere."""
     if depth > DEEPEST:
-        return f"is nested deeper than {DEEPEST}"
+        return because("it is nested deeper than {most} levels", most=DEEPEST)
     if isinstance(value, list):
         items = cast("list[object]", value)
         return next(filter(None, (_strange(item, depth + 1) for item in items)), None)
@@ -106,7 +109,7 @@ def _strange(value: object, depth: int) -> str | None:
     for key in ("$ref", "$dynamicRef"):
         target = fields.get(key)
         if isinstance(target, str) and not target.startswith("#"):
-            return "refers to something outside of itself"
+            return because("it refers to something outside itself")
     return next(filter(None, (_strange(item, depth + 1) for item in fields.values())), None)
 
 
@@ -158,7 +161,7 @@ def _any_of(validator: Any, branches: Any, instance: Any, schema: Any) -> Iterat
     del schema
     # The library's own keeps every error of every branch.
     if not any(next(validator.descend(instance, each), None) is None for each in branches):
-        yield ValidationError("it fits none of what it may be")
+        yield ValidationError(because("it fits none of the allowed forms"))
 
 
 def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator[Any]:  # noqa: ANN401
@@ -169,4 +172,4 @@ def _unique(validator: Any, wanted: Any, instance: Any, schema: Any) -> Iterator
     if wanted and isinstance(instance, list):
         items = cast("list[Any]", instance)
         if len({canonical_json(item) for item in items}) < len(items):
-            yield ValidationError("something stands in it twice")
+            yield ValidationError(because("it contains something twice"))

@@ -17,7 +17,7 @@ import anyio.abc
 import anyio.to_thread
 from msgspec import Struct, field
 
-from gonogo.domain.errors import ToolFailed, because
+from gonogo.domain.errors import Reason, ToolFailed, because
 from gonogo.domain.tool_calls import ToolClass, ToolHistory, foreign_name, server_of
 from gonogo.tools.base import Bench, JsonObject, Tool, touches_nothing
 from gonogo.tools.mcp.config import ServerConfig
@@ -38,7 +38,7 @@ TRIES, WHILE = 3, 600.0
 """How often a server is started within how many seconds; one that runs is started once."""
 MOST_TOOLS, MOST_LISTED, LISTING_SECONDS = 256, 1 << 20, 5.0
 """Tools of a server, characters of all their descriptions and schemas, CPU seconds to read them."""
-_TWICE = "the server lists two tools of that name"
+_TWICE = because("the server lists two tools of that name")
 Sight = Callable[[Sequence[Definition]], Awaitable[Mapping[str, ToolHistory | str]]]
 """Writes down what servers say of their tools; gives what was seen of each by name, or why it is
 not taken."""
@@ -258,7 +258,9 @@ class _ToolList:
             self._twice.add(read.name)
             self.refused[self._found.pop(read.name).tool] = _TWICE
         elif read.size > self._room:
-            why = f"its server's tools have more than {MOST_LISTED} characters together"
+            why = because(
+                "its server's tools have more than {most} characters together", most=MOST_LISTED
+            )
             self.refused[each.name] = why
         else:
             self._room -= read.size
@@ -369,7 +371,8 @@ class _ForeignServer:
         # Only who has servers needs it: it costs 0.03 s.
         from gonogo.tools.mcp.connection import Chatter, ServerConnection, linked
 
-        mine, error, over = list[ServerConnection](), "it does not answer in time", self._over
+        mine, error = list[ServerConnection](), because("it does not answer in time")
+        over = self._over
         chatter = Chatter(self.config.name)
         deadline = anyio.current_time() + self.config.start_timeout
         try:
@@ -380,7 +383,7 @@ class _ForeignServer:
                     self._link, self._version = link, link.version
                     task_status.started(None)
                     await chatter.gone.wait()
-                    error = "it ended"
+                    error = because("it ended")
         except Exception as failure:
             error = _reason(failure)
         finally:
@@ -398,7 +401,9 @@ def _reason(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if isinstance(error, ToolFailed):
-        return str(error)
+        return error.said
+    if error.args and isinstance(error.args[0], Reason):
+        return error.args[0]
     said = " ".join(str(error).split())
     return f"{type(error).__name__}: {said}"[:500] if said else type(error).__name__
 

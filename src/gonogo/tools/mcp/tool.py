@@ -100,7 +100,7 @@ class ForeignTool(Tool, frozen=True, kw_only=True):
                 "{name}: arguments: {error}", name=self.name, error=error
             ) from error
         problem = (
-            f"they are longer than {MOST_ARGUMENTS} characters"
+            because("they are longer than {most} characters", most=MOST_ARGUMENTS)
             if size > MOST_ARGUMENTS
             else (within or SchemaChecks()).misfit(self.definition.parameters, values)
         )
@@ -162,13 +162,13 @@ def read_definition(
     if problem := tool_problem(server, name):
         return problem
     if len(description) > MOST_DESCRIPTION:
-        return f"its description is longer than {MOST_DESCRIPTION} characters"
+        return because("its description is longer than {most} characters", most=MOST_DESCRIPTION)
     try:
         check_text(description)
     except InvalidMessage as error:
-        return f"its description cannot be read: {error}"
+        return because("its description cannot be read: {error}", error=error)
     if problem := (checks or SchemaChecks()).problem_of(schema):
-        return f"its schema {problem}"
+        return because("its schema: {problem}", problem=problem)
     return Definition(
         server=server, tool=name, description=description, parameters=cast("JsonObject", schema)
     )
@@ -189,7 +189,7 @@ def told(reply: Any, cap: int) -> JsonObject:  # noqa: ANN401 - mcp_types.CallTo
     """
     text = shortened("\n".join(_text(block) for block in reply.content), cap)
     if reply.is_error:
-        raise ToolFailed("server_error", text or "the server says no more")
+        raise ToolFailed("server_error", text or because("the server does not say why"))
     result: JsonObject = {"content": text}
     if reply.structured_content is not None:
         return result | _structured(reply.structured_content, cap)

@@ -18,6 +18,7 @@ import anyio
 import anyio.abc
 from msgspec import Struct, field
 
+from gonogo.domain.errors import because
 from gonogo.domain.network import Address, PrivateHosts, names_host, read_host, refusal_of
 
 # Getting from a host's name to a connection, without leaving what a command may reach.
@@ -85,16 +86,16 @@ async def connect(network: Network, raw: str, port: int) -> anyio.abc.SocketStre
     try:
         host = read_host(raw)
     except ValueError as error:
-        raise HostRefused(str(error)) from None
+        raise HostRefused(error.args[0]) from None
     if not names_host(network.hosts, host, port):
-        raise HostRefused("it is not among the hosts that were approved")
+        raise HostRefused(because("it is not among the hosts that were approved"))
     for address in (await _judged(network, host, port))[:_TRIED]:
         try:
             with anyio.fail_after(_CONNECT):
                 return await anyio.connect_tcp(str(address), port)
         except (OSError, TimeoutError):
             continue
-    raise HostRefused("it does not answer")
+    raise HostRefused(because("it does not answer"))
 
 
 async def _judged(network: Network, host: str, port: int) -> list[Address]:
@@ -103,9 +104,9 @@ async def _judged(network: Network, host: str, port: int) -> list[Address]:
         with anyio.fail_after(_CONNECT):
             found = await network.resolve(host, port)
     except (OSError, TimeoutError, UnicodeError):
-        raise HostRefused("its name is not known") from None
+        raise HostRefused(because("its name is not known")) from None
     good: list[Address] = []
-    why = "it has no address"
+    why = because("it has no address")
     for text in found:
         address = ip_address(text)
         refusal = _refusal(network, host, port, address)
@@ -121,7 +122,7 @@ async def _judged(network: Network, host: str, port: int) -> list[Address]:
 def _refusal(network: Network, host: str, port: int, address: Address) -> str | None:
     own = address.is_loopback or is_own(str(address))
     if own and port in network.own_ports:
-        return f"{address} is this machine, and the port its own"
+        return because("{address} is this machine, and gonogo uses the port", address=address)
     return refusal_of(host, port, address, network.private, own=own)
 
 
@@ -199,8 +200,8 @@ class Proxy(Struct, frozen=True):
         try:
             target = await self._connected(request)
         except HostRefused as refusal:
-            self.report.refuse(request.name, str(refusal))
-            said = f"gonogo lets this command not reach {request.name}: {refusal}"
+            self.report.refuse(request.name, refusal.args[0])
+            said = f"gonogo does not let this command reach {request.name}: {refusal}"
             await client.send(_said(403, "Forbidden", said))
             return
         self.report.note(request.name)
@@ -217,7 +218,8 @@ class Proxy(Struct, frozen=True):
 
     @property
     def _too_much(self) -> str:
-        return f"one command moves at most {self.network.transfer} bytes"
+        most = self.network.transfer
+        return because("one command may transfer at most {most} bytes", most=most)
 
     async def _relay(
         self, client: anyio.abc.SocketStream, target: anyio.abc.SocketStream, name: str

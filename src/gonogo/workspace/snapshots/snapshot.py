@@ -24,7 +24,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from gonogo.domain.errors import Busy, ToolFailed
+from gonogo.domain.errors import Busy, ToolFailed, because
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.workspace import Workspace
 from gonogo.workspace.snapshots.git import (
@@ -102,7 +102,8 @@ class Snapshots:
                 file.write(bytes(_PROBE))
                 file.flush()
         except OSError as error:
-            raise Busy(reason=f"the state folder cannot be written: {error}") from error
+            said = because("the state folder cannot be written: {error}", error=error)
+            raise Busy(reason=said) from error
 
     def take(self, workspace: Workspace) -> Tree:
         """Hold what is in the workspace now.

@@ -1,7 +1,7 @@
 /** What agents did to files. */
 export const en = {
   whose: "Changes of",
-  undo: "Undo changes of a plan",
+  undo: "Undo one subtask, or go back to a checkpoint",
   session: "the whole session",
   subtask: "Subtask",
   allSubtasks: "All subtasks",

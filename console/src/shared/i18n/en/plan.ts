@@ -96,6 +96,7 @@ export const en = {
     resume: "Resume",
     replan: "Replan",
     cancel: "Cancel the plan",
+    changes: "See the changes",
     cancelSure:
       "Cancel this plan for good? Running subtasks stop. Completed work is kept until you roll it back.",
     cancelWhy: "Reason (optional)",
@@ -193,6 +194,8 @@ export const en = {
     start: "Start immediately",
     send: "Approve as edited",
     drop: "Discard the changes",
+    leave: "Back to the plan",
+    same: "You have changed nothing yet. To approve the plan as it is, go back to it.",
     flaws_one: "{{count}} problem to fix",
     flaws_other: "{{count}} problems to fix",
     stale:
@@ -242,6 +245,8 @@ export const en = {
     description: "What should be done",
     dependencies: "Waits for",
     condition: "Only if",
+    conditionHint:
+      "An expression over earlier results, such as: subtasks.look.output == 'bad'. If it is false, the subtask is skipped. Empty: it always runs.",
     approval: "Needs approval to start",
   },
   flaw: {

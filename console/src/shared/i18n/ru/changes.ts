@@ -3,7 +3,7 @@ import type { Texts } from "../texts";
 
 export const ru: Texts<typeof en> = {
   whose: "Изменения",
-  undo: "Откатить изменения плана",
+  undo: "Откатить одну подзадачу или вернуться к контрольной точке",
   session: "за всю сессию",
   subtask: "Подзадача",
   allSubtasks: "Все подзадачи",

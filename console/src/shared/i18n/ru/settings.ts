@@ -40,7 +40,7 @@ export const ru: Texts<typeof en> = {
   },
   model: {
     name: "Модель",
-    provider: "Провайдер",
+    provider: "Поставщик",
     state: "Состояние",
     ready: "готова",
     noKey: "нет ключа API",
