@@ -372,9 +372,7 @@ class PlanState(Struct):
 def _read(tx: Tx, plan_id: str) -> KnownPlan:
     plan = lock_plan(tx, plan_id)
     if plan is None:
-        raise NotFound(
-            "No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id
-        )
+        raise NotFound("No plan found with id={plan_id}", see="gonogo plans list", plan_id=plan_id)
     shape = shape_of(tx, plan)
     return KnownPlan(plan, shape, Standings(shape.graph, standings(tx, plan_id, plan.revision)))
 
