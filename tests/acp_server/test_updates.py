@@ -327,7 +327,9 @@ def test_what_should_change_in_a_plan_is_asked_for_in_one_field_that_is_not_left
 
 def test_a_server_that_is_gone_is_said_to_be_and_an_error_without_words_has_its_name() -> None:
     gone = told(Unreachable("Nobody answers"))
-    assert str(gone) == "The gonogo server has gone away: Nobody answers"
+    assert str(gone) == (
+        "The gonogo server has gone away: Nobody answers; start it, then open the session again"
+    )
     assert str(told(errors.Conflict("It is over"))) == "It is over"
     assert str(told(errors.GonogoError(""))) == "GonogoError"
 
