@@ -127,7 +127,10 @@ def test_an_error_without_some_of_its_parts_is_still_one():
     decided = error_of({"code": "already_decided"})
 
     assert (type(event), str(event)) == (errors.Conflict, "why")
-    assert (type(empty), str(empty)) == (errors.Refused, "The server refused")
+    assert (type(empty), str(empty)) == (
+        errors.Refused,
+        "The server refused this and gave no reason; look in its log",
+    )
     assert (type(first), type(last)) == (errors.Refused, errors.Internal)
     assert (decided.decision, decided.decided_by, decided.decided_at) == ("", "", "")
 
@@ -138,7 +141,9 @@ async def test_an_answer_that_is_no_problem_document_is_still_an_error(against, 
         with pytest.raises(errors.Internal) as refused:
             await c.agents()
 
-    assert str(refused.value) == "The server answered 502 Bad Gateway"
+    assert str(refused.value) == (
+        "The server answered 502 Bad Gateway; try again, and if that does not help, look in its log"
+    )
 
 
 async def test_a_refusal_without_a_status_has_that_of_its_answer(against):

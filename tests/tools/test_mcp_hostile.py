@@ -34,11 +34,12 @@ ARGUMENTS = {
     "another dialect": {"a": "a" * 60 + "!"}, "multiple": {"a": 10**400},
     "itself": {"a": {}}, "far away": {"a": {}},
 }  # fmt: skip
+_JUNK = "lines that are not messages (101)"
 FLOODS = {
-    "junk": "lines that are not messages (101)", "junk of braces": "101 lines that are not messages",
-    "bytes that are no text": "lines that are not messages (101)", "blank lines": "too much too fast",
-    "an endless line": "longer than 4194304 bytes", "brackets": "lines that are not messages (101)", "batches": "101 lines",
-    "junk at a call": "lines that are not messages (101)", "progress": "what nobody asked", "log": "what nobody asked",
+    "junk": _JUNK, "junk of braces": _JUNK, "bytes that are no text": _JUNK,
+    "blank lines": "too much too fast", "an endless line": "longer than 4194304 bytes",
+    "brackets": _JUNK, "batches": _JUNK, "junk at a call": _JUNK,
+    "progress": "what nobody asked", "log": "what nobody asked",
     "changes": "what nobody asked", "unknown words": "what nobody asked",
     "sampling": "what nobody asked", "elicitation": "what nobody asked",
     "roots": "what nobody asked", "pings": "what nobody asked",

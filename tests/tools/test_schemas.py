@@ -160,13 +160,13 @@ def test_nothing_is_looked_up_in_the_network():
         ),
         ({"type": "object", "$id": []}, "it is no JSON Schema: $id"),
         ({"type": "object", "allOf": []}, "it is no JSON Schema: allOf"),
-        ({"type": "object", "title": "a\x00b"}, "cannot be read: Text must not contain NUL"),
+        ({"type": "object", "title": "a\x00b"}, "it cannot be read: Text must not contain NUL"),
         (
             {"type": "object", "title": "\ud800"},
-            "cannot be read: Text must not contain NUL or lone",
+            "it cannot be read: Text must not contain NUL or lone",
         ),
-        ({"type": "object", "a\x00": 1}, "cannot be read"),
-        ({"type": "object", "minProperties": 10**5_000}, "cannot be read"),
+        ({"type": "object", "a\x00": 1}, "it cannot be read"),
+        ({"type": "object", "minProperties": 10**5_000}, "it cannot be read"),
     ],
 )
 def test_what_is_no_schema_is_refused(given, problem):

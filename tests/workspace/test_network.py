@@ -234,7 +234,7 @@ async def test_gonogos_own_port_is_refused_although_it_is_listed(
         to(server, own_ports=frozenset({port})),
     )
 
-    assert "the port its own" in done.network.refused[f"good.test:{port}"]
+    assert "gonogo uses the port" in done.network.refused[f"good.test:{port}"]
     assert server.asked == []
 
 
@@ -293,7 +293,7 @@ async def test_the_bytes_of_a_command_are_bounded(workspace: Workspace, server: 
 
     assert workspace.stat("f").size <= MIB
     assert "at most" in next(iter(done.network.refused.values()))
-    assert f"moves at most {MIB} bytes" in done.output
+    assert f"may transfer at most {MIB} bytes" in done.output
 
 
 async def test_a_silent_connection_is_ended(workspace: Workspace) -> None:

@@ -125,8 +125,8 @@ def refusal_of(answer: httpx.Response) -> GonogoError:
         body = None
     if not isinstance(body, dict):
         said = because(
-            "The server answered {status} {phrase}; try again, and if it answers so again, look "
-            "into its log",
+            "The server answered {status} {phrase}; try again, and if that does not help, "
+            "look in its log",
             status=answer.status_code, phrase=answer.reason_phrase,
         )  # fmt: skip
         body = {"detail": str(said), **parts_of(said)}
@@ -165,7 +165,7 @@ _FIRST_DELAY, _LONGEST_DELAY = 0.05, 2.0
 _CONNECT = 10.0
 _SILENCE = 45.0
 """Seconds without a byte after which a stream is broken; the server sends one every 15."""
-_REFUSED = because("The server refused this, and does not say why; look into its log")
+_REFUSED = because("The server refused this and gave no reason; look in its log")
 _BREAKS = because("The stream breaks again and again")
 _Query = str | int | datetime | None
 
