@@ -69,7 +69,7 @@ async def test_words_are_allowed_the_whole_plan_where_that_is_offered():
     asked = ApprovalView.model_validate({
         "approval_id": "a", "request_id": "c", "kind": "tool", "request_type": "tool",
         "session_id": "s", "subject": "execute_command", "tool_name": "execute_command",
-        "details": {"words_for_plan": "touch x"}, "reason": "why", "digest": "d",
+        "details": {"words_for_plan": "touch x"}, "plan_id": "p", "reason": "why", "digest": "d",
         "status": "pending", "created_at": "2026-01-01T00:00:00Z", "call_id": "c",
     })  # fmt: skip
     words = [each.option_id for each in options_of(asked, "en", forms=False)]

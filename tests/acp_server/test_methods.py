@@ -449,6 +449,11 @@ OF_PLAN = {
 ABOUT_PLAN = {
     **QUESTION, "kind": "plan", "request_type": "plan", "plan_id": "p1", "revision": 1,
 }  # fmt: skip
+OF_AGENT = {
+    **QUESTION, "kind": "intervention", "request_type": "intervention", "tool_name": None,
+    "arguments": None, "subtask_id": "b",
+    "details": {"question": "Which one?", "suggestions": ["the first", "the second"]},
+}  # fmt: skip
 NOTHING: list[Any] = []
 
 
@@ -464,6 +469,10 @@ NOTHING: list[Any] = []
         (QUESTION, "approve_plan", None, NOTHING), (QUESTION, None, None, NOTHING),
         (ABOUT_PLAN, "hold", None, [OF_PLAN]), (ABOUT_PLAN, "revise", None, NOTHING),
         (ABOUT_PLAN, "revise", {"changes": "Bluer"}, [{"content": "Bluer"}, {}]),
+        (OF_AGENT, "answer:the second", None, [{**ANSWER, "feedback": "the second"}]),
+        (OF_AGENT, "answer", {"answer": "Both"}, [{**ANSWER, "feedback": "Both"}]),
+        (OF_AGENT, "answer", None, NOTHING), (OF_AGENT, "approve", None, NOTHING),
+        (OF_AGENT, "reject", None, [{**ANSWER, "decision": "reject"}]),
     ],
     ids=lambda value: str(value)[:30],
 )  # fmt: skip
@@ -482,10 +491,48 @@ async def test_what_a_person_chooses_is_sent_as_they_meant_it(
 
     assert [given.get("message", given) for _, given in behind.of("POST")[2:]] == sent
     assert len(pad.questions) == 1
-    assert len(pad.forms) == (choice in {"edit", "revise"})
+    assert len(pad.forms) == (choice in {"edit", "revise", "answer"})
     left = "Not decided yet. Answer with /approve or /reject, or from any other client."
     said = [each["content"]["text"] for each in pad.told if "chunk" in each["sessionUpdate"]]
-    assert said == ([f"\n\n{left}\n\n"] if choice in {None, "approve_plan"} else [])
+    assert said == ([f"\n\n{left}\n\n"] if sent == NOTHING and not pad.forms else [])
+
+
+async def test_without_forms_the_next_message_answers_an_agent_unless_somebody_else_has(
+    editor, behind
+):
+    place = talks_over(behind)
+    async with editor() as pad:
+        await pad.ask("session/new", cwd="/project", mcpServers=[])
+        await until(lambda: ("GET", place, {}) in behind.asked)
+        behind.paths[place], pad.choice = pending(OF_AGENT), "answer"
+        assert await says(pad, "hello") == {"stopReason": "end_turn"}
+        empty = await says(pad, "/approve")
+        behind.paths[place] = pending()
+        assert await says(pad, "Both") == {"stopReason": "end_turn"}
+        behind.paths[place] = pending({**OF_AGENT, "approval_id": "a2"})
+        assert await says(pad, "hello") == {"stopReason": "end_turn"}
+        behind.paths[place] = pending()
+        over = {
+            "type": "approval_resolved", "seq": 10, "is_final": True,
+            "metadata": {"approval_id": "a2", "kind": "intervention", "status": "approved"},
+        }  # fmt: skip
+        behind.paths["/plans/p1/start"] = PLAN
+        behind.then["/plans/p1/start"] = over
+        behind.paths["/sessions/s1"] = {**SESSION, "active_plan_id": "p1"}
+        assert await says(pad, "/start") == {"stopReason": "end_turn"}
+        assert await says(pad, "Neither") == {"stopReason": "end_turn"}
+
+    asks = "\n\nWrite your answer as your next message.\n\n"
+    assert [each["content"]["text"] for each in pad.told if "chunk" in each["sessionUpdate"]] == [
+        asks
+    ] * 2
+    assert empty["message"] == "An agent asks a question. Write your answer after /approve."
+    said = [given["message"] for path, given in behind.of("POST")[1:] if "message" in given]
+    assert [each.get("content", each.get("feedback")) for each in said] == [
+        "hello", "Both", "hello", "Neither",
+    ]  # fmt: skip
+    assert said[1] == {**ANSWER, "feedback": "Both"}
+    assert said[3]["type"] == "user_message"
 
 
 async def test_without_forms_the_next_message_says_what_should_change(editor, behind):

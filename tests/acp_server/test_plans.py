@@ -73,6 +73,33 @@ async def test_a_plan_is_asked_about_carried_out_and_kept_up_to_date(editor, fol
     assert pad.of("current_mode_update")[-1].current_mode_id == "orchestrator"
 
 
+async def test_a_question_of_an_agent_in_a_subtask_is_answered_by_a_suggestion_or_a_message(
+    editor, folder, provider
+):
+    asks = call("ask_followup_question", question="Which colour?", suggestions=["red", "blue"])
+    again = call("ask_followup_question", question="How large?")
+    at_work = {"when": {"user": "Do app"}, "replies": [calls(asks), calls(again), *coder("app.py")]}
+    blue, readme, _, made = SCRIPT["rules"]
+    provider.script({**SCRIPT, "rules": [blue, readme, at_work, made]})
+    chosen = iter(["approve", "answer:blue", "answer"])
+
+    async def choose(asked: Any, options: list[Any]) -> str | None:
+        return next(chosen, "approve")
+
+    async with editor() as pad:
+        session_id = await planner(pad, folder)
+        pad.person = choose
+        assert await pad.say(session_id, "Build it") == "end_turn"
+        assert "Write your answer as your next message." in pad.text
+        assert await pad.say(session_id, "Very large") == "end_turn"
+        await pad.until(lambda: states(pad)[-1:] == [["completed", "completed"]])
+    assert [[option.option_id for option in options] for _, options in pad.questions[1:3]] == [
+        ["answer:red", "answer:blue", "answer", "reject"], ["answer", "reject"],
+    ]  # fmt: skip
+    assert "How large?" in pad.questions[2][0].content[0].content.text
+    assert any(all(said in str(r) for said in ("blue", "Very large")) for r in provider.requests)
+
+
 async def test_a_plan_is_rejected_held_and_started_by_what_the_person_chooses_or_writes(
     editor, folder, provider
 ):

@@ -10,13 +10,13 @@ from gonogo.acp_server.updates import (
     ShownPlan,
     Updates,
     call_of,
+    chosen,
     content_of,
     decided,
     edited,
     form_of,
     locations_of,
     options_of,
-    other_model,
     start_of,
 )
 from gonogo.client import Unreachable
@@ -64,8 +64,7 @@ def test_a_plan_with_a_summary_is_asked_about_by_it_and_one_without_by_its_subta
 _CHOICES = {
     "plan": [("approve", "allow_once"), ("hold", "allow_once"), ("reject", "reject_once"),
              ("revise", "reject_once")],
-    "tool": [("approve", "allow_once"), ("approve_session", "allow_always"),
-             ("edit", "allow_once"), ("reject", "reject_once")],
+    "tool": [("approve", "allow_once"), ("edit", "allow_once"), ("reject", "reject_once")],
     "subtask": [("approve", "allow_once"), ("reject", "reject_once")],
     "intervention": [("approve", "allow_once"), ("reject", "reject_once")],
 }  # fmt: skip
@@ -91,12 +90,48 @@ def test_another_model_can_be_chosen_where_one_does_not_answer() -> None:
         ("model:c", "allow_once", "Ask c instead, from now on"),
         ("reject", "reject_once", "Reject"),
     ]
-    answer = other_model(asked, "model:openai:b")
-    assert answer is not None
+    answer = chosen(asked, "model:openai:b")
     assert (answer["decision"], answer["modified_arguments"]) == (
         "edit", {"result": {"model": "openai:b"}},
     )  # fmt: skip
-    assert other_model(asked, "approve") is None
+    assert chosen(asked, "approve") == decided(asked, "approve")
+
+
+def test_a_question_of_an_agent_is_answered_and_neither_approved_nor_edited() -> None:
+    long = "the second\none " * 30
+    details = {"question": "Which one?", "suggestions": ["the first", long, " ", "the first"]}
+    asked = question(kind="intervention", tool_name=None, arguments=None, details=details)
+
+    options = options_of(asked, "en", forms=True)
+
+    assert [(option.option_id, option.kind, option.name) for option in options] == [
+        ("answer:the first", "allow_once", "the first"),
+        (f"answer:{long}", "allow_once", " ".join(long.split())),
+        ("answer", "allow_once", "Answer in your own words"),
+        ("reject", "reject_once", "Reject"),
+    ]
+    sent = chosen(asked, options[1].option_id)
+    assert (sent["decision"], sent["feedback"]) == ("approve", long)
+    assert "feedback" not in chosen(asked, "reject")
+
+
+@pytest.mark.parametrize(
+    ("fields", "ways"),
+    [
+        ({"details": {"parts": [{"text": "touch x"}]}}, ["approve_session"]),
+        ({"details": {"parts": [{"text": "a"}, {"text": "b", "joined_by": "|"}]}}, []),
+        ({"details": {"parts": [{"text": "touch x"}]}, "plan_id": "p"}, []),
+        ({"details": {"words_for_plan": "touch x"}, "plan_id": "p"},
+         ["approve_plan", "approve_session"]),
+        ({"tool_name": "write_file"}, ["approve_session"]),
+        ({"tool_name": "delete_file"}, []),
+    ],
+)  # fmt: skip
+def test_a_call_is_allowed_for_longer_only_where_a_rule_can_allow_it(
+    fields: dict[str, Any], ways: list[str]
+) -> None:
+    options = options_of(question(**fields), "en", forms=False)
+    assert [option.option_id for option in options] == ["approve", *ways, "reject"]
 
 
 def test_an_editor_is_told_how_full_the_window_of_the_conversation_is() -> None:

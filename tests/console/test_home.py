@@ -17,6 +17,8 @@ def test_a_task_is_sent_in_one_step_to_the_folder_that_was_chosen(server, ground
     prompt = page.get_by_role("form", name="Start a task")
     folder = prompt.get_by_role("combobox", name="Workspace")
     expect(folder).to_have_value(str(ground.workspace))
+    for name in ("Workspace", "Agent", "Model"):
+        expect(prompt.get_by_text(name, exact=True)).to_be_visible()
     folder.fill(f"{ground.workspace}/inner")
     prompt.get_by_label("Agent", exact=True).click()
     page.get_by_role("option", name="ask", exact=True).click()

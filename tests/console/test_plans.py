@@ -212,6 +212,9 @@ def test_words_to_an_agent_at_work_are_said_in_its_drawer_and_reach_it(server, g
     page.get_by_role("button", name="Approve and start").click()
     left = page.locator("[data-id=left]")
     expect(left).to_contain_text("running")
+    # Since when and how long are told by one clock.
+    since = re.compile(r"Started\s([3-9])\sseconds\sago\s·\s\1\ss\sso\sfar")
+    expect(page.get_by_text(since)).to_be_visible(timeout=12_000)
     left.click()
     drawer = page.get_by_role("dialog")
     field = drawer.get_by_label("Message to coder")

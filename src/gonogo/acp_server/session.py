@@ -22,23 +22,26 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from gonogo.acp_server.protocol import Pipe, refused
 from gonogo.acp_server.updates import (
-    CHANGES,
+    ANSWER,
     EDIT,
+    FIELDS,
     REVISE,
     Event,
     ShownPlan,
     Update,
     Updates,
     after_why,
+    answered,
     call_of,
+    chosen,
     decided,
     edited,
     form_of,
     is_plan,
     options_of,
-    other_model,
     said,
     start_of,
+    wants_words,
 )
 from gonogo.client import Client, Unreachable, error_of
 from gonogo.domain.errors import Conflict, GonogoError, Internal, InvalidMessage, Refused
@@ -131,6 +134,8 @@ _LOG = logging.getLogger(__name__)
 _FAREWELL = 5.0
 """Seconds that what was cancelled may take to end."""
 _DECIDED = frozenset({"approved", "edited"})
+_IN_WORDS = {EDIT: "", REVISE: "editor_say_changes", ANSWER: "editor_say_answer"}
+"""Choices that say more than themselves, and what asks for it where there are no forms."""
 
 
 class Run:
@@ -164,8 +169,8 @@ class Dialogue:
         """Plan → the approval that asks about it."""
         self._asking: dict[str, anyio.CancelScope] = {}
         self._runs: set[Run] = set()
-        self._revising: str | None = None
-        """The plan of which the next message says what to change."""
+        self._next: tuple[ApprovalView, str] | None = None
+        """The question that the next message is about, and what was chosen there."""
         self._broken: GonogoError | None = None
         self._scope = anyio.CancelScope()
         self._changed = anyio.Event()
@@ -240,6 +245,8 @@ class Dialogue:
         await self.show(board.show(plan.plan_id, plan.revision, subtasks))
 
     async def _resolved(self, facts: Event) -> None:
+        if self._next and self._next[0].approval_id == facts["approval_id"]:
+            self._next = None
         scope = self._asking.pop(facts["approval_id"], None)
         if scope is not None:
             scope.cancel()
@@ -306,20 +313,25 @@ class Dialogue:
 
     async def _meant(self, approval: ApprovalView, word: str) -> Act | None:
         """What a choice does; None when nothing is to be done now."""
-        if word not in {REVISE, EDIT}:
-            return partial(self.carry, other_model(approval, word) or decided(approval, word))
+        if word not in _IN_WORDS:
+            return partial(self.carry, chosen(approval, word))
         answers = await self._filled_in(approval, word)
         if answers and word == EDIT:
             return partial(self.carry, edited(approval, answers))
         if answers:
-            return partial(self.revise, approval.plan_id or "", str(answers.get(CHANGES, "")))
-        if word == REVISE and not self._editor.forms:
-            return partial(self._expect_changes, approval.plan_id)
+            return self._told(approval, word, str(answers.get(FIELDS[word], "")))
+        if word != EDIT and not self._editor.forms:
+            return partial(self._expect, approval, word)
         return None
 
-    async def _expect_changes(self, plan_id: str | None) -> None:
-        self._revising = plan_id
-        await self.show(said(f"\n\n{say('editor_say_changes', self.locale)}\n\n"))
+    def _told(self, approval: ApprovalView, word: str, text: str) -> Act:
+        if word == REVISE:
+            return partial(self.revise, approval.plan_id or "", text)
+        return partial(self.carry, answered(approval, text))
+
+    async def _expect(self, approval: ApprovalView, word: str) -> None:
+        self._next = approval, word
+        await self.show(said(f"\n\n{say(_IN_WORDS[word], self.locale)}\n\n"))
 
     async def _filled_in(self, approval: ApprovalView, word: str) -> dict[str, Any] | None:
         if not self._editor.forms:
@@ -367,12 +379,12 @@ class Dialogue:
             await self._changed.wait()
 
     async def say(self, text: str) -> None:
-        """Send what the person says: to the agent, or to the planner of a plan."""
-        plan_id, self._revising = self._revising, None
-        if plan_id is None:
+        """Send what the person says: to an agent, or to the planner of a plan."""
+        about, self._next = self._next, None
+        if about is None:
             await self.carry({"type": "user_message", "content": text})
         else:
-            await self.revise(plan_id, text)
+            await self._told(*about, text)()
 
     async def revise(self, plan_id: str, changes: str) -> None:
         """Have a plan changed by its planner, who puts it before the person again."""
@@ -499,6 +511,8 @@ async def act_of(text: str, client: Client, dialogue: Dialogue) -> Act:
             raise refused(say("editor_say_changes", dialogue.locale))
         return partial(dialogue.revise, approval.plan_id or "", rest.strip())
     why = rest.strip()
+    if word == "approve" and not why and wants_words(approval):
+        raise refused(say("editor_approve_answer", dialogue.locale))
     if word == "reject" and why and is_plan(approval):
         return partial(dialogue.reject, approval, why)
     return partial(dialogue.carry, decided(approval, word) | ({"feedback": why} if why else {}))

@@ -5,7 +5,7 @@ What streams in comes as it is written; of a subtask, which writes beside others
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from acp import schema
@@ -24,6 +24,7 @@ from gonogo.domain.states import ApprovalKind
 from gonogo.domain.text_safety import guarded, visible, visible_json
 from gonogo.domain.views import ApprovalView
 from gonogo.i18n import phrase, say
+from gonogo.policy import lasting
 
 # Tool calls as editors show them: what kind, which files, what changes in them.
 
@@ -170,26 +171,35 @@ def output_of(tool: str, result: object, locale: str | None = None) -> list[Cont
 # An answer of the protocol is the id of an option and nothing more; what else there is to say is
 # asked for in a form, where the editor has forms, or said in the next message.
 
-REVISE, EDIT, FOR_PLAN = "revise", "edit", "approve_plan"
-CHANGES = "changes"
-"""The field of a form that says what is to be different in a plan."""
+REVISE, EDIT, ANSWER = "revise", "edit", "answer"
+FIELDS = {REVISE: "changes", ANSWER: "answer"}
+"""Choices after which a person writes something, and the field of a form for it."""
 # A client that nobody sits at takes the first option of a kind: what it declines is rejected.
 _PLAN: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
     ("approve", "allow_once"), ("hold", "allow_once"), ("reject", "reject_once"),
     (REVISE, "reject_once"),
 )  # fmt: skip
-_AFTER_WHY = (REVISE, "reject")
+_AFTER_WHY: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
+    (REVISE, "reject_once"), ("reject", "reject_once"),
+)  # fmt: skip
 """Of a plan that is rejected with a reason."""
 _OF_PLANS = {"reject": "editor_stop"}
 """How options are called where they are about a plan, and elsewhere mean something else."""
 _TOOL: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
-    ("approve", "allow_once"), (FOR_PLAN, "allow_always"), ("approve_session", "allow_always"),
-    (EDIT, "allow_once"),
-    ("reject", "reject_once"),
+    ("approve", "allow_once"), ("approve_plan", "allow_always"),
+    ("approve_session", "allow_always"), (EDIT, "allow_once"), ("reject", "reject_once"),
 )  # fmt: skip
+_LASTING = {"approve_plan": "for_plan", "approve_session": "for_session"}
+"""Choices that allow a call from now on, and what says so on the wire."""
+_QUESTION: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
+    (ANSWER, "allow_once"), ("reject", "reject_once"),
+)  # fmt: skip
+"""Of an agent that wants to know something."""
 _OTHER: tuple[tuple[str, schema.PermissionOptionKind], ...] = (
     ("approve", "allow_once"), ("reject", "reject_once"),
 )  # fmt: skip
+_SUGGESTION = "answer:"
+"""What the choice of an answer begins with that the agent itself suggests."""
 _MODEL = "model:"
 """What the choice of a model begins with that is asked in the place of one that does not answer."""
 _OPTIONS = {ApprovalKind.PLAN: _PLAN, ApprovalKind.TOOL: _TOOL}
@@ -198,6 +208,11 @@ _OPTIONS = {ApprovalKind.PLAN: _PLAN, ApprovalKind.TOOL: _TOOL}
 def is_plan(approval: ApprovalView) -> bool:
     """Whether a plan is asked about."""
     return approval.kind == ApprovalKind.PLAN
+
+
+def wants_words(approval: ApprovalView) -> bool:
+    """Whether an agent asks to be told something; it is answered, not approved."""
+    return approval.kind == ApprovalKind.INTERVENTION and "question" in approval.details
 
 
 def shown_as(approval: ApprovalView) -> str:
@@ -215,12 +230,11 @@ def options_of(
     Args:
         forms: Whether the editor can ask for more than a choice.
     """
+    if wants_words(approval):
+        return [*_suggested(approval), *_choices(_QUESTION, approval, locale)]
+    ways = {EDIT: forms} | {word: way in lasting(approval) for word, way in _LASTING.items()}
     given = _OPTIONS.get(cast("ApprovalKind", approval.kind), _OTHER)
-    found = [
-        schema.PermissionOption(option_id=word, kind=kind, name=_named(word, approval, locale))
-        for word, kind in given
-        if (forms or word != EDIT) and (word != FOR_PLAN or "words_for_plan" in approval.details)
-    ]
+    found = _choices([each for each in given if ways.get(each[0], True)], approval, locale)
     models: list[str] = approval.details.get("models", [])
     # Before what ends the work, as at a terminal.
     found[-1:-1] = [
@@ -235,17 +249,29 @@ def options_of(
 
 def after_why(approval: ApprovalView, locale: str) -> list[schema.PermissionOption]:
     """What a person may choose who has said why they reject a plan."""
+    return _choices(_AFTER_WHY, approval, locale)
+
+
+def _choices(
+    given: Sequence[tuple[str, schema.PermissionOptionKind]], approval: ApprovalView, locale: str
+) -> list[schema.PermissionOption]:
+    own = _OF_PLANS if is_plan(approval) else {}
     return [
         schema.PermissionOption(
-            option_id=word, kind="reject_once", name=_named(word, approval, locale)
+            option_id=word, kind=kind, name=say(own.get(word, f"editor_{word}"), locale)
         )
-        for word in _AFTER_WHY
+        for word, kind in given
     ]
 
 
-def _named(word: str, approval: ApprovalView, locale: str) -> str:
-    own = _OF_PLANS.get(word) if is_plan(approval) else None
-    return say(own or f"editor_{word}", locale)
+def _suggested(approval: ApprovalView) -> Iterator[schema.PermissionOption]:
+    """The agent's own suggestions, each shown whole, as it is sent when it is chosen."""
+    found = [str(each) for each in approval.details.get("suggestions") or () if str(each).strip()]
+    for suggestion in dict.fromkeys(found):
+        name = one_line(suggestion, len(suggestion))
+        yield schema.PermissionOption(
+            option_id=f"{_SUGGESTION}{suggestion}", kind="allow_once", name=name
+        )
 
 
 def start_of(approval: ApprovalView, root: str) -> schema.ToolCallStart:
@@ -306,18 +332,25 @@ def decided(approval: ApprovalView, word: str) -> dict[str, Any]:
     else:
         decision = HitlDecision(
             approval_id=approval.approval_id, decision=word.split("_")[0],
-            digest=approval.digest, for_session=word.endswith("_session"),
-            for_plan=word == FOR_PLAN,
+            digest=approval.digest, for_session=_LASTING.get(word) == "for_session",
+            for_plan=_LASTING.get(word) == "for_plan",
         )  # fmt: skip
     return decision.model_dump(mode="json", exclude_none=True)
 
 
-def other_model(approval: ApprovalView, word: str) -> dict[str, Any] | None:
-    """The message by which another model is asked from now on; None for any other choice."""
-    if not word.startswith(_MODEL):
-        return None
-    chosen = {"result": {"model": word.removeprefix(_MODEL)}}
-    return {**decided(approval, EDIT), "modified_arguments": chosen}
+def chosen(approval: ApprovalView, word: str) -> dict[str, Any]:
+    """The message of a choice: of another model from now on, of a suggested answer, or a word."""
+    if word.startswith(_MODEL):
+        other = {"result": {"model": word.removeprefix(_MODEL)}}
+        return {**decided(approval, EDIT), "modified_arguments": other}
+    if word.startswith(_SUGGESTION):
+        return answered(approval, word.removeprefix(_SUGGESTION))
+    return decided(approval, word)
+
+
+def answered(approval: ApprovalView, text: str) -> dict[str, Any]:
+    """The message that tells an agent what it wants to know."""
+    return {**decided(approval, "approve"), "feedback": text}
 
 
 def edited(approval: ApprovalView, answers: Mapping[str, Any]) -> dict[str, Any]:
@@ -327,12 +360,13 @@ def edited(approval: ApprovalView, answers: Mapping[str, Any]) -> dict[str, Any]
 
 
 def form_of(approval: ApprovalView, word: str, locale: str) -> schema.ElicitationSchema:
-    """What is asked for beyond a choice: what to change in a plan, or a call's arguments."""
-    if word == REVISE:
+    """What is asked for beyond a choice: changes to a plan, an answer, or a call's arguments."""
+    if name := FIELDS.get(word):
+        title = "editor_changes" if word == REVISE else "editor_your_answer"
         field = schema.ElicitationStringPropertySchema(
-            type="string", title=say("editor_changes", locale), min_length=1
+            type="string", title=say(title, locale), min_length=1
         )
-        return schema.ElicitationSchema(properties={CHANGES: field}, required=[CHANGES])
+        return schema.ElicitationSchema(properties={name: field}, required=[name])
     properties = {
         name: schema.ElicitationStringPropertySchema(type="string", title=name, default=value)
         for name, value in (approval.arguments or {}).items()

@@ -42,10 +42,12 @@ from gonogo.domain.launchers import (
 from gonogo.domain.paths import folded
 from gonogo.domain.strict_json import digest
 from gonogo.domain.tool_calls import Call, ToolClass
+from gonogo.domain.views import ApprovalView
 from gonogo.policy.globs import covers, is_literal, misread
 from gonogo.policy.kinds import CommandPlace
 from gonogo.policy.programs import covers_example, read_command
 from gonogo.policy.shell import ParsedCommand, Unparsed, parse_command
+from gonogo.policy.trace import ALWAYS_ASK
 from gonogo.tables import TableFile
 
 # Which beginnings of commands a rule or a plan may allow: none that would allow anything.
@@ -383,6 +385,20 @@ def kept_rule(position: int, fields: Mapping[str, Any], made_by: str) -> Rule | 
         return None
     wider = text.model_copy(update={"command": None, "exact": False})
     return Rule(name=f"session:{position}", text=wider, where=rule)
+
+
+def lasting(approval: ApprovalView) -> Iterator[str]:
+    """How a call can be approved for longer than once: `for_plan`, `for_session`; as the wire says.
+
+    Only where a rule may be able to allow just this call.
+    """
+    has_words = "words_for_plan" in approval.details
+    if has_words:
+        yield "for_plan"
+    is_simple = has_words or (not approval.plan_id and len(approval.details.get("parts", ())) == 1)
+    is_command = approval.tool_name == "execute_command"
+    if is_simple if is_command else approval.tool_name not in ALWAYS_ASK:
+        yield "for_session"
 
 
 def narrowest(call: Call, always_ask: frozenset[str]) -> RuleText | str:

@@ -67,13 +67,15 @@ function Times({ plan }: { plan: PlanView }) {
       </Text>
     );
   }
+  const isOver = plan.finished_at !== undefined;
   const end = plan.finished_at === undefined ? now : Date.parse(plan.finished_at);
   const seconds = Math.max(0, (end - Date.parse(plan.started_at)) / 1_000);
-  const took = span(seconds, t);
+  // What still runs is told in whole seconds, as how long ago it started.
+  const took = span(isOver ? seconds : Math.floor(seconds), t);
   return (
     <Text size="sm" c="dimmed">
-      {t("plan.started")} <When key={plan.started_at} moment={plan.started_at} span /> ·{" "}
-      {plan.finished_at === undefined ? t("plan.goesOn", { took }) : t("plan.took", { took })}
+      {t("plan.started")} <When moment={plan.started_at} now={now} span /> ·{" "}
+      {t(isOver ? "plan.took" : "plan.goesOn", { took })}
     </Text>
   );
 }

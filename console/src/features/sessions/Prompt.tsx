@@ -97,7 +97,7 @@ export function Prompt() {
           <div className={classes.choices}>
             <Autocomplete
               size="xs"
-              aria-label={t("sessions.workspace")}
+              label={t("sessions.workspace")}
               placeholder={t("sessions.workspace")}
               data={foldersOf(folders.data, [t("sessions.recent"), t("sessions.allowed")])}
               value={folder}
@@ -105,7 +105,7 @@ export function Prompt() {
             />
             <Select
               size="xs"
-              aria-label={t("chat.agent")}
+              label={t("chat.agent")}
               placeholder={t("chat.auto")}
               data={(agents.data?.agents ?? []).map(({ name }) => name)}
               value={agent}
@@ -114,7 +114,7 @@ export function Prompt() {
             />
             <Select
               size="xs"
-              aria-label={t("sessions.model")}
+              label={t("sessions.model")}
               placeholder={t("sessions.modelOfServer")}
               data={[...new Set((models.data?.models ?? []).map(({ name }) => String(name)))]}
               value={model}

@@ -1,6 +1,6 @@
 """A person's answers to questions, and the comments that they leave on plans."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -25,7 +25,7 @@ from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.views import ApprovalView
 from gonogo.i18n import phrase, say, term
-from gonogo.policy import ALWAYS_ASK
+from gonogo.policy import lasting
 
 # `gonogo plans comment`, `comments`, and the same two at the terminal's question about a plan.
 
@@ -114,7 +114,6 @@ _MORE = "more"
 """Shows the next page of a question that is long."""
 _LONGER = {"these_words": "for_plan", "session": "for_session"}
 """Answers that allow a call from now on, and what says so on the wire."""
-_COMMAND = "execute_command"
 _GONE = frozenset({"conflict", "already_decided", "expired", "not_found"})
 """Refusals after which the question is no more."""
 FOLLOWS = "follows"
@@ -370,23 +369,15 @@ def _words_of(approval: ApprovalView) -> tuple[str, ...]:
         case ApprovalKind.PLAN:
             return _PLAN
         case ApprovalKind.TOOL:
-            return ("approve", *_longer(approval), "edit", "reject")
+            ways = set(lasting(approval))
+            longer = (word for word, way in _LONGER.items() if way in ways)
+            return ("approve", *longer, "edit", "reject")
         case ApprovalKind.INTERVENTION if "question" in details:
             return _QUESTION
         case ApprovalKind.INTERVENTION if details.get("about") in _EDITED:
             return ("approve", "edit", "reject")
         case _:
             return ("approve", *(["other_model"] if details.get("models") else ()), "reject")
-
-
-def _longer(approval: ApprovalView) -> Iterator[str]:
-    """Answers that allow a call from now on, where it is of those that a rule can allow."""
-    has_words = "words_for_plan" in approval.details
-    if has_words:
-        yield "these_words"
-    is_simple = has_words or (not approval.plan_id and len(approval.details.get("parts", ())) == 1)
-    if is_simple if approval.tool_name == _COMMAND else approval.tool_name not in ALWAYS_ASK:
-        yield "session"
 
 
 def _answers(message: dict[str, Any], approval: ApprovalView) -> bool:
