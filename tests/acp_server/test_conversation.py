@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
-from acp import RequestError, schema
+from acp import schema
 
+from gonogo.acp_server.protocol import told
 from gonogo.acp_server.session import command_updates, plain, text_of
+from gonogo.domain.errors import InvalidMessage
 
 
 async def test_an_editor_says_hello_opens_a_session_and_gets_its_answer(editor, folder, provider):
@@ -84,9 +86,10 @@ def test_a_prompt_without_words_or_of_a_kind_that_was_not_announced_is_refused()
         ([text(" \n")], "prompt: there is no text in it; write what you want"),
         ([text("See"), image], "prompt: a block of the type image is not taken; send text"),
     ):
-        with pytest.raises(RequestError) as refused:
+        with pytest.raises(InvalidMessage) as refused:
             text_of(blocks, "/project")
-        assert (refused.value.code, str(refused.value)) == (-32602, why)
+        said = told(refused.value)
+        assert (said.code, str(said)) == (-32602, why)
 
 
 def test_an_editor_is_told_of_commands_in_the_language_of_the_session() -> None:

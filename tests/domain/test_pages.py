@@ -86,7 +86,8 @@ def test_what_a_report_says_by_default_and_what_it_leaves_out():
         "ApprovalOutcomes.pending", "CallOutcomes.asked",
     }  # fmt: skip
     assert {name: value for name, value in said.items() if value != 0} == {
-        "AuditReport.removed": [], "AuditReport.older": [], "ApprovalOutcomes.answers": {},
+        "AuditReport.removed": [], "AuditReport.older": [], "AuditReport.parts": {},
+        "ApprovalOutcomes.answers": {},
         "CallOutcomes.started": {}, "CallOutcomes.ended": {},
     }  # fmt: skip
 
@@ -95,7 +96,8 @@ def test_what_other_bodies_say_by_default_and_what_they_leave_out():
     assert said_by_default(views) == {
         "SessionView.tool_host": "server", "SessionView.unattended": False,
         "CallView.granted": False, "ServerView.refused": {}, "ServerView.changed": {},
-        "ServerView.agents": [], "ServerView.sightings": {}, "ReviewView.not_requester": False,
+        "ServerView.agents": [], "ServerView.sightings": {}, "ServerView.parts": {},
+        "ReviewView.not_requester": False,
         "ApprovalFilter.mine": False, "ModelUsageView.cached_tokens": 0,
         "ModelUsageView.cache_write_tokens": 0, "ModelUsageView.reasoning_tokens": 0,
         "NodeView.labels": {}, "NodeView.policy": "",

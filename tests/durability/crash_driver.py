@@ -108,12 +108,13 @@ class Watched:
     def in_transaction(self) -> bool:
         return self._raw.in_transaction
 
-    def execute(self, statement: str) -> None:
+    def execute(self, statement: str) -> sqlite3.Cursor:
         if statement == "COMMIT":
             self._fate.meet_commit("before")
-        self._raw.execute(statement)
+        cursor = self._raw.execute(statement)
         if statement == "COMMIT":
             self._fate.meet_commit("after")
+        return cursor
 
 
 class RecordingModel(ScriptedModel):

@@ -12,6 +12,7 @@ from gonogo.domain.records import Job
 from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Sweeps
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import LocalDispatcher
+from gonogo.i18n import why
 from gonogo.store import Store, Tx
 from gonogo.store.calls import add_calls
 from gonogo.store.erasing import deleted_sessions
@@ -127,9 +128,10 @@ async def test_a_session_is_over_when_nothing_happened_in_it_for_so_many_days(
     assert [each.id for each in await store.read(deleted_sessions)] == ["s2"]
     assert follower.is_last
     [entry] = await store.read(entries, "system")
-    assert (entry.actor, entry.details) == (
-        "gonogo", {"reason": "nothing happened in it for 1.5 days"},
+    assert (entry.actor, entry.details["reason"]) == (
+        "gonogo", "nothing happened in it for 1.5 days",
     )  # fmt: skip
+    assert why(entry, "ru") == "в ней ничего не происходило; срок хранения в днях: 1.5"
 
 
 async def test_after_a_start_each_workspace_of_a_deleted_session_is_erased(

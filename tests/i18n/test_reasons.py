@@ -198,7 +198,9 @@ def test_an_error_is_said_in_russian_after_it_went_over_the_wire() -> None:
     inner = InvalidPlan("goal: a plan needs a goal")
     sent = [
         Conflict(
-            "Plan {plan_id} is {plan_status} and cannot be paused", plan_id="p", plan_status="draft"
+            "Plan {plan_id} is {plan_status} and cannot be paused; only a running plan can",
+            plan_id="p",
+            plan_status="draft",
         ),
         InvalidPlan("Subtask {subtask_id!r}: {problem}", subtask_id="a", problem=inner),
         NotFound("Nothing has this id; check the id"),

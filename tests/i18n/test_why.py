@@ -85,6 +85,11 @@ SAID = [
     ("tool.expired", {"reason": "there is nobody to ask"},
      "nobody decided in time · there is nobody to ask",
      "решение не приняли вовремя · спросить некого"),
+    ("session.deleted",
+     {"reason": "nothing happened in it for 30 days", "reason_parts": {
+         "template": "nothing happened in it for {days:g} days", "params": {"days": 30}}},
+     "nothing happened in it for 30 days",
+     "в ней ничего не происходило; срок хранения в днях: 30"),
     ("tool.denied", {"rule": "user:1", "subtask_id": "a", "reason": "there is nobody to ask"},
      "rule user:1 · there is nobody to ask", "правило user:1 · спросить некого"),
     ("tool.denied", {"rule": "grant:p1+builtin:x+default:y+grant:p#s"},

@@ -221,7 +221,7 @@ async def test_a_key_is_in_no_error_and_no_log(provider, settings, asked, caplog
     other = "sk-ant-somebody-elses-0123456789"
     provider.script({"default": {"status": status, "error": f"Bad key {key} or {other}"}})
     model = open_model(settings(api_key=key), {})
-    with pytest.raises(ModelFailed, match=rf"{status}: Bad key \*\*\* or \*\*\*$") as caught:
+    with pytest.raises(ModelFailed, match=rf"{status}: Bad key \*\*\* or \*\*\*; [^*]+$") as caught:
         await model.request(asked(), lambda _text: None)
     await model.aclose()
     told = "".join(traceback.format_exception(caught.value)) + caplog.text
@@ -237,7 +237,7 @@ async def test_the_password_of_an_address_is_in_no_error_however_it_is_written(
     provider.script({"default": {"status": 401, "error": "Bad b@byl0n, that is b%40byl0n"}})
     address = provider.base_url.replace("://", "://me:b%40byl0n@")
     model = open_model(settings(base_url=address), {})
-    with pytest.raises(ModelFailed, match=r"401: Bad \*\*\*, that is \*\*\*$"):
+    with pytest.raises(ModelFailed, match=r"401: Bad \*\*\*, that is \*\*\*; [^*]+$"):
         await model.request(asked(), lambda _text: None)
     await model.aclose()
 
@@ -248,6 +248,13 @@ def test_a_key_that_begins_like_another_leaves_nothing_of_that_in_an_error():
     assert str(failure) == "m failed: ***"
 
 
+LATER = "try again later, or choose another model"
+WAIT = "wait and try again, or choose another model"
+KEY_STEP = "check the key of this provider, then run: gonogo doctor"
+NAME_STEP = "check the name of the model and the address of the provider"
+REACH = "check the network and the address of the provider, then try again"
+
+
 def http(status, body):
     return ModelHTTPError(status, "theirs", body)
 
@@ -255,21 +262,26 @@ def http(status, body):
 @pytest.mark.parametrize(
     ("error", "said", "status", "transient", "sent"),
     [
-        (TimeoutError(), "m did not answer in time", None, True, True),
+        (TimeoutError(), "m did not answer in time; try again, or choose another model", None, True,
+         True),
         (OSError("broken pipe"), "m failed: broken pipe", None, True, True),
         (OSError(), "m failed: OSError", None, True, True),
         (RuntimeError("x\n  y"), "m failed: x y", None, False, True),
-        (http(503, None), "m answered 503", 503, True, True),
-        (http(503, {"error": {"message": " Busy "}}), "m answered 503: Busy", 503, True, True),
+        (http(503, None), f"m answered 503; {LATER}", 503, True, True),
+        (http(503, {"error": {"message": " Busy "}}), f"m answered 503: Busy; {LATER}",
+         503, True, True),
         (http(408, {"error": "Late"}), "m answered 408: Late", 408, True, True),
-        (http(429, "Slow"), "m answered 429: Slow", 429, True, True),
+        (http(429, "Slow"), f"m answered 429: Slow; {WAIT}", 429, True, True),
+        (http(401, "Bad key."), f"m answered 401: Bad key; {KEY_STEP}", 401, False, True),
+        (http(403, None), f"m answered 403; {KEY_STEP}", 403, False, True),
+        (http(404, "No m."), f"m answered 404: No m; {NAME_STEP}", 404, False, True),
         (http(418, {"message": "Tea"}), "m answered 418: Tea", 418, False, True),
         (http(499, {"error": None}), "m answered 499", 499, False, True),
-        (http(500, []), "m answered 500", 500, True, True),
-        (ModelConnectionError("theirs", "no way", phase="connect"), "m failed: no way", None, True,
-         False),
-        (ModelConnectionError("theirs", "no way", phase="pool"), "m failed: no way", None, True,
-         False),
+        (http(500, []), f"m answered 500; {LATER}", 500, True, True),
+        (ModelConnectionError("theirs", "no way", phase="connect"),
+         f"m failed: no way; {REACH}", None, True, False),
+        (ModelConnectionError("theirs", "no way", phase="pool"),
+         f"m failed: no way; {REACH}", None, True, False),
         (ModelConnectionError("theirs", "no way", phase="read"), "m failed: no way", None, True,
          True),
         (RuntimeError("x" * 600), "m failed: " + "x" * 500, None, False, True),

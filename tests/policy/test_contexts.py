@@ -44,7 +44,7 @@ def test_where_nobody_attends_what_would_ask_is_denied():
 
 def test_a_rule_that_is_too_broad_is_left_out_with_its_reason_and_takes_no_number():
     context = one(allow=["bash *", "ls"], deny=["rm"])
-    assert context.refused == ("bash *: 'bash' can run any code: name what it should run",)
+    assert context.refused == ("bash *: 'bash' alone can run any code; add what it should run",)
     assert [rule.name for rule in context.rules.user] == ["user:1", "user:2"]
     assert [rule.text.command for rule in context.rules.user] == ["ls", "rm"]
 

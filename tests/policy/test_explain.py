@@ -174,7 +174,7 @@ def test_a_rule_that_begins_so_but_may_not_vouch_for_the_rest_says_what_is_not_k
         (
             Scope(commands=("bash",)),
             _command("bash x"),
-            "'bash' can run any code: name what it should run",
+            "'bash' alone can run any code; add what it should run",
         ),
         (Scope(commands=("ls",)), _command("ls"), None),
     ],

@@ -256,7 +256,7 @@ async def test_a_chain_that_was_emptied_or_cut_off_with_its_head_is_found(world)
     assert await cut(world, world.session, len(entries)) == []
     for seq in range(last):
         found = await cut(world, world.session, seq)
-        assert any("is in the database, and no entry" in problem for problem in found), seq
+        assert any("is in the database, and there is no entry" in problem for problem in found), seq
         assert all(problem.startswith(world.session) for problem in found)
 
 
@@ -270,7 +270,8 @@ async def test_the_systems_chain_cannot_lose_its_end_either(world):
 
     for seq in range(len(entries)):
         found = await cut(world, "system", seq)
-        assert any(f"no entry {entries[-1].action} is" in problem for problem in found), seq
+        missing = f"there is no entry {entries[-1].action} for"
+        assert any(missing in problem for problem in found), seq
     assert (entries[-1].action, eve.name) == ("token.revoked", "eve")
 
 

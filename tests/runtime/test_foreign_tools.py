@@ -35,7 +35,7 @@ def test_a_server_is_shown_with_its_tools_and_what_was_seen_of_them() -> None:
     first = {"digest": "1", "seen_at": OLD.seen_at, "accepted_at": OLD.seen_at}
     assert _view(report, OWN).model_dump(exclude_none=True) == {
         "name": "x", "place": "/bin/x", "state": "ready", "version": "1.2",
-        "tools": ["mcp__x__a"], "refused": {"B": "no"}, "agents": ["coder"],
+        "tools": ["mcp__x__a"], "refused": {"B": "no"}, "agents": ["coder"], "parts": {},
         "changed": {"mcp__x__b": ["description"]},
         "sightings": {
             "mcp__x__a": [first], "mcp__x__b": [first, {"digest": "2", "seen_at": NEW.seen_at}],

@@ -283,7 +283,7 @@ async def test_what_is_wrong_with_a_link_is_said(tmp_path: Path) -> None:
         )  # fmt: skip
         assert (await links.make(world.ann, asked.approval_id, "ann")).name == "ann"
         await world.decide_plan(asked.plan_id, "reject")
-        over = f"Conflict: {asked.subject} was already rejected"
+        over = f"Conflict: {asked.subject} was already rejected; it needs no link"
         await refused((over, links.make(owner, asked.approval_id, "ann")))
 
 

@@ -91,7 +91,7 @@ async def test_a_message_while_a_plan_runs_is_kept_and_answered_after_it(make):
         events = await world.say("And this?")
         assert (
             events[-1]["content"]
-            == "Noted. gonogo will handle your message after the current work."
+            == "Message received. gonogo will answer it after the current work."
         )
         assert (await world.answer(receipt))[-1]["type"] == "plan_completed"
         await world.until("assistant_message", content="Now I can")
@@ -115,8 +115,8 @@ async def test_a_message_while_a_turn_runs_waits_for_its_turn(make):
 @pytest.mark.parametrize(
     ("content", "text"),
     [
-        ("Meanwhile", "Noted. gonogo will handle your message after the current work."),
-        ("Пока", "Принято; займусь этим после текущей работы."),
+        ("Meanwhile", "Message received. gonogo will answer it after the current work."),
+        ("Пока", "Сообщение получено. gonogo ответит на него после текущей работы."),
     ],
 )
 async def test_a_message_while_a_question_is_open_is_kept(make, content, text):

@@ -312,7 +312,7 @@ async def test_sessions_that_are_over_are_deleted_once_nothing_happened_in_them_
         assert [session.session_id for session in found.sessions] == ["new"]
         [deleted] = await world.audit("session.deleted", session="system")
         assert (deleted.actor, deleted.subject) == ("gonogo", "old")
-        assert deleted.details == {"reason": "nothing happened in it for 30 days"}
+        assert deleted.details["reason"] == "nothing happened in it for 30 days"
         world.clock.ahead += timedelta(days=20)
         await swept(world)
         assert await left(world, canary) == []

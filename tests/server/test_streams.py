@@ -67,7 +67,8 @@ async def test_a_message_is_answered_by_its_events_and_done(ask, runtime, path):
     ("refusal", "params"),
     [
         (Conflict("stale"), None), (InvalidMessage("Invalid plan decision: X"), None),
-        (PolicyDenied("never"), None), (NotFound("No plan found with id=p9"), None),
+        (PolicyDenied("never"), None),
+        (NotFound("No plan found with id=p9", see="gonogo plans list"), None),
         (AlreadyDecided("c1", "approved", "Ann", "today"),
          {"subject": "c1", "approval_status": "approved", "decided_by": "Ann",
           "decided_at": "today"}),

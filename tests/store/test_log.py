@@ -149,7 +149,7 @@ async def test_a_chain_can_be_verified_while_it_grows(store):
             "UPDATE audit SET seq = 6 - seq WHERE seq IN (2, 4)",
             "s1 #2: it does not follow the entry before it",
         ),
-        ("UPDATE audit SET prev_hash = hash WHERE seq = 2", "s1 #2: does not follow"),
+        ("UPDATE audit SET prev_hash = hash WHERE seq = 2", "s1 #2: it does not follow"),
         (
             "UPDATE sessions SET audit_seq = 4",
             "s1: the chain ends at entry 5, and should end at entry 4",

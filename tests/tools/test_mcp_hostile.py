@@ -35,10 +35,10 @@ ARGUMENTS = {
     "itself": {"a": {}}, "far away": {"a": {}},
 }  # fmt: skip
 FLOODS = {
-    "junk": "101 lines that are not messages", "junk of braces": "101 lines that are not messages",
-    "bytes that are no text": "101 lines", "blank lines": "too much too fast",
-    "an endless line": "longer than 4194304 bytes", "brackets": "101 lines", "batches": "101 lines",
-    "junk at a call": "101 lines", "progress": "what nobody asked", "log": "what nobody asked",
+    "junk": "lines that are not messages (101)", "junk of braces": "101 lines that are not messages",
+    "bytes that are no text": "lines that are not messages (101)", "blank lines": "too much too fast",
+    "an endless line": "longer than 4194304 bytes", "brackets": "lines that are not messages (101)", "batches": "101 lines",
+    "junk at a call": "lines that are not messages (101)", "progress": "what nobody asked", "log": "what nobody asked",
     "changes": "what nobody asked", "unknown words": "what nobody asked",
     "sampling": "what nobody asked", "elicitation": "what nobody asked",
     "roots": "what nobody asked", "pings": "what nobody asked",

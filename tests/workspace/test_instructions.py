@@ -197,7 +197,8 @@ def test_a_skill_that_is_a_link_to_something_else_is_refused(folder, target):
     assert failure.value.kind == "symlink_escape"
     if not target.startswith("/"):
         assert (
-            str(failure.value) == "'.agents/skills/b/SKILL.md' now leads to a file of another kind"
+            str(failure.value)
+            == "'.agents/skills/b/SKILL.md' is a link to a file that is not a skill"
         )
 
 

@@ -566,7 +566,7 @@ def text_of(blocks: Sequence[Block], root: str) -> str:
     """All blocks as one text; files of the workspace are named as tools name them.
 
     Raises:
-        RequestError: there is nothing to say, or a block of a kind that was not announced.
+        InvalidMessage: there is nothing to say, or a block of a kind that was not announced.
     """
     text = "".join(_part(block, root) for block in blocks).strip()
     if not text:

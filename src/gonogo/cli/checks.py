@@ -77,8 +77,8 @@ def cluster_findings(nodes: Sequence[NodeView], places: Sequence[PlaceView]) -> 
     others = [f"{node.host} {node.pid}" for node in workers if node.status == "other_rules"]
     if others:
         text = because(
-            "different rules from the server that was started last: {names}; give all of them the "
-            "same rules, and restart these", names=", ".join(others),
+            "these have other rules than the server that started last: {names}; give all servers "
+            "and workers the same rules, then restart these", names=", ".join(others),
         )  # fmt: skip
         yield Check("rules", "bad", text)
     else:

@@ -205,7 +205,7 @@ def _bars(row: SubtaskStanding, subtask: Subtask) -> bool:
     return row.status in _BLOCKED and not passed_over
 
 
-class Shape(Struct, frozen=True):
+class Shape(Struct, frozen=True, kw_only=True):
     """One revision, and where everything in it is."""
 
     revision: Revision
@@ -214,7 +214,7 @@ class Shape(Struct, frozen=True):
     @classmethod
     def of(cls, revision: Revision) -> "Shape":
         """Look at a revision."""
-        return cls(revision, Graph.of(revision.subtasks))
+        return cls(revision=revision, graph=Graph.of(revision.subtasks))
 
     def agent(self, subtask_id: str) -> str | None:
         """The agent that carries a subtask out."""

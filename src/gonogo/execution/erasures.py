@@ -19,7 +19,7 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from gonogo.domain.audit_chain import DELETED, SYSTEM
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.records import Job, Session
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import Dispatcher
@@ -94,7 +94,7 @@ class Erasures(Struct, frozen=True, kw_only=True):
         found = expired_sessions(tx, tx.now - timedelta(days=days))
         for session in found:
             end_rules(tx, session.id)
-            why = f"nothing happened in it for {days:g} days"
+            why = because("nothing happened in it for {days:g} days", days=days)
             self.begin(tx, session, "gonogo", reason=why)
         return found
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, cast
 
+from gonogo.domain.errors import of_parts
 from gonogo.domain.report_views import AuditEntry
 from gonogo.i18n.translations import duration, say, term, told
 
@@ -54,7 +55,7 @@ def _common(entry: AuditEntry, locale: str) -> _Parts:
     if "rule" in details:
         yield from _by(details, locale)
     if "reason" in details and details.get("source") != "grant":
-        yield told(str(details["reason"]), locale)
+        yield _reason(details, locale)
     if "subtask_id" in details and "rule" not in details:
         yield say("why_subtask", locale, name=details["subtask_id"])
 
@@ -71,6 +72,10 @@ def _by(details: Mapping[str, Any], locale: str) -> _Parts:
             yield said if said != rule else say("why_builtin", locale, rule=rest)
         else:
             yield say("why_rule", locale, rule=rule)
+
+
+def _reason(details: Mapping[str, Any], locale: str) -> str:
+    return told(of_parts(str(details.get("reason") or ""), details.get("reason_parts", {})), locale)
 
 
 def _decision(details: Mapping[str, Any], said: Mapping[str, Any], locale: str) -> _Parts:
@@ -93,7 +98,7 @@ def _decision(details: Mapping[str, Any], said: Mapping[str, Any], locale: str) 
 
 def _asked(entry: AuditEntry, locale: str) -> _Parts:
     details = entry.details
-    yield told(str(details.get("reason") or ""), locale)
+    yield _reason(details, locale)
     if details.get("requested_by"):
         yield say("why_asked_for", locale, name=_name(details["requested_by"]))
     review: Mapping[str, Any] = details.get("review") or {}

@@ -1,4 +1,4 @@
-"""A provider's failure as `ModelFailed`: what happened, whether it may pass, and no secrets.
+"""A provider's failure as `ModelFailed`: what happened, what to do, and no secrets.
 
 May pass: timeouts, broken connections and streams, 408, 429 and 5xx. Will not: every other 4xx,
 and a quota that is used up. A refusal because a request is longer than the model's window is
@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterable
 from typing import Any, cast
 
-from gonogo.domain.errors import ModelFailed, PromptTooLong, Reason, because
+from gonogo.domain.errors import ModelFailed, PromptTooLong, Reason, because, together
 
 _PASSING = frozenset({408, 429})
+_SERVERS_FAULT = 500
 _LOOKS_LIKE_A_KEY = re.compile(
     r"\b(?:sk|pk|gsk|xai|AIza)[-_][-_A-Za-z0-9]{6,}|\bAIza[-_A-Za-z0-9]{12,}"
 )
@@ -31,8 +32,10 @@ def model_failed(model: str, error: Exception, secrets: Iterable[str] = ()) -> M
     """Describe what a provider, or the way to it, did."""
     status = _status(error)
     kind = PromptTooLong if _is_too_long(error, status) else ModelFailed
+    said = _what(model, error, status, secrets)
+    step = None if kind is PromptTooLong else _step(error, status)
     return kind(
-        _what(model, error, status, secrets),
+        said if step is None else together((said, step)),
         http_status=status,
         retry_after=getattr(error, "retry_after", None),
         transient=_may_pass(error, status),
@@ -81,8 +84,27 @@ def _what(model: str, error: Exception, status: int | None, secrets: Iterable[st
     return because("{model} failed: {detail}", model=model, detail=detail)
 
 
+def _step(error: Exception, status: int | None) -> Reason | None:
+    """What a person can do about it, where it is known."""
+    if isinstance(error, TimeoutError):
+        return because("try again, or choose another model")
+    if _was_never_sent(error):
+        return because("check the network and the address of the provider, then try again")
+    match status:
+        case 401 | 403:
+            return because("check the key of this provider, then run: gonogo doctor")
+        case 404:
+            return because("check the name of the model and the address of the provider")
+        case 429:
+            return because("wait and try again, or choose another model")
+        case int() if status >= _SERVERS_FAULT:
+            return because("try again later, or choose another model")
+        case _:
+            return None
+
+
 def _line(said: str, secrets: Iterable[str]) -> str:
-    return " ".join(redacted(said, secrets).split())[:_MAX_TEXT]
+    return " ".join(redacted(said, secrets).split())[:_MAX_TEXT].rstrip(".")
 
 
 def _detail(body: object) -> str:

@@ -111,7 +111,9 @@ def _unnamed(kind: str, program: str, rest: Sequence[str]) -> str | None:
         return because("{program!r} can run any module: name one", program=program)
     named = rest and (not rest[0].startswith("-") or rest[0] in ("-m", "-jar"))
     if not named or (len(rest) == 1 and rest[0] in RUNNERS.get(kind, ())):
-        return because("{program!r} can run any code: name what it should run", program=program)
+        return because(
+            "{program!r} alone can run any code; add what it should run", program=program
+        )
     return None
 
 

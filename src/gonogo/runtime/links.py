@@ -298,7 +298,7 @@ class Links(Struct, frozen=True):
             raise NotFound(_nobody(name or principal.name, self._memory))
         if approval.decided_at is not None:
             raise Conflict(
-                "{subject} was already {approval_status}",
+                "{subject} was already {approval_status}; it needs no link",
                 subject=approval.subject, approval_status=approval.status,
             )  # fmt: skip
         problem = hindrance(tx, holder, approval)

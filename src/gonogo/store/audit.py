@@ -412,8 +412,8 @@ def _unwitnessed(record: Record, floors: dict[str, ChainHead]) -> Iterator[tuple
             upto = floor.seq if floor else 0
             told = said.seq if said else 0
             why = because(
-                "{chain}: by the database, entries up to {upto} were removed; by the log, up to "
-                "{told}",
+                "{chain}: according to the database, entries up to {upto} were removed; according "
+                "to the log, up to {told}",
                 chain=chain, upto=upto, told=told,
             )  # fmt: skip
             yield chain, why

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from sqlalchemy import bindparam, null, select, union_all, update
 
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
-from gonogo.domain.errors import NotFound, PlaceLost
+from gonogo.domain.errors import NotFound, PlaceLost, parts_of
 from gonogo.domain.events import Event
 from gonogo.domain.report_views import AuditEntry
 from gonogo.store.columns import as_kept, clean, stamp
@@ -132,7 +132,13 @@ def note(
     subject: str,
     **details: Any,  # noqa: ANN401 - JSON values
 ) -> None:
-    """Append an entry to an audit chain: who did what to what, and why."""
+    """Append an entry to an audit chain: who did what to what, and why.
+
+    Of a `reason` that names something the parts are kept, too, as `reason_parts`.
+    """
+    parts = parts_of(details.get("reason", ""))
+    if parts.get("params"):
+        details["reason_parts"] = parts
     kept = as_kept({name: value for name, value in details.items() if value is not None})
     _pending(tx, chain).notes.append(
         _Note(actor=actor, action=action, subject=subject, details=kept)

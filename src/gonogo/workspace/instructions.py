@@ -137,7 +137,7 @@ def _skill_file(workspace: Workspace, path: str) -> dict[str, Any]:
     # A link that came since the call was judged leads to no other kind of file.
     if posixpath.basename(real) != SKILL_FILE or is_secret(real):
         raise ToolFailed(
-            "symlink_escape", "{path!r} now leads to a file of another kind", path=path
+            "symlink_escape", "{path!r} is a link to a file that is not a skill", path=path
         )
     return {"path": real, "data": workspace.read(real, limit=MOST_BYTES, follow=False)}
 

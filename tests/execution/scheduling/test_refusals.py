@@ -48,7 +48,7 @@ async def test_a_plan_that_is_over_takes_no_verb(shop: Workshop) -> None:
     said = f"Plan {plan_id} is cancelled"
     tries: list[tuple[Callable[..., Any], tuple[Any, ...], str]] = [
         (controls.start, ("ann",), f"{said}; only an approved plan can be started"),
-        (controls.pause, ("ann",), f"{said} and cannot be paused"),
+        (controls.pause, ("ann",), f"{said} and cannot be paused; only a running plan can"),
         (controls.resume_plan, ("ann",), f"{said} and cannot be resumed; only a paused plan can"),
         (controls.replan, ("why", "ann"), (
             f"{said} and cannot be replanned; only a running, paused or failed plan can"

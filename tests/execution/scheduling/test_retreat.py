@@ -54,4 +54,4 @@ async def test_an_attempt_that_was_being_undone_when_the_process_stopped_has_fai
     assert (undone, shop.runs) == (["a"], ["b"])
     row = (await shop.rows(plan_id))["a"]
     assert row.error is not None
-    assert "being undone" in row.error["message"]
+    assert "while it undid the changes" in row.error["message"]

@@ -36,8 +36,8 @@ it("has a text and a next step for each code that the server gives, in both lang
 
 const HELD = {
   code: "conflict",
-  detail: "Plan p is awaiting_approval and cannot be paused",
-  template: "Plan {plan_id} is {plan_status} and cannot be paused",
+  detail: "Plan p is awaiting_approval and cannot be paused; only a running plan can",
+  template: "Plan {plan_id} is {plan_status} and cannot be paused; only a running plan can",
   params: { plan_id: "p", plan_status: "awaiting_approval" },
 };
 

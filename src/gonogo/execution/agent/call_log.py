@@ -8,7 +8,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import Conflict, InvalidMessage
+from gonogo.domain.errors import Conflict, InvalidMessage, because
 from gonogo.domain.events import (
     CallDecision,
     CallFacts,
@@ -141,14 +141,18 @@ def tell_called(
     log.tell(tx, call.session_id, event)
 
 
-def note_allowed(tx: Tx, call: CallRow, gated: Gated) -> None:
+def note_allowed(tx: Tx, call: CallRow, gated: Gated, locale: str | None = None) -> None:
     """Why a call may run without a person's answer.
 
     In the transaction that starts the call, so that none has run without its entry.
     """
     reason = gated.verdict.reason
     if gated.verdict.source == "grant":
-        reason = f"auto-approved tool {call.tool}, plan {call.plan_id}: {reason}"
+        granted = because(
+            "auto-approved tool {tool}, plan {plan_id}: {why}",
+            tool=call.tool, plan_id=call.plan_id, why=reason,
+        )  # fmt: skip
+        reason = told(granted, locale)
     log.note(
         tx, call.session_id, actor=f"agent:{call.agent}", action="tool.allowed",
         subject=call.tool, call_id=call.id, digest=gated.digest, arguments=gated.arguments,

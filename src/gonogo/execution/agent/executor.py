@@ -546,7 +546,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
         # A client that carries out tools leaves this one alone.
         record.tell_called(tx, call, gated, runs=not thread.remote)
-        record.note_allowed(tx, call, gated)
+        record.note_allowed(tx, call, gated, thread.locale)
         record.tell_result(tx, call, ended, result=result, error=error)
         self.rest(tx, thread)
 
@@ -557,7 +557,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         to = {"started_at": tx.now, **record.gated_columns(gated), **before.begin(tx)}
         record.pass_through(tx, call, _C.ALLOWED, _C.STARTED, **to)
         record.tell_called(tx, call, gated)
-        record.note_allowed(tx, call, gated)
+        record.note_allowed(tx, call, gated, thread.locale)
         return self._started(tx, thread, call, to)
 
     def _start_approved(self, tx: Tx, thread: Thread, call: CallRow, before: "Before") -> CallRow:

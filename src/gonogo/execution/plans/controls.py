@@ -309,7 +309,7 @@ class PlanControls(Struct, frozen=True):
             board.set_plan(**NO_PAUSE)
         elif status is not PlanStatus.RUNNING:
             raise Conflict(
-                "Plan {plan_id} is {plan_status} and cannot be paused",
+                "Plan {plan_id} is {plan_status} and cannot be paused; only a running plan can",
                 plan_id=plan_id, plan_status=status,
             )  # fmt: skip
         else:
