@@ -26,6 +26,14 @@ def test_every_subtask_is_listed_with_its_agent_time_and_dependencies():
     assert "coder · 5 min · after b, c" in text
 
 
+def test_when_a_subtask_runs_and_how_long_it_may_take_is_told_in_the_readers_language():
+    bound = [node("a", condition="x == 1", timeout=120.0), node("b", timeout=90)]
+    text = "\n".join(plan_lines(bound, "ru")).replace("\N{NO-BREAK SPACE}", " ")
+    assert "только если x == 1" in text
+    assert "лимит времени 2 мин" in text
+    assert "лимит времени 1 мин 30 с" in text
+
+
 def test_a_scope_is_shown_so_that_the_person_knows_what_the_go_allows():
     scope = {"paths": ["src/*.py"], "commands": ["pytest -q"], "tools": [], "network": True}
     assert scope_line(node("a", scope=scope)) == (
@@ -92,12 +100,12 @@ def test_all_that_decides_what_will_run_is_shown_in_its_order():
     assert list(plan_lines([CHECKED])) == [
         "  1. ✓ v: Look\n        at it",
         "     tool:execute_command · 1 h · after a, b",
-        "     condition: x == 1",
+        "     only if x == 1",
         '     inputs: {"command": "pytest -q"}',
         "     after_skipped: run",
         "     on_reject: skip",
         '     retry_policy: {"max_attempts": 2}',
-        "     timeout: 60.0",
+        "     time limit 1 min",
         "     done when the file a exists",
         "     result: ok ⏎ fine",
     ]

@@ -229,7 +229,7 @@ async def test_an_answer_about_a_start_starts_fails_or_leaves_out_just_that(
 
     found = await shop.rows(plan_id)
     assert {key: (str(row.status), row.reason) for key, row in found.items()} == {
-        "a": ("running", None), "b": ("skipped", "skipped by user:ann"), "c": ("failed", None),
+        "a": ("running", None), "b": ("skipped", "skipped by ann"), "c": ("failed", None),
         "d": ("failed", None), "e": ("skipped", "skipped by expiry"),
     }  # fmt: skip
     errors = {key: found[key].error for key in "cd"}

@@ -140,10 +140,16 @@ def plan_lines(subtasks: Sequence[Node], locale: str = DEFAULT) -> Iterator[str]
 
 def _rules(subtask: Node, locale: str) -> Iterator[str]:
     """What else decides what will run."""
-    for name in ("condition", "inputs", "after_skipped", "on_reject", "retry_policy", "timeout"):
+    if condition := subtask.get("condition"):
+        yield phrase("only if {condition}", locale, condition=one_line(condition, None))
+    for name in ("inputs", "after_skipped", "on_reject", "retry_policy"):
         value = subtask.get(name)
         if value is not None:
             yield f"{name}: {json_line(value, None)}"
+    if limit := subtask.get("timeout"):
+        whole = limit % 60 == 0
+        time = estimate(f"{limit / 60:g} min", locale) if whole else duration(limit, locale)
+        yield phrase("time limit {time}", locale, time=time)
     checks: Sequence[Node] = subtask.get("done_when") or ()
     for check in checks:
         yield _check(check, locale)

@@ -12,6 +12,7 @@ from gonogo.domain.identity import Principal
 from gonogo.domain.plan import BUILT_IN, Subtask, own_tool, worker_name
 from gonogo.domain.records import Plan
 from gonogo.domain.replanning import Limits
+from gonogo.domain.reviews import reviewer_name
 from gonogo.domain.schedule import SubtaskStanding, outcome
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.execution.agent import steer
@@ -375,7 +376,9 @@ class PlanControls(Struct, frozen=True):
         """End a plan and everything that it runs."""
         board = PlanState.open(tx, plan_id).at_approved()
         self.rounds.drop_timers(board)
-        said = _said(board, because("the plan was cancelled by {name}", name=by), reason)
+        said = _said(
+            board, because("the plan was cancelled by {name}", name=reviewer_name(by)), reason
+        )
         board.move_plan(PlanStatus.CANCELLED, finished_at=tx.now, again=None, **NO_PAUSE)
         for subtask_id in board.shape.graph.subtasks:
             if board.rows[subtask_id].status not in SUBTASK.terminal:
@@ -392,7 +395,7 @@ class PlanControls(Struct, frozen=True):
     ) -> None:
         """End one subtask; its siblings go on, its dependants are skipped."""
         board = PlanState.open(tx, plan_id)
-        said = _said(board, because("cancelled by {name}", name=by), reason)
+        said = _said(board, because("cancelled by {name}", name=reviewer_name(by)), reason)
         board.open_row(subtask_id)
         self.rounds.cancel(board, subtask_id, said)
         end_grant(tx, plan_id, subtask_id, said)
@@ -405,7 +408,7 @@ class PlanControls(Struct, frozen=True):
             raise Conflict(
                 "Subtask {subtask_id} is running; cancel it instead", subtask_id=subtask_id
             )
-        reason = _said(board, because("skipped by {name}", name=by))
+        reason = _said(board, because("skipped by {name}", name=reviewer_name(by)))
         self.rounds.ending.drop_work(tx, board.whole_row(subtask_id), reason)
         self.rounds.skip(board, subtask_id, reason)
         end_grant(tx, plan_id, subtask_id, reason)
