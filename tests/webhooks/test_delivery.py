@@ -205,7 +205,7 @@ async def test_a_receiver_that_behaves_badly_is_told_again_later(begun, how):
     behaviour, problem = BAD[how]
     async with receiver() as told:
         told.once = [behaviour]
-        post = Post(begun, chat=hook(told.url, timeout=3.0 if "seconds" in problem else LIMIT))
+        post = Post(begun, chat=hook(told.url, timeout=3.0 if "in time" in problem else LIMIT))
         asked = await post.ask()
         await post.send()
 
