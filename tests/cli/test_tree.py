@@ -30,8 +30,8 @@ def test_when_a_subtask_runs_and_how_long_it_may_take_is_told_in_the_readers_lan
     bound = [node("a", condition="x == 1", timeout=120.0), node("b", timeout=90)]
     text = "\n".join(plan_lines(bound, "ru")).replace("\N{NO-BREAK SPACE}", " ")
     assert "только если x == 1" in text
-    assert "лимит времени 2 мин" in text
-    assert "лимит времени 1 мин 30 с" in text
+    assert "лимит времени: 2 мин" in text
+    assert "лимит времени: 90 с" in text
 
 
 def test_a_scope_is_shown_so_that_the_person_knows_what_the_go_allows():
@@ -101,14 +101,23 @@ def test_all_that_decides_what_will_run_is_shown_in_its_order():
         "  1. ✓ v: Look\n        at it",
         "     tool:execute_command · 1 h · after a, b",
         "     only if x == 1",
-        '     inputs: {"command": "pytest -q"}',
-        "     after_skipped: run",
-        "     on_reject: skip",
-        '     retry_policy: {"max_attempts": 2}',
-        "     time limit 1 min",
+        '     with: {"command": "pytest -q"}',
         "     done when the file a exists",
+        "     runs even if a subtask that it depends on was skipped",
+        "     is skipped if you reject its start",
+        "     attempts: 2; pause before the second: 1 s, each further pause × 2; "
+        "after: temporary failures",
+        "     time limit: 1 min",
+        "     may leave all files unchanged",
         "     result: ok ⏎ fine",
     ]
+
+
+def test_the_terms_of_another_version_are_shown_as_they_came():
+    odd = {"id": "v", "description": "d", "on_reject": "ask\u202e", "after_skipped": "skip"}
+    assert [line.strip() for line in plan_lines([odd])][2:] == [
+        "is skipped if a subtask that it depends on was skipped", '{"on_reject": "ask\\u202e"}',
+    ]  # fmt: skip
 
 
 def test_what_has_to_hold_at_the_end_is_said_in_words():

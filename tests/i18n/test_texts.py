@@ -9,7 +9,7 @@ from fakes.golden import kept
 from gonogo.domain.checks import DoneCheck, FileText
 from gonogo.domain.events import PlanEndedFacts
 from gonogo.domain.messages import REJECTED_TEXTS
-from gonogo.domain.plan import Revision, Scope, Subtask
+from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask
 from gonogo.domain.plan_views import PlanChanges
 from gonogo.i18n import (
     LOCALES,
@@ -204,9 +204,9 @@ def test_a_summary_shows_all_that_decides_what_will_run():
 
     assert "only if: `subtasks.x.output == 'red'`" in shown
     assert '````{"path": "a.md", "content": "``` not the end"}````' in shown
-    assert "timeout: `7.0`" in shown
-    assert 'on_reject: `"fail"`' in shown
-    assert 'after_skipped: `"run"`' in shown
+    assert "time limit: 7 s" in shown
+    assert "fails if you reject its start" in shown
+    assert "runs even if a subtask that it depends on was skipped" in shown
     assert "… +1015" in shown
 
 
@@ -228,7 +228,10 @@ EVERYTHING = (
     Subtask(id="b", description="B", agent="debug", dependencies=("a",), scope=Scope(tools=())),
     Subtask(id="c", description="C", tool="write_file", dependencies=("a", "b"),
             scope=Scope(paths=(), network=True)),
-    Subtask(id="d", description="D", type="wait", after_skipped="run"),
+    Subtask(
+        id="d", description="D", type="wait", after_skipped="run", must_change=False,
+        retry_policy=RetryPolicy(max_attempts=3, delay=120, backoff=1.25, on=("logic", "quota")),
+    ),
     Subtask(id="e", description="E", type="validation", inputs={"command": "make"}),
     Subtask(id="f", description="F", tool="read_file", inputs={"path": "`"}),
 )  # fmt: skip

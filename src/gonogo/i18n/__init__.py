@@ -6,7 +6,7 @@ change with the language.
 """
 
 from gonogo.i18n.audit import about, why
-from gonogo.i18n.plans import QuestionText, account, asked, plan_summary, rejected_plan
+from gonogo.i18n.plans import QuestionText, account, asked, plan_summary, rejected_plan, terms_of
 from gonogo.i18n.translations import (
     DEFAULT,
     LOCALES,
@@ -47,6 +47,7 @@ __all__ = [
     "resolve",
     "say",
     "term",
+    "terms_of",
     "told",
     "told_of",
     "why",

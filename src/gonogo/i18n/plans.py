@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from gonogo.domain.checks import DoneCheck
 from gonogo.domain.events import PlanEndedFacts
-from gonogo.domain.plan import Revision, Scope, Subtask, critical_path, own_tool
+from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask, critical_path, own_tool
 from gonogo.domain.plan_views import PlanChanges
 from gonogo.domain.records import Approval
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.text_safety import visible, visible_json
-from gonogo.i18n.translations import LOCALES, estimate, say
+from gonogo.i18n.translations import LOCALES, estimate, figure, say
 
 _LONGEST = 4_000
 """Characters of one value that a summary shows."""
@@ -143,10 +143,50 @@ def _rules(subtask: Subtask, locale: str) -> list[str]:
     if subtask.inputs:
         found.append(say("summary_inputs", locale, inputs=_code(visible_json(subtask.inputs))))
     found += [_check(check, locale) for check in subtask.done_when or ()]
-    named = {"after_skipped", "on_reject", "retry_policy", "timeout", "must_change"}
-    rest = subtask.model_dump(mode="json", include=named, exclude_none=True, exclude_defaults=True)
-    found += [f"{name}: {_code(visible_json(value))}" for name, value in rest.items()]
+    return found + terms_of(subtask.model_dump(mode="json", exclude_none=True), locale)
+
+
+_WORDS = {
+    ("after_skipped", "run"), ("after_skipped", "skip"),
+    ("on_reject", "fail"), ("on_reject", "skip"),
+}  # fmt: skip
+
+
+def terms_of(subtask: Mapping[str, Any], locale: str) -> list[str]:
+    """On what terms a subtask runs, in words: attempts, time, what a skip or a rejection means.
+
+    Args:
+        subtask: As the wire has it. A value that is not known is shown as it came.
+    """
+    found: list[str] = []
+    for name in ("after_skipped", "on_reject"):
+        if (value := subtask.get(name)) is not None:
+            known = (name, value) in _WORDS
+            told = say(f"summary_{name}_{value}", locale) if known else visible_json({name: value})
+            found.append(told)
+    if policy := subtask.get("retry_policy"):
+        found.append(_attempts(policy, locale))
+    if limit := subtask.get("timeout"):
+        found.append(say("summary_limit", locale, time=_span(limit, locale)))
+    if (must := subtask.get("must_change")) is not None:
+        found.append(say("summary_must_change" if must else "summary_may_not_change", locale))
     return found
+
+
+def _attempts(policy: Mapping[str, Any], locale: str) -> str:
+    """How often a failed subtask is tried again; what is not written has the protocol's default."""
+    whole = RetryPolicy.model_construct(**policy)
+    kinds = ", ".join(whole.on) or say("summary_transient", locale)
+    return say(
+        "summary_attempts", locale, count=whole.max_attempts, delay=_span(whole.delay, locale),
+        backoff=figure(whole.backoff, locale), kinds=kinds,
+    )  # fmt: skip
+
+
+def _span(seconds: float, locale: str) -> str:
+    """A time that was written in seconds: in minutes where these are whole."""
+    whole = seconds >= 60 and seconds % 60 == 0
+    return estimate(f"{seconds / 60:g} min" if whole else f"{seconds:g} s", locale)
 
 
 def _check(check: DoneCheck, locale: str) -> str:

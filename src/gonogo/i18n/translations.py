@@ -121,6 +121,12 @@ def decimal(number: float, locale: str | None, digits: int = 1) -> str:
     return said.replace(".", ",") if resolve(locale, DEFAULT) == "ru" else said
 
 
+def figure(number: float, locale: str | None) -> str:
+    """A number as it was written, with the sign that the language has for its digits."""
+    said = f"{number:g}"
+    return said.replace(".", ",") if resolve(locale, DEFAULT) == "ru" else said
+
+
 def duration(seconds: float, locale: str) -> str:
     """A time that something took."""
     if seconds < 60:

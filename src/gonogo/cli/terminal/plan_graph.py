@@ -13,7 +13,7 @@ from gonogo.domain.plan import worker_name
 from gonogo.domain.plan_views import GraphNode, PlanGraph, SubtaskView
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
-from gonogo.i18n import DEFAULT, duration, estimate, phrase, say
+from gonogo.i18n import DEFAULT, duration, estimate, phrase, say, terms_of
 
 # A graph as rails: a line of text for each node, lines down the left for the edges.
 #
@@ -142,19 +142,12 @@ def _rules(subtask: Node, locale: str) -> Iterator[str]:
     """What else decides what will run."""
     if condition := subtask.get("condition"):
         yield phrase("only if {condition}", locale, condition=one_line(condition, None))
-    for name in ("inputs", "after_skipped", "on_reject", "retry_policy"):
-        value = subtask.get(name)
-        if value is not None:
-            yield f"{name}: {json_line(value, None)}"
-    if limit := subtask.get("timeout"):
-        whole = limit % 60 == 0
-        time = estimate(f"{limit / 60:g} min", locale) if whole else duration(limit, locale)
-        yield phrase("time limit {time}", locale, time=time)
+    if inputs := subtask.get("inputs"):
+        yield say("summary_inputs", locale, inputs=json_line(inputs, None))
     checks: Sequence[Node] = subtask.get("done_when") or ()
     for check in checks:
         yield _check(check, locale)
-    if subtask.get("must_change"):
-        yield phrase("must change at least one file", locale)
+    yield from terms_of(subtask, locale)
 
 
 def _check(check: Node, locale: str) -> str:
