@@ -232,6 +232,10 @@ async def test_a_sessions_rule_is_kept_and_noted_whole_and_so_is_its_end(
         ("user:ann", "rule.made", "session:1"), ("user:ann", "rule.made", "session:2"),
         ("user:ann", "rule.removed", "session:1"),
     ]  # fmt: skip
+    parts = [each.details.pop("reason_parts", {}).get("params") for each in found]
+    assert parts == [
+        {"rule": f"session:{number}", "decision": "allow", "subject": "a.txt"} for number in (1, 2)
+    ] + [None]
     assert [each.details for each in found] == [
         {"rule_id": first.id, "text": written, "reason": "rule session:1: allow a.txt"},
         {
