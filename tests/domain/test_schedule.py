@@ -350,6 +350,21 @@ def test_what_a_strategy_leaves_out_comes_last_and_what_it_invents_is_ignored():
     assert found.start == ("last", "short", "long")
 
 
+def test_a_strategy_sees_what_is_held_as_waiting_for_a_person():
+    seen = []
+
+    def look(ready, outlook):
+        seen.append({key: row.status for key, row in outlook.standings.items()})
+        return [subtask.id for subtask in ready]
+
+    subtasks = [subtask("a"), subtask("b"), subtask("c")]
+    found = next_round(subtasks, standing(**dict.fromkeys("abc", "pending")), 3,
+                       strategy=look, held={"b"})  # fmt: skip
+
+    assert found.start == ("a", "c")
+    assert seen == [{"a": "pending", "b": "waiting_approval", "c": "pending"}]
+
+
 def test_one_agent_never_carries_out_more_than_its_limit_and_others_go_on():
     subtasks = [subtask("a"), subtask("b"), subtask("c", agent="debug"), subtask("d", agent=None)]
     rows = standing(**dict.fromkeys("abcd", "pending"))
