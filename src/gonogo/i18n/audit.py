@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from gonogo.domain.errors import of_parts
 from gonogo.domain.report_views import AuditEntry
+from gonogo.domain.reviews import reviewer_name
 from gonogo.i18n.translations import duration, say, term, told
 
 _LONGEST = 300
@@ -100,7 +101,7 @@ def _asked(entry: AuditEntry, locale: str) -> _Parts:
     details = entry.details
     yield _reason(details, locale)
     if details.get("requested_by"):
-        yield say("why_asked_for", locale, name=_name(details["requested_by"]))
+        yield say("why_asked_for", locale, name=reviewer_name(str(details["requested_by"])))
     review: Mapping[str, Any] = details.get("review") or {}
     needed = review.get("needed", 1)
     if needed > 1:
@@ -114,12 +115,12 @@ def _escalated(entry: AuditEntry, locale: str) -> _Parts:
 def _link_made(entry: AuditEntry, locale: str) -> _Parts:
     details = entry.details
     until = f"{str(details['expires_at'])[:16].replace('T', ' ')}Z"
-    name, asked = details.get("name") or _name(entry.subject), details["approval_id"]
+    name, asked = details.get("name") or reviewer_name(str(entry.subject)), details["approval_id"]
     yield say("why_link_made", locale, name=name, approval=asked, until=until)
 
 
 def _link_revoked(entry: AuditEntry, locale: str) -> _Parts:
-    name = entry.details.get("name") or _name(entry.subject)
+    name = entry.details.get("name") or reviewer_name(str(entry.subject))
     yield say("why_link_revoked", locale, name=name, approval=entry.details["approval_id"])
 
 
@@ -222,10 +223,6 @@ _OWN: dict[str, Callable[[AuditEntry, str], _Parts]] = {
 }
 _ANY_KIND = {"asked": _asked, "escalated": _escalated}
 """What is noted of every kind of question."""
-
-
-def _name(principal: object) -> str:
-    return str(principal).removeprefix("user:")
 
 
 def _short(text: str) -> str:
