@@ -22,6 +22,8 @@ SOURCES = {
 MAX_LINES, MIN_LINES, MAX_FUNCTION = 700, 40, 40
 SMALL = {"workspace/files/matcher.py", "workspace/sandbox/doorway.py"}
 """Programs that run beside the sandbox and know no other module: as small as what they do."""
+VALUES = {"Ending.take", "Kind.run", "Seen.look", "Sender.counted", "Step.now"}
+"""Functions that are handed in as values: clocks, what carries a kind of work out, counters."""
 LONG = {"runtime/build.py build"}
 """A list of what there is, one after the other."""
 
@@ -86,6 +88,37 @@ def test_a_docstring_is_no_part_of_a_function_that_is_too_long() -> None:
 
     assert long_functions(f"def f():\n{said}{body}") == []
     assert long_functions(f"def f():\n{said}{body}    y = 1\n") == ["f"]
+
+
+def callable_fields(source: str) -> set[str]:
+    """Fields of classes that hold a function which whoever builds the object has to hand in."""
+    return {
+        f"{made.name}.{field.target.id}"
+        for made in ast.walk(ast.parse(source))
+        if isinstance(made, ast.ClassDef)
+        for field in made.body
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and field.value is None
+        and ast.unparse(field.annotation).startswith("Callable")
+    }
+
+
+def test_each_function_that_leads_back_up_to_a_higher_room_has_its_reason() -> None:
+    found = {
+        field
+        for name, source in SOURCES.items()
+        if name.startswith(("execution/", "runtime/", "webhooks/"))
+        for field in callable_fields(source)
+    }
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
+    listed = re.search(r"## Functions that lead back up\n(.*?)\n## ", page, re.DOTALL)
+
+    assert listed is not None
+    named = re.findall(r"`(\w+\.\w+)`", listed[1])
+    assert set(named) == found - VALUES
+    assert VALUES <= found
+    assert len(named) <= 10
 
 
 @pytest.mark.feature(67)
