@@ -22,6 +22,7 @@ from gonogo.i18n import (
     rejected_plan,
     resolve,
     say,
+    term,
 )
 
 SUBTASKS = (
@@ -262,6 +263,15 @@ def test_a_summary_of_a_plan_with_everything_reads_as_it_is_kept(locale: str) ->
 
     shown = f"{text}\n\n---\n\n{bare}\n"
     assert shown == kept(Path(__file__).parent / "golden" / f"summary.{locale}.md", shown)
+
+
+@pytest.mark.parametrize("locale", LOCALES)
+def test_each_field_of_a_subtask_that_can_change_has_its_word(locale: str) -> None:
+    wordless = {"agent", "condition", "dependencies", "description", "inputs", "tool"}
+    named = {name: term("field", name, locale) for name in Subtask.model_fields if name != "id"}
+
+    same = {name for name, word in named.items() if word == name}
+    assert same == (wordless if locale == "en" else set())
 
 
 def test_a_value_is_quoted_whole_up_to_4000_characters() -> None:

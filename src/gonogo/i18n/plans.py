@@ -1,7 +1,7 @@
 """Texts about plans and questions that are longer than a sentence."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -13,7 +13,7 @@ from gonogo.domain.plan_views import PlanChanges
 from gonogo.domain.records import Approval
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.text_safety import visible, visible_json
-from gonogo.i18n.translations import LOCALES, estimate, figure, say
+from gonogo.i18n.translations import LOCALES, estimate, figure, say, term
 
 _LONGEST = 4_000
 """Characters of one value that a summary shows."""
@@ -103,10 +103,14 @@ def _changed(changes: PlanChanges, locale: str) -> list[str]:
     ]
     removed = [say("summary_removed", locale, subtask=s.id) for s in changes.removed]
     fields = [
-        say("summary_changed", locale, subtask=key, fields=", ".join(sorted(fields)))
+        say("summary_changed", locale, subtask=key, fields=_fields(fields, locale))
         for key, fields in changes.changed
     ]
     return [*added, *removed, *fields]
+
+
+def _fields(names: Iterable[str], locale: str) -> str:
+    return ", ".join(term("field", name, locale) for name in sorted(names))
 
 
 def _count(revision: Revision, locale: str) -> str:
