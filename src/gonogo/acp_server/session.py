@@ -41,12 +41,11 @@ from gonogo.acp_server.updates import (
     options_of,
     said,
     start_of,
-    wants_words,
 )
 from gonogo.client import Client, Unreachable, error_of
 from gonogo.domain.errors import Conflict, GonogoError, Internal, InvalidMessage, Refused
 from gonogo.domain.events import asks_person
-from gonogo.domain.states import ApprovalKind
+from gonogo.domain.states import ApprovalKind, wants_words
 from gonogo.domain.views import ApprovalView, SessionView
 from gonogo.i18n import say
 
@@ -511,7 +510,7 @@ async def act_of(text: str, client: Client, dialogue: Dialogue) -> Act:
             raise refused(say("editor_say_changes", dialogue.locale))
         return partial(dialogue.revise, approval.plan_id or "", rest.strip())
     why = rest.strip()
-    if word == "approve" and not why and wants_words(approval):
+    if word == "approve" and not why and wants_words(approval.kind, approval.details):
         raise refused(say("editor_approve_answer", dialogue.locale))
     if word == "reject" and why and is_plan(approval):
         return partial(dialogue.reject, approval, why)

@@ -20,7 +20,7 @@ from acp.helpers import (
 
 from gonogo.domain.events import MARKS, TONES
 from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.states import ApprovalKind
+from gonogo.domain.states import ApprovalKind, wants_words
 from gonogo.domain.text_safety import guarded, visible, visible_json
 from gonogo.domain.views import ApprovalView
 from gonogo.i18n import phrase, say
@@ -210,11 +210,6 @@ def is_plan(approval: ApprovalView) -> bool:
     return approval.kind == ApprovalKind.PLAN
 
 
-def wants_words(approval: ApprovalView) -> bool:
-    """Whether an agent asks to be told something; it is answered, not approved."""
-    return approval.kind == ApprovalKind.INTERVENTION and "question" in approval.details
-
-
 def shown_as(approval: ApprovalView) -> str:
     """The id under which a question stands among the tool calls of its session."""
     if approval.kind == ApprovalKind.TOOL and approval.call_id:
@@ -230,7 +225,7 @@ def options_of(
     Args:
         forms: Whether the editor can ask for more than a choice.
     """
-    if wants_words(approval):
+    if wants_words(approval.kind, approval.details):
         return [*_suggested(approval), *_choices(_QUESTION, approval, locale)]
     ways = {EDIT: forms} | {word: way in lasting(approval) for word, way in _LASTING.items()}
     given = _OPTIONS.get(cast("ApprovalKind", approval.kind), _OTHER)

@@ -267,6 +267,11 @@ class ApprovalKind(StrEnum):
     INTERVENTION = "intervention"
 
 
+def wants_words(kind: ApprovalKind | str, details: Mapping[str, object]) -> bool:
+    """Whether an agent asks to be told something; it is answered, not approved."""
+    return kind == ApprovalKind.INTERVENTION and "question" in details
+
+
 GUARDED_NAMES = "guarded_names"
 """What an intervention is about that outlives the call, the subtask and the plan it came from."""
 

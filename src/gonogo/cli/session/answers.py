@@ -20,7 +20,7 @@ from gonogo.cli.terminal.render import (
 )
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError
-from gonogo.domain.states import ApprovalKind
+from gonogo.domain.states import ApprovalKind, wants_words
 from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.views import ApprovalView
@@ -261,7 +261,8 @@ class Answerer:
 
     async def _put(self, approval: ApprovalView) -> dict[str, Any] | None:
         is_plan = approval.kind == ApprovalKind.PLAN
-        asked = "plan" if is_plan else "agent" if "question" in approval.details else "tool"
+        said = wants_words(approval.kind, approval.details)
+        asked = "plan" if is_plan else "agent" if said else "tool"
         question = say(f"cli_{asked}_question", self.locale)
         # A plan was shown when it came.
         left = [] if is_plan else pages(question_lines(approval, self.locale))
@@ -372,7 +373,7 @@ def _words_of(approval: ApprovalView) -> tuple[str, ...]:
             ways = set(lasting(approval))
             longer = (word for word, way in _LONGER.items() if way in ways)
             return ("approve", *longer, "edit", "reject")
-        case ApprovalKind.INTERVENTION if "question" in details:
+        case kind if wants_words(kind, details):
             return _QUESTION
         case ApprovalKind.INTERVENTION if details.get("about") in _EDITED:
             return ("approve", "edit", "reject")
