@@ -86,11 +86,9 @@ class Kept(TypeDecorator[Any]):
 class Restored(Kept):
     """A type whose values are made of what is kept."""
 
-    from_column: Converter
-
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
         """From what is kept."""
-        return None if value is None else self.from_column(value)
+        return value if value is None or self.from_column is None else self.from_column(value)
 
 
 class Clean(Kept):
@@ -168,12 +166,10 @@ class WordColumn(Restored):
         super().__init__()
         self.words = words
         self.others = others
-        self._by_text = {word.value: word for word in words}
+        by_text = {word.value: word for word in words}
+        self.from_column = (lambda kept: by_text.get(kept, kept)) if others else by_text.__getitem__
 
-    def to_column(self, value: str) -> str:
+    @staticmethod
+    def to_column(value: str) -> str:
         """To text."""
         return clean(str(value))
-
-    def from_column(self, kept: str) -> Any:  # noqa: ANN401
-        """From text."""
-        return self._by_text.get(kept, kept) if self.others else self._by_text[kept]

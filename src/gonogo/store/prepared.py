@@ -164,9 +164,14 @@ def _prepared(statement: Executable, names: tuple[str, ...]) -> _Prepared | None
         str(compiled),
         tuple(_places(compiled, set(names))),
         tuple(_reader(column.type) for column in columns),
-        namedtuple("Row", [str(column.key) for column in columns], rename=True),
+        _row([str(column.key) for column in columns]),
         _writes_plans(found),
     )
+
+
+def _row(names: Sequence[str]) -> type[Any]:
+    """A row whose values are found by place and by name."""
+    return namedtuple("Row", names, rename=True)  # type: ignore[misc]
 
 
 def _writes_plans(statement: Executable) -> bool:
