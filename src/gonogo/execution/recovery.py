@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.states import CallStatus, SubtaskStatus
-from gonogo.execution.agent import CLIENT_CALL, UNANSWERED, Hands, doubt
+from gonogo.execution.agent import CLIENT_CALL, UNANSWERED, Hands, ReadyCall, doubt
 from gonogo.execution.approvals import DESK_TIMERS, ApprovalService
 from gonogo.execution.erasures import ERASE, SWEEP
 from gonogo.execution.plans import Engine
@@ -36,13 +36,17 @@ class Continuation(Struct, frozen=True, kw_only=True):
     turns: Turns
     hands: Hands
 
-    def of_call(self, tx: Tx, call: CallRow) -> None:
-        """The turn or the subtask of a call that has its answer."""
+    def of_call(self, tx: Tx, call: CallRow, ready: ReadyCall | None = None) -> None:
+        """The turn or the subtask of a call that has its answer.
+
+        Args:
+            ready: The call, where its turn may start it here and now.
+        """
         if call.subtask_id is None and call.turn_id is None and call.plan_id is not None:
             go_on(tx, REPLAN, call.plan_id)
             return
         if call.subtask_id is None:
-            self.turns.resume(tx, call.turn_id or "")
+            self.turns.resume(tx, call.turn_id or "", ready)
             return
         # Held, so that whoever drives the subtask does not come to rest meanwhile, unseen.
         lock_plan(tx, call.plan_id or "")

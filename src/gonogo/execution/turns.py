@@ -22,6 +22,7 @@ from gonogo.execution.agent import (
     Handed,
     Loop,
     Profile,
+    ReadyCall,
     Resting,
     Thread,
     drop_call,
@@ -193,7 +194,8 @@ class Controls(Struct, frozen=True, kw_only=True):
 
 _LOG = logging.getLogger(__name__)
 _UNDER_WAY = frozenset({TurnStatus.RUNNING, TurnStatus.PARKED})
-_Taken = tuple[Session, Turn, list[CallRow]]
+_Taken = tuple[Session, Turn, list[CallRow], ReadyCall | None]
+"""A turn as it is held, its session, its open calls, and the one that has started already."""
 
 
 class Turns(Struct, frozen=True, kw_only=True):
@@ -211,9 +213,9 @@ class Turns(Struct, frozen=True, kw_only=True):
         taken = await self._taken(job)
         if taken is None:
             return
-        session, turn, calls = taken
+        session, turn, calls, begun = taken
         try:
-            await self._drive(session, turn, calls)
+            await self._drive(session, turn, calls, begun)
         except Superseded:
             return
         except Busy:
@@ -276,20 +278,24 @@ class Turns(Struct, frozen=True, kw_only=True):
         set_turn_steered(tx, turn)
         steer(tx, turn.session_id, MAIN, content, by, turn_id=turn.id, agent=turn.agent)
 
-    def resume(self, tx: Tx, turn_id: str) -> None:
-        """A person answered something that a turn waits for."""
+    def resume(self, tx: Tx, turn_id: str, ready: ReadyCall | None = None) -> None:
+        """A person answered something that a turn waits for.
+
+        Args:
+            ready: The call that was approved, where it can start at once.
+        """
         turn = lock_turn(tx, turn_id)
         if turn is None or turn.status in TURN.terminal:
             return
         left = open_calls(tx, turn.session_id, MAIN)
         if self.loop.hands.whose_move(left) != "person":
-            self._go_on(tx, turn, left)
+            self._go_on(tx, turn, left, ready)
         elif turn.status is TurnStatus.PARKED:
             log.tell_final(tx, turn.session_id)
         else:
             _TurnOwner(turn).park(tx)
 
-    def _go_on(self, tx: Tx, turn: Turn, left: Sequence[CallRow]) -> None:
+    def _go_on(self, tx: Tx, turn: Turn, left: Sequence[CallRow], ready: ReadyCall | None) -> None:
         """Go on with a turn. One that is parked nobody drives: it is taken here, for its job."""
         if turn.status is not TurnStatus.PARKED:
             wake(tx, turn)
@@ -298,7 +304,8 @@ class Turns(Struct, frozen=True, kw_only=True):
         session = session_of(tx, turn.session_id)
         assert session is not None  # noqa: S101 - the turn names its session
         calls = take_up(tx, left, remote=session.tool_host == "client")
-        go_on(tx, "turn", turn.id, taken.epoch, found=(session, taken, calls))
+        begun = ready and self.loop.hands.begin(tx, self._thread(session, taken), left, ready)
+        go_on(tx, "turn", turn.id, taken.epoch, found=(session, taken, calls, begun))
 
     # Driving ----------------------------------------------------------------------------------
 
@@ -311,13 +318,13 @@ class Turns(Struct, frozen=True, kw_only=True):
         return await self.store.write(self._take, job.key)
 
     def _take(self, tx: Tx, turn_id: str) -> _Taken | None:
-        """The session, the turn as it is held now, and its open calls."""
+        """The turn as it is held now."""
         taken = self._held(tx, turn_id)
         if taken is None:
             return None
         session, turn = taken
         left = open_calls(tx, session.id, MAIN)
-        return session, turn, take_up(tx, left, remote=session.tool_host == "client")
+        return session, turn, take_up(tx, left, remote=session.tool_host == "client"), None
 
     def _claimed(self, tx: Tx, turn_id: str, epoch: int) -> _Taken | None:
         """The same of a turn that was taken for this job; None if somebody else has it since."""
@@ -327,7 +334,7 @@ class Turns(Struct, frozen=True, kw_only=True):
             return None
         if turn.status is not TurnStatus.RUNNING or turn.epoch != epoch:
             return None
-        return session, turn, open_calls(tx, session.id, MAIN)
+        return session, turn, open_calls(tx, session.id, MAIN), None
 
     def _held(self, tx: Tx, turn_id: str) -> tuple[Session, Turn] | None:
         turn = turn_of(tx, turn_id)
@@ -347,7 +354,12 @@ class Turns(Struct, frozen=True, kw_only=True):
             tell_switch(tx, taken, session.agent, taken.agent)
         return session, taken
 
-    async def _drive(self, session: Session, turn: Turn, calls: list[CallRow] | None) -> None:
+    async def _drive(
+        self, session: Session, turn: Turn, calls: list[CallRow] | None, begun: ReadyCall | None
+    ) -> None:
+        if begun is not None:
+            await self.loop.hands.run_begun(self._thread(session, turn), begun)
+            calls = None
         while True:
             match await self.loop.drive(self._thread(session, turn), calls):
                 case Resting():

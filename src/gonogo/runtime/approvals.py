@@ -18,10 +18,18 @@ from gonogo.domain.errors import (
 )
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import HitlDecision, PlanDecision
-from gonogo.domain.records import Approval, CallRow, Plan, Session, Vote
+from gonogo.domain.records import MAIN, Approval, CallRow, Plan, Session, Vote
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
 from gonogo.domain.views import ApprovalFilter, ApprovalList, ApprovalView
-from gonogo.execution.agent import NOBODYS, RUNTIME, Thread, fields_from, runtime_profile
+from gonogo.execution.agent import (
+    NOBODYS,
+    RUNTIME,
+    ConversationGrants,
+    Thread,
+    fields_from,
+    given_to,
+    runtime_profile,
+)
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.runtime.receipts import Receipt
 from gonogo.runtime.services import Parts
@@ -171,6 +179,8 @@ class Approvals(Struct, frozen=True):
         """
         principal.require(Role.OPERATOR)
         find, ruling = await self._meant(principal, decision, session_id)
+        if isinstance(decision, HitlDecision) and ruling.is_plain_approval:
+            ruling = await self._ready(find, ruling)
         outcome = await self._parts.store.write(self.decide_in, find, ruling)
         if isinstance(outcome, Refusal):
             raise outcome.error
@@ -293,6 +303,13 @@ class Approvals(Struct, frozen=True):
             ends=0 if decided else told_seq(tx, outcome.session_id),
         )  # fmt: skip
 
+    async def _ready(self, find: Find, ruling: Ruling) -> Ruling:
+        """Get the call ready that is about to be approved, where it can start with its approval."""
+        if self._parts.store.shared_as is not None:
+            return ruling
+        found = await self._parts.store.read(_to_start, find)
+        return replace(ruling, prepared=found and await self._parts.hands.ready(*found))
+
     async def _edited(self, approval: Approval, ruling: Ruling) -> Ruling:
         """Judge edited arguments as a new call would be: schema, disk, policy."""
         changes: dict[str, Any] | None = ruling.changes
@@ -335,6 +352,18 @@ def _thread_of(session: Session, call: CallRow) -> Thread:
         revision=call.revision, subtask_id=call.subtask_id, owner=NOBODYS,
         profile=runtime_profile(call.tool) if call.agent == RUNTIME else None,
     )  # fmt: skip
+
+
+def _to_start(tx: Tx, find: Find) -> tuple[Thread, CallRow, ConversationGrants] | None:
+    """What a question is about, if it is a call of a turn that names the files that it changes."""
+    approval = find(tx)
+    if approval.kind is not ApprovalKind.TOOL or approval.status is not ApprovalStatus.PENDING:
+        return None
+    session, call = _session_and_call(tx, approval)
+    if call.thread != MAIN or session.tool_host == "client" or not call.effects:
+        return None
+    thread = _thread_of(session, call)
+    return thread, call, given_to(tx, thread)
 
 
 def _session_and_call(tx: Tx, approval: Approval) -> tuple[Session, CallRow]:

@@ -101,7 +101,7 @@ class People(Struct, frozen=True):
         """
         principal.require(Role.ADMIN)
         found = await self._parts.store.read(rows.list_tokens)
-        return [_token_view(row._mapping) for row in found]
+        return [_token_view(row._asdict()) for row in found]
 
     async def revoke_token(self, principal: Principal, token_id: str) -> None:
         """Make a token invalid from now on; what is open with it is closed.

@@ -13,7 +13,6 @@ from typing import Any
 
 from msgspec import Struct
 from sqlalchemy import (
-    Dialect,
     Select,
     Text,
     and_,
@@ -92,14 +91,15 @@ class AsWritten(Shared):
 
     cache_ok = True
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ANN401
+    @staticmethod
+    def from_column(kept: str) -> Any:  # noqa: ANN401
         """From text."""
         try:
-            found = read_json(value or "")
+            found = read_json(kept)
         except ValueError:
             # Its hash will say that it was changed.
-            return value
-        return Packed(found) if value and value.startswith(" ") else found
+            return kept
+        return Packed(found) if kept.startswith(" ") else found
 
 
 _AS_WRITTEN = {"ts": Text(), "details": AsWritten()}

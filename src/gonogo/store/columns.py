@@ -7,6 +7,7 @@ both. Both then compare, order and return exactly the same values.
 
 import json
 import re
+from collections.abc import Callable
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
@@ -47,6 +48,8 @@ def whole(text: str) -> str:
 
 def clean(text: str) -> str:
     """The text with NUL and halves of surrogate pairs replaced."""
+    if text.isascii() and "\x00" not in text:
+        return text
     return whole(text).replace("\x00", "\ufffd")
 
 
@@ -57,45 +60,58 @@ def as_kept(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return value if kept is text else json.loads(kept)
 
 
-class Clean(TypeDecorator[str]):
+def json_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+    """A JSON value as the text that it is kept as. NUL can stay: JSON writes it as an escape."""
+    return whole(_encode(value))
+
+
+Converter = Callable[[Any], Any]
+
+
+class Kept(TypeDecorator[Any]):
+    """A type whose values are kept as something else; what is not there stays so."""
+
+    impl = Text
+    cache_ok = True
+    to_column: Converter
+    """To what is kept, of a value that is there."""
+    from_column: Converter | None = None
+    """From what is kept; None where that is the value."""
+
+    def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
+        """To what is kept."""
+        return None if value is None else self.to_column(value)
+
+
+class Restored(Kept):
+    """A type whose values are made of what is kept."""
+
+    def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
+        """From what is kept."""
+        return value if value is None or self.from_column is None else self.from_column(value)
+
+
+class Clean(Kept):
     """Any text."""
 
-    impl = Text
     cache_ok = True
-
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
-        """To text that both databases can keep."""
-        return None if value is None else clean(value)
+    to_column = staticmethod(clean)
 
 
-class Utc(TypeDecorator[datetime]):
+class Utc(Restored):
     """An aware moment."""
 
-    impl = Text
     cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:
-        """To text."""
-        return None if value is None else stamp(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> datetime | None:
-        """From text."""
-        return None if value is None else moment(value)
+    to_column = staticmethod(stamp)
+    from_column = staticmethod(moment)
 
 
-class Json(TypeDecorator[Any]):
+class Json(Restored):
     """Any JSON value; SQL NULL is None."""
 
-    impl = Text
     cache_ok = True
-
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ANN401
-        """To text."""
-        return None if value is None else json_text(value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ANN401
-        """From text."""
-        return None if value is None else json.loads(value)
+    to_column = staticmethod(json_text)
+    from_column = staticmethod(json.loads)
 
 
 class Packed(Struct, frozen=True):
@@ -110,12 +126,7 @@ class Written(Struct, frozen=True):
     text: str
 
 
-def json_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """A JSON value as the text that it is kept as. NUL can stay: JSON writes it as an escape."""
-    return whole(_encode(value))
-
-
-class Shared(Json):
+class Shared(Restored):
     """Any JSON value, with its long texts or without them.
 
     One without them has a blank before it, which JSON allows and no encoder of ours writes.
@@ -123,53 +134,42 @@ class Shared(Json):
 
     cache_ok = True
 
-    def process_bind_param(self, value: Any, dialect: Dialect) -> str | None:  # noqa: ANN401
+    @staticmethod
+    def to_column(value: Any) -> str:  # noqa: ANN401
         """To text."""
         if isinstance(value, Written):
             return value.text
-        if isinstance(value, Packed):
-            return f" {super().process_bind_param(value.value, dialect)}"
-        return super().process_bind_param(value, dialect)
+        return f" {json_text(value.value)}" if isinstance(value, Packed) else json_text(value)
 
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ANN401
+    @staticmethod
+    def from_column(kept: str) -> Any:  # noqa: ANN401
         """From text."""
-        found = super().process_result_value(value, dialect)
-        return Packed(found) if value is not None and value.startswith(" ") else found
+        found = json.loads(kept)
+        return Packed(found) if kept.startswith(" ") else found
 
 
-class Flag(TypeDecorator[bool]):
+class Flag(Restored):
     """Yes or no, as 1 or 0."""
 
     impl = Integer
     cache_ok = True
-
-    def process_bind_param(self, value: bool | None, dialect: Dialect) -> int | None:
-        """To a number."""
-        return None if value is None else int(value)
-
-    def process_result_value(self, value: int | None, dialect: Dialect) -> bool | None:
-        """From a number."""
-        return None if value is None else bool(value)
+    to_column = int
+    from_column = bool
 
 
-class WordColumn(TypeDecorator[Any]):
+class WordColumn(Restored):
     """One of a set of words; where `others` may come, those stay plain text."""
 
-    impl = Text
     cache_ok = True
 
     def __init__(self, words: type[StrEnum], *, others: bool = False) -> None:
         super().__init__()
         self.words = words
         self.others = others
-        self._by_text = {word.value: word for word in words}
+        by_text = {word.value: word for word in words}
+        self.from_column = (lambda kept: by_text.get(kept, kept)) if others else by_text.__getitem__
 
-    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+    @staticmethod
+    def to_column(value: str) -> str:
         """To text."""
-        return None if value is None else clean(str(value))
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> Any:  # noqa: ANN401
-        """From text."""
-        if value is None:
-            return None
-        return self._by_text.get(value, value) if self.others else self._by_text[value]
+        return clean(str(value))

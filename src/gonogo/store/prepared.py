@@ -7,19 +7,20 @@ executes as any other connection. Results, values and errors are the same either
 """
 
 import sqlite3
+from collections import namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
 from msgspec import Struct
 from sqlalchemy import Connection, Executable, create_engine
-from sqlalchemy.engine import CursorResult, Dialect, IteratorResult
-from sqlalchemy.engine.result import SimpleResultMetaData
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.engine import CursorResult, Dialect
+from sqlalchemy.exc import DBAPIError, MultipleResultsFound, NoResultFound
 from sqlalchemy.sql import CompoundSelect, Delete, Insert, Select, Update
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
 
+from gonogo.store.columns import Kept
 from gonogo.store.schema import plans, subtasks
 
 Converter = Callable[[Any], Any] | None
@@ -30,47 +31,76 @@ _DIALECT: Dialect = create_engine("sqlite://").dialect
 """What is prepared for one file counts for every other."""
 
 
-class ResultRows(IteratorResult[Any]):
-    """What a statement gave."""
+class Found(list[Any]):
+    """What a statement gave: as much of a result as the store asks for, read at once."""
 
     rowcount: int = -1
 
+    def all(self) -> "Found":
+        """All rows."""
+        return self
 
-class _Parameter(Struct, frozen=True):
-    """Where one parameter of a statement comes from."""
+    def first(self) -> Any:  # noqa: ANN401
+        """The first row; None where there is none."""
+        return self[0] if self else None
 
-    name: str
-    convert: Converter
-    fixed: Any = None
-    is_fixed: bool = False
+    def one_or_none(self) -> Any:  # noqa: ANN401
+        """The only row; None where there is none."""
+        if len(self) > 1:
+            raise MultipleResultsFound("Multiple rows were found when one or none was required")
+        return self.first()
+
+    def one(self) -> Any:  # noqa: ANN401
+        """The only row."""
+        if not self:
+            raise NoResultFound("No row was found when one was required")
+        return self.one_or_none()
+
+    def scalar(self) -> Any:  # noqa: ANN401
+        """The first value of the first row; None where there is none."""
+        return self[0][0] if self else None
+
+    def scalar_one(self) -> Any:  # noqa: ANN401
+        """The first value of the only row."""
+        return self.one()[0]
+
+    def scalars(self) -> "Found":
+        """The first value of each row."""
+        return Found([row[0] for row in self])
+
+    def mappings(self) -> "Found":
+        """The rows as dictionaries."""
+        return Found([row._asdict() for row in self])
 
 
 class _Prepared(Struct, frozen=True):
     """A statement as the driver takes it."""
 
     sql: str
-    places: tuple[_Parameter, ...]
+    places: tuple[tuple[str | None, Converter, Any], ...]
+    """Of each parameter: by which name it is given and how it is written; or its fixed value."""
     columns: tuple[Converter, ...]
     """How each column of a row is read; empty for a statement that gives none."""
-    metadata: SimpleResultMetaData
+    row: type[Any]
     writes_plans: bool
 
     def bind(self, given: Given) -> list[Any]:
         return [
-            place.fixed
-            if place.is_fixed
-            else given[place.name]
-            if place.convert is None
-            else place.convert(given[place.name])
-            for place in self.places
+            fixed
+            if name is None
+            else value
+            if (value := given[name]) is None or convert is None
+            else convert(value)
+            for name, convert, fixed in self.places
         ]
 
-    def read(self, rows: Iterable[Sequence[Any]]) -> list[tuple[Any, ...]]:
+    def read(self, rows: Iterable[Sequence[Any]]) -> list[Any]:
+        make, columns = self.row._make, self.columns
         return [
-            tuple(
+            make(
                 [
-                    value if read is None else read(value)
-                    for read, value in zip(self.columns, row, strict=True)
+                    value if read is None or value is None else read(value)
+                    for read, value in zip(columns, row, strict=True)
                 ]
             )
             for row in rows
@@ -109,7 +139,7 @@ class Direct(Connection):
             raise DBAPIError.instance(
                 ready.sql, bound, error, sqlite3.Error, dialect=self.dialect
             ) from error
-        found = ResultRows(ready.metadata, iter(ready.read(cursor) if ready.columns else ()))
+        found = Found(ready.read(cursor) if ready.columns else ())
         found.rowcount = cursor.rowcount
         return cast("CursorResult[Any]", found)
 
@@ -134,9 +164,14 @@ def _prepared(statement: Executable, names: tuple[str, ...]) -> _Prepared | None
         str(compiled),
         tuple(_places(compiled, set(names))),
         tuple(_reader(column.type) for column in columns),
-        SimpleResultMetaData([str(column.key) for column in columns]),
+        _row([str(column.key) for column in columns]),
         _writes_plans(found),
     )
+
+
+def _row(names: Sequence[str]) -> type[Any]:
+    """A row whose values are found by place and by name."""
+    return namedtuple("Row", names, rename=True)  # type: ignore[misc]
 
 
 def _writes_plans(statement: Executable) -> bool:
@@ -150,22 +185,28 @@ def _compiled(statement: Statement, names: Sequence[str], **how: bool) -> SQLCom
     return statement.compile(dialect=_DIALECT, column_keys=keys, compile_kwargs=how)
 
 
-def _places(compiled: SQLCompiler, given: Collection[str]) -> Iterator[_Parameter]:
+def _places(
+    compiled: SQLCompiler, given: Collection[str]
+) -> Iterator[tuple[str | None, Converter, Any]]:
     parameters = {name: parameter for parameter, name in compiled.bind_names.items()}
     for name in compiled.positiontup or ():
         convert = _writer(parameters[name].type)
         if name in given:
-            yield _Parameter(name, convert)
+            yield name, convert, None
         else:
             value = parameters[name].effective_value
-            yield _Parameter(
-                name, None, value if convert is None else convert(value), is_fixed=True
-            )
+            yield None, None, value if value is None or convert is None else convert(value)
 
 
 def _writer(kind: TypeEngine[Any]) -> Converter:
+    """How a value is written that is there."""
+    if isinstance(kind, Kept):
+        return kind.to_column
     return kind.dialect_impl(_DIALECT).bind_processor(_DIALECT)
 
 
 def _reader(kind: TypeEngine[Any]) -> Converter:
+    """How a value is read that is there."""
+    if isinstance(kind, Kept):
+        return kind.from_column
     return kind.dialect_impl(_DIALECT).result_processor(_DIALECT, None)

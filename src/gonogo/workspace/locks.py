@@ -73,6 +73,11 @@ class Traffic:
         async with self._inside(root, alone=False):
             yield
 
+    def is_closed(self, root: Path) -> bool:
+        """Whether somebody changes files alone, or waits to. May be called in any thread."""
+        way = self._ways.get(root)
+        return way is not None and (way.closed or bool(way.queue))
+
     @asynccontextmanager
     async def alone(self, root: Path) -> AsyncGenerator[None]:
         """Change files while nobody else does."""

@@ -24,7 +24,7 @@ from gonogo.execution.agent.conversation import (
     fields_from,
     role_of,
 )
-from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means
+from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means, ReadyCall
 from gonogo.execution.agent.file_changes import Traces
 from gonogo.execution.agent.gate import (
     ConversationGrants,
@@ -32,6 +32,7 @@ from gonogo.execution.agent.gate import (
     Gated,
     Giving,
     given_in,
+    given_to,
     make_session_rule,
     nothing_given,
     remove_session_rule,
@@ -76,6 +77,7 @@ __all__ = [
     "ModelPool",
     "Owner",
     "Profile",
+    "ReadyCall",
     "Resting",
     "Speak",
     "Thread",
@@ -89,6 +91,7 @@ __all__ = [
     "facts_of",
     "fields_from",
     "given_in",
+    "given_to",
     "is_taped",
     "is_unheard",
     "keep_reply",

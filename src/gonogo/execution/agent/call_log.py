@@ -359,12 +359,14 @@ def place_of(call: CallRow) -> dict[str, Any]:
 # What answers about tool calls mean: the kinds `tool` and `intervention` of the desk.
 Resume = Callable[[Tx, CallRow], None]
 """Goes on with the conversation of a call that was answered."""
+ResumeReady = Callable[[Tx, CallRow, Any], None]
+"""The same, with the call as it was got ready to start; None where it was not."""
 
 
 class CallKind(Struct, frozen=True):
     """Answers about tool calls that wait for approval."""
 
-    resume: Resume
+    resume: ResumeReady
     start: Resume
     """Starts the call if a client carries it out."""
     desk: ApprovalService
@@ -411,7 +413,7 @@ class CallKind(Struct, frozen=True):
                 self._reject(tx, call, ruling)
         if ruling.word is not DecisionWord.REJECT:
             self.start(tx, call)
-        self.resume(tx, call)
+        self.resume(tx, call, ruling.prepared if ruling.word is DecisionWord.APPROVE else None)
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
         """Nobody answered: the model is told so, and not that it was rejected."""
@@ -426,7 +428,7 @@ class CallKind(Struct, frozen=True):
             ToolRejected(call_id=call.id, content=content, metadata=facts, **place),
         )
         end_call(tx, call, _C.EXPIRED, error=f"expired: {say('model_expired', locale)}")
-        self.resume(tx, call)
+        self.resume(tx, call, None)
 
     def _edit(self, tx: Tx, call: CallRow, ruling: Ruling) -> None:
         gated: Gated = ruling.prepared

@@ -13,7 +13,7 @@ from anyio import CancelScope, CapacityLimiter, create_task_group
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gonogo.domain.errors import OutcomeUnknown, ToolFailed, because
+from gonogo.domain.errors import InvalidArguments, OutcomeUnknown, ToolFailed, because
 from gonogo.domain.network import read_network
 from gonogo.domain.paths import is_secret
 from gonogo.domain.records import CallRow, Watch
@@ -23,7 +23,14 @@ from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.aliases import aliases_of
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.file_changes import ChangeTrace, Traces
-from gonogo.execution.agent.gate import Gate, Gated, Surroundings
+from gonogo.execution.agent.gate import (
+    ConversationGrants,
+    Gate,
+    Gated,
+    Surroundings,
+    given_to,
+    may_call,
+)
 from gonogo.execution.agent.questions import file_outcome, is_at_work, staleness, waits_for_person
 from gonogo.execution.agent.watches import Watches
 from gonogo.execution.approvals import ApprovalService
@@ -160,6 +167,16 @@ class Before(Struct, frozen=True):
         return self.trace.begin(tx) if self.trace is not None else {}
 
 
+class ReadyCall(Struct, frozen=True):
+    """A call of a file tool as it would start: all is looked at, and the disk is as it was."""
+
+    call: CallRow
+    gated: Gated
+    before: Before
+    given: ConversationGrants
+    """What people had given its conversation when it was judged."""
+
+
 Look = Callable[[], Awaitable[None]]
 """What is left to do of a call once it has let go of its workspace: a look at what it wrote."""
 
@@ -260,6 +277,53 @@ class Hands(Struct, frozen=True, kw_only=True):
             started = await self.store.write(self._start_approved, thread, call, before)
             tool = self.gate.tools[call.tool]
             look = await self._run_started(thread, started, tool, gated, before, asked=True)
+        await look()
+
+    async def ready(
+        self, thread: Thread, call: CallRow, given: ConversationGrants
+    ) -> ReadyCall | None:
+        """Get a call ready that a person is about to approve, so that it can start with that.
+
+        None for one that does more than to change files that it names, or that would not run as it
+        was shown: that shows once it is approved.
+        """
+        if not call.effects or not may_call(self.gate, thread, call.tool):
+            return None
+        return await anyio.to_thread.run_sync(self._ready, thread, call, given)
+
+    def _ready(self, thread: Thread, call: CallRow, given: ConversationGrants) -> ReadyCall | None:
+        try:
+            tool = self.gate.tools[call.tool]
+            gated = self.gate.verdict(thread, tool, call.arguments, None, given)
+            if gated.digest != call.digest or gated.error is not None or not gated.effects:
+                return None
+            trace = self.traces.kept(thread, call, gated.effects)
+        except (InvalidArguments, ToolFailed):
+            return None
+        return ReadyCall(call, gated, Before(trace), given) if trace is not None else None
+
+    def begin(
+        self, tx: Tx, thread: Thread, left: Sequence[CallRow], ready: ReadyCall
+    ) -> ReadyCall | None:
+        """Start a call in the transaction in which a person approved it, if all is as it was.
+
+        Args:
+            left: The open calls of its conversation.
+        """
+        call = next((call for call in left if call.id == ready.call.id), None)
+        if call is None or (call.status, call.digest) != (_C.ALLOWED, ready.gated.digest):
+            return None
+        if given_to(tx, thread) != ready.given:
+            return None
+        return replace(ready, call=self._start_approved(tx, thread, call, ready.before))
+
+    async def run_begun(self, thread: Thread, ready: ReadyCall) -> None:
+        """Run a call that started as it was approved."""
+        tool = self.gate.tools[ready.call.tool]
+        async with self._way(thread, ready.gated, asked=True):
+            look = await self._run_started(
+                thread, ready.call, tool, ready.gated, ready.before, asked=True
+            )
         await look()
 
     async def give_up(self, thread: Thread, call: CallRow) -> None:

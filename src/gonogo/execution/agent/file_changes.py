@@ -120,14 +120,9 @@ class Traces(Struct, frozen=True, kw_only=True):
             ToolFailed: it cannot be kept, so a subtask's call must not run.
         """
         checkpoint = await self._checkpoint(thread)
-
-        def kept() -> ChangeTrace:
-            trace = ChangeTrace(doer=_doer(thread, call), checkpoint=checkpoint, is_open=is_open)
-            self._keep(thread, trace, effects)
-            return trace
-
+        trace = ChangeTrace(doer=_doer(thread, call), checkpoint=checkpoint, is_open=is_open)
         try:
-            return await self._insist(kept)
+            return await self._insist(partial(self._kept, thread, trace, effects))
         except ToolFailed as failure:
             if thread.subtask_id is None:
                 # No rollback counts on it: the call runs, and nobody knows what it changed.
@@ -138,6 +133,19 @@ class Traces(Struct, frozen=True, kw_only=True):
             problem = told(failure.said, thread.locale)
             said = say("model_snapshot_too_large", thread.locale, problem=problem)
             raise ToolFailed("too_large", said) from failure
+
+    def kept(self, thread: Thread, call: CallRow, effects: Sequence[Any]) -> ChangeTrace | None:
+        """The same of a file tool's call in a turn. Blocks.
+
+        Returns:
+            None: what would be kept may be changing.
+
+        Raises:
+            ToolFailed: it cannot be kept.
+        """
+        if self.traffic.is_closed(thread.workspace):
+            return None
+        return self._kept(thread, ChangeTrace(doer=_doer(thread, call)), effects)
 
     def again(self, thread: Thread, call: CallRow) -> ChangeTrace:
         """The trace of a call that was started by somebody who is gone."""
@@ -220,8 +228,8 @@ class Traces(Struct, frozen=True, kw_only=True):
         except ToolFailed:
             return True
 
-    def _keep(self, thread: Thread, trace: ChangeTrace, effects: Sequence[Any]) -> None:
-        workspace = Workspace(thread.workspace)
+    def _kept(self, thread: Thread, trace: ChangeTrace, effects: Sequence[Any]) -> ChangeTrace:
+        trace.touched, workspace = [], Workspace(thread.workspace)
         has_tree = trace.checkpoint is None or trace.checkpoint.tree is not None
         if has_tree:
             trace.checkpoint = None
@@ -235,6 +243,7 @@ class Traces(Struct, frozen=True, kw_only=True):
                 trace.touched += _missing_folders(workspace, effect.path, trace.touched)
             after = _bare(effect.after)
             trace.touched.append(Touched(kept_path(effect.path), _json(state), after))
+        return trace
 
     def _look(self, thread: Thread, trace: ChangeTrace, ended: Ended) -> None:
         workspace = Workspace(thread.workspace)

@@ -323,12 +323,13 @@ def given_in(store: Store) -> Giving:
     """Reads what people have given, as it is now."""
 
     async def given(thread: Thread) -> ConversationGrants:
-        return await store.read(_given, thread)
+        return await store.read(given_to, thread)
 
     return given
 
 
-def _given(tx: Tx, thread: Thread) -> ConversationGrants:
+def given_to(tx: Tx, thread: Thread) -> ConversationGrants:
+    """What people have given a conversation."""
     rules = rules_of(tx, thread.session_id, thread.plan_id)
     grant, granted_at = _grant(tx, thread)
     since = {rule.name: made_at for rule, made_at in rules}
@@ -347,13 +348,9 @@ def _grant(tx: Tx, thread: Thread) -> tuple[Grant | None, datetime | None]:
     if row is None:
         return None, None
     grant = Grant(
-        grant_id=row.id,
-        plan_id=row.plan_id,
-        revision=row.revision,
-        subtask_id=row.subtask_id,
-        scope=Scope.model_validate(row.scope or {}),
-        words=thread.words,
-    )
+        grant_id=row.id, plan_id=row.plan_id, revision=row.revision, subtask_id=row.subtask_id,
+        scope=Scope.model_validate(row.scope or {}), words=thread.words,
+    )  # fmt: skip
     return grant, row.created_at
 
 
@@ -478,13 +475,13 @@ class Gate(Struct, frozen=True, kw_only=True):
         self, thread: Thread, tool: Tool, arguments: dict[str, Any], standing: ToolHistory | None
     ) -> Gated:
         given = await self.given(thread)
-        judge = partial(self._verdict, thread, tool, arguments, standing, given)
+        judge = partial(self.verdict, thread, tool, arguments, standing, given)
         return await anyio.to_thread.run_sync(judge)
 
     # In a worker thread: arguments may be large, what is named is looked up on the disk, and a
     # patch may be of very many files.
 
-    def _verdict(
+    def verdict(
         self,
         thread: Thread,
         tool: Tool,
@@ -492,6 +489,7 @@ class Gate(Struct, frozen=True, kw_only=True):
         standing: ToolHistory | None,
         given: ConversationGrants,
     ) -> Gated:
+        """Judge a call; raises `InvalidArguments` or `ToolFailed` where that cannot be."""
         ready = self._prepared(thread, tool, arguments)
         if standing is not None:
             ready, given = _as_it_is(ready, standing), given.still(standing)

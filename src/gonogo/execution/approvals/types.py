@@ -38,7 +38,7 @@ class Ruling(Struct, frozen=True, kw_only=True):
     changes: Any = None
     """The edited arguments or subtasks, as the person sent them."""
     prepared: Any = None
-    """What the kind worked out of `changes` before the transaction."""
+    """What the kind worked out of `changes` before the transaction, or what is ready to start."""
     rule: RuleText | None = None
     """What the answer allows for the rest of the session, besides this once."""
     for_plan: bool = False
@@ -51,6 +51,11 @@ class Ruling(Struct, frozen=True, kw_only=True):
     """How the answer came, where it was not by a client that showed who asks."""
     agreed: tuple[str, ...] = ()
     """The names of all who approved, where several had to; who came last decided."""
+
+    @property
+    def is_plain_approval(self) -> bool:
+        """Whether it approves what was asked, and nothing else."""
+        return self.word is DecisionWord.APPROVE and self.rule is None
 
     def as_json(self) -> dict[str, Any]:
         """The answer as it is kept and audited."""
