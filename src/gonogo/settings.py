@@ -6,17 +6,20 @@ runtime reads the environment: it is given what it needs.
 """
 
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import platformdirs
-from pydantic import AliasChoices, Field, SecretStr, ValidationInfo, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
 )
 
 from gonogo.domain.errors import because
@@ -59,17 +62,20 @@ def _replanning(name: str) -> Any:  # noqa: ANN401 - a pydantic field
     return Field(validation_alias=AliasChoices(name, f"GONOGO_{name}"))
 
 
-class Settings(BaseSettings):
+class Settings(BaseModel):
     """The settings of one process, read once."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="GONOGO_",
-        env_ignore_empty=True,
-        env_parse_none_str="null",
-        frozen=True,
-        extra="ignore",
-        populate_by_name=True,
+    model_config = ConfigDict(
+        frozen=True, extra="ignore", populate_by_name=True, validate_default=True
     )
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - of any setting
+        """Take what is given, and the rest from the environment.
+
+        Raises:
+            ValidationError: a value is none of its setting.
+        """
+        super().__init__(**given, **_in_environment(given))
 
     home: Path = Field(default_factory=_state_folder)
     """The state folder: database, tokens, the owner's lock and socket. Only its owner can open
@@ -128,7 +134,7 @@ class Settings(BaseSettings):
 
     oidc_audience: str | None = None
     """The audience (`aud`) that a token of the identity provider must contain."""
-    oidc_roles: Annotated[dict[str, str], NoDecode] = {}
+    oidc_roles: dict[str, str] = {}
     """The roles that the provider's words give, such as `gonogo-admins=admin,devs=operator`."""
     oidc_role_claim: str = "roles"
     """The claim with the provider's roles; dots separate nested claims."""
@@ -145,7 +151,7 @@ class Settings(BaseSettings):
 
     workspace: Path = Field(default_factory=Path.cwd)
     """The folder that agents work in if a session names none; by default the current folder."""
-    roots: Annotated[tuple[Path, ...], NoDecode] = ()
+    roots: tuple[Path, ...] = ()
     """Folders that may contain workspaces of sessions, separated like `PATH`; by default only the
     workspace."""
 
@@ -285,7 +291,7 @@ class Settings(BaseSettings):
     command_temporary: Annotated[int, Field(ge=1)] = 1_024
     """MiB of each private folder of a command in the sandbox: its home, `/tmp`, `/var/tmp`,
     `/dev/shm`. These folders are in memory."""
-    network_private_hosts: Annotated[tuple[str, ...], NoDecode] = ()
+    network_private_hosts: tuple[str, ...] = ()
     """Private hosts that commands may reach if a plan names them: address ranges (`10.1.0.0/16`)
     and hosts (`git.intra:8443`), separated by commas. Name this machine only as a host with its
     port."""
@@ -326,18 +332,6 @@ class Settings(BaseSettings):
     legacy_text_rejection: bool = True
     """Treat a `tool_result` whose error starts with `User rejected` as a rejection of a waiting
     call; deprecated."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """What is given, then the environment; no file: to look takes as long as the rest."""
-        return init_settings, env_settings
 
     @field_validator("roots", mode="before")
     @classmethod
@@ -507,3 +501,21 @@ class Settings(BaseSettings):
     def has_workspace(self) -> bool:
         """Whether a session that names no folder gets one."""
         return self.workspace != Path("/")
+
+
+def _in_environment(given: Collection[str]) -> dict[str, str | None]:
+    """What variables say of the settings that are not given; an empty one says nothing."""
+    said = {name.lower(): value for name, value in os.environ.items() if value}
+    found: dict[str, str | None] = {}
+    for name, field in Settings.model_fields.items():
+        alias = field.validation_alias
+        others = (
+            [str(choice) for choice in alias.choices] if isinstance(alias, AliasChoices) else []
+        )
+        if name in given or any(other in given for other in others):
+            continue
+        for key, variable in [*zip(others, others, strict=True), (name, f"GONOGO_{name}")]:
+            if value := said.get(variable.lower()):
+                found[key] = None if value == "null" else value
+                break
+    return found

@@ -24,7 +24,6 @@ HEAVY = "import sys, gonogo.cli; print(sorted(set(sys.modules) & set(sys.argv[1:
 LIBRARIES = [
     "rich",
     "pydantic",
-    "pydantic_settings",
     "httpx",
     "anyio",
     "asyncio",

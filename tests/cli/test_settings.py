@@ -63,6 +63,18 @@ def test_what_is_secret_in_the_settings_is_known():
     assert Settings().secrets == ()
 
 
+def test_a_setting_with_two_names_is_read_and_refused_by_the_one_that_was_set(monkeypatch):
+    monkeypatch.setenv("gonogo_enable_auto_replanning", "off")
+    assert Settings().auto_replanning is False
+    assert Settings(auto_replanning=True).auto_replanning is True
+    monkeypatch.setenv("gonogo_enable_auto_replanning", "maybe")
+    with pytest.raises(ValidationError) as refused:
+        Settings()
+    assert refused.value.errors()[0]["loc"] == ("GONOGO_ENABLE_AUTO_REPLANNING",)
+    monkeypatch.setenv("ENABLE_AUTO_REPLANNING", "on")
+    assert Settings().auto_replanning is True
+
+
 def test_an_empty_variable_is_not_set(monkeypatch):
     monkeypatch.setenv("GONOGO_MODEL", "")
     assert Settings().model is None

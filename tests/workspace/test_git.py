@@ -125,12 +125,14 @@ def test_a_content_is_kept_as_git_keeps_it_and_is_young_when_it_is_kept_again(gi
     assert [path.name for path in git.folder.glob("objects/??/tmp_*")] == []
 
 
-def test_a_tree_is_made_of_just_the_entries_that_are_given(git: Git, tmp_path: Path) -> None:
+def test_a_tree_is_made_of_the_entries_of_an_index_and_of_what_changes_there(
+    git: Git, tmp_path: Path
+) -> None:
     git.run("hash-object", "-w", "--stdin", given=b"hello\n")
     index = tmp_path / "index"
 
-    first = git.index(index, f"100644 {HELLO}\ta\x00100755 {HELLO}\tb/c\0".encode())
-    second = git.index(index, f"100644 {HELLO}\tb\0".encode())
+    first = git.write_tree(index, f"100644 {HELLO}\ta\x00100755 {HELLO}\tb/c\0".encode())
+    second = git.write_tree(index, f"0 {'0' * 40}\ta\x00100644 {HELLO}\tb\0".encode())
 
     assert git.run("ls-tree", "-r", first).decode() == (
         f"100644 blob {HELLO}\ta\n100755 blob {HELLO}\tb/c\n"
@@ -140,7 +142,7 @@ def test_a_tree_is_made_of_just_the_entries_that_are_given(git: Git, tmp_path: P
 
 def test_a_content_that_is_lost_or_damaged_is_told_by_its_id(git: Git) -> None:
     git.run("hash-object", "-w", "--stdin", given=b"hello\n")
-    tree = git.index(git.folder / "i", f"100644 {HELLO}\ta\0".encode())
+    tree = git.write_tree(git.folder / "i", f"100644 {HELLO}\ta\0".encode())
 
     for lost in (LOST, tree):
         with refusal() as told, outlet(git) as contents:

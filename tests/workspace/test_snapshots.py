@@ -202,10 +202,52 @@ def test_a_damaged_or_stale_cache_does_no_harm(
 ) -> None:
     fill(root, {"a": "one", "b": "two"})
     before = snapshots.take(workspace)
-    (cache,) = (place / "state" / "snapshots" / "workspaces").glob("*/index.json")
-    for damage in (b"", b"[1,2", b'{"a":1}', b"[1,null,null,[[1]]]", b"[7,1,1,1]"):
+    (cache,) = (place / "state" / "snapshots" / "workspaces").glob("*/index.msgpack")
+    for damage in (b"", cache.read_bytes()[:-1], b"{", b"\x80", b"\x95\x07\xc0\xa0\xa0\x80"):
         cache.write_bytes(damage)
         assert Snapshots(place / "state" / "snapshots").take(workspace) == before
+
+
+@pytest.mark.parametrize("harm", ["none", "lost", "empty", "old", "left"])
+def test_a_snapshot_after_changes_is_the_one_that_a_new_store_takes(
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path, harm: str
+) -> None:
+    fill(root, {f"{folder}/{name}": f"{folder}{name}" for folder in "abcd" for name in "xyz"})
+    snapshots.take(workspace)
+    (kept,) = (place / "state" / "snapshots" / "workspaces").glob("*/git-index")
+    stories: list[dict[str, str | None]] = [
+        {"a/x": "other", "a/y": None}, {"b": None, "new/deep/file": "1"},
+        {"c/x": None, "c/x/below": "a folder where a file was"}, {"d": "a file where a folder was"},
+        {"c/x": "a file again"}, {"new": None, "a/z": None, "\udcff\n": "odd"},
+    ]  # fmt: skip
+    for story in stories:
+        former = kept.read_bytes() if kept.exists() else b""
+        put_in_place(root, story)
+        taken = snapshots.take(workspace)
+        assert taken == Snapshots(place / f"new{stories.index(story)}").take(workspace)
+        assert snapshots.verify(taken) == ()
+        match harm:
+            case "lost":
+                kept.unlink()
+            case "empty":
+                kept.write_bytes(b"")
+            case "old":
+                kept.write_bytes(former)
+            case "left":
+                # As a program leaves it that was killed.
+                kept.with_name("git-index.lock").touch()
+            case _:
+                pass
+
+
+def put_in_place(root: Path, story: dict[str, str | None]) -> None:
+    for name, text in story.items():
+        path = root / name
+        if path.is_dir():
+            shutil.rmtree(path)
+        path.unlink(missing_ok=True)
+        if text is not None:
+            fill(root, {name: text})
 
 
 def test_a_change_of_the_same_size_is_seen_however_soon_it_comes(

@@ -13,7 +13,7 @@ import subprocess
 import threading
 import zlib
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -144,10 +144,8 @@ class Git:
             _write_object(place, zlib.compress(_headed(data), 1))
         return name
 
-    def index(self, index: Path, entries: bytes) -> str:
-        """The id of the tree made of entries as `update-index --index-info` reads them."""
-        with suppress(FileNotFoundError):
-            index.unlink()
+    def write_tree(self, index: Path, entries: bytes) -> str:
+        """The id of the tree of an index with entries as `update-index --index-info` reads them."""
         extra = {"GIT_INDEX_FILE": str(index)}
         self.run("update-index", "-z", "--index-info", given=entries, extra=extra)
         return self.run("write-tree", extra=extra).decode().strip()

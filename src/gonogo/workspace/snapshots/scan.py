@@ -9,17 +9,16 @@ taken for a creation. A file that once was held stays held when it is ignored la
 
 import fcntl
 import hashlib
-import json
 import os
 import re
+import secrets
 import stat
 import time
 from collections.abc import Collection, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, field
+from msgspec import DecodeError, Struct, field, msgpack
 
 from gonogo.domain.errors import ToolFailed, because
 from gonogo.workspace.files.content import READING, read_all
@@ -43,7 +42,7 @@ _STATUS = (
 _LINES_A_FILE = 4
 
 
-class FoundFile(Struct, frozen=True):
+class FoundFile(Struct, frozen=True, gc=False):
     """One file or link on the disk."""
 
     path: str
@@ -77,10 +76,12 @@ def scan(git: Git, root: Path, known: Collection[str], limits: SnapshotLimits) -
     """
     shown, hidden = _sorted_by_git(git, root, limits)
     with root_opened(root) as descriptor:
-        walk = _TreeWalk(descriptor, shown | set(known), hidden, _own_folder(git, root))
+        shown.update(known)
+        walk = _TreeWalk(descriptor, shown, hidden, _own_folder(git, root))
         walk.run()
-        for path in set(known) - walk.scan.found.keys():
-            walk.take_known(path)
+        for path in known:
+            if path not in walk.scan.found:
+                walk.take_known(path)
     _check_size(walk.scan, limits)
     return walk.scan
 
@@ -155,17 +156,16 @@ class _TreeWalk:
                 return
             if path != "." and not names:
                 self.scan.empty.append(path)
+            above = "" if path == "." else f"{path}/"
             for entry in names:
-                self._meet(entry, entry.name if path == "." else f"{path}/{entry.name}")
+                self._meet(entry, above + entry.name)
 
     def _meet(self, entry: os.DirEntry[str], path: str) -> None:
-        if entry.name in STATE_FOLDERS or entry.name.casefold() == ".git" or path == self._own:
-            return
-        if TEMPORARY.fullmatch(entry.name):
+        if path == self._own or (entry.name.startswith(".") and _is_left_out(entry.name)):
             return
         if entry.is_dir(follow_symlinks=False):
             self._meet_folder(path)
-        elif path in self._shown and _is_content(entry):
+        elif path in self._shown:
             self._meet_file(entry, path)
         else:
             self.scan.unseen.add(path)
@@ -181,20 +181,27 @@ class _TreeWalk:
             status = entry.stat(follow_symlinks=False)
         except OSError:
             return
+        kind = stat.S_IFMT(status.st_mode)
         # Git refuses a link of this name in any tree.
-        if stat.S_ISLNK(status.st_mode) and entry.name.casefold() == ".gitmodules":
+        if kind == stat.S_IFREG or (
+            kind == stat.S_IFLNK and entry.name.casefold() != ".gitmodules"
+        ):
+            self.scan.found[path] = FoundFile(path, status)
+        else:
             self.scan.unseen.add(path)
-            return
-        self.scan.found[path] = FoundFile(path, status)
 
 
-def _is_content(entry: os.DirEntry[str]) -> bool:
-    return entry.is_symlink() or entry.is_file(follow_symlinks=False)
+def _is_left_out(name: str) -> bool:
+    if name in STATE_FOLDERS or name.casefold() == ".git":
+        return True
+    return TEMPORARY.fullmatch(name) is not None
 
 
 def _is_repository(entries: Sequence[os.DirEntry[str]]) -> bool:
-    names = {entry.name for entry in entries}
-    return names >= _BARE or any(name.casefold() == ".git" for name in names)
+    names = [entry.name for entry in entries]
+    return _BARE.issubset(names) or any(
+        name.casefold() == ".git" for name in names if name.startswith(".")
+    )
 
 
 def _own_folder(git: Git, root: Path) -> str | None:
@@ -204,18 +211,12 @@ def _own_folder(git: Git, root: Path) -> str | None:
 
 def _sorted_by_git(git: Git, root: Path, limits: SnapshotLimits) -> tuple[set[str], set[str]]:
     """What is shown to git and what is hidden; hidden folders end in `/`."""
-    shown: set[str] = set()
-    hidden: set[str] = set()
-    for line in _status(git, root, limits):
-        path = os.fsdecode(line[3:])
-        if line.startswith(b"!!") or path.endswith("/"):
-            hidden.add(path)
-        else:
-            shown.add(path)
-    return shown, hidden
+    lines = _status(git, root, limits)
+    hidden = {line[3:] for line in lines if line[0] == "!" or line[-1] == "/"}
+    return {line[3:] for line in lines if line[0] == "?" and line[-1] != "/"}, hidden
 
 
-def _status(git: Git, root: Path, limits: SnapshotLimits) -> list[bytes]:
+def _status(git: Git, root: Path, limits: SnapshotLimits) -> list[str]:
     # The index does not exist, so that every file is one that git does not know yet.
     extra = {"GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(git.folder / "no-index")}
     chunks: list[bytes] = []
@@ -226,7 +227,7 @@ def _status(git: Git, root: Path, limits: SnapshotLimits) -> list[bytes]:
             room -= chunk.count(b"\0")
             if room < 0:
                 raise _too_many(limits)
-    return b"".join(chunks).split(b"\0")[:-1]
+    return os.fsdecode(b"".join(chunks)).split("\0")[:-1]
 
 
 def _check_size(scan: Scan, limits: SnapshotLimits) -> None:
@@ -272,14 +273,14 @@ def _too_many(limits: SnapshotLimits) -> ToolFailed:
 PATIENCE = 60.0
 """Seconds that a lock is waited for."""
 
-_VERSION = 1
+_VERSION = 2
 # The clock of a file system ticks in steps; a change within the step of the last one leaves no
 # trace in the times. Some keep whole or even seconds only.
 _STEP = 50_000_000
 _COARSE_STEP = 2_500_000_000
 
 
-class HeldFile(Struct, frozen=True):
+class HeldFile(Struct, frozen=True, array_like=True, gc=False):
     """One file as it was held; `signature` is None when it must be read again."""
 
     mode: int
@@ -293,6 +294,8 @@ class Index(Struct):
     files: dict[str, HeldFile] = field(default_factory=dict[str, HeldFile])
     tree: Tree | None = None
     meta: str = ""
+    built: str = ""
+    """The digest of git's own index of that tree."""
 
     def distrusted(self) -> "Index":
         """The same paths, all of which must be read again."""
@@ -307,7 +310,7 @@ class ScanRecord:
         self.folder = store / "workspaces" / name
         self.note = self.folder / "rollback.json"
         """What a rollback that is at work, or was interrupted, is doing."""
-        self._file = self.folder / "index.json"
+        self._file = self.folder / "index.msgpack"
         self._read: tuple[tuple[int, int, int], Index] | None = None
 
     def prepare(self) -> None:
@@ -344,6 +347,30 @@ class ScanRecord:
         mark = self._mark()
         self._read = None if mark is None else (mark, index)
 
+    @contextmanager
+    def git_index(self, digest: str) -> Generator[tuple[Path, bool]]:
+        """The place of git's own index of the last snapshot, to be changed and kept.
+
+        Args:
+            digest: What `index_digest` gave when it was last changed.
+
+        Returns:
+            Also whether it is as it was then; if not, nothing is there.
+        """
+        kept = self.folder / "git-index"
+        # A name of its own, so that a program that outlives a killed process has no part in it.
+        place = self.folder / f"git-index.{secrets.token_hex(4)}"
+        if is_kept := kept.exists() and index_digest(kept) == digest:
+            kept.replace(place)
+        else:
+            self._drop_git_index()
+        yield place, is_kept
+        place.replace(kept)
+
+    def _drop_git_index(self) -> None:
+        for file in self.folder.glob("git-index*"):
+            file.unlink(missing_ok=True)
+
     def forget(self, keep: Collection[str]) -> None:
         """Forget what the last snapshot held, and what a rollback was doing.
 
@@ -354,8 +381,8 @@ class ScanRecord:
         if self.load().tree in keep:
             return
         self._read = None
-        for file in (self._file, self.folder / "git-index"):
-            file.unlink(missing_ok=True)
+        self._file.unlink(missing_ok=True)
+        self._drop_git_index()
 
     def _mark(self) -> tuple[int, int, int] | None:
         try:
@@ -363,6 +390,11 @@ class ScanRecord:
         except FileNotFoundError:
             return None
         return status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def index_digest(git_index: Path) -> str:
+    """By what git's own index is known again, whole and unchanged."""
+    return hashlib.sha1(git_index.read_bytes(), usedforsecurity=False).hexdigest()
 
 
 def now_in(folder: Path) -> int:
@@ -417,24 +449,25 @@ def lock(descriptor: int, otherwise: str, *, shared: bool = False) -> None:
             return
 
 
+class _Saved(Struct, array_like=True):
+    version: int
+    tree: Tree | None
+    meta: str
+    built: str
+    files: dict[bytes, HeldFile]
+
+
 def _encoded(index: Index) -> bytes:
-    files = [(path, known.mode, known.blob, known.signature) for path, known in index.files.items()]
-    return json.dumps([_VERSION, index.tree, index.meta, files]).encode()
+    files = {os.fsencode(path): known for path, known in index.files.items()}
+    return msgpack.encode(_Saved(_VERSION, index.tree, index.meta, index.built, files))
 
 
 def _decoded(file: Path) -> Index:
     try:
-        said: Any = json.loads(file.read_bytes())
-        version, tree, meta, files = said
-        if version != _VERSION:
-            return Index()
-        return Index(
-            files={
-                path: HeldFile(mode, blob, None if signature is None else tuple(signature))
-                for path, mode, blob, signature in files
-            },
-            tree=tree,
-            meta=meta,
-        )
-    except (OSError, ValueError, TypeError):
+        said = msgpack.decode(file.read_bytes(), type=_Saved)
+    except (OSError, DecodeError):
         return Index()
+    if said.version != _VERSION:
+        return Index()
+    files = {os.fsdecode(path): known for path, known in said.files.items()}
+    return Index(files, said.tree, said.meta, said.built)

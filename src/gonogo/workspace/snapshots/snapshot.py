@@ -42,6 +42,7 @@ from gonogo.workspace.snapshots.scan import (
     Scan,
     ScanRecord,
     content,
+    index_digest,
     now_in,
     open_store,
     root_opened,
@@ -66,8 +67,9 @@ from gonogo.workspace.snapshots.trees import Trees
 
 _LOG = logging.getLogger(__name__)
 _NO_LIMITS = SnapshotLimits()
-_USUAL_MODES = (0o644, 0o755)
+_USUAL_MODES = {stat.S_IFREG | 0o644, stat.S_IFREG | 0o755, stat.S_IFLNK}
 _NOWHERE = Path()
+_Files = dict[str, HeldFile]
 _PROBE = 1 << 20
 
 
@@ -419,45 +421,53 @@ class _Taking(Struct):
         tree = index.tree if index.tree and self.git.has(index.tree) else None
         if tree is not None and name == index.meta and files == index.files:
             return tree
-        if tree is None or name != index.meta or _shape(files) != _shape(index.files):
-            tree = self._write(files, meta)
-        self.desk.save(Index(files, tree, name))
+        changes, built = _changes(index.files, files), index.built
+        if tree is None or name != index.meta or changes:
+            # Of a snapshot that is lost, parts may be too: git looks at all of it again.
+            tree, built = self._write(files, changes, meta, built if tree else "")
+        self.desk.save(Index(files, tree, name, built))
         return tree
 
-    def _read(self, seen: Scan, index: Index, horizon: int) -> dict[str, HeldFile]:
+    def _read(self, seen: Scan, index: Index, horizon: int) -> _Files:
         """Every file as it is held; contents that are new go into the store."""
-        files: dict[str, HeldFile] = {}
-        held = {known.blob for known in index.files.values()}
+        files: _Files = {}
+        unknown: list[FoundFile] = []
+        for path, found in seen.found.items():
+            known = index.files.get(path)
+            if known is not None and known.signature == found.signature:
+                files[path] = known
+            else:
+                unknown.append(found)
+        held = {known.blob for known in index.files.values()} if unknown else set[str]()
         with ExitStack() as stack:
             root = stack.enter_context(root_opened(self.root))
             stream = None
-            for path in sorted(seen.found):
-                found, known = seen.found[path], index.files.get(path)
-                if known is not None and known.signature == found.signature:
-                    files[path] = known
-                    continue
+            for found in sorted(unknown, key=lambda found: found.path):
                 read = content(root, found, self.limits.file)
                 if read is None:
-                    seen.unseen.add(path)
+                    seen.unseen.add(found.path)
                     continue
                 data, signature = read
-                files[path] = _known(found, data, settled(signature, horizon))
-                if files[path].blob not in held:
+                now = files[found.path] = _known(found, data, settled(signature, horizon))
+                if now.blob not in held:
                     stream = stream or stack.enter_context(intake(self.git))
                     write_blob(stream, data)
-                    held.add(files[path].blob)
+                    held.add(now.blob)
         return files
 
-    def _write(self, files: dict[str, HeldFile], meta: bytes) -> Tree:
-        name = self.git.keep(meta)
-        lines = [
-            f"{git_mode(known.mode)} {known.blob}\tfiles/{path}\0".encode(
-                "utf-8", "surrogateescape"
-            )
-            for path, known in files.items()
-        ]
-        lines.append(f"100644 {name}\tmeta\0".encode())
-        return Tree(self.git.index(self.desk.folder / "git-index", b"".join(lines)))
+    def _write(
+        self, files: _Files, changes: Mapping[str, HeldFile | None], meta: bytes, built: str
+    ) -> tuple[Tree, str]:
+        """The tree of the files, and the digest of git's index of it.
+
+        Args:
+            changes: What they have otherwise than the index with the digest `built`.
+        """
+        with self.desk.git_index(built) as (place, is_kept):
+            lines = [_index_line(*each) for each in (changes if is_kept else files).items()]
+            lines.append(f"100644 {self.git.keep(meta)}\tmeta\0")
+            tree = Tree(self.git.write_tree(place, os.fsencode("".join(lines))))
+            return tree, index_digest(place)
 
 
 def _known(
@@ -467,16 +477,26 @@ def _known(
     return HeldFile(kept_mode(mode), blob_id(data), signature)
 
 
-def _shape(files: Mapping[str, HeldFile]) -> dict[str, tuple[int, str]]:
-    return {path: (known.mode, known.blob) for path, known in files.items()}
+def _changes(old: _Files, new: _Files) -> dict[str, HeldFile | None]:
+    """What a tree of the new files has otherwise; None is no file, and comes first."""
+    gone = old.keys() - new.keys()
+    return dict.fromkeys(gone) | {
+        path: held for path, held in new.items()
+        if (known := old.get(path)) is not held
+        and (known is None or (known.mode, known.blob) != (held.mode, held.blob))
+    }  # fmt: skip
 
 
-def _meta(seen: Scan, files: Mapping[str, HeldFile]) -> bytes:
+def _index_line(path: str, held: HeldFile | None) -> str:
+    mode, blob = ("0", "0" * 40) if held is None else (git_mode(held.mode), held.blob)
+    return f"{mode} {blob}\tfiles/{path}\0"
+
+
+def _meta(seen: Scan, files: _Files) -> bytes:
     """What a tree has no words for: rare modes, empty folders, and what was left alone."""
-    modes = {
-        path: stat.S_IMODE(known.mode)
-        for path, known in sorted(files.items())
-        if stat.S_ISREG(known.mode) and stat.S_IMODE(known.mode) not in _USUAL_MODES
-    }
-    said = {"empty": sorted(seen.empty), "modes": modes, "unseen": sorted(seen.unseen)}
+    modes = sorted(
+        (path, stat.S_IMODE(known.mode))
+        for path, known in files.items() if known.mode not in _USUAL_MODES
+    )  # fmt: skip
+    said = {"empty": sorted(seen.empty), "modes": dict(modes), "unseen": sorted(seen.unseen)}
     return json.dumps(said, separators=(",", ":")).encode()

@@ -32,7 +32,7 @@ _LOOSE = 32 << 10
 _SMALL = 1 << 20
 """Bytes of a pack that is still made anew with what comes."""
 _ID = re.compile(rb"[0-9a-f]{40}")
-_NOTES = ("index.json", "rollback.json")
+_NOTES = ("index.msgpack", "rollback.json")
 
 
 def pack(git: Git) -> None:
