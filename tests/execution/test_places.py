@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from sqlalchemy import text
 
 from fakes.rows import session
 from fakes.until import LIMIT
@@ -33,7 +34,7 @@ TIMES = 4
 @contextmanager
 def opened(url: str, member: Membership) -> Iterator[tuple[Store, Places]]:
     with closing(Store(url, drives=True, shared_as=member)) as store:
-        store.routes = {"turn": Whose.TURN}
+        store.routes = {"turn": Whose.TURN, "sweep": Whose.NONE}
         hub = Hub()
         places = Places(store, hub, LiveText(store, hub))
         places.recovery = Recovery(take_up, nothing, nothing)
@@ -96,3 +97,45 @@ async def test_a_timer_that_is_due_soon_fires_in_time_whoever_set_it(
                 await ends.wait()
                 group.cancel_scope.cancel()
     assert max(late) < LATE
+
+
+def sweep(tx: Tx) -> None:
+    go_on(tx, "sweep", "all")
+
+
+@pytest.mark.parametrize("setter", ["a server", "a timer", "the owner of a workspace"])
+async def test_what_belongs_to_no_workspace_is_done_once_and_leaves_nothing_behind(
+    database_url: str, kind: str, setter: str
+) -> None:
+    swept, begun, done = list[str](), anyio.Event(), anyio.Event()
+
+    async def sweep_job(job: Job) -> None:
+        swept.append(job.key)
+        done.set()
+
+    async def turn(job: Job) -> None:
+        begun.set()
+        if setter == "the owner of a workspace":
+            await worker.write(sweep)
+
+    with (
+        opened(database_url, WORKER) as (worker, places),
+        opened(database_url, SERVER) as (server, _),
+    ):
+        await server.write(begin)
+        with anyio.fail_after(LIMIT):
+            async with anyio.create_task_group() as group:
+                handlers = {"turn": turn, "sweep": sweep_job}
+                await group.start(places.serve, handlers, lambda tx, timer: sweep(tx))
+                # Whoever gets a place drops what was handed to it, and reads what is left to do.
+                await begun.wait()
+                if setter == "a server":
+                    await server.write(sweep)
+                elif setter == "a timer":
+                    await server.write(set_timer, "alarm", "all", server.clock())
+                await done.wait()
+                await anyio.sleep(SOON.total_seconds())
+                left = await server.read(lambda tx: tx.execute(text("SELECT kind FROM handoffs")))
+                group.cancel_scope.cancel()
+        assert swept == ["all"]
+        assert list(left) == []

@@ -356,19 +356,15 @@ def hand_over(tx: Tx, routes: Mapping[str, Whose]) -> None:
         routes: What the key names, by the job's kind.
     """
     box, found = tx.outbox, defaultdict[str, list[Job | JobStop]](list)
+    own: list[Job | JobStop] = []
     for each in (*box.stops, *box.jobs):
         route = routes[each.kind]
-        # What an owner sets going in its place it does itself.
-        if tx.hold is not None and route is not Whose.NONE:
-            continue
-        place = _place_of(tx, route, each.key)
-        if place is not None:
+        if _is_own(tx.hold, route):
+            own.append(each)
+        elif (place := _place_of(tx, route, each.key)) is not None:
             found[place].append(each)
-    if tx.hold is None:
-        box.jobs.clear()
-        box.stops.clear()
-    elif found:
-        box.jobs = [job for job in box.jobs if routes[job.kind] is not Whose.NONE]
+    box.stops = [each for each in own if isinstance(each, JobStop)]
+    box.jobs = [each for each in own if isinstance(each, Job)]
     # In one order for all, so that no two transactions wait for each other's place.
     for place in sorted(found):
         tx.execute(_WANT, {"place": place})
@@ -523,6 +519,11 @@ def ask_to_leave(tx: Tx, named: str) -> bool:
     put(tx, handoffs, {"place_id": found.id, **row})
     tx.outbox.wanted.add(found.id)
     return True
+
+
+def _is_own(hold: Hold | None, route: Whose) -> bool:
+    """Whether what an owner sets going is done by itself: all of its place, and nothing else."""
+    return hold is not None and (hold.place_id == COMMON) is (route is Whose.NONE)
 
 
 def _place_of(tx: Tx, route: Whose, key: str) -> str | None:
