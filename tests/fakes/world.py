@@ -85,6 +85,17 @@ def _installed(path: tuple[str, ...]) -> Extensions:
     return Extensions.installed()
 
 
+class Given(Settings):
+    """Settings as a test gives them: to look through the environment takes longer than the rest."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: Any, init_settings: Any, **others: Any
+    ) -> tuple[Any, ...]:
+        """Only what is given."""
+        return (init_settings,)
+
+
 class Clock:
     """A clock that goes on by itself and can be moved forward."""
 
@@ -127,7 +138,7 @@ class World:
         self.root, self._group = root, group
         self.folder = root / "work"
         self.folder.mkdir(exist_ok=True)
-        self.settings = Settings(
+        self.settings = Given(
             home=root / "home", config=root / "config", workspace=self.folder, **set_
         )
         if self.settings.db is None:

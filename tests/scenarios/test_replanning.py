@@ -162,33 +162,23 @@ async def test_what_a_models_provider_refuses_changes_a_plan_only_if_its_words_a
         assert found[:2] == (("awaiting_approval", 2) if replanned else ("partial", 1))
 
 
-@pytest.fixture(params=["", "GONOGO_"])
-def variable(request, monkeypatch):
-    """Sets an environment variable, by its name and by that with our prefix."""
-    return lambda name, value: monkeypatch.setenv(request.param + name, value)
-
-
 @pytest.mark.feature(102)
 @pytest.mark.parametrize(
-    ("said", "name", "value", "replanned"),
+    ("said", "set_", "replanned"),
     [
-        (LOST, None, None, True),
-        (LOST, "ENABLE_AUTO_REPLANNING", "false", False),
-        (LOST, "AUTO_REPLANNING_TRIGGER_HIGH", "false", False),
-        ("Circular dependency", None, None, True),
-        ("Circular dependency", "AUTO_REPLANNING_TRIGGER_CRITICAL", "false", False),
-        ("Some random error", None, None, False),
-        ("Some random error", "AUTO_REPLANNING_TRIGGER_MEDIUM", "true", True),
-        (LOST, "AUTO_REPLANNING_MAX_ATTEMPTS", "0", False),
+        (LOST, {}, True),
+        (LOST, {"auto_replanning": False}, False),
+        (LOST, {"replanning_trigger_high": False}, False),
+        ("Circular dependency", {}, True),
+        ("Circular dependency", {"replanning_trigger_critical": False}, False),
+        ("Some random error", {}, False),
+        ("Some random error", {"replanning_trigger_medium": True}, True),
+        (LOST, {"replanning_max_attempts": 0}, False),
     ],
 )
-async def test_each_variable_decides_whether_a_failure_changes_the_plan(
-    make, variable, said, name, value, replanned
-):
-    if name:
-        variable(name, value)
+async def test_each_setting_decides_whether_a_failure_changes_the_plan(make, said, set_, replanned):
     lines = script(*TWO, a=[says("a")], b=[fails(said)], **{"replan-1": [plan(step("c", "a"))]})
-    async with make(lines) as world:
+    async with make(lines, **set_) as world:
         plan_id, events = await approved(world)
 
         assert bool(of(events, "plan_replanning")) is replanned
@@ -196,10 +186,9 @@ async def test_each_variable_decides_whether_a_failure_changes_the_plan(
 
 
 @pytest.mark.feature(102)
-async def test_a_variable_says_after_how_many_replans_a_person_is_asked_first(make, variable):
-    variable("AUTO_REPLANNING_REQUIRE_HUMAN_INTERVENTION_AFTER", "0")
+async def test_a_setting_says_after_how_many_replans_a_person_is_asked_first(make):
     lines = script(*TWO, a=[says("a")], b=[fails(LOST)])
-    async with make(lines) as world:
+    async with make(lines, replanning_human_after=0) as world:
         await approved(world)
 
         [question] = await world.pending()
@@ -208,13 +197,12 @@ async def test_a_variable_says_after_how_many_replans_a_person_is_asked_first(ma
 
 
 @pytest.mark.feature(102)
-async def test_a_failure_too_soon_after_the_last_replan_changes_nothing(make, variable):
-    variable("AUTO_REPLANNING_MIN_INTERVAL_SECONDS", "3600")
+async def test_a_failure_too_soon_after_the_last_replan_changes_nothing(make):
     lines = script(
         *TWO, a=[says("a")], b=[fails(LOST)], c=[fails(LOST)],
         **{"replan-1": [plan(step("c", "a"))]},
     )  # fmt: skip
-    async with make(lines) as world:
+    async with make(lines, replanning_min_interval=3600) as world:
         plan_id, _ = await approved(world)
         events = await world.decide_plan(plan_id, revision=2)
 
@@ -223,11 +211,10 @@ async def test_a_failure_too_soon_after_the_last_replan_changes_nothing(make, va
 
 
 @pytest.mark.feature(102)
-async def test_a_search_that_takes_too_long_ends_without_a_new_revision(make, variable):
-    variable("AUTO_REPLANNING_TIMEOUT_SECONDS", "0.05")
+async def test_a_search_that_takes_too_long_ends_without_a_new_revision(make):
     slow = {**plan(step("c", "a")), "delay": 60}
     lines = script(*TWO, a=[says("a")], b=[fails(LOST)], **{"replan-1": [slow]})
-    async with make(lines) as world:
+    async with make(lines, replanning_timeout=0.05) as world:
         plan_id, events = await approved(world)
 
         resumed = of(events, "plan_resumed")[0]["metadata"]

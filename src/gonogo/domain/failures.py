@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -545,6 +546,7 @@ def _plain(text: str) -> str:
     return unicodedata.normalize("NFKC", text).casefold().replace("ё", "е")[: 4 * MAX_READ]
 
 
+@lru_cache(maxsize=256)
 def _any(phrases: tuple[str, ...]) -> re.Pattern[str]:
     if not phrases:
         raise InvalidMessage("A rule for failures needs a phrase; write the words to look for")

@@ -25,8 +25,8 @@ from gonogo.store.schema import plans, subtasks
 
 Converter = Callable[[Any], Any] | None
 Given = Mapping[str, Any]
-Statement = Insert | Update | Delete | Select[Any]
-_STATEMENTS = (Insert, Update, Delete, Select)
+Statement = Insert | Update | Delete | Select[Any] | CompoundSelect[Any]
+_STATEMENTS = (Insert, Update, Delete, Select, CompoundSelect)
 _DIALECT: Dialect = create_engine("sqlite://").dialect
 """What is prepared for one file counts for every other."""
 
@@ -181,7 +181,7 @@ def _writes_plans(statement: Executable) -> bool:
 
 
 def _compiled(statement: Statement, names: Sequence[str], **how: bool) -> SQLCompiler:
-    keys = None if isinstance(statement, Select) else list(names)
+    keys = None if isinstance(statement, Select | CompoundSelect) else list(names)
     return statement.compile(dialect=_DIALECT, column_keys=keys, compile_kwargs=how)
 
 

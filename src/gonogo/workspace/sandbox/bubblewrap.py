@@ -199,14 +199,17 @@ class Sandbox(Struct, frozen=True):
 
     @staticmethod
     def detect() -> "Sandbox | None":
-        """Try bubblewrap; None where it is missing or may not make namespaces."""
+        """Try bubblewrap; None where it is missing or may not make namespaces.
+
+        A program that worked once is not tried again by the same process.
+        """
         program = find_program("bwrap")
-        if program is None:
-            return None
+        if program is None or program in _FOUND:
+            return _FOUND.get(program or "")
         with tempfile.TemporaryDirectory() as folder:
             for sandbox in (Sandbox(program), Sandbox(program, sizes=False)):
                 if any(sandbox._works(Path(folder).resolve()) for _ in range(TRIES)):
-                    return sandbox
+                    return _FOUND.setdefault(program, sandbox)
         return None
 
     def wrap(
@@ -249,6 +252,10 @@ class Sandbox(Struct, frozen=True):
             except (OSError, subprocess.TimeoutExpired):
                 return False
         return done.returncode == 42
+
+
+_FOUND: dict[str, Sandbox] = {}
+"""What worked, by its program."""
 
 
 def _mounts(box: Box) -> Iterable[str]:
