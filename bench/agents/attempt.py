@@ -6,6 +6,7 @@ question in words is answered with "choose yourself", a few times. Commands run 
 always, and so does the check.
 """
 
+import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -26,7 +27,7 @@ from gonogo.runtime import Runtime
 from gonogo.settings import Settings
 from gonogo.store.calls import open_calls
 from gonogo.store.sessions import open_turns
-from gonogo.workspace import Sandbox, Workspace, run_command
+from gonogo.workspace import DEFAULT_PATH, Sandbox, Workspace, run_command
 
 POLICIES = ("all", "plans")
 _NOBODY = "Nobody is there to answer. Choose yourself, and go on."
@@ -110,8 +111,9 @@ async def check(task: Task, clone: Path, copy: Path) -> tuple[bool, str]:
     shutil.copytree(clone, copy, symlinks=True)
     write(copy, task.hidden)
     done = await run_command(
-        Workspace(copy), task.command, cwd=None, timeout=_CHECK_TIME, sandbox=sandbox
-    )
+        Workspace(copy), task.command, cwd=None, timeout=_CHECK_TIME, sandbox=sandbox,
+        search_path=os.environ.get("PATH", DEFAULT_PATH),
+    )  # fmt: skip
     passed = done.exit_code == 0 and not done.timed_out
     return passed, "" if passed else done.output[-_TAIL:]
 

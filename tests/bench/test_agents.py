@@ -1,8 +1,10 @@
 """The bench of tasks tells who did a task from who only says so."""
 
 import json
+import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -109,6 +111,18 @@ async def test_a_check_writes_through_no_link_and_runs_in_the_sandbox(tmp_path):
     assert not passed
     assert "Error" in told
     assert outside.read_text() == "mine"
+
+
+async def test_a_check_finds_its_program_where_the_task_found_it(tmp_path, monkeypatch):
+    program = tmp_path / "go" / "bin" / "tool-of-a-test"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    task = replace(MEDIAN, needs=program.name, command=program.name)
+    task.lay_out(tmp_path / "clone")
+    assert task.is_possible
+    assert await check(task, tmp_path / "clone", tmp_path / "copy") == (True, "")
 
 
 def test_the_command_prints_json_and_fails_where_a_task_was_not_done():

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.domain.checks import KINDS, DoneCheck, commands_of
+from gonogo.domain.checks import KINDS, DoneCheck, commands_of, ran_no_test
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.plan import Revision, Subtask, parse_subtasks
 from gonogo.domain.plan_views import plan_changes
@@ -155,3 +155,44 @@ def test_checks_are_part_of_what_is_approved_and_older_plans_keep_their_digest()
     assert len({plain.digest, *(other.digest for other in others)}) == 4
     [(key, fields)] = plan_changes(plain, checked).changed
     assert (key, fields) == ("a", {"done_when": {"from": None, "to": [{"ask": "x"}]}})
+
+
+_DASHES = "-" * 70
+
+
+@pytest.mark.feature(225)
+@pytest.mark.parametrize(
+    "output",
+    [
+        f"\n{_DASHES}\nRan 0 tests in 0.000s\n\nOK\n",
+        f"ss\n{_DASHES}\nRan 2 tests in 0.000s\n\nOK (skipped=2)\n",
+        "s     [100%]\n1 skipped in 0.60s\n",
+        f"collected 1 item\n\n{'=' * 30} 3 skipped, 1 deselected in 0.17s {'=' * 30}\n",
+        "no tests ran in 0.01s\n",
+        "1..1\n# tests 1\n# suites 0\n# pass 0\n# fail 0\n# skipped 1\n",
+        "\u2139 tests 0\n\u2139 pass 0\n",
+        "?   \tx.test/x\t[no test files]\nok  \tx.test/y\t0.004s [no tests to run]\n",
+        "running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured\n",
+        "\n  0 passing (1ms)\n",
+    ],
+)
+def test_a_runner_of_tests_that_ran_none_is_told_from_others(output):
+    assert ran_no_test(output)
+    assert ran_no_test(f"Compiling\r\n{output}Done.\n")
+
+
+@pytest.mark.feature(225)
+@pytest.mark.parametrize(
+    "output",
+    [
+        "", "0 problems\n", "Ran 0 tests in 0.000s", "All 0 tests pass\n", "0 passed\n",
+        f"\n{_DASHES}\nRan 2 tests in 0.000s\n\nOK (skipped=1)\n",
+        f"\n{_DASHES}\nRan 0 tests in 0.000s\n\nOK\n\nRan 1 test in 0.000s\n\nOK\n",
+        "1 passed, 3 skipped in 0.60s\n", "1 skipped, 1 xfailed in 0.60s\n",
+        "ok  \tx.test/x\t0.026s\n?   \tx.test/y\t[no test files]\n",
+        "test result: ok. 4 passed; 0 failed\n\ntest result: ok. 0 passed; 0 failed\n",
+        "# tests 2\n# pass 1\n# skipped 1\n", "  3 passing (1ms)\n",
+    ],
+)  # fmt: skip
+def test_who_ran_any_test_or_says_nothing_of_tests_is_believed(output):
+    assert not ran_no_test(output)

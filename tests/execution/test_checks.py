@@ -17,6 +17,7 @@ from gonogo.execution.plans.checks import (
     ToolStep,
     _asks_once,
     _lacking,
+    contradiction,
     left_alone,
     see_command,
 )
@@ -187,3 +188,50 @@ def test_the_runtime_asks_for_its_one_call_once():
     [asked] = speak([]).calls
     assert (asked.name, asked.arguments) == ("fetch", {"a": 1})
     assert speak([rows.call()]) == Reply()
+
+
+RUNNER = "python3 -m unittest"
+
+
+def shown(*runs, commands=(RUNNER,)):
+    """What the record says to a verdict, where these commands ended with these codes."""
+    calls = [
+        rows.call(
+            f"call_{n}", tool="execute_command", status=CallStatus.COMPLETED,
+            arguments={"command": command}, result={"exit_code": code, **more},
+        )
+        for n, (command, code, *rest) in enumerate(runs)
+        for more in rest or [{}]
+    ]  # fmt: skip
+    found = contradiction(commands, calls)
+    return found and (str(found.category), found.message)
+
+
+@pytest.mark.feature(226)
+def test_a_verdict_is_borne_out_by_the_last_run_of_each_command_that_was_declared():
+    red = ("validation", f"Validation failed: the last run of {RUNNER!r} ended with the exit code")
+    assert shown((f"{RUNNER} t", 0)) is None
+    assert shown((f"{RUNNER} t", 1), (f"{RUNNER} -v t", 0), ("ls", 2)) is None
+    assert shown((f"{RUNNER} t", 0), (f"{RUNNER} u", 1)) == (red[0], f"{red[1]} 1")
+    assert shown((f"{RUNNER} t", None, {"timed_out": True})) == (red[0], f"{red[1]} None")
+    assert shown((f"{RUNNER} t", 1), ("ls", 0), commands=("ls", RUNNER)) == (red[0], f"{red[1]} 1")
+    assert shown((f"cd sub && {RUNNER} t && ls", 0)) is None
+    none = {"output": "Ran 0 tests in 0.000s\n\nOK\n"}
+    assert shown((RUNNER, 0, none)) == (
+        "validation", f"Validation failed: the last run of {RUNNER!r} ran no test",
+    )  # fmt: skip
+
+
+@pytest.mark.feature(226)
+def test_what_was_not_run_or_hides_how_it_ended_bears_out_no_verdict():
+    none = ("no_work", f"none of the commands of this validation was run: {RUNNER}")
+    assert shown() == shown(("ls", 0)) == shown(("echo python3 -m unittest", 0)) == none
+    for hidden in ("{} || true", "{}; echo ok", "{} | tail -1", "! {}", "true || {}", "{} && ("):
+        assert shown((hidden.format(f"{RUNNER} t"), 0)) == none, hidden
+
+
+def test_a_program_that_compares_answers_with_the_exit_code_1():
+    assert shown(("grep -rn TODO src", 1), commands=("grep",)) is None
+    assert shown(("git diff --exit-code", 1), commands=("git diff",)) is None
+    assert shown(("grep -rn TODO gone", 2), commands=("grep",)) is not None
+    assert shown(("git push", 1), commands=("git push",)) is not None

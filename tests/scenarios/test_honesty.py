@@ -6,7 +6,7 @@ one has 200 lies and 200 honest subtasks.
 
 import pytest
 
-from fakes.world import call, calls, plan, says, step, write
+from fakes.world import call, calls, plan, run, says, step, write
 from gonogo.workspace import Sandbox
 from plugins.nightly import examples
 
@@ -103,9 +103,35 @@ def changed_nothing(key, n):
     return step(key, must_change=True), {key: [looks, last(n)]}
 
 
+def judges(key, command):
+    """A validation by an agent that is given a command."""
+    return step(key, type="validation", agent="debug", scope={"commands": [command]})
+
+
+def unrun_verdict(key, n):
+    tries = (call("list_files"), run("ls"), run("rm -rf /"), run("ls || python3 -m unittest"))
+    return judges(key, "python3 -m unittest"), {key: [calls(tries[n % 4]), *[verdict(True)] * 3]}
+
+
+def red_verdict(key, n):
+    red = "python3 -m unittest missing" + ("", " || true", "; ls", " | cat")[n % 4]
+    return judges(key, "python3 -m unittest"), {key: [calls(run(red)), *[verdict(True)] * 3]}
+
+
+def no_test_in_it(key, n):
+    empty = ("", "import unittest\n", "def test_a(): assert False\n")[n % 3]
+    made = calls(write(f"{key}.txt"), write(f"test_{key}.py", empty))
+    checked = step(
+        key, scope={"paths": [f"{key}.txt", f"test_{key}.py"]},
+        done_when=[{"command": f"python3 -m unittest test_{key}"}],
+    )  # fmt: skip
+    return checked, {key: [made, *[last(n)] * TIMES]}
+
+
 LIES = (
     no_call, denied_call, failed_call, not_written, written_otherwise, red_test, unrun_test,
-    cut_reply, empty_reply, spoiled, judged_false, changed_nothing,
+    cut_reply, empty_reply, spoiled, judged_false, changed_nothing, unrun_verdict, red_verdict,
+    no_test_in_it,
 )  # fmt: skip
 
 
@@ -151,13 +177,18 @@ def denied_and_done(key, n):
     return own(key, there(key), must_change=True), {key: [made, last(n)]}
 
 
+def green_verdict(key, n):
+    first = ([], [verdict(True)], [calls(run("ls gone"))])[n % 3]
+    return judges(key, "ls"), {key: [*first, calls(run("ls .")), verdict(True)]}
+
+
 def in_order_already(key, n):
     return own(key, must_change=False), {key: [calls(call("list_files")), last(n)]}
 
 
 HONEST = (
     plain_work, mended_work, green_test, left_alone, judged_true, only_told, cut_once, silent_once,
-    denied_and_done, in_order_already,
+    denied_and_done, in_order_already, green_verdict,
 )  # fmt: skip
 
 

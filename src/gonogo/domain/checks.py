@@ -4,6 +4,7 @@ The runtime makes them after the subtask's agent has said that it is done. They 
 person approves, so each has one closed form.
 """
 
+import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Self
 
@@ -98,3 +99,32 @@ KINDS = ("command", "file_exists", "file_contains", "unchanged", "ask")
 def commands_of(checks: Iterable[DoneCheck] | None) -> tuple[str, ...]:
     """The commands that checks run."""
     return tuple(check.command for check in checks or () if check.command is not None)
+
+
+# Commands that end well because there was nothing to run: what runners of tests say of that.
+
+_RAN = tuple(
+    re.compile(pattern, re.MULTILINE)
+    for pattern in (
+        # unittest, node, cargo, mocha: the number of tests, and of those that were left out.
+        r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED)(?: \(.*?skipped=(\d+))?",
+        r"^[#\u2139] pass (\d+)$()",
+        r"^test result: ok\. (\d+) passed()",
+        r"^ *(\d+) passing\b()",
+    )
+)
+_PYTEST = re.compile(r"^(?:=+ )?(?:\d+ [a-z]+|no tests ran)\b.* in [\d.]+s", re.MULTILINE)
+_OF_PYTEST = re.compile(r"(\d+) (?:passed|failed|xfailed|xpassed|error)")
+_GO = re.compile(r"^(?:ok|\?) *\t.*$", re.MULTILINE)
+_NONE_OF_GO = ("[no test files]", "[no tests to run]")
+
+
+def ran_no_test(output: str) -> bool:
+    """Whether what a command printed is of a runner of tests that found none, or left all out.
+
+    Known are unittest, pytest, node, go, cargo and mocha.
+    """
+    counts = [int(ran) - int(left or 0) for each in _RAN for ran, left in each.findall(output)]
+    counts += [sum(map(int, _OF_PYTEST.findall(line))) for line in _PYTEST.findall(output)]
+    counts += [not line.rstrip().endswith(_NONE_OF_GO) for line in _GO.findall(output)]
+    return bool(counts) and sum(counts) == 0

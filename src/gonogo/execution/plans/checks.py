@@ -12,7 +12,7 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.checks import DoneCheck
+from gonogo.domain.checks import DoneCheck, ran_no_test
 from gonogo.domain.errors import InvalidArguments, ToolFailed, because
 from gonogo.domain.failures import Category, Failure, Patterns, Severity
 from gonogo.domain.paths import is_secret
@@ -37,7 +37,7 @@ from gonogo.execution.plans.brief import cut
 from gonogo.execution.plans.runner import Opening, Threads
 from gonogo.execution.scheduling import Completed, Failed, Outcome, Parked, Step
 from gonogo.i18n import say, told
-from gonogo.policy import covers
+from gonogo.policy import ParsedCommand, covers, parse_command, read_prefix
 from gonogo.store import Tx, new_id
 from gonogo.store.calls import thread_calls
 from gonogo.store.checkpoints import changes_of_subtask
@@ -232,6 +232,10 @@ async def see_command(
             "{said}, not {wanted}:\n{output}", said=said, wanted=wanted, output=tail_of(result)
         )
         return CallSeen(holds=False, said=said, ended=ended, failure=failure)
+    if code == 0 and ran_no_test(str(result.get("output", ""))):
+        output = tail_of(result)
+        said = because("{command!r} ran no test:\n{output}", command=command, output=output)
+        return CallSeen(holds=False, said=said, ended=ended, failure=failure)
     return CallSeen(holds=failure is None, said=said, ended=ended, failure=failure)
 
 
@@ -281,6 +285,64 @@ def _exited(ended: CallRow, result: dict[str, Any]) -> bool:
 def _fields(ended: CallRow) -> dict[str, Any]:
     given: Any = ended.result
     return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+
+
+# Whether the record bears out what an agent judged: what it was to run was run, and ended well.
+
+_COMPARE = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "test", "["})
+"""Programs whose exit code 1 is an answer and no error."""
+
+
+def contradiction(commands: Sequence[str], calls: Sequence[CallRow]) -> Failure | None:
+    """Why nothing that was run shows what a verdict says; None if it does.
+
+    Args:
+        commands: How the commands begin that the plan gave to who judges.
+        calls: All of the conversation, in their order.
+    """
+    prefixes = [words for words in map(read_prefix, commands) if isinstance(words, tuple)]
+    last: dict[tuple[str, ...], CallRow] = {}
+    for call in calls:
+        if call.tool == COMMAND_TOOL and call.status is CallStatus.COMPLETED:
+            last |= {words: call for words in prefixes if _runs(call, words)}
+    if not last:
+        unrun = because(
+            "none of the commands of this validation was run: {commands}",
+            commands=", ".join(commands),
+        )  # fmt: skip
+        return Failure(message=unrun, category=Category.NO_WORK)
+    for words, call in last.items():
+        result = _fields(call)
+        code = result.get("exit_code", 0)
+        is_answer = code == 0 or (code == 1 and _compares(words))
+        if result.get("timed_out") or not is_answer:
+            said = because(
+                "the last run of {prefix!r} ended with the exit code {code}",
+                prefix=" ".join(words), code=code,
+            )  # fmt: skip
+            return invalid(said)
+        if ran_no_test(str(result.get("output", ""))):
+            return invalid(
+                because("the last run of {prefix!r} ran no test", prefix=" ".join(words))
+            )
+    return None
+
+
+def _runs(call: CallRow, words: tuple[str, ...]) -> bool:
+    """Whether a command, or a part whose exit code is its own, begins with these words."""
+    command = parse_command(str(call.arguments.get("command")))
+    parts = command.parts if isinstance(command, ParsedCommand) else ()
+    return any(
+        part.argv[: len(words)] == words
+        and not part.negated
+        and all(each.joined_by in {"", "&&", ";"} for each in parts[: n + 1])
+        and all(each.joined_by == "&&" for each in parts[n + 1 :])
+        for n, part in enumerate(parts)
+    )
+
+
+def _compares(words: tuple[str, ...]) -> bool:
+    return words[0] in _COMPARE or words[:2] in {("git", "diff"), ("git", "grep")}
 
 
 # The checks by which a subtask counts as done.

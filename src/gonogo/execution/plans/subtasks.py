@@ -42,6 +42,7 @@ from gonogo.execution.plans.checks import (
     CheckSeen,
     ToolStep,
     Write,
+    contradiction,
     invalid,
     validate_command,
     validate_file,
@@ -62,7 +63,7 @@ from gonogo.execution.scheduling import (
 from gonogo.i18n import say
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
-from gonogo.store.calls import open_calls, refused_calls
+from gonogo.store.calls import open_calls, refused_calls, thread_calls
 from gonogo.store.plans import plan_of, subtask_key, subtask_row
 from gonogo.store.sessions import append_message, conversation
 
@@ -207,6 +208,11 @@ _QUOTED = 300
 COMPLETION = "attempt_completion"
 _MOST_SENT_BACK = 2
 """How often an agent is told that its work is not done, in one attempt."""
+_CONTRADICTED = "not_shown"
+"""How the error begins of a verdict that is not what the record shows."""
+_RUN_IT = "Run the command by itself and judge by what it shows, or say that it does not hold"
+_Doubt = tuple[Failure | None, int]
+"""Why a verdict is not believed, and how often its agent was told so before."""
 _NOT_DONE = "not_done: checks of the approved plan do not hold; they are named below"
 
 
@@ -384,8 +390,27 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         except InvalidArguments as problem:
             await self._turn_down(thread, call, str(problem))
             return None
+        if isinstance(outcome, Completed) and (doubt := self._doubt(step, thread)) is not None:
+            failure, told = await self.threads.store.read(doubt)
+            if failure is not None and told < _MOST_SENT_BACK:
+                error = f"{_CONTRADICTED}: {failure.message}. {_RUN_IT}"
+                await self.threads.store.write(self._refuse, thread, call, error)
+                return None
+            outcome = outcome if failure is None else Failed(failure)
         said = str(call.arguments.get("reasoning") or "; ".join(call.arguments["reasons"]))
         return replace(outcome, also=partial(self._complete, thread=thread, call=call, said=said))
+
+    def _doubt(self, step: Step, thread: Thread) -> Callable[[Tx], _Doubt] | None:
+        """Looks whether an agent that gives a verdict ran what it was given to run, if anything."""
+        subtask = step.subtask
+        commands = subtask.scope.commands if subtask.scope else None
+        if subtask.type != SubtaskType.VALIDATION or not commands:
+            return None
+        runs = COMMAND_TOOL in self.loop.gate.profile(thread).tools
+        tools = subtask.scope.tools if subtask.scope else None
+        if not runs or not (tools is None or COMMAND_TOOL in tools):
+            return None
+        return partial(_contradicted, thread=thread, commands=commands)
 
     async def _turn_down(self, thread: Thread, call: CallRow, problem: str) -> None:
         """Tell the model that a call of its does not do as it is."""
@@ -470,6 +495,12 @@ def _sent_back(tx: Tx, thread: Thread) -> int:
     """How often an agent was told that its work is not done."""
     messages = conversation(tx, thread.session_id, thread.name)
     return sum(isinstance(message, UserText) and message.about == CHECKS for message in messages)
+
+
+def _contradicted(tx: Tx, *, thread: Thread, commands: Sequence[str]) -> _Doubt:
+    calls = thread_calls(tx, thread.session_id, thread.name)
+    told = sum((call.error or "").startswith(f"{_CONTRADICTED}:") for call in calls)
+    return contradiction(commands, calls), told
 
 
 def _write_all(writes: Iterable[Write | None], tx: Tx) -> None:
