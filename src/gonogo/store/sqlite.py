@@ -6,6 +6,7 @@ one function does wrong undoes only its own changes, and many at once share one 
 """
 
 import asyncio
+import logging
 import os
 import queue
 import shutil
@@ -13,7 +14,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -33,6 +34,7 @@ from gonogo.store.outage import Pool, is_away, raise_told, told
 from gonogo.store.prepared import Direct
 from gonogo.store.transaction import Clock, Footprint, Outbox, Recent, Tx
 
+_LOG = logging.getLogger(__name__)
 Work = Callable[[Tx], Any]
 _COPIES = 2
 """A file that is made anew lies beside the old one, and in the log as well."""
@@ -188,10 +190,10 @@ class SqliteBackend:
                 self._let_go()
                 for item in items:
                     item.error = item.error or told(error)
-            for item in items:
+            for loop in {item.loop for item in items}:
                 # Whoever asked may be gone, its event loop closed: what is committed stays so.
                 with suppress(RuntimeError):
-                    item.loop.call_soon_threadsafe(self._answer, item)
+                    loop.call_soon_threadsafe(self._answer, [i for i in items if i.loop is loop])
         self._let_go()
         self._known.write()
 
@@ -250,11 +252,13 @@ class SqliteBackend:
     def _tx(self, conn: Connection, known: KnownPlans | None = None) -> Tx:
         return Tx(conn, self._clock(), self._recent, known)
 
-    def _answer(self, item: _Item) -> None:
-        try:
-            if item.error is None and item.box is not None:
-                self._deliver(item.box)
-        finally:
+    def _answer(self, items: Sequence[_Item]) -> None:
+        for item in items:
+            try:
+                if item.error is None and item.box is not None:
+                    self._deliver(item.box)
+            except Exception:
+                _LOG.exception("what a transaction set going was not handed over")
             _settle(item)
 
 
