@@ -6,7 +6,6 @@ one function does wrong undoes only its own changes, and many at once share one 
 """
 
 import asyncio
-import logging
 import os
 import queue
 import shutil
@@ -34,7 +33,6 @@ from gonogo.store.outage import Pool, is_away, raise_told, told
 from gonogo.store.prepared import Direct
 from gonogo.store.transaction import Clock, Footprint, Outbox, Recent, Tx
 
-_LOG = logging.getLogger(__name__)
 Work = Callable[[Tx], Any]
 _COPIES = 2
 """A file that is made anew lies beside the old one, and in the log as well."""
@@ -257,8 +255,9 @@ class SqliteBackend:
             try:
                 if item.error is None and item.box is not None:
                     self._deliver(item.box)
-            except Exception:
-                _LOG.exception("what a transaction set going was not handed over")
+            except Exception as error:
+                said = "what a transaction set going was not handed over"
+                item.loop.call_exception_handler({"message": said, "exception": error})
             _settle(item)
 
 
