@@ -1,5 +1,6 @@
 """A tool call that asks waits for one decision, runs as it was decided, and has one result."""
 
+import anyio
 import pytest
 
 from fakes.world import call, calls, kinds, of, on_both, plan, run, says, step, write
@@ -11,6 +12,9 @@ from gonogo.domain.errors import (
     NotFound,
     PolicyDenied,
 )
+from gonogo.execution.agent import Hands, make_session_rule
+from gonogo.policy import RuleText
+from gonogo.store.calls import approval_of_call, call_of
 
 
 def coder(*lines):
@@ -55,6 +59,62 @@ async def test_an_approved_call_runs_once_and_the_audit_names_the_person(make):
         assert entry.details["call_id"] == call_id
         assert (await world.audit("tool.approved"))[0].details["call_id"] == call_id
         assert (await world.runtime.audit.verify(world.ann)).ok
+
+
+async def moments(world, call_id):
+    """When a call was approved, and when it started."""
+    store = world.runtime.parts.store
+    approval, row = await store.read(approval_of_call, call_id), await store.read(call_of, call_id)
+    return approval.decided_at, row.started_at
+
+
+async def test_a_file_tools_call_starts_in_the_transaction_of_its_approval(make):
+    async with make(ONE) as world:
+        [call_id] = await asked(world)
+        await world.decide(call_id)
+
+        decided, started = await moments(world, call_id)
+        assert started == decided
+
+
+async def test_what_has_its_workspace_to_itself_is_waited_for_before_an_approved_call_starts(make):
+    async with make(ONE) as world:
+        [call_id] = await asked(world)
+        async with world.runtime.parts.hands.traces.traffic.alone(world.folder):
+            await world.send({"type": "hitl_decision", "call_id": call_id, "decision": "approve"})
+            await anyio.wait_all_tasks_blocked()
+            assert (await moments(world, call_id))[1] is None
+        await world.idle()
+
+        assert world.read("a.txt") == "one\n"
+        decided, started = await moments(world, call_id)
+        assert started > decided
+
+
+@pytest.mark.parametrize("change", ["rule", "file"])
+async def test_a_change_between_the_look_at_a_call_and_its_approval_is_seen(
+    make, monkeypatch, change
+):
+    real = Hands.ready
+
+    async def ready(hands, thread, row, given):
+        found = await real(hands, thread, row, given)
+        assert found is not None
+        if change == "rule":
+            text = RuleText(decision="deny", tool="write_file")
+            await hands.store.write(make_session_rule, thread.session_id, text, world.ann)
+        else:
+            (world.folder / "a.txt").write_text("somebody else\n")
+        return found
+
+    monkeypatch.setattr(Hands, "ready", ready)
+    async with make(ONE) as world:
+        [call_id] = await asked(world)
+        events = await world.decide(call_id)
+
+        assert of(events, "tool_result")[0]["metadata"]["status"] == "failed"
+        assert world.read("a.txt") == (None if change == "rule" else "somebody else\n")
+        assert ((await moments(world, call_id))[1] is None) == (change == "rule")
 
 
 @pytest.mark.feature(73, 74, 75, 78, 80)

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import insert
+from sqlalchemy import insert, text
 
 from fakes import rows
 from gonogo.domain.plan import Subtask
@@ -157,6 +157,9 @@ async def test_failures_are_counted_by_their_category_whatever_their_message_say
         )  # fmt: skip
 
     await store.write(fill)
+    # As an earlier version wrote it, with a blank before each value.
+    older = "UPDATE subtasks SET error = replace(error, '\":\"', '\": \"') WHERE subtask_id = 'b'"
+    await store.write(lambda tx: tx.execute(text(older)))
     found = await counted(store)
 
     assert [tuple(row) for row in found.failures] == [

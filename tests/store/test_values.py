@@ -1,5 +1,6 @@
 """Values: what is written is read, and the same on both databases, however odd."""
 
+import json
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from sqlalchemy import text
 
 from fakes.rows import NOW, approval, begin, begin_plan, call, session
+from gonogo.domain.errors import because
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.states import ApprovalKind, ApprovalStatus
 from gonogo.domain.tool_calls import ToolClass, UserText
@@ -15,7 +17,7 @@ from gonogo.store import audit as audit_log
 from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, list_approvals
-from gonogo.store.columns import Flag, Json, Utc, WordColumn, clean, stamp
+from gonogo.store.columns import Flag, Json, Utc, WordColumn, clean, json_text, stamp
 from gonogo.store.plans import subtask_rows
 from gonogo.store.sessions import add_session, append_message, conversation, session_of, set_session
 
@@ -183,6 +185,24 @@ def test_what_is_not_there_stays_so_in_every_type():
         assert column.process_bind_param(None, None) is None
         assert column.process_result_value(None, None) is None
     assert Flag().process_result_value(1, None) is True
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"a": [1, 2.5, True, "é\x00\u2028"], "b": {}}, {"a": None}, 2**80, "\U0001f600",
+        {"a": because("{n} left", n=2)}, [ToolClass.PURE], "null", 1e300, -0.0,
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_whatever_writes_a_value_as_text_it_is_the_same_when_it_is_read(value):
+    assert json.loads(json_text(value)) == value
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_number_that_is_none_has_no_text(number):
+    with pytest.raises(ValueError, match="JSON compliant"):
+        json_text({"a": [number]})
 
 
 async def test_a_number_that_is_none_is_never_stored(store):

@@ -1,15 +1,15 @@
 """The dispatcher of one process: jobs as tasks of one group, timers as one sleeping task."""
 
+import asyncio
 import logging
-from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import nullcontext
+from contextvars import Context, copy_context
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 import anyio
-from anyio.abc import TaskGroup
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gonogo.domain.errors import Busy, PlaceLost
 from gonogo.domain.records import Job, JobStop, Timer
@@ -29,9 +29,9 @@ _SOON, _LATER = timedelta(seconds=5), timedelta(minutes=1)
 class _Slot(Struct):
     """A job that runs, or is about to."""
 
+    task: "asyncio.Task[None] | None" = None
     scope: anyio.CancelScope | None = None
     stopped: bool = False
-    ended: anyio.Event = field(default_factory=anyio.Event)
 
     def stop(self) -> None:
         self.stopped = True
@@ -110,9 +110,10 @@ class LocalDispatcher:
         self._earlier = anyio.Event()
         self._first: datetime | None = None
         """When the earliest timer fires that is known of; None while nobody waits for one."""
-        self._boxes: deque[Outbox] = deque()
-        self._arrived = anyio.Event()
-        self._group: TaskGroup | None = None
+        self._boxes: list[Outbox] = []
+        """What was left to do before anything was served."""
+        self._context: Context | None = None
+        """What jobs run in, while they are served."""
 
     async def serve(
         self,
@@ -124,25 +125,25 @@ class LocalDispatcher:
         """See `Dispatcher.serve`; without `on_timer`, timers are somebody else's."""
         self._handlers, self._on_timer = handlers, on_timer or _drop
         try:
-            async with anyio.create_task_group() as group:
-                self._group = group
-                if on_timer is not None:
-                    group.start_soon(self._keep_time)
-                task_status.started()
-                try:
-                    await self._open_boxes()
-                finally:
-                    self._group = None
+            with patiently():
+                self._context = copy_context()
+            early, self._boxes = self._boxes, []
+            for box in early:
+                self._open(box)
+            task_status.started()
+            await (anyio.sleep_forever() if on_timer is None else self._keep_time())
         finally:
-            for left in (self._boxes, self._again, self._running):
+            self._context = None
+            await self._end_all()
+            for left in (self._boxes, self._again):
                 left.clear()
 
-    async def _open_boxes(self) -> None:
-        while True:
-            while self._boxes:
-                self._open(self._boxes.popleft())
-            await self._arrived.wait()
-            self._arrived = anyio.Event()
+    async def _end_all(self) -> None:
+        slots = list(self._running.values())
+        for slot in slots:
+            slot.stop()
+        with anyio.CancelScope(shield=True):
+            await _ended(slots)
 
     @property
     def is_idle(self) -> bool:
@@ -152,18 +153,18 @@ class LocalDispatcher:
     @property
     def serves(self) -> bool:
         """Whether jobs are run here."""
-        return self._group is not None
+        return self._context is not None
 
     async def at_rest(self, keys: Collection[str]) -> None:
         """Wait until no job with one of these keys runs, of whatever kind."""
-        for (_, key), slot in list(self._running.items()):
-            if key in keys:
-                await slot.ended.wait()
+        await _ended([slot for (_, key), slot in self._running.items() if key in keys])
 
     def take(self, box: Outbox) -> None:
         """Set going what a committed transaction left to do. May be called outside any task."""
-        self._boxes.append(box)
-        self._arrived.set()
+        if self._context is None:
+            self._boxes.append(box)
+        else:
+            self._open(box)
 
     def _open(self, box: Outbox) -> None:
         for stop in box.stops:
@@ -178,14 +179,16 @@ class LocalDispatcher:
         key = (job.kind, job.key)
         if not self._begins:
             return
-        if self._group is None:
+        if self._context is None:
             self.take(Outbox(jobs=[job]))
             return
         if key in self._running:
             self._again[key] = job
             return
-        self._running[key] = _Slot()
-        self._group.start_soon(self._run, job)
+        slot = self._running[key] = _Slot()
+        # A plain task, since this may be called outside any task; its scope is what ends it.
+        loop, context = asyncio.get_running_loop(), self._context.copy()
+        slot.task = loop.create_task(self._run(job, slot), context=context)
 
     def begin_no_more(self) -> None:
         """Have what runs come to its end, and begin nothing after it."""
@@ -205,17 +208,15 @@ class LocalDispatcher:
         if slot is not None:
             slot.stop()
 
-    async def _run(self, job: Job) -> None:
+    async def _run(self, job: Job, slot: _Slot) -> None:
         key = (job.kind, job.key)
-        slot = self._running[key]
         try:
-            with anyio.CancelScope() as slot.scope, patiently():
+            with anyio.CancelScope() as slot.scope:
                 if not slot.stopped:
                     async with self._place(job):
                         await self._handle(job)
         finally:
             del self._running[key]
-            slot.ended.set()
         again = self._again.pop(key, None)
         if again is not None:
             self.submit(again)
@@ -278,6 +279,11 @@ class LocalDispatcher:
     def _fire(self, tx: Tx, timer: Timer) -> None:
         if take_timer(tx, timer):
             self._on_timer(tx, timer)
+
+
+async def _ended(slots: Sequence[_Slot]) -> None:
+    if tasks := [slot.task for slot in slots if slot.task is not None]:
+        await asyncio.wait(tasks)
 
 
 def _drop(tx: Tx, timer: Timer) -> None:

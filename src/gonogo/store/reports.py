@@ -195,9 +195,10 @@ def _says(column: Column[Any], name: str, word: str) -> ColumnElement[bool]:
     """Whether a JSON object has that word under that name.
 
     Within a string of JSON every quote has a backslash before it, so what is looked for can only
-    be a name and its value.
+    be a name and its value. There is a blank between them, or none: see `json_text`.
     """
-    return type_coerce(column, Text).contains(f'"{name}": "{word}"')
+    text = type_coerce(column, Text)
+    return or_(text.contains(f'"{name}":"{word}"'), text.contains(f'"{name}": "{word}"'))
 
 
 _PLANS = (

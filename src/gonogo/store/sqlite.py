@@ -13,7 +13,7 @@ import sqlite3
 import stat
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
@@ -188,10 +188,10 @@ class SqliteBackend:
                 self._let_go()
                 for item in items:
                     item.error = item.error or told(error)
-            for item in items:
+            for loop in {item.loop for item in items}:
                 # Whoever asked may be gone, its event loop closed: what is committed stays so.
                 with suppress(RuntimeError):
-                    item.loop.call_soon_threadsafe(self._answer, item)
+                    loop.call_soon_threadsafe(self._answer, [i for i in items if i.loop is loop])
         self._let_go()
         self._known.write()
 
@@ -250,11 +250,14 @@ class SqliteBackend:
     def _tx(self, conn: Connection, known: KnownPlans | None = None) -> Tx:
         return Tx(conn, self._clock(), self._recent, known)
 
-    def _answer(self, item: _Item) -> None:
-        try:
-            if item.error is None and item.box is not None:
-                self._deliver(item.box)
-        finally:
+    def _answer(self, items: Sequence[_Item]) -> None:
+        for item in items:
+            try:
+                if item.error is None and item.box is not None:
+                    self._deliver(item.box)
+            except Exception as error:
+                said = "what a transaction set going was not handed over"
+                item.loop.call_exception_handler({"message": said, "exception": error})
             _settle(item)
 
 

@@ -388,7 +388,8 @@ class Rounds:
         fresh = [key for key in ids if not goes_on(board.rows[key])]
         if not fresh:
             return
-        standings = write_standings([board.rows[key].status for key in board.shape.graph.subtasks])
+        rows = board.rows
+        standings = write_standings([rows[key].status for key in board.shape.graph.subtasks])
         starts = [Start(key, board.shape.agent(key), board.rows[key].attempt + 1) for key in fresh]
         checkpoint_starts(board.tx, board.plan, standings, starts)
 
