@@ -7,9 +7,8 @@ agent creates is run as surely as one that it edits.
 
 import re
 import unicodedata
-from collections.abc import Iterable
 from fnmatch import fnmatchcase, translate
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -141,14 +140,14 @@ SECRET_NAMES = tuple(
 """Globs of one name each, in lower case."""
 
 
-def _any_of(globs: Iterable[str]) -> re.Pattern[str]:
+@cache
+def _any_of(globs: tuple[str, ...]) -> re.Pattern[str]:
+    # Not with the module: nearly every command imports it, and few look at a path.
     return re.compile("|".join(map(translate, globs)))
 
 
-_RUN = _any_of(_RUN_BY_OTHERS)
 _SECRET_FOLDERS = frozenset(SECRET_DIRECTORIES)
-_SECRET = _any_of(SECRET_NAMES)
-_NO_SECRET = _any_of("*.example *.sample *.template *.dist *.pub".split())
+_NO_SECRET = tuple("*.example *.sample *.template *.dist *.pub".split())
 _SEPARATOR = re.compile(r"[/\\]")
 
 
@@ -173,7 +172,8 @@ def write_guard(path: str) -> Guard | None:
     if directories & _ASKING_DIRECTORIES or last in _INSTRUCTIONS:
         return "ask"
     is_program = not _PROGRAMS.isdisjoint(pairwise(names))
-    return "ask" if is_program or _RUN.match(last) or _holds_secrets(path, names) else None
+    is_run = is_program or _any_of(_RUN_BY_OTHERS).match(last)
+    return "ask" if is_run or _holds_secrets(path, names) else None
 
 
 def command_guard(path: str) -> Guard | None:
@@ -215,7 +215,8 @@ def _holds_secrets(path: str, names: list[str]) -> bool:
         return True
     # `a:b.pem` is a file of that name, or a stream of the file `a`.
     whole = {names[-1], _SEPARATOR.split(path)[-1].casefold()}
-    return any(_SECRET.match(name) and not _NO_SECRET.match(name) for name in whole)
+    secret, harmless = _any_of(SECRET_NAMES), _any_of(_NO_SECRET)
+    return any(secret.match(name) and not harmless.match(name) for name in whole)
 
 
 def _names(path: str) -> list[str]:

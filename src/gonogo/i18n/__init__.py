@@ -3,10 +3,10 @@
 Every text has a key and stands in both languages with the same fields, so that a caller names what
 it wants to say and never how. Words of the wire (types, statuses, metadata) are not texts and never
 change with the language.
+
+What is said of plans and of audit entries is in `plans` and `audit`, which import more.
 """
 
-from gonogo.i18n.audit import about, why
-from gonogo.i18n.plans import QuestionText, account, asked, plan_summary, rejected_plan, terms_of
 from gonogo.i18n.translations import (
     DEFAULT,
     LOCALES,
@@ -30,10 +30,6 @@ __all__ = [
     "DEFAULT",
     "LOCALES",
     "Locale",
-    "QuestionText",
-    "about",
-    "account",
-    "asked",
     "cause_and_fix",
     "counted",
     "decimal",
@@ -42,13 +38,9 @@ __all__ = [
     "known_locale",
     "language_of",
     "phrase",
-    "plan_summary",
-    "rejected_plan",
     "resolve",
     "say",
     "term",
-    "terms_of",
     "told",
     "told_of",
-    "why",
 ]

@@ -27,7 +27,8 @@ from gonogo.domain.reviews import (
 from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.domain.views import LinkView
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
-from gonogo.i18n import DEFAULT, asked
+from gonogo.i18n import DEFAULT
+from gonogo.i18n.plans import asked
 from gonogo.runtime.approvals import Approvals, readable_approval
 from gonogo.runtime.oidc import memory_of
 from gonogo.runtime.services import Parts

@@ -50,7 +50,8 @@ from gonogo.execution.plans.brief import cut
 from gonogo.execution.plans.ending import ARCHITECT, PlanEnding, execution_result
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.revisions import PlanReader, completed, mint_grants
-from gonogo.i18n import DEFAULT, plan_summary, rejected_plan, say, told
+from gonogo.i18n import DEFAULT, say, told
+from gonogo.i18n.plans import plan_summary, rejected_plan
 from gonogo.policy import Conditions, asks_anyway, check_asks, read_prefix, takes_no_more
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log

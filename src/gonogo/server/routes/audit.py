@@ -11,7 +11,8 @@ from gonogo.domain.audit_chain import SYSTEM, AuditFilter, AuditPlace, ChainHead
 from gonogo.domain.errors import GonogoError, InvalidCursor
 from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.views import Audit, AuditHeads
-from gonogo.i18n import about, resolve, why
+from gonogo.i18n import resolve
+from gonogo.i18n.audit import about, why
 from gonogo.server.auth import Authenticated, Caller, address_of
 from gonogo.server.bodies import Nothing, Prune
 from gonogo.server.openapi import takes

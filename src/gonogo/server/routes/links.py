@@ -19,7 +19,8 @@ from gonogo.domain.errors import Forbidden, InvalidMessage, NotFound, Unsupporte
 from gonogo.domain.reviews import LinkState
 from gonogo.domain.states import DecisionWord
 from gonogo.domain.text_safety import visible
-from gonogo.i18n import LOCALES, asked, say
+from gonogo.i18n import LOCALES, say
+from gonogo.i18n.plans import asked
 from gonogo.server.auth import address_of, door_of
 from gonogo.server.middleware import LINKS
 from gonogo.server.requests import read_bytes
