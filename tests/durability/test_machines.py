@@ -515,3 +515,27 @@ async def test_a_client_of_one_server_runs_the_tools_and_its_answer_outlives_wor
     await socket.close()
     await until(lambda: asked(ground, "SELECT count(*) FROM tool_hosts") == 0)
     assert asked(ground, "SELECT count(*) FROM tool_calls") == 1
+
+
+@pytest.mark.feature(237)
+async def test_commands_of_the_machine_go_on_by_another_server_when_theirs_is_killed(
+    ground: Ground,
+) -> None:
+    fronts = [server(ground), server(ground)]
+    socket = ground.home / "owner.sock"
+    async with (
+        Client(uds=socket, token=fronts[0].token, busy=LIMIT) as client,
+        anyio.create_task_group() as group,
+        fronts[1].http() as http,
+    ):
+        await http.post("/sessions", json={"session_id": story.SESSION})
+        follower = Follower()
+        group.start_soon(follower.follow, client)
+        await client.sessions()
+        fronts[0].kill()
+        await say(http, {"type": "user_message", "content": story.FIRST})
+        worker(ground)
+        await until(lambda: follower.events)
+        await client.sessions()
+        group.cancel_scope.cancel()
+    assert fronts[1].is_alive

@@ -11,6 +11,7 @@ from sqlalchemy import text
 
 from fakes.rows import session
 from fakes.until import LIMIT
+from gonogo.domain.events import AssistantMessage
 from gonogo.domain.records import Job, Timer
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.live_text import LiveText
@@ -139,3 +140,32 @@ async def test_what_belongs_to_no_workspace_is_done_once_and_leaves_nothing_behi
                 group.cancel_scope.cancel()
         assert swept == ["all"]
         assert list(left) == []
+
+
+async def test_what_is_told_in_a_session_that_is_followed_elsewhere_comes_without_a_read(
+    database_url: str, kind: str
+) -> None:
+    with (
+        opened(database_url, WORKER) as (worker, ours),
+        opened(database_url, SERVER) as (server, theirs),
+    ):
+        await server.write(begin)
+        follower, quiet = theirs._hub.follow("s1"), theirs._hub.follow("s2")
+        with anyio.fail_after(LIMIT):
+            async with anyio.create_task_group() as group:
+                await group.start(theirs.serve, {}, lambda tx, timer: None)
+                await group.start(ours.serve, {"turn": nothing_to_do}, lambda tx, timer: None)
+                while not follower.items:
+                    # Until the worker has heard that somebody follows.
+                    theirs._hub.on_follow("s1")
+                    await worker.write(log.tell, "s1", AssistantMessage(content="Hello"))
+                    await anyio.sleep(SOON.total_seconds())
+                group.cancel_scope.cancel()
+        found = await server.read(log.events_after, "s1", 0)
+    body = follower.items[0]
+    assert body in found
+    assert not quiet.items
+
+
+async def nothing_to_do(job: Job) -> None:
+    """A turn that is over at once."""

@@ -5,6 +5,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -12,10 +13,12 @@ from sqlalchemy import text
 
 from fakes.until import LIMIT
 from gonogo.store import Membership, Store
-from gonogo.store.hints import GATHER, Hint
+from gonogo.store.hints import Hint
 
 pytestmark = [pytest.mark.parametrize("kind", ["postgresql"]), pytest.mark.feature(236)]
 MEMBER = Membership(kind="server", pool="default", home="here")
+GATHER = 0.005
+"""Seconds in which a hint is heard that waits for nothing."""
 TIMES = 40
 """One of so many is not held up by whatever else the machine has to do."""
 
@@ -27,8 +30,9 @@ class Ear:
         assert teller.hints is not None
         assert reader.hints is not None
         self.store, self.said, self.hints = teller, teller.hints, list[Hint]()
+        self.shown = list[Any]()
         self._news = anyio.Event()
-        reader.hints.listen(self._hear)
+        reader.hints.listen(self._hear, self.shown.append)
 
     async def until(self, session: str) -> None:
         """Wait until there was a hint of a session."""
@@ -102,6 +106,34 @@ async def test_more_than_a_message_takes_comes_in_several_and_nothing_is_lost(
     assert [session for hint in heard for session in hint.sessions] == many
     assert [place for hint in heard for place in hint.places] == ["p1"]
     assert [at for hint in heard for at in hint.timers] == ["2026-01-01T00:00:00+00:00"]
+
+
+def told(session: str, seq: int, content: str) -> dict[str, Any]:
+    return {"session_id": session, "seq": seq, "type": "assistant_message", "content": content}
+
+
+async def test_events_that_others_follow_come_whole_and_in_order_before_what_is_said_later(
+    database_url: str, kind: str
+) -> None:
+    events = [told(session, seq, "да\x00") for seq in range(1, 40) for session in ("a", "b")]
+    async with ear(database_url) as other:
+        for each in events:
+            other.said.say(events=[each])
+        other.said.say(["last"])
+        await other.until("last")
+    for session in ("a", "b"):
+        mine = [each for each in events if each["session_id"] == session]
+        assert [each for each in other.shown if each["session_id"] == session] == mine
+    assert [hint.sessions for hint in other.hints] == [["first"], ["last"]]
+
+
+async def test_of_events_that_no_message_can_take_the_session_is_named(
+    database_url: str, kind: str
+) -> None:
+    async with ear(database_url) as other:
+        other.said.say(events=[told("a", 1, "short"), told("a", 2, "ы" * 5_000), told("b", 1, "")])
+        await other.until("a")
+    assert other.shown == [told("b", 1, "")]
 
 
 async def test_who_listens_is_woken_by_what_is_said_and_by_nothing_else(

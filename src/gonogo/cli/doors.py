@@ -65,7 +65,10 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
                     return Exit.DONE
         setup_logging()
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
-        await _serve(settings, folder, address, with_socket=ours is not False)
+        if ours is not False:
+            await _serve(settings, folder, address)
+        else:
+            await _serve(settings, folder, address, held)
     return Exit.DONE
 
 
@@ -192,28 +195,49 @@ def _taken(folder: Folder) -> Stop:
 
 
 async def _serve(
-    settings: Settings, folder: Folder, address: Address, *, with_socket: bool
+    settings: Settings, folder: Folder, address: Address, heir: ExitStack | None = None
 ) -> None:
+    """Serve, and the commands of this machine as well.
+
+    Args:
+        heir: These have another server, and this one follows it: what it then holds is kept here.
+    """
     from gonogo.runtime import Runtime, member_of
     from gonogo.server import serve
 
     pool = address.pool
     member = None if pool is None else member_of(settings, "server", pool)
-    async with Runtime.open(settings, shared_as=member) as runtime:
-        if with_socket:
+    async with (
+        Runtime.open(settings, shared_as=member) as runtime,
+        anyio.create_task_group() as group,
+    ):
+        if heir is None:
             folder.write_facts(facts_of_this("server"))
+        else:
+            group.start_soon(_succeed, runtime, folder, heir)
         await leave_token(runtime, folder)
         public = _public(settings)
         await serve(
             runtime,
             host=settings.host,
             port=settings.port,
-            uds=folder.address if with_socket else None,
+            uds=folder.address if heir is None else None,
             auth=address.auth,
             hosts=public.hosts,
             origins=public.origins,
             on_ready=lambda ready: _announce(runtime, ready, address),
         )
+        group.cancel_scope.cancel()
+
+
+async def _succeed(runtime: "Runtime", folder: Folder, held: ExitStack) -> None:
+    """Serve the commands of this machine once the server that does so has ended."""
+    from gonogo.server import serve
+
+    while not hold(held, folder.owned()):  # noqa: ASYNC110 - a lock tells nobody
+        await anyio.sleep(_MOMENT)
+    folder.write_facts(facts_of_this("server"))
+    await serve(runtime, port=None, uds=folder.address, until=anyio.Event())
 
 
 class _Public(Struct, frozen=True):

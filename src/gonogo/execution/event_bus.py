@@ -120,10 +120,14 @@ class Hub:
             for follower in followers:
                 follower.push(told)
 
-    def show(self, piece: TextPart) -> None:
-        """Push a part of a text that is written in another process."""
-        for follower in self._followers.get(piece.session_id, ()):
-            follower.push(piece)
+    def show(self, shown: TextPart | Body) -> None:
+        """Push what another process has told, or a part of a text that is written there."""
+        if isinstance(shown, TextPart):
+            for follower in self._followers.get(shown.session_id, ()):
+                follower.push(shown)
+            return
+        self.tell_news({SYSTEM: ()})
+        self.tell(shown["session_id"], shown)
 
     def tell_event(self, body: Body) -> None:
         """Push a durable event, to the watchers too."""

@@ -16,8 +16,8 @@ from msgspec import Struct, field
 
 from gonogo.domain.events import AssistantMessage
 from gonogo.execution.event_bus import Hub
-from gonogo.store import Hold, Store, new_id
-from gonogo.store.events import last_seq
+from gonogo.store import Hold, Store, new_id, patiently
+from gonogo.store.events import last_seqs
 from gonogo.store.hints import Hint, TextPart
 from gonogo.store.places import held
 
@@ -37,8 +37,9 @@ class _Answer(Struct, eq=False, kw_only=True):
     id: str
     session_id: str
     place: Mapping[str, Any]
-    after: int
     hold: Hold
+    after: int | None = None
+    """Where the session's log ended while it was being written; read once somebody follows it."""
     text: str = ""
     sent: int = 0
     """Characters of it that went out."""
@@ -50,6 +51,8 @@ class _Answer(Struct, eq=False, kw_only=True):
 
     def pieces(self, most: int) -> Iterable[TextPart]:
         """What is to go out."""
+        if self.after is None:
+            return
         self.text += "".join(self.new)
         self.new.clear()
         last = min(len(self.text), self.sent + most * _PART)
@@ -86,10 +89,7 @@ class LiveText:
         if hold is None:
             yield partial(self._tell, session_id, place)
             return
-        answer = _Answer(
-            id=new_id("text"), session_id=session_id, place=place, hold=hold,
-            after=await self._store.read(last_seq, session_id),
-        )  # fmt: skip
+        answer = _Answer(id=new_id("text"), session_id=session_id, place=place, hold=hold)
         self._answers[answer.id] = answer
         try:
             yield partial(self._add, answer)
@@ -99,7 +99,9 @@ class LiveText:
 
     def follow(self, hint: Hint) -> None:
         """Send texts of the sessions that are followed elsewhere."""
-        until = monotonic() + _WANTED
+        now = monotonic()
+        until = now + _WANTED
+        self._wanted = {each: until for each, until in self._wanted.items() if until > now}
         self._wanted.update(dict.fromkeys((*hint.followed, *hint.joined), until))
         joined = set(hint.joined)
         for answer in self._answers.values():
@@ -114,11 +116,31 @@ class LiveText:
             await self._news.wait()
             await anyio.sleep(_EVERY)
             self._news = anyio.Event()
-            now = monotonic()
-            self._wanted = {each: until for each, until in self._wanted.items() if until > now}
+            await self._place_new()
             pieces = self._pieces()
             if pieces and not await self._show(pieces):
                 self._take_back(pieces)
+
+    def is_followed(self, session_id: str) -> bool:
+        """Whether somebody follows a session in another process."""
+        return self._wanted.get(session_id, 0.0) > monotonic()
+
+    async def _place_new(self) -> None:
+        """Find the place in the log of texts that somebody follows.
+
+        A text that is over by the time that this is known is not shown any more, so what ends one
+        that is shown is told after this place.
+        """
+        new = [
+            each
+            for each in self._answers.values()
+            if each.after is None and self.is_followed(each.session_id)
+        ]
+        if new:
+            with patiently():
+                found = await self._store.read(last_seqs, [each.session_id for each in new])
+            for each in new:
+                each.after = found.get(each.session_id)
 
     def _tell(self, session_id: str, place: Mapping[str, Any], token: str) -> None:
         self._hub.tell(session_id, body_of(token, place))
@@ -130,9 +152,9 @@ class LiveText:
     def _pieces(self) -> list[TextPart]:
         pieces: list[TextPart] = []
         for answer in self._answers.values():
-            if answer.session_id in self._wanted and answer.hold.is_safe():
+            if self.is_followed(answer.session_id) and answer.hold.is_safe():
                 pieces.extend(answer.pieces(_AT_ONCE - len(pieces)))
-                if answer.is_due:
+                if answer.is_due and answer.after is not None:
                     self._news.set()
         return pieces
 

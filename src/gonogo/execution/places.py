@@ -120,7 +120,11 @@ class Places:
         soon = [timer.run_at for timer in box.timers if timer.run_at < until]
         if hints is not None:
             told = {body["session_id"] for body in box.events}
-            hints.say(told, box.wanted, timers=map(datetime.isoformat, soon))
+            followed = set(filter(self._live_text.is_followed, told))
+            hints.say(
+                told - followed, box.wanted, timers=map(datetime.isoformat, soon),
+                events=[body for body in box.events if body["session_id"] in followed],
+            )  # fmt: skip
         self._look_at(box.wanted)
         self._keep_in_mind(soon)
 
@@ -183,6 +187,7 @@ class Places:
         if hint is None:
             self._hub.refresh()
             self._look_at(self._runs)
+            self._news.set()
             return
         for session_id in hint.sessions:
             self._hub.told_elsewhere(session_id)
@@ -201,11 +206,12 @@ class Places:
         self._store.hints.say(joined=[session_id])
 
     def _look_at(self, places: Collection[str]) -> None:
+        """See what was handed to places of ours, and whether others are there to be taken."""
         for place in places:
             if place in self._runs:
                 self._runs[place].news.set()
-        if places:
-            self._news.set()
+            else:
+                self._news.set()
 
     async def _compare(self) -> None:
         """See by what the database says that no follower has missed anything."""

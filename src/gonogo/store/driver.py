@@ -239,7 +239,7 @@ class AdvisoryLock:
         """Whether several processes may have it, which own places and keep out who drives alone."""
         self._engine = engine
         self._conn: Connection | None = None
-        self._pid = 0
+        self._pid, self._key = 0, dict[str, int]()
         who = f"gonogo {os.getpid()} on {socket.gethostname()[:20]}"
         self._name = f"{who} {secrets.token_hex(6)} {HEAD}"
 
@@ -256,7 +256,7 @@ class AdvisoryLock:
             raise
 
     def _take(self, conn: Connection, until: float) -> None:
-        key = _key(conn)
+        key = self._key = _key(conn)
         attempt, number = _TRY[self.is_shared], key["kind"] << 32 | key["schema"]
         while not conn.execute(attempt, {"key": number}).scalar():
             holder = conn.execute(_HOLDER, key).first()
@@ -291,7 +291,7 @@ class AdvisoryLock:
         if self._conn is None:
             return False
         try:
-            found = self._conn.execute(_HELD, _key(self._conn)).one()
+            found = self._conn.execute(_HELD, self._key).one()
         except DBAPIError:
             return False
         return found.held and found.pid == self._pid

@@ -52,7 +52,7 @@ _ADVANCE_OWNED = _ADVANCE.where(
     sessions.c.place_id == bindparam("held"), sessions.c.fence == bindparam("under")
 )
 _HELD = (
-    select(places.c.id)
+    select(places.c.wanted)
     .where(places.c.id == bindparam("held"), places.c.fence == bindparam("under"))
     .with_for_update(read=True)
 )
@@ -156,22 +156,29 @@ def flush(tx: Tx) -> None:
     for chain, pending in sorted(tx.outbox.pending.items()):
         if pending.bodies or pending.notes:
             _flush_chain(tx, chain, pending)
-    if tx.hold is not None and not tx.outbox.extents.keys() - {SYSTEM}:
+    is_checked = tx.is_held or tx.outbox.extents.keys() - {SYSTEM}
+    if tx.hold is not None and not is_checked:
         # What tells of no session moved no head that has the fence: the place itself is asked.
         check_hold(tx, tx.hold)
 
 
-def check_hold(tx: Tx, hold: Hold) -> None:
+def check_hold(tx: Tx, hold: Hold) -> int:
     """Check that a place has its owner still, and keep it so until the transaction ends.
+
+    Returns:
+        How much was wanted of the place so far.
 
     Raises:
         PlaceLost: it has another one.
     """
-    if tx.execute(_HELD, {"held": hold.place_id, "under": hold.fence}).first() is None:
+    held = tx.execute(_HELD, {"held": hold.place_id, "under": hold.fence}).first()
+    if held is None:
         raise PlaceLost(
             "Another process now does the work of place {place_id}; it continues there",
             place_id=hold.place_id,
         )
+    tx.is_held = True
+    return held.wanted
 
 
 def last_seq(tx: Tx, session_id: str) -> int:

@@ -1,10 +1,11 @@
 """Hints between processes: that there is something to read in the database, and where.
 
 A hint is sent after the commit, and may be lost: whoever waits for one looks by itself too, a
-little later. The first hint goes out at once; what a process has to tell in the milliseconds after
-it goes out together, as one message.
+little later. The first hint goes out at once; what a process has to tell while one is on its way
+goes out together, after it.
 
-Text that a model is writing goes the same way, on a channel of its own. Nothing keeps it.
+On a channel of its own go the events of sessions that somebody follows in another process, which
+need not be read there then, and text that a model is writing. Nothing keeps that text.
 """
 
 import asyncio
@@ -12,9 +13,9 @@ import json
 import select
 import socket
 import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import partial
 from typing import Any, cast
 
 from msgspec import DecodeError, Struct, field
@@ -23,23 +24,29 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from gonogo.domain.errors import Busy
+from gonogo.store.columns import json_text
 from gonogo.store.outage import Pool
 from gonogo.store.transaction import new_id
 
-GATHER = 0.005
 _PAUSE = 1.0
 _AT_ONCE, _MOST = 15, 7_900
 """Names of each kind in one message, and its bytes: PostgreSQL takes up to 8,000."""
 _SCHEMA = text("SELECT current_schema()")
-_SEND = text("SELECT pg_notify(:channel, said) FROM unnest(CAST(:said AS text[])) AS said")
+_SEND = text(
+    "SELECT pg_notify(channel, said)"
+    " FROM unnest(CAST(:channels AS text[]), CAST(:said AS text[])) AS each(channel, said)"
+)
 _HINTS, _TEXT = "gonogo", "gonogo-text"
+Body = dict[str, Any]
+Message = tuple[str, str]
+"""A topic, and what is said."""
 
 
 class Hint(Struct, frozen=True):
     """What there is to read."""
 
     sessions: list[str] = field(default_factory=list[str])
-    """Something was told in them."""
+    """Something was told in them that is to be read."""
     places: list[str] = field(default_factory=list[str])
     """Something was handed to them, or they want an owner."""
     followed: list[str] = field(default_factory=list[str])
@@ -67,22 +74,26 @@ class TextPart(Struct, frozen=True, array_like=True):
     """The turn or subtask, as events name it."""
 
 
-_PIECES = Decoder(TextPart)
+_SHOWN: Decoder[TextPart | Body] = Decoder(TextPart | Body)
 
 
 class _Line:
     """A connection on which messages go out, by a thread of its own; opened again if it breaks."""
 
-    def __init__(self, engine: Engine, topic: str) -> None:
-        self._engine, self._topic = engine, topic
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
         self._conn: Connection | None = None
-        self._channel = ""
+        self._schema = ""
         self._pool = Pool(1, "gonogo-sender")
 
-    async def send(self, said: list[str]) -> bool:
-        """Send messages. False: the database is away."""
+    async def send(self, said: Callable[[], list[Message]]) -> bool:
+        """Send messages, which are asked for when their turn comes.
+
+        Returns:
+            False: the database is away.
+        """
         try:
-            return await self._pool.run(partial(self._send, said))
+            return await self._pool.run(lambda: self._send(said()))
         except Busy:
             return False
 
@@ -90,14 +101,15 @@ class _Line:
         self._pool.close()
         _end(self._conn)
 
-    def _send(self, said: list[str]) -> bool:
+    def _send(self, said: list[Message]) -> bool:
         try:
             if self._conn is None:
                 self._conn = self._engine.connect()
                 # A message is no promise: nobody waits for the disk.
                 self._conn.exec_driver_sql("SET synchronous_commit = off")
-                self._channel = _channel(self._conn, self._topic)
-            self._conn.execute(_SEND, {"channel": self._channel, "said": said})
+                self._schema = _schema(self._conn)
+            channels = [_channel(topic, self._schema) for topic, _ in said]
+            self._conn.execute(_SEND, {"channels": channels, "said": [each for _, each in said]})
         except SQLAlchemyError:
             _end(self._conn)
             self._conn = None
@@ -118,23 +130,24 @@ class Hints:
         self._name = new_id("hints")
         self._due: list[dict[str, None]] = [{} for _ in Hint.__struct_fields__]
         """What is to be said, in the order of the fields of `Hint`."""
-        self._is_due, self._not_before = False, 0.0
+        self._events: list[Body] = []
+        self._guard, self._is_due = threading.Lock(), False
         self._over = threading.Event()
         self._end: socket.socket | None = None
         """Closed at the end, which wakes who hears."""
-        self._line, self._text = _Line(engine, _HINTS), _Line(engine, _TEXT)
+        self._line, self._text = _Line(engine), _Line(engine)
         self._sending: set[asyncio.Task[bool]] = set()
 
     def listen(
         self,
         heard: Callable[[Hint | None], None],
-        shown: Callable[[TextPart], None] | None = None,
+        shown: Callable[[TextPart | Body], None] | None = None,
     ) -> None:
         """Hear others, from a thread; called in the event loop.
 
         Args:
             heard: Is told of each hint; of None when some may have been missed.
-            shown: Is given the texts that are being written for those who follow them.
+            shown: Is given what there is for those who follow: events, and parts of texts.
         """
         loop = asyncio.get_running_loop()
 
@@ -144,7 +157,7 @@ class Hints:
                 if said is None:
                     loop.call_soon_threadsafe(heard, None)
                 elif channel.startswith(_TEXT) and shown is not None:
-                    loop.call_soon_threadsafe(shown, _PIECES.decode(said))
+                    loop.call_soon_threadsafe(shown, _SHOWN.decode(said))
                 elif (hint := self._read(said)) is not None:
                     loop.call_soon_threadsafe(heard, hint)
 
@@ -161,14 +174,25 @@ class Hints:
         followed: Iterable[str] = (),
         joined: Iterable[str] = (),
         timers: Iterable[str] = (),
+        events: Iterable[Body] = (),
     ) -> None:
-        """Tell others what a `Hint` says; called in the event loop."""
+        """Tell others what a `Hint` says; called in the event loop.
+
+        Args:
+            events: What was told in sessions that others follow. Where they are too long for a
+                message, it is the session that is named.
+        """
         said = (sessions, places, followed, joined, timers)
-        for due, names in zip(self._due, said, strict=True):
-            due.update(dict.fromkeys(names))
-        if any(self._due) and not self._is_due:
+        with self._guard:
+            for due, names in zip(self._due, said, strict=True):
+                due.update(dict.fromkeys(names))
+            self._events += events
+            if self._is_due or not (self._events or any(self._due)):
+                return
             self._is_due = True
-            asyncio.get_running_loop().call_at(self._not_before, self._send_all)
+        task = asyncio.get_running_loop().create_task(self._line.send(self._take))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
 
     async def show(self, pieces: Iterable[TextPart]) -> bool:
         """Show others parts of texts; one that is too long for a message is left out.
@@ -177,7 +201,8 @@ class Hints:
             False: it may have reached nobody.
         """
         said = [encode(piece) for piece in pieces]
-        return await self._text.send([each.decode() for each in said if len(each) <= _MOST])
+        found = [(_TEXT, each.decode()) for each in said if len(each) <= _MOST]
+        return await self._text.send(lambda: found)
 
     def close(self) -> None:
         """Say and hear no more."""
@@ -187,18 +212,20 @@ class Hints:
         self._line.close()
         self._text.close()
 
-    def _send_all(self) -> None:
-        lists = [list(due) for due in self._due]
-        for due in self._due:
-            due.clear()
-        self._is_due, self._not_before = False, asyncio.get_running_loop().time() + GATHER
-        said = [
+    def _take(self) -> list[Message]:
+        """What is to be said; called by the thread that says it."""
+        with self._guard:
+            lists, events = [list(due) for due in self._due], self._events
+            for due in self._due:
+                due.clear()
+            self._events, self._is_due = [], False
+        shown, to_read = _messages(events)
+        lists[0] += (each for each in to_read if each not in lists[0])
+        hints = (
             json.dumps([self._name, *(names[first : first + _AT_ONCE] for names in lists)])
             for first in range(0, max(map(len, lists)), _AT_ONCE)
-        ]
-        task = asyncio.get_running_loop().create_task(self._line.send(said))
-        self._sending.add(task)
-        task.add_done_callback(self._sending.discard)
+        )
+        return [*shown, *((_HINTS, each) for each in hints)]
 
     def _read(self, said: str) -> Hint | None:
         who, *lists = json.loads(said)
@@ -215,8 +242,9 @@ class Hints:
                 conn = None
                 try:
                     conn = self._engine.connect()
+                    schema = _schema(conn)
                     for topic in topics:
-                        conn.exec_driver_sql(f'LISTEN "{_channel(conn, topic)}"')
+                        conn.exec_driver_sql(f'LISTEN "{_channel(topic, schema)}"')
                     tell("", None)
                     self._hear_on(cast("Any", conn.connection.driver_connection), tell, ends)
                 except Exception:
@@ -242,8 +270,22 @@ class Hints:
             waits.poll()
 
 
-def _channel(conn: Connection, topic: str) -> str:
-    return f"{topic} {conn.execute(_SCHEMA).scalar_one()}"[:63]
+def _messages(events: Iterable[Body]) -> tuple[list[Message], list[str]]:
+    """Events as messages, and the sessions of which there is one that no message can take."""
+    of = defaultdict[str, list[str]](list)
+    for body in events:
+        of[body["session_id"]].append(json_text(body))
+    to_read = [each for each, said in of.items() if any(len(x.encode()) > _MOST for x in said)]
+    shown = [(_TEXT, x) for each, said in of.items() if each not in to_read for x in said]
+    return shown, to_read
+
+
+def _schema(conn: Connection) -> str:
+    return conn.execute(_SCHEMA).scalar_one()
+
+
+def _channel(topic: str, schema: str) -> str:
+    return f"{topic} {schema}"[:63]
 
 
 def _end(conn: Connection | None) -> None:

@@ -330,7 +330,6 @@ _WANT = (
     .where(places.c.id == bindparam("place"))
     .values(wanted=places.c.wanted + 1, placed=True)
 )
-_WANTED = select(places.c.wanted).where(places.c.id == bindparam("place"))
 _TAKE = (
     delete(handoffs)
     .where(handoffs.c.place_id == bindparam("place"))
@@ -383,9 +382,8 @@ class Taken(NamedTuple):
 
 def take_handoffs(tx: Tx, hold: Hold) -> Taken:
     """Set going what was handed to a place, in a transaction of its owner."""
-    check_hold(tx, hold)
-    # Read first: what is wanted after this look is not among what is taken.
-    seen = tx.execute(_WANTED, {"place": hold.place_id}).scalar_one()
+    # First, as it is held from here on: what is wanted later is not among what is taken.
+    seen = check_hold(tx, hold)
     leaves = False
     for row in sorted(rows(tx, _TAKE, {"place": hold.place_id}), key=lambda row: row.id):
         if row.op == _RELEASE_IT:

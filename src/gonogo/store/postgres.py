@@ -88,7 +88,11 @@ class PostgresBackend:
         self._closed = False
         self._lines: WeakSet[Any] = WeakSet()
         opened = partial(_engine, url, partial(self._prepare, patience))
-        self.engine = opened(pool_size=_POOL, max_overflow=0, pool_timeout=patience)
+        self.engine = opened(
+            pool_size=_POOL, max_overflow=0, pool_timeout=patience,
+            # The one that was used last has its statements ready.
+            pool_use_lifo=True,
+        )  # fmt: skip
         self._recent = Recent()
         self.beside = opened(poolclass=NullPool, isolation_level="AUTOCOMMIT")
         """Makes connections that commit each statement by itself."""

@@ -27,6 +27,7 @@ from sqlalchemy import (
     update,
 )
 
+from gonogo.store import bulk
 from gonogo.store.schema import sessions
 from gonogo.store.texts import packed_rows, whole_rows
 from gonogo.store.transaction import Tx
@@ -99,8 +100,13 @@ def row_of(record: Struct) -> dict[str, Any]:
 
 def put(tx: Tx, table: Table, values: dict[str, Any] | Sequence[Params]) -> None:
     """Insert one row, or several of the same shape."""
-    if values:
-        tx.execute(_insert(table), packed_rows(tx, table, values))
+    if not values:
+        return
+    packed = packed_rows(tx, table, values)
+    if not isinstance(packed, Mapping) and bulk.takes(tx, packed):
+        bulk.insert_together(tx, table, packed)
+    else:
+        tx.execute(_insert(table), packed)
 
 
 def change(tx: Tx, table: Table, where: Params, to: Params) -> bool:
@@ -123,9 +129,17 @@ def change_all(tx: Tx, table: Table, changes: Sequence[tuple[Params, Params]]) -
     for where, to in changes:
         shapes[tuple(where), tuple(to)].append(_change_params(where, to))
     return all(
-        tx.execute(_update(table, *shape), params).rowcount == len(params)
+        _change_several(tx, table, *shape, params) == len(params)
         for shape, params in shapes.items()
     )
+
+
+def _change_several(
+    tx: Tx, table: Table, where: tuple[str, ...], to: tuple[str, ...], rows: Sequence[Params]
+) -> int:
+    if bulk.takes(tx, rows) and bulk.are_apart(table, rows):
+        return bulk.update_together(tx, table, where, to, rows)
+    return tx.execute(_update(table, where, to), rows).rowcount
 
 
 def _change_params(where: Params, to: Params) -> dict[str, Any]:

@@ -119,11 +119,12 @@ class Tx:
         now: When it is done: one moment for all of it.
         outbox: What it sets going.
         hold: The place that it is written for, by its owner; None for all others.
+        is_held: That place was looked at, and is held until the transaction ends.
         recent: What is remembered of long texts.
         known: What is known of plans, where only one writes.
     """
 
-    __slots__ = ("conn", "execute", "hold", "known", "now", "outbox", "recent")
+    __slots__ = ("conn", "execute", "hold", "is_held", "known", "now", "outbox", "recent")
 
     def __init__(
         self, conn: Connection, now: datetime, recent: Recent, known: KnownPlans | None = None
@@ -131,6 +132,7 @@ class Tx:
         self.conn, self.now, self.recent, self.known = conn, now, recent, known
         self.outbox = Outbox()
         self.hold: Hold | None = None
+        self.is_held = False
         self.execute = conn.execute
 
 
