@@ -249,7 +249,7 @@ def is_there(name: str) -> bool:
     return test.partition("[")[0] in {getattr(each, "name", None) for each in functions}
 
 
-def test_every_run_has_on_postgresql_the_store_the_first_of_each_file_and_what_is_marked(
+def test_every_run_has_on_postgresql_the_store_the_first_of_each_folder_and_what_is_marked(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "pytest.ini").write_text(
@@ -258,11 +258,12 @@ def test_every_run_has_on_postgresql_the_store_the_first_of_each_file_and_what_i
     )
     for folder in ("scenarios", "store"):
         (tmp_path / "tests" / folder).mkdir(parents=True)
-        (tmp_path / "tests" / folder / f"test_{folder}.py").write_text(BOTH)
+        for number in range(2):
+            (tmp_path / "tests" / folder / f"test_{folder}_{number}.py").write_text(BOTH)
 
     usual, nightly = run(tmp_path), run(tmp_path, "--nightly")
-    alone = run(tmp_path, "tests/scenarios/test_scenarios.py::test_comes_after_it")
+    alone = run(tmp_path, "tests/scenarios/test_scenarios_1.py::test_comes_after_it")
 
-    assert "11 passed, 1 deselected" in usual
-    assert "12 passed" in nightly
+    assert "21 passed, 3 deselected" in usual
+    assert "24 passed" in nightly
     assert "2 passed" in alone

@@ -20,13 +20,15 @@ import tempfile
 import threading
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import IO, Any, NamedTuple, NoReturn, TextIO
 
 import coverage
+
+from gonogo import demo
 
 _LONGEST = 1 << 17
 _FILES = 4
@@ -251,6 +253,39 @@ def _import_everything() -> None:
     for route in routes():
         route.matches({"type": "http", "method": "GET", "path": "/", "root_path": ""})
     asyncio.run(_ask_a_model())
+    _carry_out_everything()
+
+
+def _carry_out_everything() -> None:
+    """What is made at first use: the tree of commands, statements, schemas, what works here."""
+    with tempfile.TemporaryDirectory() as folder:
+        work = Path(folder, "work")
+        demo.lay_out(work)
+        for words in (
+            ["run", "Mend it", "-C", str(work), "--model", "demo", "--yes=all"],
+            ["sessions", "list"], ["plans", "list", "--json"], ["approvals", "list"],
+        ):  # fmt: skip
+            done = _in_here("gonogo", words, {**python(measured=False), "GONOGO_HOME": folder})
+            assert done == 0, words
+
+
+def _in_here(module: str, words: list[str], environment: Mapping[str, str]) -> int:
+    """Do what `python -m MODULE WORDS…` does, without a word and in this very process."""
+    before, given = dict(os.environ), sys.argv
+    _surround(environment)
+    sys.argv = [module, *words]
+    with open(os.devnull, "w") as nothing, redirect_stdout(nothing), redirect_stderr(nothing):
+        try:
+            return _run(module)
+        finally:
+            sys.argv = given
+            _surround(before)
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _surround(environment: Mapping[str, str]) -> None:
+    os.environ.clear()
+    os.environ.update(environment)
 
 
 async def _ask_a_model() -> None:
@@ -287,12 +322,15 @@ def _become(order: dict[str, Any], files: list[int]) -> int:
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
     sys.stdout = os.fdopen(1, "w", 1, encoding="utf-8", closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, encoding="utf-8", errors="backslashreplace", closefd=False)
-    os.environ.clear()
-    os.environ.update(order["environment"])
+    _surround(order["environment"])
     if _MEASURING[1] in os.environ:
         coverage.process_startup(force=True)
     os.chdir(order["folder"])
     module, *sys.argv[1:] = order["words"]
+    return _run(module)
+
+
+def _run(module: str) -> int:
     try:
         runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as end:

@@ -3,9 +3,9 @@
 A test marked `nightly`, or named in `tests/nightly.toml` with those that hold its promise in every
 run, runs only then; of the many cases of a test marked `spread(n)` every n-th runs always. A test
 that tries many examples asks `examples` how many: each run takes a share of what a nightly one
-takes. What is told on both kinds of database is told
-on PostgreSQL in every run by the store's own tests, by those marked `each_database`, and by the
-first of each other file.
+takes. What is told on both kinds of database is told on PostgreSQL in every run by the store's own
+tests, where the statements are, by those marked `each_database`, and by the first of each other
+folder.
 """
 
 import os
@@ -99,6 +99,6 @@ def _told_again(store: Path, items: list[pytest.Item]) -> Iterator[pytest.Item]:
         if callspec is None or callspec.params.get("kind") != "postgresql":
             continue
         always = item.path.is_relative_to(store) or item.get_closest_marker("each_database")
-        if item.path in begun and not always:
+        if item.path.parent in begun and not always:
             yield item
-        begun.add(item.path)
+        begun.add(item.path.parent)

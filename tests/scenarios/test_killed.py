@@ -127,6 +127,7 @@ async def test_comments_that_a_planner_was_answering_are_answered_after_a_kill(
         assert (await world.runtime.audit.verify(world.ann)).ok
 
 
+@pytest.mark.each_database
 @on_both
 @pytest.mark.feature(23, 33, 212)
 async def test_a_command_that_was_cut_off_is_unknown_and_not_run_again_by_itself(

@@ -95,6 +95,7 @@ async def test_nothing_happens_before_the_decision(make):
         assert min(effects) > go
 
 
+@pytest.mark.each_database
 @on_both
 @pytest.mark.feature(6, 18, 19, 20, 21, 63)
 async def test_an_approved_plan_runs_to_its_end(make):

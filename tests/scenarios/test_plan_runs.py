@@ -353,6 +353,7 @@ async def test_pause_and_resume_across_a_restart(make):
         assert len(of(await world.log(), "subtask_started", subtask_id="a")) == 1
 
 
+@pytest.mark.each_database
 @on_both
 @pytest.mark.feature(23)
 async def test_a_plan_goes_on_after_a_restart_and_repeats_nothing(make):

@@ -122,6 +122,7 @@ async def test_a_dry_run_says_the_same_and_changes_nothing(make):
         assert real.files == dry.files
 
 
+@pytest.mark.each_database
 @on_both
 @pytest.mark.feature(218)
 async def test_a_whole_plan_is_undone_and_that_can_be_undone(make):

@@ -9,7 +9,6 @@ import jsonschema
 import pytest
 
 from gonogo.domain.events import AssistantMessage, Done, ErrorHappened
-from gonogo.server import create_app
 
 WRITTEN = Path(__file__).parents[2] / "docs" / "reference" / "openapi.json"
 PATHS = """
@@ -91,9 +90,10 @@ PATHS = """
 """
 
 
-@pytest.fixture
-def document(runtime) -> dict:
-    return create_app(runtime).openapi()
+@pytest.fixture(scope="module")
+def document() -> dict:
+    """What is written down; the one that is served is the same."""
+    return json.loads(WRITTEN.read_text("utf-8"))
 
 
 def test_every_path_of_the_protocol_is_described(document):

@@ -10,6 +10,7 @@ import pytest
 from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.workspace import Snapshots, Workspace
 from gonogo.workspace.snapshots.git import Git
+from plugins.nightly import examples
 
 AT_ONCE = -60.0
 """Nothing is so young that it stays for that alone."""
@@ -93,7 +94,7 @@ def test_snapshots_that_are_taken_meanwhile_are_whole(snapshots, folder):
     other = threading.Thread(target=sweeps)
     other.start()
     try:
-        for n in range(15):
+        for n in range(examples(5, nightly=50)):
             tree = taken(snapshots, folder, f"text {n % 3}", files=3)
             assert snapshots.verify(tree) == ()
     finally:

@@ -3,8 +3,9 @@
 import gc
 import os
 import sys
+from functools import cache
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Annotated, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 from typer.exceptions import TyperException
@@ -59,9 +60,15 @@ def main() -> None:
         sys.exit(_carried_out(words, own_locale()))
 
 
+@cache
+def tree() -> Any:  # noqa: ANN401 - Typer's
+    """All commands with their options; to put them together is a third of a short command."""
+    return typer.main.get_command(app)
+
+
 def _carried_out(words: list[str], locale: "Locale") -> int:
     """Run the command of a command line; gives its exit code."""
-    command = typer.main.get_command(app)
+    command = tree()
     if locale != "en":
         explain_in(command, locale)
     try:
