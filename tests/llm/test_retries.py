@@ -104,11 +104,18 @@ async def test_a_cut_stream_is_never_taken_for_a_reply(provider, ask):
     assert caught.value.transient
 
 
+async def test_a_reply_that_ends_with_an_error_of_the_provider_is_asked_for_again(provider, ask):
+    broken = {"text": "All is do", "finish_reason": "error"}
+    provider.script({"default": [broken, {"text": "All is done"}]})
+    assert (await ask()).text == "All is done"
+    assert len(provider.requests) == 2
+
+
 @pytest.mark.parametrize(
     ("reason", "told", "whole"),
     [
         ("error", None, False), ("error", {"finish_reason": "x"}, False), (None, None, False),
-        (None, {"finish_reason": "eos"}, True), ("stop", None, True), ("length", {}, True),
+        (None, {"finish_reason": "error"}, False), (None, {"finish_reason": "eos"}, True), ("stop", None, True), ("length", {}, True),
     ],
 )  # fmt: skip
 def test_a_reply_that_does_not_say_why_it_ended_is_none(settings, reason, told, whole):

@@ -1,4 +1,4 @@
-"""A unified diff is read strictly and applied exactly, or refused with the reason."""
+"""A unified diff is read as it was meant and applied where it fits, or refused with the reason."""
 
 import difflib
 
@@ -99,14 +99,19 @@ def test_files_are_created_and_deleted_and_git_headers_are_understood() -> None:
             "--- /dev/null\n+++ /dev/null\n@@ -1 +1 @@\n-a\n+b\n",
             "Line 5 of the patch: the two names differ: renames are not supported",
         ),
-        ("--- a/f\n+++ b/f\n@@ -1,2 +1,1 @@\n-a\n+b\n", "The patch ends in the middle of a file"),
+        ("--- a/f\n+++ b/f\n@@ -1,2 +1,1 @@\n", "The patch ends in the middle of a file"),
         (
-            "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-a\n+b\n+c\n",
-            "Line 6 of the patch: the hunk has more lines than its header counts",
+            "--- a/f\n+++ b/f\n@@ -1,2 +1,1 @@\n+b\n",
+            "Line 4 of the patch: no line of this hunk says where in the file it belongs",
         ),
         (
-            "--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-a\n+b\n c\n",
-            "Line 6 of the patch: the hunk has more lines than its header counts",
+            "--- a/f\n+++ b/f\n@@ @@\n+b\n",
+            "Line 4 of the patch: no line of this hunk says where in the file it belongs",
+        ),
+        (
+            "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-b\n+c\nd\n",
+            "Line 7 of the patch: each line of a hunk must begin with a space, `-`, `+` or a "
+            "backslash",
         ),
         (
             "--- a/f\n+++ b/f\n@@ nonsense @@\n-a\n+b\n",
@@ -187,10 +192,6 @@ def test_files_are_created_and_deleted_and_git_headers_are_understood() -> None:
             "GIT binary\n",
             "Line 1 of the patch: renames, copies, modes and binary files are not supported",
         ),
-        (
-            "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n-b\n+b\n",
-            "Line 6 of the patch: the hunk's header counts 1 old and 1 new lines",
-        ),
     ],
 )
 def test_a_patch_with_a_defect_is_refused_with_the_line_of_it(text: str, said: str) -> None:
@@ -230,6 +231,36 @@ def test_a_hunk_is_read_line_by_line() -> None:
         Hunk(7, ("a\n", "\n", "\n"), ("\n", "\n")),
         Hunk(20, ("z",), ()),
     )
+
+
+@pytest.mark.feature(228)
+@pytest.mark.parametrize(
+    "header",
+    ["1,9 +1,9", "1,1 +1,1", "1,2 +1,3", "9 +9", "1,3 +1,2", "1,5 +1,4"],
+)
+def test_a_header_that_counts_wrong_is_a_hint_and_its_lines_are_what_counts(header: str) -> None:
+    body = f"@@ -{header} @@\n one\n-two\n+2\n three\n"
+    meant = OLD.replace("two", "2")
+
+    assert applied(OLD, body) == meant
+    assert applied(OLD, f"{body}\n\n") == meant
+    assert applied(OLD, f"{body}-- \n2.40\n") == meant
+    assert applied(OLD, f"{body}@@ -4,9 +4,9 @@\n-four\n+4\n") == meant.replace("four", "4")
+    first, second = parse_patch(patch(body) + patch(body, "g"))
+    assert (first.hunks, first.path, second.path) == (second.hunks, "f", "g")
+
+
+@pytest.mark.feature(228)
+def test_a_hunk_without_numbers_is_where_its_lines_are_and_nowhere_else() -> None:
+    for header in ("@@", "@@ @@", "@@ ... @@"):
+        assert applied(OLD, f"{header}\n one\n-two\n+2\n") == OLD.replace("two", "2")
+        with refused("not_unique"):
+            applied("a\nx\na\n", f"{header}\n-a\n+b\n")
+
+
+def test_lines_that_look_like_names_of_files_are_lines_where_a_header_counts_them() -> None:
+    body = "@@ -1,2 +1,2 @@\n--- a\n+++ b\n x\n"
+    assert applied("-- a\nx\n", body) == "++ b\nx\n"
 
 
 def test_hunks_stand_one_after_the_other_and_none_before_the_last() -> None:

@@ -341,6 +341,19 @@ async def test_a_write_that_no_longer_reads_says_where(workspace: Workspace) -> 
     assert "problem" not in await do(workspace, "write_file", path="a.json", content="{}")
 
 
+@pytest.mark.feature(228)
+async def test_no_edit_lands_within_a_word_where_its_line_stands_elsewhere_in_other_blanks(
+    workspace: Workspace,
+) -> None:
+    workspace.write("f.py", b"discount = 0\ncount  = 0\n", base=None)
+    edit = {"path": "f.py", "old": "count = 0", "new": "count = 1"}
+    with refused("not_unique"):
+        prepare(workspace, "edit_file", **edit)
+    workspace.write("g.py", b"discount = 0\r\n", base=None)
+    await do(workspace, "edit_file", **(edit | {"path": "g.py", "new": "count = 1\nx = 2"}))
+    assert workspace.read("g.py") == b"discount = 1\r\nx = 2\r\n"
+
+
 async def test_an_edit_must_be_meant(workspace: Workspace) -> None:
     workspace.write("f", b"aaa\nb\n", base=None)
 

@@ -558,7 +558,7 @@ class ProviderModel:
             ModelFailed: it broke off.
         """
         told = (response.provider_details or {}).get("finish_reason")
-        if response.finish_reason == "error" or not (response.finish_reason or told):
+        if "error" in (response.finish_reason, told) or not (response.finish_reason or told):
             raise ModelFailed(
                 "{model} stopped in the middle of its reply", model=self.name, transient=True
             )

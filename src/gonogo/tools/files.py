@@ -22,7 +22,7 @@ from gonogo.tools.base import (
     path_of,
     with_ends,
 )
-from gonogo.tools.landing import differing, edited, told
+from gonogo.tools.landing import differing, edited, ended_as, is_stray, told
 from gonogo.tools.syntax import broken
 from gonogo.workspace import Query, Workspace, compile_glob, elsewhere
 
@@ -359,7 +359,14 @@ def _edited(workspace: Workspace, arguments: EditFile, path: str) -> _EditedFile
         raise ToolFailed("no_change", "`old` and `new` are the same: nothing would change")
     first = text.find(old)
     if first >= 0 and (arguments.replace_all or text.find(old, first + 1) < 0):
-        after = encoded(text.replace(old, new))
+        if not arguments.replace_all and is_stray(text, first, old):
+            raise ToolFailed(
+                "not_unique",
+                "{path!r} contains `old` in the middle of a word, and as a line with other white "
+                "space: give more lines",
+                path=path,
+            )
+        after = encoded(text.replace(old, ended_as(text, new)))
         return _EditedFile(before=before, after=after, count=text.count(old))
     if first >= 0:
         raise ToolFailed(

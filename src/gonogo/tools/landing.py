@@ -8,6 +8,7 @@ named.
 """
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
@@ -28,6 +29,10 @@ _READ = 20
 """Of those lines the ones that may be alike, whose letters' order is compared, too."""
 _STEPS = 250_000
 """Pairs of lines that an edit is compared with itself by, line by line."""
+_JOINED = 2
+"""Lines of an edit that may hold several of a file's."""
+_TELLING = 8
+"""Letters of a line that is looked for within another one."""
 _LETTERS = 200
 """Of each line."""
 _ALIKE = 0.6
@@ -137,12 +142,28 @@ def edited(text: str, old: str, new: str) -> tuple[str, tuple[int, int]] | None:
     return "".join([*lines[:first], *there, *lines[last:]]), (first + 1, last)
 
 
+def is_stray(text: str, at: int, old: str) -> bool:
+    """Whether a text stands at a place in the middle of a word, and elsewhere as lines by itself.
+
+    Those lines have other white space, or it would stand there, too.
+    """
+    edges = (at, at + len(old))
+    cuts = any(re.fullmatch(r"\w\w", text[max(edge - 1, 0) : edge + 1]) for edge in edges)
+    return cuts and bool(_loose_places(with_ends(text), with_ends(f"{old}\n"), 0))
+
+
+def ended_as(text: str, new: str) -> str:
+    """A text with the line ends of a file, where that has only those of Windows."""
+    is_theirs = "\r\n" in text and text.count("\n") == text.count("\r\n")
+    return new.replace("\n", "\r\n") if is_theirs and "\r" not in new else new
+
+
 def nearest(lines: Sequence[str], old: Sequence[str]) -> list[tuple[int, int]]:
     """First and last line, counted from 1, of the places that are most like the old lines."""
     wanted, keys = [_key(line) for line in old], [_key(line) for line in lines]
     if not any(wanted):
         return []
-    votes = _votes(keys, wanted) or _likeness(keys, wanted)
+    votes = _votes(keys, wanted) or _lines_in(keys, wanted) or _likeness(keys, wanted)
     chosen = list[int]()
     for at, _ in sorted(votes.items(), key=lambda each: (-each[1], each[0])):
         if all(abs(at - other) >= len(wanted) for other in chosen):
@@ -201,6 +222,16 @@ def _votes(keys: Sequence[str], wanted: Sequence[str]) -> Mapping[int, float]:
     for at, key in enumerate(keys):
         votes.update(at - number for number in spots.get(key, ())[:NEAREST])
     return votes
+
+
+def _lines_in(keys: Sequence[str], wanted: Sequence[str]) -> Mapping[int, float]:
+    """Where a place would begin → how dense its lines are that texts without line ends hold."""
+    if len(wanted) > _JOINED:
+        return {}
+    text = _key("\n".join(wanted).replace("\\n", "\n"))
+    spots = [at for at, key in enumerate(keys[:_COMPARED]) if len(key) >= _TELLING and key in text]
+    ends = dict(zip(spots, spots[2:], strict=False))
+    return {at: 1 / (end - at) for at, end in ends.items()}
 
 
 def _likeness(keys: Sequence[str], wanted: Sequence[str]) -> Mapping[int, float]:

@@ -1,9 +1,9 @@
-"""Unified diffs: read strictly, applied where they fit.
+"""Unified diffs: read as they were meant, applied where they fit.
 
 A patch is plain: text hunks for files that are created, changed or deleted. Renames, copies,
-modes and binary hunks are refused. A hunk's old lines must stand in the file as they are, at the
-line it names or at exactly one other place, or at one place but for white space; no line is
-guessed.
+modes and binary hunks are refused. What a hunk's header says is a hint: models count wrong. Its old
+lines must stand in the file as they are, at the line it names or at exactly one other place, or at
+one place but for white space; no line is guessed.
 """
 
 import re
@@ -33,7 +33,8 @@ from gonogo.tools.landing import differing, landed, told
 from gonogo.tools.syntax import each_broken
 from gonogo.workspace import Workspace, elsewhere
 
-_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@|@@[ .]*(?:@@)?$")
+"""The second form names no line: its lines must be there once."""
 _REFUSED = (
     "rename ",
     "copy ",
@@ -197,12 +198,60 @@ class _PatchReader:
             raise self.fail(because("the last file has no hunk"))
         return self.next is not None
 
-    def check_hunk_over(self) -> None:
-        """Refuse lines that the header of the last hunk did not count."""
-        line = self.next or ""
-        if line.startswith((" ", "+", "-", "\\")) and not line.startswith(("--- ", "-- ")):
-            self._at += 1
-            raise self.fail(because("the hunk has more lines than its header counts"))
+    def hunk(self, old: int, new: int) -> list[str]:
+        """The lines of a hunk: as many as its header counts, else those up to what comes next.
+
+        Models count wrong, and where a hunk ends is plain all the same.
+
+        Raises:
+            ToolFailed: `invalid_arguments` for lines that belong to nothing.
+        """
+        counted = self._counted(old, new)
+        end = self._look_for_end() if counted is None else counted
+        lines = self._lines[self._at : end]
+        self._at = end
+        if not lines:
+            raise ToolFailed("invalid_arguments", "The patch ends in the middle of a file")
+        if counted is None and old and not any(line[:1] in _OLD for line in lines):
+            raise self.fail(because("no line of this hunk says where in the file it belongs"))
+        return lines
+
+    def _counted(self, old: int, new: int) -> int | None:
+        """The index behind the lines that a header counts; None where they are not those."""
+        at = self._at
+        while at < len(self._lines) and (old or new or self._lines[at].startswith("\\")):
+            mark = self._lines[at][:1]
+            old -= mark in _OLD
+            new -= mark in _NEW
+            at += 1
+            if old < 0 or new < 0 or mark not in _MARKS:
+                return None
+        after = "".join(self._lines[at : at + 1])
+        is_more = after.startswith((" ", "+", "-")) and not after.startswith(("--- ", "-- "))
+        return None if old or new or is_more else at
+
+    def _look_for_end(self) -> int:
+        at = self._at
+        while at < len(self._lines) and not self._begins_another(at):
+            if self._lines[at][:1] not in _MARKS:
+                self._at = at + 1
+                raise self.fail(
+                    because("each line of a hunk must begin with a space, `-`, `+` or a backslash")
+                )
+            at += 1
+        while at > self._at and not self._lines[at - 1]:
+            at -= 1
+        return at
+
+    def _begins_another(self, at: int) -> bool:
+        line, after = self._lines[at], "".join(self._lines[at + 1 : at + 2])
+        is_name = line.startswith("--- ") and after.startswith("+++ ")
+        is_signature = line == "-- " and (not after or after[:1] not in _MARKS)
+        return is_name or is_signature or line.startswith(("@@", "diff --git ", "```"))
+
+
+_OLD, _NEW, _MARKS = ("", " ", "-"), ("", " ", "+"), ("", " ", "-", "+", "\\")
+"""How lines of a hunk begin: those of the file before, those after, and all."""
 
 
 def _file_patch(reader: _PatchReader) -> FilePatch:
@@ -251,46 +300,24 @@ def _hunks(reader: _PatchReader) -> Iterator[Hunk]:
         if header is None:
             raise reader.fail(because("a hunk header must have the form `@@ -1,2 +1,2 @@`"))
         start, old_count, _, new_count = header.groups()
-        yield _hunk(reader, int(start), int(old_count or 1), int(new_count or 1))
-        reader.check_hunk_over()
+        if start is None:
+            yield _hunk(0, reader.hunk(-1, -1))
+        else:
+            yield _hunk(int(start), reader.hunk(int(old_count or 1), int(new_count or 1)))
 
 
-def _hunk(reader: _PatchReader, start: int, old_count: int, new_count: int) -> Hunk:
+def _hunk(start: int, lines: Sequence[str]) -> Hunk:
     old: list[str] = []
     new: list[str] = []
     sides: tuple[list[str], ...] = ()
-    while len(old) < old_count or len(new) < new_count or (reader.next or "").startswith("\\"):
-        line = reader.take()
+    for line in lines:
         if line.startswith("\\"):
             _without_end(sides)
             continue
-        sides = _sides(reader, line, old, new)
+        sides = tuple(s for s, marks in ((old, _OLD), (new, _NEW)) if line[:1] in marks)
         for side in sides:
             side.append(f"{line[1:]}\n")
-    if len(old) != old_count or len(new) != new_count:
-        raise reader.fail(
-            because(
-                "the hunk's header counts {old} old and {new} new lines",
-                old=old_count, new=new_count,
-            )
-        )  # fmt: skip
     return Hunk(start, tuple(old), tuple(new))
-
-
-def _sides(
-    reader: _PatchReader, line: str, old: list[str], new: list[str]
-) -> tuple[list[str], ...]:
-    match line[:1]:
-        case " " | "":
-            return (old, new)
-        case "-":
-            return (old,)
-        case "+":
-            return (new,)
-        case _:
-            raise reader.fail(
-                because("each line of a hunk must begin with a space, `-`, `+` or a backslash")
-            )
 
 
 def _without_end(sides: tuple[list[str], ...]) -> None:
