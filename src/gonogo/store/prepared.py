@@ -20,7 +20,7 @@ from sqlalchemy.sql import CompoundSelect, Delete, Insert, Select, Update
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
 
-from gonogo.store.columns import Kept
+from gonogo.store.columns import Converted
 from gonogo.store.schema import plans, subtasks
 
 Converter = Callable[[Any], Any] | None
@@ -200,13 +200,13 @@ def _places(
 
 def _writer(kind: TypeEngine[Any]) -> Converter:
     """How a value is written that is there."""
-    if isinstance(kind, Kept):
+    if isinstance(kind, Converted):
         return kind.to_column
     return kind.dialect_impl(_DIALECT).bind_processor(_DIALECT)
 
 
 def _reader(kind: TypeEngine[Any]) -> Converter:
     """How a value is read that is there."""
-    if isinstance(kind, Kept):
+    if isinstance(kind, Converted):
         return kind.from_column
     return kind.dialect_impl(_DIALECT).result_processor(_DIALECT, None)
