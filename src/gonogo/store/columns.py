@@ -81,7 +81,7 @@ def json_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
 Converter = Callable[[Any], Any]
 
 
-class ColumnType(TypeDecorator[Any]):
+class Converted(TypeDecorator[Any]):
     """A type whose values are kept as something else; what is not there stays so."""
 
     impl = Text
@@ -96,7 +96,7 @@ class ColumnType(TypeDecorator[Any]):
         return None if value is None else self.to_column(value)
 
 
-class Restored(ColumnType):
+class Restored(Converted):
     """A type whose values are made of what is kept."""
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
@@ -104,7 +104,7 @@ class Restored(ColumnType):
         return value if value is None or self.from_column is None else self.from_column(value)
 
 
-class Clean(ColumnType):
+class Clean(Converted):
     """Any text."""
 
     cache_ok = True

@@ -20,13 +20,13 @@ from sqlalchemy.sql import CompoundSelect, Delete, Insert, Select, Update
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
 
-from gonogo.store.columns import ColumnType
+from gonogo.store.columns import Converted
 from gonogo.store.schema import plans, subtasks
 
 Converter = Callable[[Any], Any] | None
 Given = Mapping[str, Any]
-Statement = Insert | Update | Delete | Select[Any] | CompoundSelect[Any]
-_STATEMENTS = (Insert, Update, Delete, Select, CompoundSelect)
+Statement = Insert | Update | Delete | Select[Any]
+_STATEMENTS = (Insert, Update, Delete, Select)
 _DIALECT: Dialect = create_engine("sqlite://").dialect
 """What is prepared for one file counts for every other."""
 
@@ -181,7 +181,7 @@ def _writes_plans(statement: Executable) -> bool:
 
 
 def _compiled(statement: Statement, names: Sequence[str], **how: bool) -> SQLCompiler:
-    keys = None if isinstance(statement, Select | CompoundSelect) else list(names)
+    keys = None if isinstance(statement, Select) else list(names)
     return statement.compile(dialect=_DIALECT, column_keys=keys, compile_kwargs=how)
 
 
@@ -200,13 +200,13 @@ def _places(
 
 def _writer(kind: TypeEngine[Any]) -> Converter:
     """How a value is written that is there."""
-    if isinstance(kind, ColumnType):
+    if isinstance(kind, Converted):
         return kind.to_column
     return kind.dialect_impl(_DIALECT).bind_processor(_DIALECT)
 
 
 def _reader(kind: TypeEngine[Any]) -> Converter:
     """How a value is read that is there."""
-    if isinstance(kind, ColumnType):
+    if isinstance(kind, Converted):
         return kind.from_column
     return kind.dialect_impl(_DIALECT).result_processor(_DIALECT, None)
