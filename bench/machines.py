@@ -55,7 +55,7 @@ from gonogo.store import Store
 Ms = list[float]
 BUSY, BURN = "python3 burn.py", "sum(n * n for n in range(12_000_000))\n"
 """A command that takes a core for about a second."""
-SESSIONS, PARKED, IDLE = 8, 10_000, 10.0
+SESSIONS, PARKED, IDLE = 8, 10_000, 20.0
 
 
 async def taken_over(ground: Ground) -> Ms:
@@ -117,7 +117,7 @@ def _has_more(ground: Ground, count: int) -> bool:
 
 
 async def followed(ground: Ground) -> Ms:
-    """From an event's transaction on a worker to a follower of another server."""
+    """From the commit of an event on a worker to a follower of another server."""
     fronts = [server(ground), server(ground)]
     worker(ground)
     follower = Follower()
@@ -129,7 +129,14 @@ async def followed(ground: Ground) -> Ms:
         group.start_soon(_follow_when_there, ground, follower, second)
         await person.see_through()
         group.cancel_scope.cancel()
-    return [seconds * 1000 for seconds in follower.late]
+    with psycopg.connect(ground.environment["GONOGO_DB"]) as conn:
+        committed = dict(conn.execute(_COMMITTED).fetchall())
+    return [1000 * (at - committed[seq]) for seq, at in follower.arrived]
+
+
+_COMMITTED = """
+SELECT seq, extract(epoch FROM pg_xact_commit_timestamp(xmin))::float FROM events
+"""
 
 
 async def _follow_when_there(ground: Ground, follower: Follower, client: Any) -> None:
@@ -271,17 +278,21 @@ async def idle_with_parked(ground: Ground) -> Ms:
     async with parked(ground):
         both = [await anyio.to_thread.run_sync(start, ground) for start in (server, worker)]
         await until(lambda: not asked(ground, _PLACED), 120)
+        await anyio.sleep(_SETTLES)
         before = sum(_cpu_s(each.pid) for each in both)
         await anyio.sleep(IDLE)
         return [100 * (sum(_cpu_s(each.pid) for each in both) - before) / IDLE]
 
 
+_SETTLES = 3
+"""Seconds in which what a start and a released workspace leave to do is done."""
 _PLACED = "SELECT count(*) FROM places WHERE owner IS NOT NULL AND id <> 'common'"
 
 
 def _cpu_s(pid: int) -> float:
-    words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+    """By what each thread ran, to the nanosecond: ticks would be as long as what is measured."""
+    ran = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(each.read_text().split()[0]) for each in ran) / 1e9
 
 
 Run = Callable[[Ground], Awaitable[Ms]]

@@ -64,16 +64,16 @@ class Follower:
 
     def __init__(self) -> None:
         self.events: list[dict[str, Any]] = []
-        self.late: list[float] = []
-        """Seconds from an event's transaction to its arrival."""
+        self.arrived: list[tuple[int, float]] = []
+        """When events came that were told since: by their numbers, in seconds of the clock."""
 
     async def follow(self, client: Client) -> None:
         began = datetime.now(UTC)
         async for body in client.follow(story.SESSION, 0):
             if "seq" in body:
                 self.events.append(body)
-                if (told := datetime.fromisoformat(body["ts"])) > began:
-                    self.late.append((datetime.now(UTC) - told).total_seconds())
+                if datetime.fromisoformat(body["ts"]) > began:
+                    self.arrived.append((body["seq"], datetime.now(UTC).timestamp()))
 
     @property
     def seqs(self) -> list[int]:
