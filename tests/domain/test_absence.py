@@ -86,7 +86,10 @@ def test_an_absence_is_kept_as_it_is_and_begins_once():
     [
         (DOWN, True),
         (ModelFailed("refused", transient=True), True),
-        (ModelFailed("quota", http_status=429, transient=True), False),
+        (ModelFailed("quota", http_status=429, transient=True, retry_after=60.0), False),
+        (ModelFailed("quota", http_status=429, transient=True), True),
+        (ModelFailed("quota", http_status=429, transient=True, retry_after=1e300), True),
+        (ModelFailed("used up", http_status=429), False),
         (ModelFailed("bad request", http_status=400), False),
         (Conflict("x"), False),
     ],

@@ -115,7 +115,8 @@ async def test_a_reply_that_ends_with_an_error_of_the_provider_is_asked_for_agai
     ("reason", "told", "whole"),
     [
         ("error", None, False), ("error", {"finish_reason": "x"}, False), (None, None, False),
-        (None, {"finish_reason": "error"}, False), (None, {"finish_reason": "eos"}, True), ("stop", None, True), ("length", {}, True),
+        (None, {"finish_reason": "error"}, False), (None, {"finish_reason": "eos"}, True),
+        ("stop", None, True), ("length", {}, True),
     ],
 )  # fmt: skip
 def test_a_reply_that_does_not_say_why_it_ended_is_none(settings, reason, told, whole):

@@ -21,6 +21,8 @@ PATIENCE = 600
 DOWN = {"status": 503, "error": "down for a while"}
 WAYS = {
     "503": DOWN,
+    "429": {"status": 429, "error": "Slow down"},
+    "429 until nonsense": {"status": 429, "headers": {"Retry-After": "1e300"}, "error": "Slow"},
     "overloaded": {"status": 529, "error": "Overloaded"},
     "a cut stream": {"text": "Half of an answer", "cut": 2},
     "an error in the stream": {"chunks": ['{"error": {"message": "Oh", "type": "server_error"}}']},

@@ -127,8 +127,11 @@ def classify(error: GonogoError) -> Failure:
 
 
 def is_away(error: GonogoError) -> bool:
-    """Whether a model did not answer for reasons of its own: it may answer the same later."""
-    return isinstance(error, ModelFailed) and error.transient and error.http_status != TOO_MANY
+    """Whether a model did not answer for reasons of its own: it may answer the same later.
+
+    So is one whose quota is used up and that does not say until when, or says nonsense.
+    """
+    return isinstance(error, ModelFailed) and error.transient and quota_pause(error) is None
 
 
 def quota_pause(error: GonogoError) -> float | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec import Struct
 
 from gonogo.domain.errors import InternalFailure, ModelFailed, ModelNotConfigured, together
-from gonogo.domain.failures import TOO_MANY, is_away
+from gonogo.domain.failures import is_away, quota_pause
 from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.llm.model import Model, OnText
 from gonogo.llm.provider import Relay
@@ -122,9 +122,8 @@ def _rests(rests: Mapping[ModelChoice, ModelRest], choice: ModelChoice, now: flo
 def _seconds(error: InternalFailure, failures: int) -> float:
     if not isinstance(error, ModelFailed) or not error.transient:
         return _LONG
-    if error.http_status == TOO_MANY and error.retry_after is not None:
-        # Until its quota is there again, whenever that is.
-        return max(error.retry_after, _SHORT)
+    if (quota := quota_pause(error)) is not None:
+        return max(quota, _SHORT)
     return min(_SHORT * 2.0 ** min(failures - 1, 10), _LONG)
 
 
