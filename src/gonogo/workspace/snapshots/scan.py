@@ -449,7 +449,7 @@ def lock(descriptor: int, otherwise: str, *, shared: bool = False) -> None:
             return
 
 
-class _Saved(Struct, array_like=True):
+class _Saved(Struct, frozen=True, array_like=True):
     version: int
     tree: Tree | None
     meta: str
