@@ -132,6 +132,8 @@ NO_TEXTS = {
     "it is not for signatures": "a line of the log",
     "an RSA key of ‹› bits": "a line of the log",
     "a moment without a time zone cannot be stored": "a defect of the code",
+    "Multiple rows were found when one or none was required": "a defect of the code",
+    "No row was found when one was required": "a defect of the code",
     "approved by ‹›": "a reason that scripts read; people are told of the decision",
     "run again, as ‹› decided": "a reason that scripts read; people are told of the decision",
     "subtask ‹›": "a reason that clients say by its cause",

@@ -150,6 +150,9 @@ async def test_who_listens_is_woken_by_what_is_said_and_by_nothing_else(
         assert wakes() - before <= 1
         other.said.say(["last"])
         await other.until("last")
-        assert wakes() > before
+        # The kernel counts it when the thread falls asleep again.
+        with anyio.fail_after(LIMIT):
+            while wakes() == before:  # noqa: ASYNC110 - a counter tells nobody
+                await anyio.sleep(0.01)
     listener.join(LIMIT)
     assert not listener.is_alive()
