@@ -134,6 +134,7 @@ class Holder(NamedTuple):
 
     application_name: str
     pid: int
+    mode: str = "ExclusiveLock"
 
 
 @pytest.mark.parametrize(
@@ -148,6 +149,16 @@ def test_who_drives_is_said_to_who_is_refused(holder: Holder | None, who: str) -
     assert driver._refusal(holder) == (
         f"The database is already used by {who}; stop that process, set GONOGO_DB to another "
         "database, or work through that process"
+    )
+
+
+def test_who_finds_several_at_work_together_is_told_to_start_a_server_among_them() -> None:
+    said = driver._refusal(Holder("gonogo 7 on host", 12, "ShareLock"))
+
+    assert said == (
+        "Several gonogo processes share the database, such as gonogo 7 on host (process 12 of the "
+        "server); start `gonogo serve --no-work` here and try again, or set GONOGO_DB to another "
+        "database"
     )
 
 

@@ -58,7 +58,7 @@ _HELD = text(
     f" WHERE pid = pg_backend_pid() AND {_OURS}) AS held"
 )
 _HOLDER = text(
-    "SELECT application_name, pid FROM pg_locks JOIN pg_stat_activity USING (pid)"  # noqa: S608
+    "SELECT application_name, pid, mode FROM pg_locks JOIN pg_stat_activity USING (pid)"  # noqa: S608
     " WHERE database = (SELECT oid FROM pg_database WHERE datname = current_database())"
     f" AND {_OURS}"
 )
@@ -380,6 +380,12 @@ def _refusal(holder: Any) -> str:  # noqa: ANN401 - a database row
             "{name} (process {pid} of the server)",
             name=holder.application_name or because("a process"), pid=holder.pid,
         )  # fmt: skip
+    if holder is not None and holder.mode == "ShareLock":
+        return because(
+            "Several gonogo processes share the database, such as {who}; start "
+            "`gonogo serve --no-work` here and try again, or set GONOGO_DB to another database",
+            who=who,
+        )
     return because(
         "The database is already used by {who}; stop that process, set GONOGO_DB to another "
         "database, or work through that process",
