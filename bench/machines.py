@@ -112,6 +112,37 @@ async def decided(ground: Ground) -> Ms:
     return found
 
 
+async def written(ground: Ground, times: int = 10, *, late: bool = False) -> Ms:
+    """From a decision on one server to the file that was approved, by the clock of the kernel.
+
+    Args:
+        late: The worker has let the workspace go before the decision, so that it has no owner.
+    """
+    fronts = [server(ground), server(ground)]
+    worker(ground)
+    found: Ms = []
+    call = {"name": "write_file", "arguments": {"path": "made.txt", "content": "made"}}
+    ground.model.script({"rules": [{"when": {"last": "Do it"}, "reply": {"calls": [call]}}],
+                         "default": {"text": "Well."}})  # fmt: skip
+    made = ground.workspace / "made.txt"
+    async with line(fronts[0]) as (client, _), fronts[0].http() as http, line(fronts[1]) as (
+        other, _,
+    ):  # fmt: skip
+        for number in range(times):
+            said = {"type": "user_message", "content": f"Do it {number}", "agent_type": "coder"}
+            await say(http, said)
+            question = await first_question(client)
+            shown = await other.approval(question.approval_id)
+            if late:
+                await until(lambda: not asked(ground, _PLACED), 120)
+            began = time.time_ns()
+            await other.decide(question.approval_id, "approve", digest=shown.digest)
+            await until(made.exists)
+            found.append((made.stat().st_mtime_ns - began) / 1e6)
+            made.unlink()
+    return found
+
+
 def _has_more(ground: Ground, count: int) -> bool:
     return len(story.ledger(ground.workspace)) > count
 
@@ -315,6 +346,11 @@ ROWS: Sequence[Sequence[Row]] = (
     [Row("cancel on another server → the command is gone", cancelled, 5, "≤ 1 s")],
     [Row("decision on another server → the command begins, sandbox and Python included", decided,
          2)],
+    [
+        Row("decision on another server → the approved file is written", written, 2, "≤ 25 ms"),
+        Row("the same, of a workspace that no worker has at that moment",
+            functools.partial(written, times=2, late=True), 2, "≤ 400 ms"),
+    ],
     [Row("event committed by a worker → follower of another server", followed, 2, "≤ 20 ms")],
     [
         Row("a story (a message, a plan of five subtasks, three questions) with one worker",
