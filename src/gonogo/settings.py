@@ -514,7 +514,8 @@ def _in_environment(given: Collection[str]) -> dict[str, str | None]:
         )
         if name in given or any(other in given for other in others):
             continue
-        for key, variable in [*zip(others, others, strict=True), (name, f"GONOGO_{name}")]:
+        variables = {other: other for other in others} | {name: f"GONOGO_{name}"}
+        for key, variable in variables.items():
             if value := said.get(variable.lower()):
                 found[key] = None if value == "null" else value
                 break

@@ -65,10 +65,7 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
                     return Exit.DONE
         setup_logging()
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
-        if ours is not False:
-            await _serve(settings, folder, address)
-        else:
-            await _serve(settings, folder, address, held)
+        await _serve(settings, folder, address, held if ours is False else None)
     return Exit.DONE
 
 
@@ -195,7 +192,7 @@ def _taken(folder: Folder) -> Stop:
 
 
 async def _serve(
-    settings: Settings, folder: Folder, address: Address, heir: ExitStack | None = None
+    settings: Settings, folder: Folder, address: Address, heir: ExitStack | None
 ) -> None:
     """Serve, and the commands of this machine as well.
 

@@ -204,8 +204,10 @@ class Sandbox(Struct, frozen=True):
         A program that worked once is not tried again by the same process.
         """
         program = find_program("bwrap")
-        if program is None or program in _FOUND:
-            return _FOUND.get(program or "")
+        if program is None:
+            return None
+        if program in _FOUND:
+            return _FOUND[program]
         with tempfile.TemporaryDirectory() as folder:
             for sandbox in (Sandbox(program), Sandbox(program, sizes=False)):
                 if any(sandbox._works(Path(folder).resolve()) for _ in range(TRIES)):
