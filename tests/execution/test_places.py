@@ -1,12 +1,13 @@
 """The places of one process among several: what others set is done in time."""
 
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import timedelta
 from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import TaskGroup
 from sqlalchemy import text
 
 from fakes.rows import session
@@ -61,6 +62,19 @@ def begin(tx: Tx) -> None:
     take_up(tx)
 
 
+@asynccontextmanager
+async def both(
+    url: str,
+) -> AsyncIterator[tuple[tuple[Store, Places], tuple[Store, Places], TaskGroup]]:
+    """A worker and a server, with a turn to do, and where they run."""
+    with opened(url, WORKER) as worker, opened(url, SERVER) as server:
+        await server[0].write(begin)
+        with anyio.fail_after(LIMIT):
+            async with anyio.create_task_group() as group:
+                yield worker, server, group
+                group.cancel_scope.cancel()
+
+
 @pytest.mark.parametrize("setter", ["a server", "the owner of a workspace"])
 async def test_a_timer_that_is_due_soon_fires_in_time_whoever_set_it(
     database_url: str, kind: str, setter: str
@@ -85,18 +99,11 @@ async def test_a_timer_that_is_due_soon_fires_in_time_whoever_set_it(
         if by_owner:
             await set_each(worker)
 
-    with (
-        opened(database_url, WORKER) as (worker, places),
-        opened(database_url, SERVER) as (server, _),
-    ):
-        await server.write(begin)
-        with anyio.fail_after(LIMIT):
-            async with anyio.create_task_group() as group:
-                await group.start(places.serve, {"turn": turn}, on_timer)
-                if not by_owner:
-                    await set_each(server)
-                await ends.wait()
-                group.cancel_scope.cancel()
+    async with both(database_url) as ((worker, places), (server, _), group):
+        await group.start(places.serve, {"turn": turn}, on_timer)
+        if not by_owner:
+            await set_each(server)
+        await ends.wait()
     assert max(late) < LATE
 
 
@@ -119,25 +126,18 @@ async def test_what_belongs_to_no_workspace_is_done_once_and_leaves_nothing_behi
         if setter == "the owner of a workspace":
             await worker.write(sweep)
 
-    with (
-        opened(database_url, WORKER) as (worker, places),
-        opened(database_url, SERVER) as (server, _),
-    ):
-        await server.write(begin)
-        with anyio.fail_after(LIMIT):
-            async with anyio.create_task_group() as group:
-                handlers = {"turn": turn, "sweep": sweep_job}
-                await group.start(places.serve, handlers, lambda tx, timer: sweep(tx))
-                # Whoever gets a place drops what was handed to it, and reads what is left to do.
-                await begun.wait()
-                if setter == "a server":
-                    await server.write(sweep)
-                elif setter == "a timer":
-                    await server.write(set_timer, "alarm", "all", server.clock())
-                await done.wait()
-                await anyio.sleep(SOON.total_seconds())
-                left = await server.read(lambda tx: tx.execute(text("SELECT kind FROM handoffs")))
-                group.cancel_scope.cancel()
+    async with both(database_url) as ((worker, places), (server, _), group):
+        handlers = {"turn": turn, "sweep": sweep_job}
+        await group.start(places.serve, handlers, lambda tx, timer: sweep(tx))
+        # Whoever gets a place drops what was handed to it, and reads what is left to do.
+        await begun.wait()
+        if setter == "a server":
+            await server.write(sweep)
+        elif setter == "a timer":
+            await server.write(set_timer, "alarm", "all", server.clock())
+        await done.wait()
+        await anyio.sleep(SOON.total_seconds())
+        left = await server.read(lambda tx: tx.execute(text("SELECT kind FROM handoffs")))
         assert swept == ["all"]
         assert list(left) == []
 
@@ -145,22 +145,15 @@ async def test_what_belongs_to_no_workspace_is_done_once_and_leaves_nothing_behi
 async def test_what_is_told_in_a_session_that_is_followed_elsewhere_comes_without_a_read(
     database_url: str, kind: str
 ) -> None:
-    with (
-        opened(database_url, WORKER) as (worker, ours),
-        opened(database_url, SERVER) as (server, theirs),
-    ):
-        await server.write(begin)
+    async with both(database_url) as ((worker, ours), (server, theirs), group):
         follower, quiet = theirs._hub.follow("s1"), theirs._hub.follow("s2")
-        with anyio.fail_after(LIMIT):
-            async with anyio.create_task_group() as group:
-                await group.start(theirs.serve, {}, lambda tx, timer: None)
-                await group.start(ours.serve, {"turn": nothing_to_do}, lambda tx, timer: None)
-                while not follower.items:
-                    # Until the worker has heard that somebody follows.
-                    theirs._hub.on_follow("s1")
-                    await worker.write(log.tell, "s1", AssistantMessage(content="Hello"))
-                    await anyio.sleep(SOON.total_seconds())
-                group.cancel_scope.cancel()
+        await group.start(theirs.serve, {}, lambda tx, timer: None)
+        await group.start(ours.serve, {"turn": nothing_to_do}, lambda tx, timer: None)
+        while not follower.items:
+            # Until the worker has heard that somebody follows.
+            theirs._hub.on_follow("s1")
+            await worker.write(log.tell, "s1", AssistantMessage(content="Hello"))
+            await anyio.sleep(SOON.total_seconds())
         found = await server.read(log.events_after, "s1", 0)
     body = follower.items[0]
     assert body in found

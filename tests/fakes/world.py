@@ -88,12 +88,8 @@ def _installed(path: tuple[str, ...]) -> Extensions:
 class Given(Settings):
     """Settings as a test gives them: to look through the environment takes longer than the rest."""
 
-    @classmethod
-    def settings_customise_sources(
-        cls, settings_cls: Any, init_settings: Any, **others: Any
-    ) -> tuple[Any, ...]:
-        """Only what is given."""
-        return (init_settings,)
+    def __init__(self, **given: Any) -> None:
+        super(Settings, self).__init__(**given)
 
 
 class Clock:
