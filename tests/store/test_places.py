@@ -355,7 +355,7 @@ async def test_one_alone_and_several_keep_each_other_out_and_what_was_left_is_fr
 ) -> None:
     with opened(database_url) as several, opened(database_url):
         await several.write(begin)
-        with pytest.raises(Conflict, match="already used"):
+        with pytest.raises(Conflict, match="Several gonogo"):
             Store(database_url, drives=True, patience=0.1)
         lease = several.join()
         await appointed(several, lease)
