@@ -1,9 +1,12 @@
 """Events: frozen facts whose form survives newer servers, older rows and every client."""
 
+import json
 from datetime import UTC, datetime
-from typing import Literal, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gonogo.domain import events
@@ -278,6 +281,57 @@ def test_what_an_event_does_not_say_is_absent():
         "RollbackFacts.again": [], "PlanEndedFacts.cancelled": 0, "ErrorHappened.is_final": False,
         "Done.is_final": True,
     }  # fmt: skip
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
+JSON: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=8,
+)
+PLACE = {name: st.none() | TEXTS for name in ("plan_id", "subtask_id", "agent")}
+TOLD_PLAINLY: dict[type[Event], tuple[type[Fact], dict[str, Any], dict[str, Any]]] = {
+    events.AgentSwitched: (
+        events.SwitchFacts,
+        {"from_agent": TEXTS, "to_agent": TEXTS, "reason": TEXTS, "cause": TEXTS},
+        {},
+    ),
+    events.SubtaskStarted: (
+        events.SubtaskStartedFacts,
+        {"subtask_id": TEXTS, "subtask_type": TEXTS, "tool": st.none() | TEXTS,
+         "agent": st.none() | TEXTS, "attempt": st.integers(1)},
+        {"content": TEXTS},
+    ),
+    events.SubtaskEnded: (
+        events.SubtaskEndedFacts,
+        {"subtask_id": TEXTS, "subtask_status": TEXTS, "subtask_type": TEXTS, "result": JSON,
+         "reason": st.none() | TEXTS, "attempt": st.none() | st.integers(1),
+         "duration_seconds": st.none() | st.floats(0, 1e9)},
+        {"type": st.sampled_from(sorted(events.MARKS)), "content": st.none() | TEXTS},
+    ),
+    events.PlanProgress: (
+        events.ProgressFacts,
+        {"done": st.integers(0), "total": st.integers(0), "percentage": st.floats(0, 100)},
+        {},
+    ),
+    events.CheckpointCreated: (
+        events.CheckpointFacts,
+        {"checkpoint_id": TEXTS, "reason": TEXTS, "subtask_id": st.none() | TEXTS},
+        {},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TOLD_PLAINLY, ids=lambda kind: kind.__name__)
+@given(data=st.data())
+def test_what_is_told_plainly_is_to_the_byte_what_its_class_gives(kind, data):
+    facts, of_facts, more = TOLD_PLAINLY[kind]
+    inner = data.draw(st.fixed_dictionaries(of_facts))
+    outer = data.draw(st.fixed_dictionaries({**PLACE, **more}))
+
+    told = kind.plain(metadata=facts.plain(**inner), **outer)
+
+    assert json.dumps(told) == json.dumps(kind(metadata=facts(**inner), **outer).body())
 
 
 def test_how_events_sound_and_are_drawn():

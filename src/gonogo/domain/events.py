@@ -8,6 +8,7 @@ given by the store, in the transaction that makes the fact true.
 from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum, auto
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -41,6 +42,25 @@ class Fact(BaseModel):
     """A part of an event: immutable, open to unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+    @classmethod
+    def plain(cls, **fields: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON values
+        """What `body` gives, of JSON values that are known to be right: nobody looks at them.
+
+        It takes a tenth of the time. A test compares what is told so with what its class gives.
+        """
+        return {
+            name: value
+            for name, default in _fields_of(cls)
+            if (value := fields.get(name, default)) is not None
+        }
+
+
+@cache
+def _fields_of(fact: type[Fact]) -> tuple[tuple[str, Any], ...]:
+    """The names of the fields, in their order, and what they are where nothing is said."""
+    fields = fact.model_fields.items()
+    return tuple((name, None if f.is_required() else f.default) for name, f in fields)
 
 
 class Event(Fact):

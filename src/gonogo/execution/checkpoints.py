@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import anyio
 import anyio.to_thread
@@ -63,12 +64,12 @@ def sealed(base: Checkpoint, reason: str) -> Checkpoint:
     return replace(made, hash=checkpoint_hash(made))
 
 
-def created(checkpoint: Checkpoint, agent: str | None = None) -> CheckpointCreated:
+def created(checkpoint: Checkpoint, agent: str | None = None) -> dict[str, Any]:
     """The event that tells of a checkpoint."""
-    facts = CheckpointFacts(
+    facts = CheckpointFacts.plain(
         checkpoint_id=checkpoint.id, reason=checkpoint.reason, subtask_id=checkpoint.subtask_id
     )
-    return CheckpointCreated(
+    return CheckpointCreated.plain(
         plan_id=checkpoint.plan_id, subtask_id=checkpoint.subtask_id, agent=agent, metadata=facts
     )
 

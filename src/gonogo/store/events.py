@@ -100,9 +100,10 @@ class Pending(Struct):
     notes: list[_Note] = field(default_factory=list[_Note])
 
 
-def tell(tx: Tx, session_id: str, *facts: Event) -> None:
-    """Append events to a session's log."""
-    _pending(tx, session_id).bodies.extend(fact.body() for fact in facts)
+def tell(tx: Tx, session_id: str, *facts: Event | dict[str, Any]) -> None:
+    """Append events, or what `Event.plain` gave, to a session's log."""
+    bodies = _pending(tx, session_id).bodies
+    bodies.extend([fact if isinstance(fact, dict) else fact.body() for fact in facts])
 
 
 def told(tx: Tx) -> list[dict[str, Any]]:

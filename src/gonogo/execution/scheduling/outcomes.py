@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, Protocol
 
 import anyio
 from msgspec import Struct
+from pydantic_core import to_jsonable_python
 
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import (
@@ -188,19 +189,19 @@ def started(board: PlanState, subtask_id: str, attempt: int) -> None:
     """A subtask starts, carried out by its own agent, if it has one."""
     subtask = board.shape.graph.subtasks[subtask_id]
     agent = subtask.agent
-    place: dict[str, Any] = {"plan_id": board.plan.id, "subtask_id": subtask_id, "agent": agent}
+    place = {"plan_id": board.plan.id, "subtask_id": subtask_id, "agent": agent}
     if agent is not None:
-        switch = SwitchFacts(
+        switch = SwitchFacts.plain(
             from_agent=PRESENTER, to_agent=agent, reason=f"subtask {subtask_id}", cause="subtask"
         )
-        _tell(board, AgentSwitched(metadata=switch, **place))
-    facts = SubtaskStartedFacts(
+        _tell(board, AgentSwitched.plain(metadata=switch, **place))
+    facts = SubtaskStartedFacts.plain(
         subtask_id=subtask_id, subtask_type=subtask.type, agent=agent, tool=subtask.tool,
         attempt=attempt,
     )  # fmt: skip
     where = f"{board.shape.graph.places[subtask_id]}/{len(board.shape.graph.places)}"
     content = f"Subtask {where}: {subtask.description}"
-    _tell(board, SubtaskStarted(content=content, metadata=facts, **place))
+    _tell(board, SubtaskStarted.plain(content=content, metadata=facts, **place))
 
 
 def ended(
@@ -219,20 +220,20 @@ def ended(
     Args:
         since: When the work on it began that has ended now.
     """
-    facts = SubtaskEndedFacts(
+    facts = SubtaskEndedFacts.plain(
         subtask_id=subtask_id,
-        subtask_status=status or SubtaskStatus.PENDING,
+        subtask_status=(status or SubtaskStatus.PENDING).value,
         subtask_type=board.shape.graph.subtasks[subtask_id].type,
-        result=result,
-        error=FailureFacts(**failure.model_dump(mode="json")) if failure else None,
+        result=None if result is None else to_jsonable_python(result),
+        error=FailureFacts.plain(**failure.model_dump(mode="json")) if failure else None,
         reason=reason,
         duration_seconds=round(elapsed(since, board.now), 6) if since else None,
         attempt=attempt,
     )
-    kind: Any = f"subtask_{status}" if status else "subtask_retrying"
-    event = SubtaskEnded(
-        type=kind, plan_id=board.plan.id, subtask_id=subtask_id,
-        agent=board.shape.agent(subtask_id), metadata=facts,
+    event = SubtaskEnded.plain(
+        type=f"subtask_{status}" if status else "subtask_retrying",
+        plan_id=board.plan.id, subtask_id=subtask_id, agent=board.shape.agent(subtask_id),
+        metadata=facts,
     )  # fmt: skip
     _tell(board, event)
 
@@ -256,8 +257,8 @@ def progress(board: PlanState) -> None:
 def _standing(board: PlanState) -> None:
     done, total = board.count_over(), len(board.rows)
     percentage = max(round(100 * done / total, 1), board.plan.floor / 10)
-    facts = ProgressFacts(done=done, total=total, percentage=percentage)
-    _tell(board, PlanProgress(plan_id=board.plan.id, metadata=facts))
+    facts = ProgressFacts.plain(done=done, total=total, percentage=percentage)
+    _tell(board, PlanProgress.plain(plan_id=board.plan.id, metadata=facts))
 
 
 def changed(
@@ -310,5 +311,5 @@ def sent_back(board: PlanState, about: Mapping[str, Any]) -> None:
     )  # fmt: skip
 
 
-def _tell(board: PlanState, *events: Event) -> None:
-    log.tell(board.tx, board.plan.session_id, *events)
+def _tell(board: PlanState, event: Event | dict[str, Any]) -> None:
+    log.tell(board.tx, board.plan.session_id, event)
