@@ -176,3 +176,18 @@ def test_a_checkpoint_is_told_by_all_that_it_says_but_for_what_comes_later():
     assert checkpoint_hash(replace(made, created_at=elsewhere, swept_at=NOW)) == digest(facts)
     assert is_unchanged(replace(made, hash=digest(facts)))
     assert not is_unchanged(made)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+
+
+@given(TEXTS, TEXTS, st.none() | TEXTS, st.integers(0, 2**63 - 1))
+def test_the_hash_of_a_checkpoint_is_the_digest_of_its_canonical_form(reason, key, tree, number):
+    facts = {
+        "id": "c1", "session_id": "s1", "plan_id": "p1", "revision": 1, "subtask_id": key,
+        "attempt": 2, "reason": reason, "standings": "pc", "event_seq": number, "last_change": 0,
+        "tree": tree,
+    }  # fmt: skip
+    made = Checkpoint(**facts, hash="", created_at=NOW)
+    told = {**facts, "created_at": "2026-11-21T12:00:00.000000+00:00"}
+    assert checkpoint_hash(made) == digest(told)

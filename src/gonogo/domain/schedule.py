@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from gonogo.domain.plan import Revision, Subtask
-from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
+from gonogo.domain.states import SUBTASK, SUBTASK_LETTERS, PlanStatus, SubtaskStatus
 
 _S = SubtaskStatus
 _BLOCKED = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED})
 _NONE: frozenset[str] = frozenset()
+_LETTERS = {status: ord(letter) for status, letter in SUBTASK_LETTERS.items()}
 
 
 class SubtaskStanding(NamedTuple):
@@ -133,7 +134,7 @@ class Standings:
         barred: Those that are pending and can never start.
     """
 
-    __slots__ = ("_bars", "_unmet", "barred", "counts", "graph", "ready", "rows", "running")
+    __slots__ = ("_bars", "_letters", "_unmet", "barred", "counts", "graph", "ready", "rows", "running")
 
     def __init__(self, graph: Graph, rows: Mapping[str, SubtaskStanding]) -> None:
         """Look at all of them once.
@@ -146,34 +147,32 @@ class Standings:
         self.counts = Counter(row.status for row in rows.values())
         self._unmet, self._bars = dict(graph.needs), dict.fromkeys(rows, 0)
         for key, row in self.rows.items():
-            if row.declined or row.status in SUBTASK.terminal:
+            if _counts_for_others(row):
                 for subtask in graph.after[key]:
                     self._unmet[subtask.id] -= _lets_start(row, subtask)
                     self._bars[subtask.id] += _bars(row, subtask)
+        self._letters = bytearray(_LETTERS[row.status] for row in self.rows.values())
         pending = [key for key, row in self.rows.items() if row.status is _S.PENDING]
         self.running = {key for key, row in self.rows.items() if row.status is _S.RUNNING}
         self.ready = {key for key in pending if not self._unmet[key]}
         self.barred = {key for key in pending if self._bars[key]}
-
-    def copy(self) -> "Standings":
-        """The same, to be moved on its own."""
-        made = Standings.__new__(Standings)
-        made.graph, made.rows, made.counts = self.graph, self.rows.copy(), self.counts.copy()
-        made.running, made.ready = self.running.copy(), self.ready.copy()
-        made.barred = self.barred.copy()
-        made._unmet, made._bars = self._unmet.copy(), self._bars.copy()
-        return made
 
     def put(self, key: str, row: SubtaskStanding) -> None:
         """Have a subtask stand elsewhere."""
         was, self.rows[key] = self.rows[key], row
         self.counts[was.status] -= 1
         self.counts[row.status] += 1
-        for subtask in self.graph.after[key]:
-            self._unmet[subtask.id] += _lets_start(was, subtask) - _lets_start(row, subtask)
-            self._bars[subtask.id] += _bars(row, subtask) - _bars(was, subtask)
-            self._sort_in(subtask.id)
+        self._letters[self.graph.places[key] - 1] = _LETTERS[row.status]
+        if _counts_for_others(was) or _counts_for_others(row):
+            for subtask in self.graph.after[key]:
+                self._unmet[subtask.id] += _lets_start(was, subtask) - _lets_start(row, subtask)
+                self._bars[subtask.id] += _bars(row, subtask) - _bars(was, subtask)
+                self._sort_in(subtask.id)
         self._sort_in(key)
+
+    def written(self) -> str:
+        """Where each subtask stands, in plan order, a letter each."""
+        return self._letters.decode()
 
     def count_ended(self) -> int:
         """How many are over."""
@@ -185,6 +184,11 @@ class Standings:
         _have(self.running, key, status is _S.RUNNING)
         _have(self.ready, key, is_pending and not self._unmet[key])
         _have(self.barred, key, is_pending and self._bars[key] > 0)
+
+
+def _counts_for_others(row: SubtaskStanding) -> bool:
+    """Whether a dependency that stands so can let a subtask start, or keep it from that."""
+    return row.declined or row.status in SUBTASK.terminal
 
 
 def _have(found: set[str], key: str, has: bool) -> None:

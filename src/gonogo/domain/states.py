@@ -180,6 +180,8 @@ SUBTASK: Machine[SubtaskStatus] = Machine(
         _S.CANCELLED: frozenset(),
     },
 )
+SUBTASK_LETTERS = dict(zip(_S, "prwcfsx", strict=True))
+"""The letter that stands for each status where those of a whole plan are one text."""
 
 
 # The life of a tool call.

@@ -14,10 +14,11 @@ from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from msgspec import Struct
+from msgspec.json import Encoder
 
 from gonogo.domain.records import Checkpoint, FileChange
-from gonogo.domain.states import SubtaskStatus
-from gonogo.domain.strict_json import digest
+from gonogo.domain.states import SUBTASK_LETTERS, SubtaskStatus
+from gonogo.domain.strict_json import content_hash
 
 State = dict[str, Any] | None
 FOLDER: dict[str, Any] = {"folder": True}
@@ -184,24 +185,16 @@ def _letter(byte: int) -> str:
 
 # Checkpoints: how one says where every subtask stood, and the hash that shows it is unchanged.
 
-_S = SubtaskStatus
-_LETTERS = {
-    _S.PENDING: "p",
-    _S.RUNNING: "r",
-    _S.WAITING_APPROVAL: "w",
-    _S.COMPLETED: "c",
-    _S.FAILED: "f",
-    _S.SKIPPED: "s",
-    _S.CANCELLED: "x",
-}
 _LATER = frozenset({"hash", "swept_at"})
+_canonical = Encoder(order="sorted").encode
+"""What `canonical_json` gives for facts that are whole numbers and texts, in a fifth of the time."""
 _FACTS = tuple(name for name in Checkpoint.__struct_fields__ if name not in _LATER)
-_WORDS = {letter: status for status, letter in _LETTERS.items()}
+_WORDS = {letter: status for status, letter in SUBTASK_LETTERS.items()}
 
 
 def write_standings(statuses: Iterable[SubtaskStatus]) -> str:
     """Where each subtask of a plan stands, in plan order, a letter each."""
-    return "".join([_LETTERS[status] for status in statuses])
+    return "".join([SUBTASK_LETTERS[status] for status in statuses])
 
 
 def read_standings(letters: str) -> list[SubtaskStatus]:
@@ -213,7 +206,8 @@ def checkpoint_hash(checkpoint: Checkpoint) -> str:
     """The hash over everything that a checkpoint says, but for the hash that it carries."""
     facts = {name: getattr(checkpoint, name) for name in _FACTS}
     moment = checkpoint.created_at.astimezone(UTC)
-    return digest({**facts, "created_at": moment.isoformat(timespec="microseconds")})
+    facts["created_at"] = moment.isoformat(timespec="microseconds")
+    return content_hash(_canonical(facts))
 
 
 def is_unchanged(checkpoint: Checkpoint) -> bool:

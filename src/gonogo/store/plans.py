@@ -25,7 +25,7 @@ from gonogo.domain.plan import FORM, Revision, Subtask, as_meant, worker_name
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow, Watch
 from gonogo.domain.schedule import SubtaskStanding
 from gonogo.domain.states import BOUND, PLAN, SUBTASK, PlanStatus, SubtaskStatus
-from gonogo.store.known_plans import Moves
+from gonogo.store.known_plans import KnownPlan
 from gonogo.store.rows import (
     among,
     by,
@@ -223,11 +223,9 @@ def set_plan(tx: Tx, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
     return _written(tx, plan.id, lambda: change(tx, plans, where, to))
 
 
-def _written(
-    tx: Tx, plan_id: str, write: Callable[[], T], revision: int = 0, moves: Moves | None = None
-) -> T:
+def _written(tx: Tx, plan_id: str, write: Callable[[], T], moved: KnownPlan | None = None) -> T:
     """Write something of a plan or its subtasks: whatever does so comes by here."""
-    return tx.known.through(plan_id, write, revision, moves) if tx.known else write()
+    return tx.known.through(plan_id, write, moved) if tx.known else write()
 
 
 def maker_of(tx: Tx, plan: Plan) -> str | None:
@@ -399,22 +397,22 @@ class Move(NamedTuple):
     """Other columns."""
 
 
-def move_subtasks(tx: Tx, moves: Sequence[Move]) -> bool:
+def move_subtasks(tx: Tx, moves: Sequence[Move], of: KnownPlan | None = None) -> bool:
     """Compare-and-set the status of a revision's subtasks on those and the epochs the caller saw.
 
     False when one of them is so no more; the caller undoes the others by raising.
+
+    Args:
+        of: The plan as the caller has taken it, with these moves made.
 
     Raises:
         IllegalTransition: the table of subtasks has no such move.
     """
     if not moves:
         return True
-    plan_id, number, _ = split_key(moves[0].key)
+    plan_id, _, _ = split_key(moves[0].key)
     changes = [_move(*move) for move in moves]
-    return _written(
-        tx, plan_id, lambda: change_all(tx, subtasks, changes), number,
-        {split_key(move.key)[2]: (move.status, move.to) for move in moves},
-    )  # fmt: skip
+    return _written(tx, plan_id, lambda: change_all(tx, subtasks, changes), of)
 
 
 def _move(

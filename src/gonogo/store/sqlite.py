@@ -294,6 +294,8 @@ def _run_item(tx: Tx, item: _Item, *, alone: bool) -> None:
         item.box = tx.outbox
         item.outcome = item.work(tx)
         flush(tx)
+        if tx.known:
+            tx.known.give_back()
     except Exception as error:
         # SQLite may have rolled everything back by itself; the others try again as well.
         if is_away(error):

@@ -28,7 +28,6 @@ from gonogo.domain.replanning import (
 from gonogo.domain.schedule import STRATEGIES, Round, Strategy, SubtaskStanding, elapsed
 from gonogo.domain.states import ApprovalKind, PlanStatus, SubtaskStatus
 from gonogo.domain.strict_json import digest
-from gonogo.domain.undo import write_standings
 from gonogo.execution.agent import name_of_limit
 from gonogo.execution.approvals import ApprovalService, Matter, Question
 from gonogo.execution.checkpoints import checkpoint_starts
@@ -388,10 +387,8 @@ class Rounds:
         fresh = [key for key in ids if not goes_on(board.rows[key])]
         if not fresh:
             return
-        rows = board.rows
-        standings = write_standings([rows[key].status for key in board.shape.graph.subtasks])
         starts = [Start(key, board.shape.agent(key), board.rows[key].attempt + 1) for key in fresh]
-        checkpoint_starts(board.tx, board.plan, standings, starts)
+        checkpoint_starts(board.tx, board.plan, board.stand.written(), starts)
 
     def start_all(self, board: PlanState, ready: Sequence[str]) -> Excess | None:
         """Start what the budget allows. Gives the limit that keeps the rest, if one does."""

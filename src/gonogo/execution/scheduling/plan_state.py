@@ -7,7 +7,7 @@ come, and written together as compare-and-sets.
 import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 from msgspec import Struct, field
@@ -151,11 +151,12 @@ class PlanState(Struct):
     plan: Plan
     shape: Shape
     stand: Standings
+    taken: KnownPlan
+    """The plan as it was read, or taken from what the writer knows; its standings are `stand`."""
     freed: int = 0
     """How many subtasks ran before and do so no more."""
     later: set[str] = field(default_factory=set[str])
     """Those that a person is asked about once there is room for their questions."""
-    _moves: list[Move] = field(default_factory=list[Move])
     _over: bool = False
 
     @property
@@ -175,12 +176,9 @@ class PlanState(Struct):
         Raises:
             NotFound: there is none of that id.
         """
-        known = tx.known.find(plan_id) if tx.known else None
-        if known is None:
-            known = _read(tx, plan_id)
-            if tx.known:
-                tx.known.keep(known)
-        return cls(tx, known.plan, known.shape, known.stand.copy())
+        read = partial(_read, tx, plan_id)
+        known = tx.known.take(plan_id, read) if tx.known else read()
+        return cls(tx, known.plan, known.shape, known.stand, known)
 
     def at_approved(self) -> "PlanState":
         """The plan in the revision that was approved last: what was proposed since never runs.
@@ -255,7 +253,7 @@ class PlanState(Struct):
         """
         row = self.rows[subtask_id]
         SUBTASK.check(row.status, status, subtask_id)
-        self._moves.append(Move(self.key(subtask_id), row.status, row.epoch, status, to))
+        self.taken.moves.append(Move(self.key(subtask_id), row.status, row.epoch, status, to))
         self.stand.put(subtask_id, row.moved(status, to))
         self._over = self._over or status in SUBTASK.terminal
         self.freed += row.status is SubtaskStatus.RUNNING
@@ -310,8 +308,10 @@ class PlanState(Struct):
         Raises:
             Conflict: a row is not as it was seen.
         """
-        moves, self._moves = self._moves, []
-        if not move_subtasks(self.tx, moves):
+        moves = self.taken.moves
+        is_done = move_subtasks(self.tx, moves, self.taken)
+        moves.clear()
+        if not is_done:
             raise Conflict(
                 "A subtask of plan {plan_id} has just changed; look at the plan again",
                 plan_id=self.plan.id,
