@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct, field
+from msgspec import Struct
 from sqlalchemy import bindparam, null, select, union_all, update
 
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
@@ -96,8 +96,8 @@ class _Note(Struct, frozen=True, kw_only=True):
 class Pending(Struct):
     """What a running transaction has told about one chain so far."""
 
-    bodies: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    notes: list[_Note] = field(default_factory=list[_Note])
+    bodies: list[dict[str, Any]] = []
+    notes: list[_Note] = []
 
 
 def tell(tx: Tx, session_id: str, *facts: Event | dict[str, Any]) -> None:
@@ -157,8 +157,7 @@ def flush(tx: Tx) -> None:
     for chain, pending in sorted(tx.outbox.pending.items()):
         if pending.bodies or pending.notes:
             _flush_chain(tx, chain, pending)
-    is_checked = tx.is_held or tx.outbox.extents.keys() - {SYSTEM}
-    if tx.hold is not None and not is_checked:
+    if tx.hold is not None and not (tx.is_held or tx.outbox.extents.keys() - {SYSTEM}):
         # What tells of no session moved no head that has the fence: the place itself is asked.
         check_hold(tx, tx.hold)
 

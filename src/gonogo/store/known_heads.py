@@ -73,8 +73,8 @@ class KnownHeads:
         for chain, extent in extents.items():
             self._extents.pop(chain, None)
             self._extents[chain] = extent
-        for chain in list(self._extents)[:-_MOST]:
-            del self._extents[chain]
+        while len(self._extents) > _MOST:
+            del self._extents[next(iter(self._extents))]
         self._is_new = self._is_new or bool(extents)
         if self._is_new and not self.due:
             self.write()

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from gonogo.domain.records import Plan
 from gonogo.domain.schedule import Shape, Standings
@@ -28,7 +28,7 @@ class KnownPlan(Struct):
     plan: Plan
     shape: Shape
     stand: Standings
-    moves: list[Any] = field(default_factory=list[Any])
+    moves: list[Any] = []
     """What of that is not written yet."""
     seen: int = 0
     """After how many writes it was as the database has it."""

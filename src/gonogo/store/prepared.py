@@ -9,7 +9,7 @@ executes as any other connection. Results, values and errors are the same either
 import sqlite3
 from collections import namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, cast
 
 from msgspec import Struct
@@ -113,6 +113,11 @@ class Direct(Connection):
     writes_plans: Callable[[], None] | None = None
     """Told before each statement that writes plans or subtasks, or may."""
 
+    @cached_property
+    def raw(self) -> sqlite3.Connection:
+        """The driver's own connection, which this one keeps as long as it is of use."""
+        return cast("sqlite3.Connection", self.connection.driver_connection)
+
     def execute(  # type: ignore[override]
         self,
         statement: Executable,
@@ -131,7 +136,7 @@ class Direct(Connection):
         # Whoever listens to statements is told of them, by the longer way.
         if ready is None or execution_options or self._has_events:
             return super().execute(statement, parameters, execution_options=execution_options)
-        raw = cast("sqlite3.Connection", self.connection.driver_connection)
+        raw = self.raw
         bound = [ready.bind(given) for given in several] if several else ready.bind(first)
         try:
             cursor = raw.executemany(ready.sql, bound) if several else raw.execute(ready.sql, bound)

@@ -143,8 +143,14 @@ def _change_several(
 
 
 def _change_params(where: Params, to: Params) -> dict[str, Any]:
-    params = {f"is_{name}": value for name, value in where.items()}
-    return params | {f"to_{name}": value for name, value in to.items()}
+    values = (*where.values(), *to.values())
+    return dict(zip(_names(tuple(where), tuple(to)), values, strict=True))
+
+
+@cache
+def _names(where: tuple[str, ...], to: tuple[str, ...]) -> tuple[str, ...]:
+    """How the parameters of a change are named."""
+    return (*(f"is_{name}" for name in where), *(f"to_{name}" for name in to))
 
 
 def insert_for(dialect: str) -> Any:  # noqa: ANN401 - each dialect has its own

@@ -195,7 +195,7 @@ class SqliteBackend:
         self._let_go()
         self._known.write()
 
-    def _connection(self) -> Connection:
+    def _connection(self) -> Direct:
         if self._conn is None:
             self._conn = Direct(self.engine)
             self._conn.writes_plans = self._plans.told_of_write
@@ -214,11 +214,9 @@ class SqliteBackend:
         if first is None:
             return None
         group = [first]
-        while len(group) < _GROUP and not first.bare:
-            try:
-                item = self._items.get_nowait()
-            except queue.Empty:
-                break
+        # Nobody else takes from the queue, so what is in it stays there.
+        while len(group) < _GROUP and not first.bare and not self._items.empty():
+            item = self._items.get_nowait()
             if item is None or item.bare:
                 self._next.append(item)
                 break
@@ -232,16 +230,16 @@ class SqliteBackend:
             except queue.Empty:
                 self._known.write()
 
-    def _run_group(self, conn: Connection, items: list[_Item]) -> None:
+    def _run_group(self, conn: Direct, items: list[_Item]) -> None:
         if items[0].bare:
             items[0].outcome = items[0].work(self._tx(conn))
             return
-        raw = _raw(conn)
+        raw = conn.raw
         raw.execute("BEGIN IMMEDIATE")
         self._plans.begin(*raw.execute("PRAGMA data_version").fetchone())
         for item in items:
             if not item.answer.cancelled():
-                _run_item(self._tx(conn, self._plans), item, alone=len(items) == 1)
+                _run_item(raw, self._tx(conn, self._plans), item, alone=len(items) == 1)
         raw.execute("COMMIT")
         for box in (item.box for item in items if item.box and item.error is None):
             self._recent.add(box.texts)
@@ -286,8 +284,7 @@ def _settle(item: _Item) -> None:
         item.answer.set_result(item.outcome)
 
 
-def _run_item(tx: Tx, item: _Item, *, alone: bool) -> None:
-    raw = _raw(tx.conn)
+def _run_item(raw: sqlite3.Connection, tx: Tx, item: _Item, *, alone: bool) -> None:
     if not alone:
         raw.execute("SAVEPOINT one")
     try:

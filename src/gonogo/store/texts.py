@@ -111,6 +111,7 @@ def _is_short(text: str) -> bool:
     return f'"{_MARK}"' not in text
 
 
+@cache
 def _owner(table: Table) -> str:
     return "session_id" if "session_id" in table.columns else "chain"
 

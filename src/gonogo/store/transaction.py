@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Struct
 from sqlalchemy import Connection
 from uuid6 import uuid7
 
@@ -59,19 +59,19 @@ class Outbox(Struct):
 
     hold: Hold | None = None
     """Under which hold of a place it was written, and so what it sets going is to be done."""
-    wanted: set[str] = field(default_factory=set[str])
+    wanted: set[str] = set()
     """The places that it has work for, which their owners are told of."""
-    events: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
-    jobs: list[Job] = field(default_factory=list[Job])
-    stops: list[JobStop] = field(default_factory=list[JobStop])
-    timers: list[Timer] = field(default_factory=list[Timer])
-    pending: dict[str, Any] = field(default_factory=dict[str, Any])
+    events: list[dict[str, Any]] = []
+    jobs: list[Job] = []
+    stops: list[JobStop] = []
+    timers: list[Timer] = []
+    pending: dict[str, Any] = {}
     """By chain, what the event log and the audit will be told at the transaction's end."""
-    touched: list[str] = field(default_factory=list[str])
+    touched: list[str] = []
     """Sessions of which something changed that no event and no audit entry tells."""
-    texts: dict[str, str] = field(default_factory=dict[str, str])
+    texts: dict[str, str] = {}
     """By digest, the long texts that are first kept by this transaction."""
-    extents: dict[str, Extent] = field(default_factory=dict[str, Extent])
+    extents: dict[str, Extent] = {}
     """Where the chains stand that it added to."""
 
     def lists(self) -> list[list[Any]]:
