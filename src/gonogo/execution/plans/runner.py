@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
 import anyio
+from anyio.lowlevel import checkpoint
 from msgspec import Struct, field
 
 from gonogo.domain.errors import Busy, GonogoError, ModelFailed, because
@@ -62,7 +63,8 @@ class Batches(Generic[T]):
     def __init__(self, write: Callable[[Sequence[T]], Awaitable[Sequence[T]]]) -> None:
         self._write = write
         self._open: dict[str, _Batch[T]] = {}
-        self._locks: dict[str, anyio.Lock] = {}
+        self._last: dict[str, _Batch[T]] = {}
+        """Those that are being written."""
 
     async def put(self, key: str, item: T) -> bool:
         """Have a value written, with those that arrive at the same time.
@@ -83,20 +85,23 @@ class Batches(Generic[T]):
         return not await self._write([item])
 
     async def _lead(self, key: str, batch: _Batch[T]) -> None:
-        lock = self._locks.setdefault(key, anyio.Lock())
         # The others of the batch must not suffer from a stop of the one that came first.
         with anyio.CancelScope(shield=True):
-            async with lock:
-                del self._open[key]
-                # What fails as one batch is written one by one, so that each is told its own.
-                try:
-                    batch.left = await self._write(batch.items)
-                except Exception as error:
-                    batch.error = error
-                finally:
-                    batch.written.set()
-        if key not in self._open:
-            self._locks.pop(key, None)
+            if (before := self._last.get(key)) is not None:
+                await before.written.wait()
+            else:
+                # Those that are ready to put theirs do so first.
+                await checkpoint()
+            self._last[key] = batch
+            del self._open[key]
+            # What fails as one batch is written one by one, so that each is told its own.
+            try:
+                batch.left = await self._write(batch.items)
+            except Exception as error:
+                batch.error = error
+            finally:
+                del self._last[key]
+                batch.written.set()
 
 
 _LOG = logging.getLogger(__name__)
