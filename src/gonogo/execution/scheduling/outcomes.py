@@ -225,7 +225,7 @@ def ended(
         subtask_status=(status or SubtaskStatus.PENDING).value,
         subtask_type=board.shape.graph.subtasks[subtask_id].type,
         result=None if result is None else to_jsonable_python(result),
-        error=FailureFacts.plain(**failure.model_dump(mode="json")) if failure else None,
+        error=FailureFacts(**failure.model_dump(mode="json")).body() if failure else None,
         reason=reason,
         duration_seconds=round(elapsed(since, board.now), 6) if since else None,
         attempt=attempt,
