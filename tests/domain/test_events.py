@@ -18,7 +18,9 @@ from gonogo.domain.events import (
     ErrorHappened,
     Event,
     Fact,
+    Tone,
     asks_person,
+    plain_json,
 )
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -285,8 +287,12 @@ def test_what_an_event_does_not_say_is_absent():
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 JSON: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from(Tone) | TEXTS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.tuples(inner, inner)
+        | st.dictionaries(TEXTS, inner, max_size=3)
+    ),
     max_leaves=8,
 )
 PLACE = {name: st.none() | TEXTS for name in ("plan_id", "subtask_id", "agent")}
@@ -304,7 +310,8 @@ TOLD_PLAINLY: dict[type[Event], tuple[type[Fact], dict[str, Any], dict[str, Any]
     ),
     events.SubtaskEnded: (
         events.SubtaskEndedFacts,
-        {"subtask_id": TEXTS, "subtask_status": TEXTS, "subtask_type": TEXTS, "result": JSON,
+        {"subtask_id": TEXTS, "subtask_status": TEXTS, "subtask_type": TEXTS,
+         "result": st.none() | st.dictionaries(TEXTS, JSON, max_size=3),
          "reason": st.none() | TEXTS, "attempt": st.none() | st.integers(1),
          "duration_seconds": st.none() | st.floats(0, 1e9)},
         {"type": st.sampled_from(sorted(events.MARKS)), "content": st.none() | TEXTS},
@@ -329,9 +336,15 @@ def test_what_is_told_plainly_is_to_the_byte_what_its_class_gives(kind, data):
     inner = data.draw(st.fixed_dictionaries(of_facts))
     outer = data.draw(st.fixed_dictionaries({**PLACE, **more}))
 
-    told = kind.plain(metadata=facts.plain(**inner), **outer)
+    given = {**inner, "result": plain_json(inner["result"])} if inner.get("result") else inner
+    told = kind.plain(metadata=facts.plain(**given), **outer)
 
     assert json.dumps(told) == json.dumps(kind(metadata=facts(**inner), **outer).body())
+
+
+def test_what_is_told_plainly_names_no_field_that_its_class_has_not():
+    with pytest.raises(TypeError, match="ProgressFacts has no how, who"):
+        events.ProgressFacts.plain(done=1, total=2, who="Ann", how="fast")
 
 
 def test_how_events_sound_and_are_drawn():

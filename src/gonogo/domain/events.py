@@ -12,6 +12,7 @@ from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic_core import to_jsonable_python
 
 from gonogo.domain.states import ApprovalKind
 
@@ -61,6 +62,11 @@ class Fact(BaseModel):
         return {name: value for name in names if (value := said[name]) is not None}
 
 
+def plain_json(value: Any) -> Any:  # noqa: ANN401 - JSON values
+    """A value as a field of any type has it: what JSON cannot say becomes what it can."""
+    return to_jsonable_python(value, inf_nan_mode="null")
+
+
 @cache
 def _form(fact: type[Fact], given: tuple[str, ...]) -> tuple[tuple[str, ...], dict[str, Any]]:
     """The fields that may be there where those are given, in their order, and their defaults."""
@@ -90,7 +96,6 @@ class Event(Fact):
     subtask_id: str | None = None
     agent: str | None = None
     is_final: bool | None = None
-
 
 
 class SessionInfo(Event):

@@ -134,7 +134,17 @@ class Standings:
         barred: Those that are pending and can never start.
     """
 
-    __slots__ = ("_bars", "_letters", "_unmet", "barred", "counts", "graph", "ready", "rows", "running")
+    __slots__ = (
+        "_bars",
+        "_letters",
+        "_unmet",
+        "barred",
+        "counts",
+        "graph",
+        "ready",
+        "rows",
+        "running",
+    )
 
     def __init__(self, graph: Graph, rows: Mapping[str, SubtaskStanding]) -> None:
         """Look at all of them once.

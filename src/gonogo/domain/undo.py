@@ -187,7 +187,7 @@ def _letter(byte: int) -> str:
 
 _LATER = frozenset({"hash", "swept_at"})
 _canonical = Encoder(order="sorted").encode
-"""What `canonical_json` gives for facts that are whole numbers and texts, in a fifth of the time."""
+"""What `canonical_json` gives of whole numbers and texts, in a fifth of the time."""
 _FACTS = tuple(name for name in Checkpoint.__struct_fields__ if name not in _LATER)
 _WORDS = {letter: status for status, letter in SUBTASK_LETTERS.items()}
 

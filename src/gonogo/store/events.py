@@ -228,7 +228,10 @@ def hash_at(tx: Tx, chain: str, seq: int) -> str | None:
 
 
 def _pending(tx: Tx, chain: str) -> Pending:
-    return tx.outbox.pending.setdefault(chain, Pending())
+    pending = tx.outbox.pending.get(chain)
+    if pending is None:
+        pending = tx.outbox.pending[chain] = Pending()
+    return pending
 
 
 def _flush_chain(tx: Tx, chain: str, pending: Pending) -> None:

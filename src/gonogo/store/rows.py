@@ -4,7 +4,6 @@ Each statement is built once for its shape and kept, since building one costs se
 running it does.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import import_module
@@ -34,6 +33,8 @@ from gonogo.store.transaction import Tx
 
 T = TypeVar("T")
 Params = Mapping[str, Any]
+_Shape = tuple[tuple[str, ...], tuple[str, ...]]
+"""The columns that a change looks at, and those that it sets."""
 
 
 def one(tx: Tx, statement: Executable, params: Params, record: type[T]) -> T | None:
@@ -115,8 +116,8 @@ def change(tx: Tx, table: Table, where: Params, to: Params) -> bool:
     This is the compare-and-set of every state change: `where` names the row and the status (and
     epoch) that the caller saw.
     """
-    statement = _update(table, tuple(where), tuple(to))
-    return tx.execute(statement, _change_params(where, to)).rowcount > 0
+    shape = tuple(where), tuple(to)
+    return tx.execute(_update(table, *shape), _params(shape, where, to)).rowcount > 0
 
 
 def change_all(tx: Tx, table: Table, changes: Sequence[tuple[Params, Params]]) -> bool:
@@ -125,9 +126,10 @@ def change_all(tx: Tx, table: Table, changes: Sequence[tuple[Params, Params]]) -
     Those that name the same columns are one statement. False when a row is so no more; what the
     others became is then for the caller to undo.
     """
-    shapes: dict[tuple[tuple[str, ...], tuple[str, ...]], list[Params]] = defaultdict(list)
+    shapes: dict[_Shape, list[Params]] = {}
     for where, to in changes:
-        shapes[tuple(where), tuple(to)].append(_change_params(where, to))
+        shape = tuple(where), tuple(to)
+        shapes.setdefault(shape, []).append(_params(shape, where, to))
     return all(
         _change_several(tx, table, *shape, params) == len(params)
         for shape, params in shapes.items()
@@ -142,9 +144,8 @@ def _change_several(
     return tx.execute(_update(table, where, to), rows).rowcount
 
 
-def _change_params(where: Params, to: Params) -> dict[str, Any]:
-    values = (*where.values(), *to.values())
-    return dict(zip(_names(tuple(where), tuple(to)), values, strict=True))
+def _params(shape: _Shape, where: Params, to: Params) -> Params:
+    return dict(zip(_names(*shape), (*where.values(), *to.values()), strict=True))
 
 
 @cache

@@ -11,6 +11,7 @@ that gives back the same string; so what is within it is kept once too.
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, cast
@@ -26,6 +27,8 @@ from gonogo.store.transaction import Tx
 
 LONG = 256
 """Characters from which a string is kept once. A shorter one takes less room than the reference."""
+_LONG_STRING = re.compile(f'"[^"]{{{LONG}}}')
+"""In JSON without escapes; of what is no string, nothing is that long but numbers in a row."""
 _AT_ONCE = 16
 _DEEPEST = 64
 """Levels of a value that are looked into."""
@@ -106,7 +109,7 @@ def _shared(table: Table) -> tuple[str, ...]:
 
 def _is_short(text: str) -> bool:
     """Whether a JSON value surely has no long string and no mark, by its text."""
-    if len(text) >= LONG and ("\\" in text or max(map(len, text.split('"'))) >= LONG):
+    if len(text) >= LONG and ("\\" in text or _LONG_STRING.search(text)):
         return False
     return f'"{_MARK}"' not in text
 

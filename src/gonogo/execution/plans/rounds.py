@@ -413,7 +413,8 @@ class Rounds:
         )  # fmt: skip
         if not resumed:
             _tell.started(board, subtask_id, attempt)
-        go_on(board.tx, "subtask", board.key(subtask_id), row.epoch + 1, since=since)
+        key, shape = board.key(subtask_id), board.shape
+        go_on(board.tx, "subtask", key, row.epoch + 1, since=since, found=shape)
 
     def skip(self, board: PlanState, subtask_id: str, reason: str, **to: Any) -> None:  # noqa: ANN401
         """Leave a subtask out."""

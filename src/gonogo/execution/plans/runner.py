@@ -33,7 +33,7 @@ from gonogo.execution.scheduling import (
     Superseded,
     Work,
 )
-from gonogo.execution.scheduling.plan_state import read_shape, started_shape
+from gonogo.execution.scheduling.plan_state import read_shape
 from gonogo.store import Store, Tx
 from gonogo.store.plans import plan_of, split_key, subtask_key, subtask_row, thread_name
 from gonogo.store.sessions import append_message, conversation, said_in, session_of
@@ -156,8 +156,7 @@ class PlanRunner:
 
     async def _work(self, job: Job) -> Work | None:
         plan_id, number, subtask_id = split_key(job.key)
-        shape = started_shape(plan_id, number)
-        shape = shape or await self.store.read(read_shape, plan_id, number)
+        shape = job.found or await self.store.read(read_shape, plan_id, number)
         if shape is None:
             return None
         return Work(

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple, Protocol
 
 import anyio
 from msgspec import Struct
-from pydantic_core import to_jsonable_python
 
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import (
@@ -24,6 +23,7 @@ from gonogo.domain.events import (
     SubtaskStarted,
     SubtaskStartedFacts,
     SwitchFacts,
+    plain_json,
 )
 from gonogo.domain.failures import Category, Failure
 from gonogo.domain.plan import KindRule, Revision, Subtask
@@ -224,7 +224,7 @@ def ended(
         subtask_id=subtask_id,
         subtask_status=(status or SubtaskStatus.PENDING).value,
         subtask_type=board.shape.graph.subtasks[subtask_id].type,
-        result=None if result is None else to_jsonable_python(result),
+        result=None if result is None else plain_json(result),
         error=FailureFacts(**failure.model_dump(mode="json")).body() if failure else None,
         reason=reason,
         duration_seconds=round(elapsed(since, board.now), 6) if since else None,

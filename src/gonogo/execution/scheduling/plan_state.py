@@ -67,12 +67,6 @@ def read_shape(tx: Tx, plan_id: str, number: int) -> Shape | None:
     return None if revision is None else Shape.of(revision)
 
 
-def started_shape(plan_id: str, number: int) -> Shape | None:
-    """The shape of a revision of which this process has started something, if it is at hand."""
-    kept = _kept(plan_id, number)
-    return kept[0][1] if kept else None
-
-
 @lru_cache(maxsize=256)
 def _kept(plan_id: str, number: int) -> list[tuple[str, Shape]]:
     return []
