@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gonogo.domain import events
+from gonogo.domain.base import Fact, plain_json
 from gonogo.domain.events import (
     EVENTS,
     AnyEvent,
@@ -17,10 +18,8 @@ from gonogo.domain.events import (
     Done,
     ErrorHappened,
     Event,
-    Fact,
     Tone,
     asks_person,
-    plain_json,
 )
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -38,6 +38,8 @@ class SubtaskStanding(NamedTuple):
     attempt: int = 0
     declined: bool = False
     """It was skipped because its own condition is false."""
+    worked_ms: int = 0
+    """What its attempt had worked before it last waited."""
 
     def moved(self, status: SubtaskStatus, to: Mapping[str, Any]) -> "SubtaskStanding":
         """Where it stands once its row has another status, and these columns other values."""

@@ -70,7 +70,7 @@ _ROWS = (
 )
 _STANDING = (
     subtasks.c.status, subtasks.c.not_before, subtasks.c.epoch, subtasks.c.attempt,
-    subtasks.c.declined,
+    subtasks.c.declined, subtasks.c.worked_ms,
 )  # fmt: skip
 _STANDINGS = (
     select(*_STANDING, func.aggregate_strings(subtasks.c.subtask_id, " "))

@@ -405,7 +405,7 @@ class Rounds:
         attempt = row.attempt if resumed else row.attempt + 1
         first: dict[str, Any] = {} if row.attempt else {"started_at": board.now}
         # What it worked before it waited counts, so it is as if it had begun so much earlier.
-        worked = board.whole_row(subtask_id).worked_ms if resumed else 0
+        worked = row.worked_ms if resumed else 0
         since = board.now - timedelta(milliseconds=worked)
         board.move(
             subtask_id, _S.RUNNING, epoch=row.epoch + 1, attempt=attempt, not_before=None,

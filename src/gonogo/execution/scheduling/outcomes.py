@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import anyio
 from msgspec import Struct
 
+from gonogo.domain.base import plain_json
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import (
     AgentSwitched,
@@ -23,7 +24,6 @@ from gonogo.domain.events import (
     SubtaskStarted,
     SubtaskStartedFacts,
     SwitchFacts,
-    plain_json,
 )
 from gonogo.domain.failures import Category, Failure
 from gonogo.domain.plan import KindRule, Revision, Subtask
