@@ -15,7 +15,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,9 +26,16 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func,
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gonogo.domain.errors import Busy, Internal, because
-from gonogo.store.driver import AdvisoryLock, count_transaction, join_writers, last_transaction
+from gonogo.store.driver import (
+    COUNT_OR_FAIL,
+    NOT_COUNTED,
+    AdvisoryLock,
+    join_writers,
+    last_transaction,
+)
 from gonogo.store.events import flush
 from gonogo.store.outage import Pool, is_away, raise_told
+from gonogo.store.pipelined import Pipelined
 from gonogo.store.schema import METADATA
 from gonogo.store.transaction import Clock, Footprint, Outbox, Recent, Tx
 
@@ -38,6 +45,7 @@ _TRIES = 5
 _AGAIN = frozenset({"40001", "40P01", "23505"})
 _OVERTAKEN = because("Another process has taken the database over")
 _WRITER = "gonogo.writer"
+_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 _PAUSE = 0.5
 _IDLE = 4_000
 """Milliseconds that a transaction of one of several processes may stand still."""
@@ -190,7 +198,7 @@ class PostgresBackend:
     def _write(self, asked: _Asked) -> Any:  # noqa: ANN401
         for tries_left in reversed(range(_TRIES)):
             try:
-                with self.engine.connect() as conn:
+                with closing(Pipelined(self.engine)) as conn:
                     box, outcome = self._transact(conn, asked)
             except SQLAlchemyError as error:
                 if not tries_left or _state(error) not in _AGAIN:
@@ -203,37 +211,38 @@ class PostgresBackend:
                 return outcome
         raise AssertionError("the last try raises")
 
-    def _transact(self, conn: Connection, asked: _Asked) -> tuple[Outbox, Any]:
-        writer = self._writer_of(conn)
+    def _transact(self, conn: Pipelined, asked: _Asked) -> tuple[Outbox, Any]:
+        writer, number = self._writer_of(conn)
         tx = self._tx(conn)
         outcome = asked.work(tx)
         flush(tx)
-        number = count_transaction(tx, writer)
-        if number is None:
-            del conn.info[_WRITER]
-            raise Busy(reason=_OVERTAKEN)
         if asked.is_left:
             raise Busy(reason=because("nobody waits for it any more"))
         try:
-            conn.commit()
+            conn.commit(COUNT_OR_FAIL, {"writer": writer})
         except DBAPIError as error:
-            if not is_away(error):
+            if _state(error) == NOT_COUNTED:
+                del conn.info[_WRITER]
+                raise Busy(reason=_OVERTAKEN) from error
+            if not is_away(error) or _state(error) in _AGAIN:
                 raise
             doubt = _Doubt(writer, number, tx.outbox, outcome)
             with suppress(RuntimeError):
                 asked.loop.call_soon_threadsafe(self._pursue, doubt)
             raise doubt from error
+        conn.info[_WRITER] = writer, number
         return tx.outbox, outcome
 
-    def _writer_of(self, conn: Connection) -> str:
-        """The name under which a connection counts its transactions."""
+    def _writer_of(self, conn: Pipelined) -> tuple[str, int]:
+        """The name under which a connection counts its transactions, and the next number."""
         if _WRITER not in conn.info:
             name = secrets.token_hex(8)
             if not join_writers(self._tx(conn), name, self.lock.fence):
                 raise Busy(reason=_OVERTAKEN)
             conn.commit()
-            conn.info[_WRITER] = name
-        return conn.info[_WRITER]
+            conn.info[_WRITER] = name, 0
+        name, last = conn.info[_WRITER]
+        return name, last + 1
 
     def _tx(self, conn: Connection) -> Tx:
         return Tx(conn, self._clock(), self._recent)
@@ -265,7 +274,7 @@ class PostgresBackend:
 
     def _last_of(self, writer: str) -> int | None:
         try:
-            with self.engine.connect() as conn:
+            with Pipelined(self.engine) as conn:
                 return last_transaction(self._tx(conn), writer)
         except SQLAlchemyError as error:
             raise_told(error)
@@ -280,8 +289,7 @@ class PostgresBackend:
 
     def _read(self, work: Work) -> Any:  # noqa: ANN401
         try:
-            conn = self.engine.connect().execution_options(isolation_level="REPEATABLE READ")
-            with conn:
+            with Pipelined(self.engine, _SNAPSHOT) as conn:
                 return work(self._tx(conn))
         except SQLAlchemyError as error:
             raise_told(error)

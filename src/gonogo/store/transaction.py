@@ -145,16 +145,16 @@ def part(tx: Tx) -> Generator[None]:
     tx.conn.exec_driver_sql("SAVEPOINT part")
     try:
         yield
+        tx.conn.exec_driver_sql("RELEASE SAVEPOINT part")
     except BaseException:
         tx.conn.exec_driver_sql("ROLLBACK TO SAVEPOINT part")
+        tx.conn.exec_driver_sql("RELEASE SAVEPOINT part")
         if tx.known:
             tx.known.forget()
         for each in box.lists():
             del each[before.get(id(each), 0) :]
         box.texts = texts
         raise
-    finally:
-        tx.conn.exec_driver_sql("RELEASE SAVEPOINT part")
 
 
 def go_on(
