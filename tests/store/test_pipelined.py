@@ -2,9 +2,10 @@
 
 import psycopg
 import pytest
-from sqlalchemy import bindparam, event, insert, select, text, update
+from sqlalchemy import Engine, bindparam, event, insert, select, text, update
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from fakes.postgres import Server
 from fakes.rows import NOW, begin
 from gonogo.store import Store, Tx, part
 from gonogo.store.pipelined import Pipelined, _SqlLine
@@ -155,3 +156,35 @@ def test_more_than_the_line_holds_at_once_is_written_and_read(store: Store) -> N
         later = conn.execute(insert(sightings), rows)
         assert conn.execute(select(sightings.c.definition)).scalars().all() == long
         assert later.rowcount == len(long)
+
+
+async def test_what_has_only_read_is_over_at_once_and_its_connection_is_anybodys(
+    store: Store, engine: Engine
+) -> None:
+    open_now = text(
+        "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in%'"
+        " AND datname = current_database()"
+    )
+    for _ in range(3):
+        assert await store.read(lambda tx: rows(tx, KEYS, {})) == []
+        with engine.connect() as other:
+            while other.execute(open_now).scalar_one():
+                other.rollback()
+    with store._backend.engine.connect() as plain:
+        assert plain.execute(KEYS).all() == []
+    await store.vacuum()
+
+
+async def test_a_connection_that_is_lost_after_a_read_costs_nobody_anything(
+    store: Store, postgres: Server, database_url: str
+) -> None:
+    asked: list[list[object]] = []
+
+    def work(tx: Tx) -> None:
+        asked.append(rows(tx, KEYS, {}))
+        postgres.cut(database_url.rpartition("/")[2].partition("?")[0])
+
+    await store.read(work)
+    assert asked == [[]]
+    with Pipelined(store._backend.engine) as conn:
+        assert conn.execute(KEYS).all() == []

@@ -147,13 +147,15 @@ class Store:
 
     async def _write_shared(self, fn: Callable[[Tx], T]) -> T:
         """Write as one of several processes: under the hold of a place, or for its owner."""
-        hold = held()
+        hold, hints = held(), self.hints
+        assert hints is not None  # noqa: S101 - as the store is shared
 
         def work(tx: Tx) -> T:
             tx.hold = tx.outbox.hold = hold
             outcome = fn(tx)
             self.before_commit(tx)
             hand_over(tx, self.routes)
+            hints.tell(tx)
             return outcome
 
         if hold is None:

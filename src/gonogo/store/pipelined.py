@@ -25,7 +25,7 @@ from psycopg.pq import ConnStatus, ExecStatus
 from sqlalchemy import Connection, Engine, Executable
 from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine import CursorResult
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, DisconnectionError
 
 from gonogo.store.prepared import Found, Given, PreparedStatement, prepared
 
@@ -71,7 +71,23 @@ class _SqlLine:
         """Of each statement that was sent."""
         self._made = 0
         self._due: list[_SentStatement] = []
+        self._is_left = False
         self.is_begun = False
+
+    def leave(self) -> None:
+        """Send what is due, and have its answer be read by who uses the connection next."""
+        self.conn.pipeline_sync()
+        self.conn.flush()
+        self._is_left = True
+
+    def free(self) -> None:
+        """Read what was left; then anybody can use the connection.
+
+        Raises:
+            Error: the connection is lost.
+        """
+        if self._is_left:
+            self.receive()
 
     def send(self, sql: str) -> _SentStatement:
         """Send a statement without parameters, as it is.
@@ -122,7 +138,9 @@ class _SqlLine:
             return
         found: list[Any] = []
         try:
-            self.conn.pipeline_sync()
+            if not self._is_left:
+                self.conn.pipeline_sync()
+            self._is_left = False
             found.extend(self._results())
             self.conn.exit_pipeline_mode()
         finally:
@@ -178,6 +196,16 @@ class _Later(Struct):
         return sum(answer.result.command_tuples or 0 for answer in self.answers)
 
 
+def free(raw: object, record: Any, _proxy: object) -> None:  # noqa: ANN401 - of the pool
+    """Have a connection of the pool be as others expect it, before it is given to somebody."""
+    if line := record.info.get(_LINE):
+        try:
+            line.free()
+        except (psycopg.Error, _Failed) as error:
+            # The pool gives another one.
+            raise DisconnectionError(str(error)) from error
+
+
 class Pipelined(Connection):
     """A connection to PostgreSQL, for one transaction."""
 
@@ -221,10 +249,14 @@ class Pipelined(Connection):
 
     def exec_driver_sql(self, statement: str, *_: Any, **__: Any) -> CursorResult[Any]:  # noqa: ANN401
         """Execute a statement as it is, and wait for it. Its rows have no names."""
-        self._open()
-        answer = self._sent(statement)
+        answer = self.send(statement)
         self.settle()
         return cast("CursorResult[Any]", Found(self._line.rows(answer.result)))
+
+    def send(self, statement: str) -> _SentStatement:
+        """Send a statement as it is, and do not wait for it."""
+        self._open()
+        return self._sent(statement)
 
     def settle(self) -> None:
         """Wait for all that was sent.
@@ -263,6 +295,15 @@ class Pipelined(Connection):
             with suppress(DBAPIError):
                 self._take_back()
         super().close()
+
+    def leave(self) -> None:
+        """End what has only read. The answer to that is read by who uses the connection next."""
+        if self._line.is_begun and not self.in_transaction():
+            # What was read is known, whatever becomes of the connection.
+            with suppress(DBAPIError), self._telling():
+                self._line.send("ROLLBACK")
+                self._line.leave()
+            self._line.is_begun = False
 
     def _take_back(self) -> None:
         if not self.invalidated:

@@ -35,7 +35,7 @@ from gonogo.store.driver import (
 )
 from gonogo.store.events import flush
 from gonogo.store.outage import Pool, is_away, raise_told
-from gonogo.store.pipelined import Pipelined
+from gonogo.store.pipelined import Pipelined, free
 from gonogo.store.schema import METADATA
 from gonogo.store.transaction import Clock, Footprint, Outbox, Recent, Tx
 
@@ -100,7 +100,10 @@ class PostgresBackend:
             pool_size=_POOL, max_overflow=0, pool_timeout=patience,
             # The one that was used last has its statements ready.
             pool_use_lifo=True,
+            # What uses one leaves it as it should be.
+            pool_reset_on_return=None,
         )  # fmt: skip
+        event.listen(self.engine, "checkout", free)
         self._recent = Recent()
         self.beside = opened(poolclass=NullPool, isolation_level="AUTOCOMMIT")
         """Makes connections that commit each statement by itself."""
@@ -289,8 +292,10 @@ class PostgresBackend:
 
     def _read(self, work: Work) -> Any:  # noqa: ANN401
         try:
-            with Pipelined(self.engine, _SNAPSHOT) as conn:
-                return work(self._tx(conn))
+            with closing(Pipelined(self.engine, _SNAPSHOT)) as conn:
+                outcome = work(self._tx(conn))
+                conn.leave()
+                return outcome
         except SQLAlchemyError as error:
             raise_told(error)
 
