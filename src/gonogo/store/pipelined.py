@@ -33,6 +33,8 @@ _DIALECT = PGDialect_psycopg(paramstyle="numeric_dollar")
 _LINE = "gonogo.line"
 _DONE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 _NUL, _NAMELESS = b"\x00", b""
+_LONG = 4_096
+"""Bytes of a value that is sent at once, and not with what comes next."""
 _AS_TEXT: Mapping[type, Callable[[Any], bytes]] = {
     str: str.encode,
     int: b"%d".__mod__,
@@ -105,6 +107,9 @@ class _SqlLine:
             self.conn.send_query_prepared(name, values)
         else:
             self.conn.send_query_params(sql.encode(), values)
+        if any(value and len(value) > _LONG for value in values):
+            # The server has something to do meanwhile.
+            self.conn.flush()
         return self._sent(sql)
 
     def _open(self) -> None:
