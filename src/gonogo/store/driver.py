@@ -89,8 +89,6 @@ _COUNT = (
 _COUNTING = _COUNT.cte("counting")
 COUNT_OR_FAIL = select(literal(1).op("/")(func.count(_COUNTING.c.number)))
 """Counts the transaction of `writer` as well; fails where a takeover ended its connection."""
-NOT_COUNTED = "22012"
-"""How it fails: there is nothing to divide by."""
 _COUNTED = select(writers.c.number).where(writers.c.id == bindparam("writer")).with_for_update()
 
 

@@ -272,21 +272,19 @@ class Pipelined(Connection):
         with self._telling():
             self._line.receive()
 
-    def commit(self, last: Executable | None = None, given: Given | None = None) -> None:
-        """Commit, if anything was begun.
+    def post(self, statement: Executable, given: Given) -> None:
+        """Execute a statement that fails or has nothing to say, and do not wait for it."""
+        ready = prepared(statement, tuple(given), _DIALECT)
+        assert ready is not None  # noqa: S101 - one of our own
+        self._send(ready, given)
 
-        Args:
-            last: A statement that goes with it; what it gives is not read.
-            given: Its parameters.
+    def commit(self) -> None:
+        """Commit, if anything was begun.
 
         Raises:
             DBAPIError: nothing was committed; or, if that is what the COMMIT itself met, it is not
                 known.
         """
-        if last is not None:
-            ready = prepared(last, tuple(given or ()), _DIALECT)
-            assert ready is not None  # noqa: S101 - one of our own
-            self._send(ready, given or {})
         if self._line.is_begun:
             self._sent("COMMIT")
             self.settle()

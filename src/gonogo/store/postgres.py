@@ -28,12 +28,11 @@ from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from gonogo.domain.errors import Busy, Internal, because
 from gonogo.store.driver import (
     COUNT_OR_FAIL,
-    NOT_COUNTED,
     AdvisoryLock,
     join_writers,
     last_transaction,
 )
-from gonogo.store.events import flush
+from gonogo.store.events import flush, lost
 from gonogo.store.outage import Pool, is_away, raise_told
 from gonogo.store.pipelined import Pipelined, free
 from gonogo.store.schema import METADATA
@@ -42,6 +41,8 @@ from gonogo.store.transaction import Clock, Footprint, Outbox, Recent, Tx
 Work = Callable[[Tx], Any]
 _POOL, _READERS = 10, 4
 _TRIES = 5
+_NOTHING, _HOLDING = "22012", "WITH holding"
+"""How a statement fails that divides by what it finds; how the one begins that asks for a place."""
 _AGAIN = frozenset({"40001", "40P01", "23505"})
 _OVERTAKEN = because("Another process has taken the database over")
 _WRITER = "gonogo.writer"
@@ -222,11 +223,11 @@ class PostgresBackend:
         if asked.is_left:
             raise Busy(reason=because("nobody waits for it any more"))
         try:
-            conn.commit(COUNT_OR_FAIL, {"writer": writer})
+            conn.post(COUNT_OR_FAIL, {"writer": writer})
+            conn.commit()
         except DBAPIError as error:
-            if _state(error) == NOT_COUNTED:
-                del conn.info[_WRITER]
-                raise Busy(reason=_OVERTAKEN) from error
+            if _state(error) == _NOTHING:
+                raise self._refused(conn, tx, error) from error
             if not is_away(error) or _state(error) in _AGAIN:
                 raise
             doubt = _Doubt(writer, number, tx.outbox, outcome)
@@ -235,6 +236,13 @@ class PostgresBackend:
             raise doubt from error
         conn.info[_WRITER] = writer, number
         return tx.outbox, outcome
+
+    def _refused(self, conn: Pipelined, tx: Tx, error: DBAPIError) -> Exception:
+        """What one of the statements says that fail where they find nothing."""
+        if tx.hold is not None and _HOLDING in (error.statement or ""):
+            return lost(tx.hold)
+        del conn.info[_WRITER]
+        return Busy(reason=_OVERTAKEN)
 
     def _writer_of(self, conn: Pipelined) -> tuple[str, int]:
         """The name under which a connection counts its transactions, and the next number."""

@@ -5,14 +5,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import Struct, field
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Executable
 from uuid6 import uuid7
 
 from gonogo.domain.records import Job, JobStop, Timer
 from gonogo.store.known_plans import KnownPlans
+
+if TYPE_CHECKING:
+    from gonogo.store.pipelined import Pipelined
 
 Clock = Callable[[], datetime]
 
@@ -134,6 +137,10 @@ class Tx:
         self.hold: Hold | None = None
         self.is_held = False
         self.execute = conn.execute
+
+    def post(self, statement: Executable, given: Mapping[str, Any]) -> None:
+        """Execute a statement that only one of several processes has, and do not wait for it."""
+        cast("Pipelined", self.conn).post(statement, given)
 
 
 @contextmanager
