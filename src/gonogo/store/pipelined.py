@@ -297,6 +297,9 @@ class Pipelined(Connection):
                 self.settle()
             with suppress(DBAPIError):
                 self._take_back()
+            if self._line.is_begun:
+                # Nobody is to go on in what was begun here.
+                self.invalidate()
         super().close()
 
     def leave(self) -> None:
