@@ -14,8 +14,9 @@ from typing import Literal
 from urllib.parse import quote
 
 _NAME = ".s.PGSQL.5432"
-_COMMIT = b"COMMIT\0"
-_QUERY, _SYNC, _READY, _BYE = b"Q", b"S", b"Z", b"X"
+_COMMIT = b"\0COMMIT\0"
+"""As it begins that has no name."""
+_QUERY, _PARSE, _SYNC, _READY, _BYE = b"Q", b"P", b"S", b"Z", b"X"
 
 
 def _exactly(line: socket.socket, count: int) -> bytes:
@@ -97,11 +98,11 @@ class Breaking(Between):
     def _serve(self, near: socket.socket, startup: bytes) -> None:
         with self._connected(startup) as far:
             self._answer(far, near)
+            breaks = None
             while True:
                 kind, said = _message(near)
-                breaks = self.breaks if kind == _QUERY and said == _COMMIT else None
-                if breaks:
-                    self.breaks, self.broken = None, self.broken + 1
+                if self.breaks and kind == _PARSE and said.startswith(_COMMIT):
+                    breaks, self.breaks, self.broken = self.breaks, None, self.broken + 1
                 if breaks == "before":
                     return
                 _send(far, kind, said)
@@ -109,8 +110,8 @@ class Breaking(Between):
                     return
                 if kind in (_QUERY, _SYNC):
                     self._answer(far, None if breaks else near)
-                if breaks:
-                    return
+                    if breaks:
+                        return
 
     def _answer(self, far: socket.socket, near: socket.socket | None) -> None:
         kind = b""

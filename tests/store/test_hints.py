@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from fakes.until import LIMIT
-from gonogo.store import Membership, Store
+from gonogo.store import Membership, Store, Tx
 from gonogo.store.hints import Hint
 
 pytestmark = [pytest.mark.parametrize("kind", ["postgresql"]), pytest.mark.feature(236)]
@@ -100,12 +100,28 @@ async def test_more_than_a_message_takes_comes_in_several_and_nothing_is_lost(
 ) -> None:
     many = [f"session_{number}" for number in range(100)]
     async with ear(database_url) as other:
-        other.said.say(many, places=["p1"], timers=["2026-01-01T00:00:00+00:00"])
+        other.said.say(many, timers=["2026-01-01T00:00:00+00:00"])
         await other.until(many[-1])
     heard = other.hints[1:]
     assert [session for hint in heard for session in hint.sessions] == many
-    assert [place for hint in heard for place in hint.places] == ["p1"]
     assert [at for hint in heard for at in hint.timers] == ["2026-01-01T00:00:00+00:00"]
+
+
+async def test_owners_of_places_are_told_by_the_commit_and_of_nothing_that_was_not_committed(
+    database_url: str, kind: str
+) -> None:
+    def work(tx: Tx, place: str, *, holds: bool = True) -> None:
+        tx.outbox.wanted |= {place, "it's ours"}
+        assert holds
+
+    async with ear(database_url) as other:
+        with pytest.raises(AssertionError):
+            await other.store.write(work, "lost", holds=False)
+        await other.store.write(work, "p1")
+        # Nobody has delivered anything.
+        other.said.say(["last"])
+        await other.until("last")
+    assert [hint.places for hint in other.hints if hint.places] == [["it's ours", "p1"]]
 
 
 def told(session: str, seq: int, content: str) -> dict[str, Any]:

@@ -127,7 +127,7 @@ async def test_a_former_owner_writes_nothing_whether_or_not_it_tells_of_it(
             await shared.write(told, "mine")
 
     assert lost == ["lost"]
-    row = (await shared.read(lambda tx: tx.execute(select(sessions)).one()))._mapping
+    row = await shared.read(lambda tx: tx.execute(select(sessions)).mappings().one())
     assert (row["title"], row["last_seq"], row["fence"]) == (None, 2, new.fence)
 
 

@@ -28,6 +28,7 @@ from gonogo.store.hints import Hint
 from gonogo.store.places import (
     COMMON,
     Owned,
+    Taken,
     appoint,
     drain,
     give_away,
@@ -43,6 +44,7 @@ _LOOK, _GLANCE, _COMPARE = 1.0, 0.25, 5.0
 _LINGER, _DRAIN = 30.0, 30.0
 """Seconds that a place is kept in which nothing is left to do; that a drain waits for what runs."""
 _NOTHING_SEEN = -1
+_NOTHING_TAKEN = Taken(_NOTHING_SEEN, leaves=False)
 
 
 class _DrivenPlace(Struct, eq=False):
@@ -122,7 +124,7 @@ class Places:
             told = {body["session_id"] for body in box.events}
             followed = set(filter(self._live_text.is_followed, told))
             hints.say(
-                told - followed, box.wanted, timers=map(datetime.isoformat, soon),
+                told - followed, timers=map(datetime.isoformat, soon),
                 events=[body for body in box.events if body["session_id"] in followed],
             )  # fmt: skip
         self._look_at(box.wanted)
@@ -252,8 +254,8 @@ class Places:
         self._compare_rules(found.in_force)
         ours = found.owned
         if found.has_free and not self._is_draining and not self._differs:
-            self._lost |= await self._store.write(appoint, lease.node, self._as.pool, room)
-            ours = await self._store.read(owned_by, lease.node)
+            lost, ours = await self._store.write(_appoint, lease.node, self._as.pool, room)
+            self._lost |= lost
         owned = {place.id: place for place in ours}
         for place in owned.values():
             run = self._runs.get(place.id)
@@ -292,8 +294,7 @@ class Places:
             with run.scope, patiently(), owning(run.hold):
                 async with anyio.create_task_group() as group:
                     await group.start(run.dispatcher.serve, self._handlers, None)
-                    await self._store.write(self._take_up, place)
-                    await self._keep(run)
+                    await self._keep(run, await self._store.write(self._take_up, run, place))
                     group.cancel_scope.cancel()
         except* PlaceLost:
             _LOG.warning("place %s (%s) has another owner", place.id, place.path)
@@ -305,10 +306,12 @@ class Places:
             del self._runs[place.id]
             self._news.set()
 
-    def _take_up(self, tx: Tx, place: Owned) -> None:
+    def _take_up(self, tx: Tx, run: _DrivenPlace, place: Owned) -> Taken:
+        taken = take_handoffs(tx, run.hold)
         if place.id in self._lost and self._lease is not None:
             self.recovery.of_lost(tx, place, self._lease.node)
         self.recovery.of_place(tx, place)
+        return taken
 
     async def _drive_common(self, run: _DrivenPlace, place: Owned) -> None:
         """Drive what belongs to no workspace: what it sets going is for the places' owners.
@@ -331,9 +334,14 @@ class Places:
             del self._runs[place.id]
             self._news.set()
 
-    async def _keep(self, run: _DrivenPlace) -> None:
-        """Take what is handed to a place, until nothing has been left to do for a while."""
-        since, until, seen = anyio.current_time(), 0.0, _NOTHING_SEEN
+    async def _keep(self, run: _DrivenPlace, taken: Taken = _NOTHING_TAKEN) -> None:
+        """Take what is handed to a place, until nothing has been left to do for a while.
+
+        Args:
+            taken: What was taken so far.
+        """
+        since, until = anyio.current_time(), 0.0
+        seen, run.leaves = taken
         while True:
             if run.news.is_set() or seen == _NOTHING_SEEN:
                 run.news = anyio.Event()
@@ -359,3 +367,8 @@ class Places:
             pause = math.inf if run.hold.place_id == COMMON else _LOOK
             with anyio.move_on_after(_GLANCE if run.leaves else pause):
                 await run.news.wait()
+
+
+def _appoint(tx: Tx, node: str, pool: str, room: int) -> tuple[set[str], list[Owned]]:
+    """Have a node own what is free. Gives what was lost, and all that the node owns."""
+    return appoint(tx, node, pool, room), owned_by(tx, node)

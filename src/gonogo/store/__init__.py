@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from pathlib import Path
 from time import monotonic
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
@@ -26,7 +26,6 @@ from gonogo.store.lease import Lease
 from gonogo.store.migrate import HEAD, check_known, is_current, migrate, migrate_beside
 from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
 from gonogo.store.places import Membership, Whose, hand_over, held
-from gonogo.store.postgres import PostgresBackend
 from gonogo.store.sqlite import SqliteBackend
 from gonogo.store.transaction import (
     Clock,
@@ -40,6 +39,9 @@ from gonogo.store.transaction import (
     stop,
     utc_now,
 )
+
+if TYPE_CHECKING:
+    from gonogo.store.postgres import PostgresBackend
 
 __all__ = [
     "Clock",
@@ -145,13 +147,15 @@ class Store:
 
     async def _write_shared(self, fn: Callable[[Tx], T]) -> T:
         """Write as one of several processes: under the hold of a place, or for its owner."""
-        hold = held()
+        hold, hints = held(), self.hints
+        assert hints is not None  # noqa: S101 - as the store is shared
 
         def work(tx: Tx) -> T:
             tx.hold = tx.outbox.hold = hold
             outcome = fn(tx)
             self.before_commit(tx)
             hand_over(tx, self.routes)
+            hints.tell(tx)
             return outcome
 
         if hold is None:
@@ -256,11 +260,11 @@ class Store:
     @property
     def can_be_shared(self) -> bool:
         """Whether several processes can work on it."""
-        return isinstance(self._backend, PostgresBackend)
+        return not isinstance(self._backend, SqliteBackend)
 
     @property
-    def _postgres(self) -> PostgresBackend:
-        assert isinstance(self._backend, PostgresBackend)  # noqa: S101 - checked when it was opened
+    def _postgres(self) -> "PostgresBackend":
+        assert not isinstance(self._backend, SqliteBackend)  # noqa: S101 - checked when it was opened
         return self._backend
 
     def _open(self, patience: float, *, drives: bool, accept_restored: bool) -> None:
@@ -361,7 +365,7 @@ def _backend(
     patience: float,
     clock: Clock,
     shared_as: Membership | None,
-) -> SqliteBackend | PostgresBackend:
+) -> "SqliteBackend | PostgresBackend":
     path = file_of(url)
     if path is not None:
         if shared_as is not None:
@@ -377,6 +381,9 @@ def _backend(
             )
             raise Busy(reason=said) from error
     address = _postgres_url(url)
+    # Its driver is loaded for who uses it.
+    from gonogo.store.postgres import PostgresBackend
+
     return PostgresBackend(address, deliver, patience, clock, is_shared=shared_as is not None)
 
 

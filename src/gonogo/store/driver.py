@@ -23,7 +23,7 @@ from time import monotonic, sleep
 from typing import Any, Protocol
 
 import anyio
-from sqlalchemy import Connection, Engine, bindparam, delete, select, text, update
+from sqlalchemy import Connection, Engine, bindparam, delete, func, literal, select, text, update
 from sqlalchemy.exc import DBAPIError
 
 from gonogo.domain.errors import Busy, Conflict, because
@@ -86,6 +86,9 @@ _COUNT = (
     .values(number=writers.c.number + 1)
     .returning(writers.c.number)
 )
+_COUNTING = _COUNT.cte("counting")
+COUNT_OR_FAIL = select(literal(1).op("/")(func.count(_COUNTING.c.number)))
+"""Counts the transaction of `writer` as well; fails where a takeover ended its connection."""
 _COUNTED = select(writers.c.number).where(writers.c.id == bindparam("writer")).with_for_update()
 
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import bindparam, null, select, union_all, update
+from sqlalchemy import bindparam, func, literal, null, select, union_all, update
 
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
 from gonogo.domain.errors import NotFound, PlaceLost, parts_of
@@ -56,6 +56,8 @@ _HELD = (
     .where(places.c.id == bindparam("held"), places.c.fence == bindparam("under"))
     .with_for_update(read=True)
 )
+HELD_OR_FAIL = select(literal(1).op("/")(func.count(_HELD.cte("holding").c.wanted)))
+"""As `check_hold`; fails where the place has another owner, and so need not be waited for."""
 _SET_HASH = {
     True: update(chains)
     .where(chains.c.chain == bindparam("of"))
@@ -151,7 +153,8 @@ def flush(tx: Tx) -> None:
 
     Raises:
         NotFound: a session that was told of is gone.
-        PlaceLost: it was written for a place that has another owner now.
+        PlaceLost: it was written for a place that has another owner now; if it tells of no session,
+            it is the commit that fails, see `HELD_OR_FAIL`.
     """
     # In one order for all, so that no two transactions wait for each other's chain.
     for chain, pending in sorted(tx.outbox.pending.items()):
@@ -159,7 +162,7 @@ def flush(tx: Tx) -> None:
             _flush_chain(tx, chain, pending)
     if tx.hold is not None and not (tx.is_held or tx.outbox.extents.keys() - {SYSTEM}):
         # What tells of no session moved no head that has the fence: the place itself is asked.
-        check_hold(tx, tx.hold)
+        tx.post(HELD_OR_FAIL, {"held": tx.hold.place_id, "under": tx.hold.fence})
 
 
 def check_hold(tx: Tx, hold: Hold) -> int:
@@ -173,12 +176,17 @@ def check_hold(tx: Tx, hold: Hold) -> int:
     """
     held = tx.execute(_HELD, {"held": hold.place_id, "under": hold.fence}).first()
     if held is None:
-        raise PlaceLost(
-            "Another process now does the work of place {place_id}; it continues there",
-            place_id=hold.place_id,
-        )
+        raise lost(hold)
     tx.is_held = True
     return held.wanted
+
+
+def lost(hold: Hold) -> PlaceLost:
+    """What is said to who writes for a place that has another owner."""
+    return PlaceLost(
+        "Another process now does the work of place {place_id}; it continues there",
+        place_id=hold.place_id,
+    )
 
 
 def last_seq(tx: Tx, session_id: str) -> int:

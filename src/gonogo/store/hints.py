@@ -1,8 +1,8 @@
 """Hints between processes: that there is something to read in the database, and where.
 
-A hint is sent after the commit, and may be lost: whoever waits for one looks by itself too, a
-little later. The first hint goes out at once; what a process has to tell while one is on its way
-goes out together, after it.
+That there is work for a place is told by the commit that made it; any other hint is sent after the
+commit. Each may be lost: whoever waits for one looks by itself too, a little later. The first hint
+goes out at once; what a process has to tell while one is on its way goes out together, after it.
 
 On a channel of its own go the events of sessions that somebody follows in another process, which
 need not be read there then, and text that a model is writing. Nothing keeps that text.
@@ -14,9 +14,9 @@ import select
 import socket
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import DecodeError, Struct, field
 from msgspec.json import Decoder, encode
@@ -26,7 +26,10 @@ from sqlalchemy.exc import SQLAlchemyError
 from gonogo.domain.errors import Busy
 from gonogo.store.columns import json_text
 from gonogo.store.outage import Pool
-from gonogo.store.transaction import new_id
+from gonogo.store.transaction import Tx, new_id
+
+if TYPE_CHECKING:
+    from gonogo.store.pipelined import Pipelined
 
 _PAUSE = 1.0
 _AT_ONCE, _MOST = 15, 7_900
@@ -37,6 +40,7 @@ _SEND = text(
     " FROM unnest(CAST(:channels AS text[]), CAST(:said AS text[])) AS each(channel, said)"
 )
 _HINTS, _TEXT = "gonogo", "gonogo-text"
+_TELL = "SELECT pg_notify(left('{topic} ' || current_schema(), 63), '{said}')"
 Body = dict[str, Any]
 Message = tuple[str, str]
 """A topic, and what is said."""
@@ -170,7 +174,6 @@ class Hints:
     def say(
         self,
         sessions: Iterable[str] = (),
-        places: Iterable[str] = (),
         followed: Iterable[str] = (),
         joined: Iterable[str] = (),
         timers: Iterable[str] = (),
@@ -182,7 +185,7 @@ class Hints:
             events: What was told in sessions that others follow. Where they are too long for a
                 message, it is the session that is named.
         """
-        said = (sessions, places, followed, joined, timers)
+        said = (sessions, (), followed, joined, timers)
         with self._guard:
             for due, names in zip(self._due, said, strict=True):
                 due.update(dict.fromkeys(names))
@@ -193,6 +196,16 @@ class Hints:
         task = asyncio.get_running_loop().create_task(self._line.send(self._take))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
+
+    def tell(self, tx: Tx) -> None:
+        """Have the owners of places told, by a transaction's commit, that it has work for them.
+
+        So they begin while whoever asked for it still waits for its answer.
+        """
+        for said in self._hints({"places": sorted(tx.outbox.wanted)}):
+            cast("Pipelined", tx.conn).send(
+                _TELL.format(topic=_HINTS, said=said.replace("'", "''"))
+            )
 
     async def show(self, pieces: Iterable[TextPart]) -> bool:
         """Show others parts of texts; one that is too long for a message is left out.
@@ -221,11 +234,13 @@ class Hints:
             self._events, self._is_due = [], False
         shown, to_read = _messages(events)
         lists[0] += (each for each in to_read if each not in lists[0])
-        hints = (
-            json.dumps([self._name, *(names[first : first + _AT_ONCE] for names in lists)])
-            for first in range(0, max(map(len, lists)), _AT_ONCE)
-        )
-        return [*shown, *((_HINTS, each) for each in hints)]
+        due = dict(zip(Hint.__struct_fields__, lists, strict=True))
+        return [*shown, *((_HINTS, each) for each in self._hints(due))]
+
+    def _hints(self, due: Mapping[str, Sequence[str]]) -> Iterator[str]:
+        lists = [due.get(name, ()) for name in Hint.__struct_fields__]
+        for first in range(0, max(map(len, lists)), _AT_ONCE):
+            yield json.dumps([self._name, *(names[first : first + _AT_ONCE] for names in lists)])
 
     def _read(self, said: str) -> Hint | None:
         who, *lists = json.loads(said)

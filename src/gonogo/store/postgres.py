@@ -15,7 +15,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,18 +26,27 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func,
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gonogo.domain.errors import Busy, Internal, because
-from gonogo.store.driver import AdvisoryLock, count_transaction, join_writers, last_transaction
-from gonogo.store.events import flush
+from gonogo.store.driver import (
+    COUNT_OR_FAIL,
+    AdvisoryLock,
+    join_writers,
+    last_transaction,
+)
+from gonogo.store.events import flush, lost
 from gonogo.store.outage import Pool, is_away, raise_told
+from gonogo.store.pipelined import Pipelined, free
 from gonogo.store.schema import METADATA
 from gonogo.store.transaction import Clock, Footprint, Outbox, Recent, Tx
 
 Work = Callable[[Tx], Any]
 _POOL, _READERS = 10, 4
 _TRIES = 5
+_NOTHING, _HOLDING = "22012", "WITH holding"
+"""How a statement fails that divides by what it finds; how the one begins that asks for a place."""
 _AGAIN = frozenset({"40001", "40P01", "23505"})
 _OVERTAKEN = because("Another process has taken the database over")
 _WRITER = "gonogo.writer"
+_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 _PAUSE = 0.5
 _IDLE = 4_000
 """Milliseconds that a transaction of one of several processes may stand still."""
@@ -92,7 +101,10 @@ class PostgresBackend:
             pool_size=_POOL, max_overflow=0, pool_timeout=patience,
             # The one that was used last has its statements ready.
             pool_use_lifo=True,
+            # What uses one leaves it as it should be.
+            pool_reset_on_return=None,
         )  # fmt: skip
+        event.listen(self.engine, "checkout", free)
         self._recent = Recent()
         self.beside = opened(poolclass=NullPool, isolation_level="AUTOCOMMIT")
         """Makes connections that commit each statement by itself."""
@@ -190,7 +202,7 @@ class PostgresBackend:
     def _write(self, asked: _Asked) -> Any:  # noqa: ANN401
         for tries_left in reversed(range(_TRIES)):
             try:
-                with self.engine.connect() as conn:
+                with closing(Pipelined(self.engine)) as conn:
                     box, outcome = self._transact(conn, asked)
             except SQLAlchemyError as error:
                 if not tries_left or _state(error) not in _AGAIN:
@@ -203,37 +215,45 @@ class PostgresBackend:
                 return outcome
         raise AssertionError("the last try raises")
 
-    def _transact(self, conn: Connection, asked: _Asked) -> tuple[Outbox, Any]:
-        writer = self._writer_of(conn)
+    def _transact(self, conn: Pipelined, asked: _Asked) -> tuple[Outbox, Any]:
+        writer, number = self._writer_of(conn)
         tx = self._tx(conn)
         outcome = asked.work(tx)
         flush(tx)
-        number = count_transaction(tx, writer)
-        if number is None:
-            del conn.info[_WRITER]
-            raise Busy(reason=_OVERTAKEN)
         if asked.is_left:
             raise Busy(reason=because("nobody waits for it any more"))
         try:
+            conn.post(COUNT_OR_FAIL, {"writer": writer})
             conn.commit()
         except DBAPIError as error:
-            if not is_away(error):
+            if _state(error) == _NOTHING:
+                raise self._refused(conn, tx, error) from error
+            if not is_away(error) or _state(error) in _AGAIN:
                 raise
             doubt = _Doubt(writer, number, tx.outbox, outcome)
             with suppress(RuntimeError):
                 asked.loop.call_soon_threadsafe(self._pursue, doubt)
             raise doubt from error
+        conn.info[_WRITER] = writer, number
         return tx.outbox, outcome
 
-    def _writer_of(self, conn: Connection) -> str:
-        """The name under which a connection counts its transactions."""
+    def _refused(self, conn: Pipelined, tx: Tx, error: DBAPIError) -> Exception:
+        """What one of the statements says that fail where they find nothing."""
+        if tx.hold is not None and _HOLDING in (error.statement or ""):
+            return lost(tx.hold)
+        del conn.info[_WRITER]
+        return Busy(reason=_OVERTAKEN)
+
+    def _writer_of(self, conn: Pipelined) -> tuple[str, int]:
+        """The name under which a connection counts its transactions, and the next number."""
         if _WRITER not in conn.info:
             name = secrets.token_hex(8)
             if not join_writers(self._tx(conn), name, self.lock.fence):
                 raise Busy(reason=_OVERTAKEN)
             conn.commit()
-            conn.info[_WRITER] = name
-        return conn.info[_WRITER]
+            conn.info[_WRITER] = name, 0
+        name, last = conn.info[_WRITER]
+        return name, last + 1
 
     def _tx(self, conn: Connection) -> Tx:
         return Tx(conn, self._clock(), self._recent)
@@ -265,7 +285,7 @@ class PostgresBackend:
 
     def _last_of(self, writer: str) -> int | None:
         try:
-            with self.engine.connect() as conn:
+            with Pipelined(self.engine) as conn:
                 return last_transaction(self._tx(conn), writer)
         except SQLAlchemyError as error:
             raise_told(error)
@@ -280,9 +300,10 @@ class PostgresBackend:
 
     def _read(self, work: Work) -> Any:  # noqa: ANN401
         try:
-            conn = self.engine.connect().execution_options(isolation_level="REPEATABLE READ")
-            with conn:
-                return work(self._tx(conn))
+            with closing(Pipelined(self.engine, _SNAPSHOT)) as conn:
+                outcome = work(self._tx(conn))
+                conn.leave()
+                return outcome
         except SQLAlchemyError as error:
             raise_told(error)
 

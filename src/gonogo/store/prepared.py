@@ -1,4 +1,4 @@
-"""Statements compiled once and handed to SQLite's driver as they are.
+"""Statements compiled once, and handed to SQLite's driver as they are.
 
 SQLAlchemy looks up, sets up and wraps each execution anew, which takes four times what SQLite needs
 for the small statements that the store is made of. A `Direct` connection keeps each statement's
@@ -73,7 +73,7 @@ class Found(list[Any]):
         return Found([row._asdict() for row in self])
 
 
-class _Prepared(Struct, frozen=True):
+class PreparedStatement(Struct, frozen=True):
     """A statement as the driver takes it."""
 
     sql: str
@@ -85,6 +85,7 @@ class _Prepared(Struct, frozen=True):
     writes_plans: bool
 
     def bind(self, given: Given) -> list[Any]:
+        """The values of the parameters, in their order, as they are written."""
         return [
             fixed
             if name is None
@@ -95,6 +96,7 @@ class _Prepared(Struct, frozen=True):
         ]
 
     def read(self, rows: Iterable[Sequence[Any]]) -> list[Any]:
+        """Rows with names, of what the driver gives."""
         make, columns = self.row._make, self.columns
         return [
             make(
@@ -128,7 +130,7 @@ class Direct(Connection):
         """Execute a statement."""
         several = None if parameters is None or isinstance(parameters, Mapping) else parameters
         first = several[0] if several else cast("Given", parameters or {})
-        ready = _prepared(statement, tuple(first))
+        ready = prepared(statement, tuple(first), _DIALECT)
         if self.writes_plans and (
             _writes_plans(statement) if ready is None else ready.writes_plans
         ):
@@ -150,12 +152,14 @@ class Direct(Connection):
 
 
 @lru_cache(maxsize=1024)
-def _prepared(statement: Executable, names: tuple[str, ...]) -> _Prepared | None:
+def prepared(
+    statement: Executable, names: tuple[str, ...], dialect: Dialect
+) -> PreparedStatement | None:
     """The statement for parameters of these names; None for one that is not the same each time."""
     if not isinstance(statement, _STATEMENTS):
         return None
     found = cast("Statement", statement)
-    compiled = _compiled(found, names)
+    compiled = _compiled(found, names, dialect)
     if compiled.post_compile_params or compiled.prefetch:
         return None
     if compiled.literal_execute_params:
@@ -163,12 +167,12 @@ def _prepared(statement: Executable, names: tuple[str, ...]) -> _Prepared | None
         if not isinstance(found, Select):
             return None
         found = found.params(dict.fromkeys(names))
-        compiled = _compiled(found, names, render_postcompile=True)
+        compiled = _compiled(found, names, dialect, render_postcompile=True)
     columns = list(found.exported_columns)
-    return _Prepared(
+    return PreparedStatement(
         str(compiled),
-        tuple(_places(compiled, set(names))),
-        tuple(_reader(column.type) for column in columns),
+        tuple(_places(compiled, set(names), dialect)),
+        tuple(_reader(column.type, dialect) for column in columns),
         _row([str(column.key) for column in columns]),
         _writes_plans(found),
     )
@@ -185,17 +189,19 @@ def _writes_plans(statement: Executable) -> bool:
     return not isinstance(statement, Select | CompoundSelect)
 
 
-def _compiled(statement: Statement, names: Sequence[str], **how: bool) -> SQLCompiler:
+def _compiled(
+    statement: Statement, names: Sequence[str], dialect: Dialect, **how: bool
+) -> SQLCompiler:
     keys = None if isinstance(statement, Select) else list(names)
-    return statement.compile(dialect=_DIALECT, column_keys=keys, compile_kwargs=how)
+    return statement.compile(dialect=dialect, column_keys=keys, compile_kwargs=how)
 
 
 def _places(
-    compiled: SQLCompiler, given: Collection[str]
+    compiled: SQLCompiler, given: Collection[str], dialect: Dialect
 ) -> Iterator[tuple[str | None, Converter, Any]]:
     parameters = {name: parameter for parameter, name in compiled.bind_names.items()}
     for name in compiled.positiontup or ():
-        convert = _writer(parameters[name].type)
+        convert = _writer(parameters[name].type, dialect)
         if name in given:
             yield name, convert, None
         else:
@@ -203,15 +209,15 @@ def _places(
             yield None, None, value if value is None or convert is None else convert(value)
 
 
-def _writer(kind: TypeEngine[Any]) -> Converter:
+def _writer(kind: TypeEngine[Any], dialect: Dialect) -> Converter:
     """How a value is written that is there."""
     if isinstance(kind, Converted):
         return kind.to_column
-    return kind.dialect_impl(_DIALECT).bind_processor(_DIALECT)
+    return kind.dialect_impl(dialect).bind_processor(dialect)
 
 
-def _reader(kind: TypeEngine[Any]) -> Converter:
+def _reader(kind: TypeEngine[Any], dialect: Dialect) -> Converter:
     """How a value is read that is there."""
     if isinstance(kind, Converted):
         return kind.from_column
-    return kind.dialect_impl(_DIALECT).result_processor(_DIALECT, None)
+    return kind.dialect_impl(dialect).result_processor(dialect, None)

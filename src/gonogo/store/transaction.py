@@ -5,14 +5,17 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import Struct
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Executable
 from uuid6 import uuid7
 
 from gonogo.domain.records import Job, JobStop, Timer
 from gonogo.store.known_plans import KnownPlans
+
+if TYPE_CHECKING:
+    from gonogo.store.pipelined import Pipelined
 
 Clock = Callable[[], datetime]
 
@@ -135,6 +138,10 @@ class Tx:
         self.is_held = False
         self.execute = conn.execute
 
+    def post(self, statement: Executable, given: Mapping[str, Any]) -> None:
+        """Execute a statement that only one of several processes has, and do not wait for it."""
+        cast("Pipelined", self.conn).post(statement, given)
+
 
 @contextmanager
 def part(tx: Tx) -> Generator[None]:
@@ -145,16 +152,16 @@ def part(tx: Tx) -> Generator[None]:
     tx.conn.exec_driver_sql("SAVEPOINT part")
     try:
         yield
+        tx.conn.exec_driver_sql("RELEASE SAVEPOINT part")
     except BaseException:
         tx.conn.exec_driver_sql("ROLLBACK TO SAVEPOINT part")
+        tx.conn.exec_driver_sql("RELEASE SAVEPOINT part")
         if tx.known:
             tx.known.forget()
         for each in box.lists():
             del each[before.get(id(each), 0) :]
         box.texts = texts
         raise
-    finally:
-        tx.conn.exec_driver_sql("RELEASE SAVEPOINT part")
 
 
 def go_on(
