@@ -1,7 +1,11 @@
 """What each provider is sent for a conversation with calls fits the provider's own types, and what
 it says of tokens is kept by its classes."""
 
+import json
+
 import pytest
+from openai import AsyncOpenAI
+from openai.types.chat import ChatCompletionChunk
 
 from fakes.provider_servers import (
     AnthropicWire,
@@ -12,6 +16,8 @@ from fakes.provider_servers import (
 )
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, Usage, UserText
 from gonogo.llm import ModelSettings, open_model
+from gonogo.llm.openai_client import read_quickly
+from gonogo.tools import builtin_tools
 
 pytestmark = pytest.mark.anyio
 WIRES = {
@@ -128,3 +134,62 @@ async def _asked(request, **given):
     reply = await model.request(request, lambda _text: None)
     await model.aclose()
     return reply
+
+
+@pytest.mark.parametrize(
+    "name", ["openai:scripted", "openai-chat:gpt-6.1-sol", "openai-responses:gpt-6.1-sol"]
+)
+async def test_openai_is_sent_byte_for_byte_what_its_library_would_make_of_the_request(
+    name, asked, monkeypatch, tmp_path
+):
+    wire = ResponsesWire if name.startswith("openai-responses") else ChatWire
+    script = {"text": "Now b.", "calls": [{"name": "read_file", "arguments": {"path": "b.py"}}]}
+    tools = tuple(tool.schema() for tool in builtin_tools().values())
+    with provider_server(wire(), lambda _body: script) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        base_url = f"{server.url}/v1" if name == "openai:scripted" else None
+
+        async def sent(tape):
+            told = [UserText(content='Bégin \u2028 "here".'), FOREIGN, READ]
+            given = {"name": name, "base_url": base_url, "api_key": "k-of-a-test", "record": tape}
+            reply = await _asked(asked(*told, tools=tools), **given)
+            again = ToolAnswer(call_id=reply.calls[0].id, tool_name="read_file", content="2")
+            await _asked(asked(*told, reply, again, tools=()), **given)
+            ids = {reply.calls[0].id: "ID"}
+            return [_body(line, ids) for line in tape.read_bytes().splitlines()]
+
+        ours = await sent(tmp_path / "ours.jsonl")
+        monkeypatch.setattr("gonogo.llm.openai_client.send_as_built", lambda _client: None)
+        assert ours == await sent(tmp_path / "theirs.jsonl")
+    assert all(f'"name":"{tool.name}"' in ours[0] for tool in tools)
+    assert '"tools"' not in ours[1]
+
+
+def _body(line, ids):
+    body = json.loads(line)["body"]
+    for known, word in ids.items():
+        body = body.replace(known, word)
+    return body
+
+
+PIECES = [
+    {"delta": {"content": "word "}},
+    {"delta": {"role": "assistant", "content": "", "reasoning_content": "why"}, "logprobs": None},
+    {"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]}, "more": [1]},
+    {"delta": {"content": 5}, "finish_reason": "none that is known"},
+    {"index": "0", "delta": None},
+    {},
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_each_piece_of_an_answer_is_read_as_openais_library_reads_it(piece):
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    for data in (chunk | {"choices": [{"index": 0, **piece}]}, chunk | piece, piece):
+        theirs, ours = (AsyncOpenAI(api_key="k-of-a-test") for _ in range(2))
+        read_quickly(ours)
+        first, second = (
+            client._process_response_data(data=data, cast_to=ChatCompletionChunk, response=None)
+            for client in (theirs, ours)
+        )
+        assert (second, repr(second), second.model_extra) == (first, repr(first), first.model_extra)
