@@ -238,7 +238,7 @@ class Running:
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         *_, name = request.url.path.split("/")
-        self.asked.append(f"{name} {request.headers.get('last-event-id', '')}".strip())
+        self.asked.append(f"{name} {request.url.params.get('after', '')}".strip())
         if name == "events":
             lines = [json.dumps({"type": each, "seq": n}) for n, each in enumerate(TOLD, 8)]
             return httpx.Response(200, text="".join(f"data: {line}\n\n" for line in lines))

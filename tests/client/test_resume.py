@@ -93,7 +93,8 @@ async def test_a_broken_log_goes_on_after_the_last_event(against):
                     break
 
     assert got == [5, 6, 7, 8]
-    assert [r.headers["last-event-id"] for r in server.asked] == ["4", "6", "7"]
+    assert [r.headers.get("last-event-id") for r in server.asked] == [None, "6", "7"]
+    assert [r.url.query for r in server.asked] == [b"after=4", b"", b""]
 
 
 async def test_a_server_that_stays_away_is_unreachable_in_the_end(against, monkeypatch):

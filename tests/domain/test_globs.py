@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gonogo.domain.findings import EVERYTHING, Overlaps, common_path, plain
+from gonogo.policy import globs as policy_globs
 from gonogo.policy.globs import covers
 from plugins.nightly import examples
 
@@ -126,3 +127,26 @@ def test_globs_that_cover_everything_are_one(glob):
     assert plain(glob) == EVERYTHING == "**"
     assert plain("./a/b/") == "a/b"
     assert plain("x" * 256) == "x" * 256
+
+
+@pytest.mark.parametrize(
+    ("glob", "path", "covered"),
+    [
+        ("*a" * 30 + "b", "a" * 200, False),
+        ("*a" * 30, "a" * 200, True),
+        ("**/" * 30 + "x", "a/" * 100 + "y", False),
+        ("**/*a" * 30 + "/x", "a/" * 100 + "x", True),
+        ("**a" * 30 + "b", "a/" * 100, False),
+    ],
+)
+def test_a_glob_of_many_wildcards_is_matched_in_one_pass(glob: str, path: str, covered: bool):
+    assert covers([glob], path) is covered
+
+
+@settings(max_examples=examples(200, nightly=2_000), deadline=None)
+@given(st.lists(st.sampled_from(["*", "**", "**/", "?", "a", "b", "/"]), max_size=8).map("".join),
+       st.text("ab/", max_size=9))  # fmt: skip
+def test_one_pass_and_a_regular_expression_cover_the_same(glob: str, path: str):
+    tokens = re.findall(r"\*\*/?|.", glob)
+    pattern = "".join(map(policy_globs._translated, tokens))
+    assert policy_globs._Steps(tokens).match(path) is (re.fullmatch(pattern, path) is not None)

@@ -11,7 +11,7 @@ import pytest
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.llm import open_model
-from gonogo.llm.provider import MAX_REPLY
+from gonogo.llm.provider import MAX_CALLS, MAX_REPLY
 from gonogo.llm.roles import TokenPrice
 
 OUR_ID = re.compile(r"call_[0-9a-f]{24}")
@@ -224,12 +224,37 @@ async def test_what_cannot_be_stored_is_replaced_and_halves_are_joined(provider,
     reply.model_dump_json().encode()
 
 
-@pytest.mark.parametrize("of", ["text", "calls"])
+async def test_a_reply_of_too_many_calls_is_no_reply(provider, ask):
+    call = {"name": "read_file", "arguments": {"path": "a"}}
+    provider.replies({"calls": [call] * MAX_CALLS}, {"calls": [call] * (MAX_CALLS + 1)})
+    assert len((await ask()).calls) == MAX_CALLS
+    with pytest.raises(ModelFailed, match="asked for more than 256 tool calls at once"):
+        await ask()
+    assert len(provider.requests) == 2
+
+
+@pytest.mark.parametrize("sent", ["null", "1", {"tool_calls": [None]}])
+async def test_an_answer_of_another_shape_is_told_in_words(provider, ask, sent):
+    provider.replies({"chunks": [sent]})
+    with pytest.raises(ModelFailed) as failure:
+        await ask()
+    assert str(failure.value).startswith(
+        "openai:scripted sent an answer that gonogo cannot read"
+    ), failure.value
+
+
+@pytest.mark.parametrize("of", ["text", "calls", "thoughts"])
 async def test_an_endless_answer_ends_in_a_failure(provider, ask, of):
     piece = "x" * (1024 * 1024)
     endless = [piece] * (MAX_REPLY // len(piece) + 2)
     call = {"name": "write_file", "arguments": f'{{"content": "{"".join(endless)}"}}'}
-    provider.replies({"text": endless} if of == "text" else {"calls": [call]})
+    thoughts = [{"reasoning_content": each} for each in endless]
+    answers = {
+        "text": {"text": endless},
+        "calls": {"calls": [call]},
+        "thoughts": {"chunks": thoughts},
+    }
+    provider.replies(answers[of])
     with pytest.raises(ModelFailed) as failure:
         await ask()
     assert str(failure.value) == (

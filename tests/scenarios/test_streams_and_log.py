@@ -5,6 +5,7 @@ import random
 import anyio
 import pytest
 
+from fakes.until import until
 from fakes.world import LIMIT, call, calls, kinds, of, plan, run, says, step, write
 from gonogo.domain.errors import InvalidCursor
 
@@ -142,6 +143,43 @@ async def test_text_is_shown_as_it_is_written_and_the_log_has_all_of_it(make):
         assert whole == [text]
         assert not pieces or text.endswith("".join(pieces))
         assert [e["content"] for e in of(await world.log(), "assistant_message")] == [text]
+
+
+@pytest.mark.parametrize("from_end", [False, True])
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_reader_that_joins_is_shown_the_text_so_far_unless_they_had_the_stream_before(
+    make, again: bool, from_end: bool
+):
+    async with make({"main/ask": [says("Over.")]}) as world:
+        await world.say("?", "ask")
+        live, runtime = world.runtime.parts.live, world.runtime
+        after = (await world.log())[-1]["seq"] if from_end else 0
+        first, late, opened = list[str](), list[str](), list[bool]()
+
+        async def read(into: list[str], known: bool) -> None:
+            stream = runtime.streams.follow(world.ann, world.session, after, again=known)
+            async with stream as events:
+                opened.append(known)
+                async for event in events:
+                    if "token" in event:
+                        into.append(event["token"])
+                        if event["token"].endswith("answer."):
+                            return
+
+        with anyio.fail_after(LIMIT):
+            async with (
+                anyio.create_task_group() as group,
+                live.answer(world.session, {"turn_id": "t9"}) as show,
+            ):
+                group.start_soon(read, first, False)
+                await until(lambda: opened)
+                show("A long ")
+                group.start_soon(read, late, again)
+                await until(lambda: len(opened) == 2)
+                show("answer.")
+        assert "".join(first) == "A long answer."
+        assert "".join(late) == ("answer." if again else "A long answer.")
+        assert live.so_far(world.session) == []
 
 
 @pytest.mark.feature(16, 38, 210)

@@ -196,7 +196,7 @@ class StandIn:
 
     @asynccontextmanager
     async def _follow(
-        self, _: Principal, session_id: str, after: int
+        self, _: Principal, session_id: str, after: int, *, again: bool = False
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         yield self._after(session_id, after)
 

@@ -153,6 +153,21 @@ async def test_a_length_that_lies_smuggles_no_second_message(served, runtime):
     assert runtime.accepted == []
 
 
+async def test_after_a_request_of_two_lengths_nothing_more_is_taken_from_the_connection(served):
+    async with served() as client:
+        port = client.ready.port
+        head = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        twice = f"{head}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        answers = b""
+        async with await anyio.connect_tcp("127.0.0.1", port) as line:
+            await line.send(f"{twice}{head}\r\n".encode())
+            with anyio.fail_after(60):
+                async for piece in line:
+                    answers += piece
+
+    assert answers.count(b"HTTP/1.1 200") == 1
+
+
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [

@@ -157,6 +157,9 @@ def test_what_the_system_says_is_told_in_words(error: OSError, kind: str, said: 
         ("a}", "invalid_arguments", "The braces of 'a}' do not match"),
         ("{" * 9 + "}" * 9, "invalid_arguments",
          "The braces of '{{{{{{{{{}}}}}}}}}' do not match"),
+        *((glob, "invalid_arguments",
+           f"The glob {glob!r} has too many wildcards; use a simpler one")
+          for glob in ("*a*a*a*b", "x/{*a*,*b*}", "**/a/**/b/**/c/**/d", "{a,aa}" * 13)),
         ("[z-a]", "invalid_arguments",
          "The glob '[z-a]' cannot be read: bad character range z-a at position 14"),
     ],
@@ -171,6 +174,8 @@ def test_a_glob_that_cannot_be_used_is_told(glob: str, kind: str, said: str) -> 
         ("*.py", ["a.py", "x/a.py", ".py"], ["a.pyc", "a.py/x"]),
         ("x/*.py", ["x/a.py"], ["a.py", "y/x/a.py", "x/y/a.py"]),
         ("**/a", ["a", "x/a", "x/y/a"], ["xa", "a/x"]),
+        ("**/" * 200 + "a", ["a", "x/a", "x/y/a"], ["xa", "b/" * 200 + "x"]),
+        ("a/" + "*" * 200 + "b", ["a/b", "a/x/b"], ["a/" + "a" * 200]),
         ("x/**", ["x/a", "x/y/a"], ["x", "y"]),
         ("a?c", ["abc", "x/a.c"], ["ac", "a/c"]),
         ("[a-c]x", ["ax", "cx"], ["dx", "x"]),

@@ -397,12 +397,14 @@ class Transport:
             question.method,
             PREFIX + question.path,
             json=question.body,
+            params=question.params,
             headers=question.headers,
             timeout=httpx.Timeout(_CONNECT, read=_SILENCE),
         ) as answer:
             if answer.is_error:
                 await answer.aread()
                 raise refusal_of(answer)
+            question.was_open = True
             yield read_stream(answer.aiter_bytes())
 
 
@@ -418,11 +420,19 @@ class StreamQuery(Struct, kw_only=True):
     """The last event that is known."""
     key: str = field(default_factory=lambda: uuid4().hex)
 
+    was_open: bool = False
+
+    @property
+    def params(self) -> dict[str, int]:
+        """Where a stream begins that was not open yet."""
+        return {"after": self.seen} if self.follows and not self.was_open else {}
+
     @property
     def headers(self) -> dict[str, str]:
         """What makes asking again safe."""
-        name, value = ("Last-Event-ID", str(self.seen)) if self.follows else (KEY, self.key)
-        return {name: value}
+        if not self.follows:
+            return {KEY: self.key}
+        return {"Last-Event-ID": str(self.seen)} if self.was_open else {}
 
     def is_news(self, event: EventBody) -> bool:
         """Whether an event was not seen yet; from now on it was."""

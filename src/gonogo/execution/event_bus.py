@@ -6,7 +6,7 @@ the database later, and what is live only (text as it is written) is lost to tha
 
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -38,6 +38,13 @@ class Follower:
         """Add something, and wake the reader."""
         self.items.append(item)
         self._grew.set()
+
+    def begin_texts(self, so_far: Sequence[Body]) -> None:
+        """Have texts that are being written begin with what there is of them."""
+        told = [item for item in self.items if isinstance(item, TextPart) or "seq" in item]
+        self.items.clear()
+        for item in (*told, *so_far):
+            self.push(item)
 
     def wake(self) -> None:
         """Have the reader look again."""

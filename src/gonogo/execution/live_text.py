@@ -65,6 +65,14 @@ class _Answer(Struct, eq=False, kw_only=True):
         self.sent = last
 
 
+class _Here(Struct, eq=False, frozen=True):
+    """A text that is being written where one process does all the work."""
+
+    session_id: str
+    place: Mapping[str, Any]
+    text: list[str]
+
+
 class LiveText:
     """Shows what models write in this process."""
 
@@ -72,6 +80,7 @@ class LiveText:
         """Show it to followers in this process, until others are heard of."""
         self._store, self._hub = store, hub
         self._answers: dict[str, _Answer] = {}
+        self._here: list[_Here] = []
         self._wanted: dict[str, float] = {}
         """Until when the texts of a session are sent."""
         self._news = anyio.Event()
@@ -87,7 +96,12 @@ class LiveText:
         """
         hold = held()
         if hold is None:
-            yield partial(self._tell, session_id, place)
+            here = _Here(session_id, place, [])
+            self._here.append(here)
+            try:
+                yield partial(self._tell, here)
+            finally:
+                self._here.remove(here)
             return
         answer = _Answer(id=new_id("text"), session_id=session_id, place=place, hold=hold)
         self._answers[answer.id] = answer
@@ -96,6 +110,14 @@ class LiveText:
         finally:
             # What did not go out is in the event that ends it.
             del self._answers[answer.id]
+
+    def so_far(self, session_id: str) -> list[dict[str, Any]]:
+        """What was written in this process of the texts of a session that are not over."""
+        return [
+            body_of("".join(here.text), here.place)
+            for here in self._here
+            if here.session_id == session_id and here.text
+        ]
 
     def follow(self, hint: Hint) -> None:
         """Send texts of the sessions that are followed elsewhere."""
@@ -142,8 +164,9 @@ class LiveText:
             for each in new:
                 each.after = found.get(each.session_id)
 
-    def _tell(self, session_id: str, place: Mapping[str, Any], token: str) -> None:
-        self._hub.tell(session_id, body_of(token, place))
+    def _tell(self, here: _Here, token: str) -> None:
+        here.text.append(token)
+        self._hub.tell(here.session_id, body_of(token, here.place))
 
     def _add(self, answer: _Answer, token: str) -> None:
         answer.new.append(token)

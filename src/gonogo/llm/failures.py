@@ -80,6 +80,9 @@ def _what(model: str, error: Exception, status: int | None, secrets: Iterable[st
         )
     if status is not None:
         return because("{model} answered {status}", model=model, status=status)
+    if isinstance(error, (AttributeError, TypeError, LookupError)):
+        # The library of the provider trusts that an answer has the shape that it should have.
+        return because("{model} sent an answer that gonogo cannot read", model=model)
     detail = detail or _line(str(error), secrets) or type(error).__name__
     return because("{model} failed: {detail}", model=model, detail=detail)
 

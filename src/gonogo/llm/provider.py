@@ -422,7 +422,9 @@ logger = logging.getLogger(__name__)
 _LATELY = 60.0
 """Seconds for which a model that did not answer is asked once, and not several times in a row."""
 MAX_REPLY = 8 * 1024 * 1024
-"""Characters of text and arguments in one reply; what is longer is no reply."""
+"""Characters of text, thoughts and arguments in one reply; what is longer is no reply."""
+MAX_CALLS = 256
+"""Tool calls of one reply."""
 
 
 class ProviderModel:
@@ -566,7 +568,7 @@ class ProviderModel:
     async def _relay(self, events: AsyncIterator[Any], relay: Relay) -> None:
         from pydantic_ai import messages as theirs
 
-        size = 0
+        size = calls = 0
         while True:
             with anyio.fail_after(self._settings.timeout):
                 event = await anext(events, None)
@@ -577,20 +579,28 @@ class ProviderModel:
                     # The first piece of a text comes with its start, not as a delta.
                     relay.part()
                     relay.feed(text)
-                    size += len(text)
                 case theirs.PartDeltaEvent(delta=theirs.TextPartDelta(content_delta=text)):
                     relay.feed(text)
-                    size += len(text)
-                case theirs.PartDeltaEvent(delta=theirs.ToolCallPartDelta(args_delta=str(text))):
-                    size += len(text)
+                case theirs.PartStartEvent(part=theirs.ToolCallPart()):
+                    calls += 1
                 case _:
                     pass
-            if size > MAX_REPLY:
-                raise ModelFailed(
-                    "{model} wrote more than {most} characters; ask for less at a time, or choose "
-                    "another model",
-                    model=self.name, most=MAX_REPLY,
-                )  # fmt: skip
+            size += _length(event)
+            self._check_size(size, calls)
+
+    def _check_size(self, size: int, calls: int) -> None:
+        if size > MAX_REPLY:
+            raise ModelFailed(
+                "{model} wrote more than {most} characters; ask for less at a time, or choose "
+                "another model",
+                model=self.name, most=MAX_REPLY,
+            )  # fmt: skip
+        if calls > MAX_CALLS:
+            raise ModelFailed(
+                "{model} asked for more than {most} tool calls at once; ask for less at a time, "
+                "or choose another model",
+                model=self.name, most=MAX_CALLS,
+            )  # fmt: skip
 
     def _request_settings(self, cache_key: str) -> "TheirSettings":
         from pydantic_ai.settings import ModelSettings as TheirSettings
@@ -627,6 +637,16 @@ class ProviderModel:
         backoff = self._settings.backoff * 2 ** (attempt - 1)
         jittered = backoff * random.uniform(0.5, 1.0)  # noqa: S311 - not a secret
         return max(asked, min(jittered, self._settings.max_retry_after))
+
+
+def _length(event: Any) -> int:  # noqa: ANN401 - the library's own, of many kinds
+    """Characters that an event adds to a reply: of text, thoughts or arguments."""
+    if event.event_kind not in ("part_start", "part_delta"):
+        return 0
+    piece = event.part if event.event_kind == "part_start" else event.delta
+    names = ("content", "content_delta", "args", "args_delta")
+    added = (getattr(piece, name, None) for name in names)
+    return sum(len(each) for each in added if isinstance(each, str))
 
 
 def _window_of(model: "TheirModel") -> int | None:

@@ -2,8 +2,10 @@
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Sequence
-from itertools import takewhile
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from itertools import pairwise, takewhile
 
 from gonogo.domain.errors import because
 from gonogo.domain.paths import write_guard
@@ -13,18 +15,27 @@ Argv = tuple[str, ...]
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm"})
 _OVERWRITERS = frozenset({"mv", "cp", "ln", "tee", "touch", "install", "truncate", "rsync", "dd"})
+_INTO = {
+    **dict.fromkeys(("cp", "mv", "ln", "install"), ("-t", "--target-directory")),
+    **dict.fromkeys(("tar", "bsdtar", "gtar"), ("-C", "--directory", "--cd")),
+    "unzip": ("-d",), "cpio": ("-D", "--directory"),
+}  # fmt: skip
+"""Options whose value is the folder that files are put into."""
+_EXTRACTS = re.compile(r"-\w*x\w*$|--(?:extract|get)$")
 _OWNERS = frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr"})
-_PRIVILEGE = frozenset({"sudo", "doas", "su", "pkexec", "runuser"})
+_PRIVILEGE = frozenset("sudo sudo-rs sudoedit doas su pkexec runuser run0 gosu su-exec".split())
 _HOST = frozenset(
-    """shutdown reboot halt poweroff init telinit systemctl launchctl crontab at batch insmod
-    rmmod modprobe mount umount swapoff fdisk sfdisk parted wipefs blkdiscard mkswap debugfs
-    visudo passwd useradd userdel usermod""".split()
+    """shutdown reboot halt poweroff init telinit systemctl systemd-run loginctl launchctl service
+    crontab at batch insmod rmmod modprobe kexec mount umount swapon swapoff fdisk sfdisk cfdisk
+    gdisk sgdisk parted wipefs blkdiscard mkswap mke2fs debugfs hdparm losetup cryptsetup dmsetup
+    visudo vipw vigr passwd chpasswd chsh useradd userdel usermod adduser deluser groupadd groupdel
+    groupmod hostnamectl timedatectl sysctl iptables ip6tables nft ufw""".split()
 )
-_TRACERS = frozenset({"gdb", "strace", "ltrace", "lldb", "nsenter", "reptyr"})
+_TRACERS = frozenset("gdb strace ltrace lldb nsenter reptyr perf py-spy bpftrace gcore".split())
 _DATABASES = frozenset({"sqlite3", "sqlite", "psql", "litecli", "pgcli", "duckdb"})
 _CLIENTS = frozenset(
     """curl wget http https httpie xh nc ncat netcat socat telnet websocat wscat grpcurl python
-    python3 node perl ruby php""".split()
+    python3 node perl ruby php aria2c axel lynx w3m links elinks""".split()
 )
 _SYSTEM = re.compile(
     r"/(?:bin|boot|dev|etc|home|lib|lib32|lib64|mnt|opt|proc|root|run|sbin|srv|sys|usr|var"
@@ -33,24 +44,27 @@ _SYSTEM = re.compile(
 _DEVICE = re.compile(r"/dev/(?!null$|std(?:in|out|err)$|fd/|tty$|zero$|full$|u?random$)")
 _RAW_DEVICE = re.compile(r"/dev/(?:[shv]d[a-z]|xvd|nvme|mmcblk|dm-|loop|mapper/|mem$|kmem$|port$)")
 _LOOPBACK = re.compile(
-    r"localhost|\b127\.\d|\b0\.0\.0\.0|\[::1?\]|0x7f|\b2130706433\b|\b0:\d|host\.docker\.internal",
+    r"localhost|\b0*127\.\d|\b0+177\.|\b0+17700000001\b|\b0\.0\.0\.0|\[::1?\]|0x7f|\b2130706433\b|\b0:\d|host\.docker\.internal",
     re.IGNORECASE,
 )
 _OUR_API = re.compile(r"/api/v\d|/ws\b|hitl|approv|decision|unix-socket|gonogo", re.IGNORECASE)
 _OUR_STATE = re.compile(r"(?:^|[/=@:])(?:state|gonogo)\.(?:db|sqlite3?)\b|GONOGO_", re.IGNORECASE)
-_OUR_FOLDER = re.compile(r"(?:^|[/=@~:])\.gonogo(?:/|$)", re.IGNORECASE)
+_OUR_FOLDER = re.compile(r"""(?:^|[/=@~:"'(,\s])\.gonogo(?:[/"'),\s]|$)""", re.IGNORECASE)
 _OUR_TABLES = re.compile(
     r"\b(?:approvals|grants|audit|principals|tokens|tool_calls|plan_revisions|votes)\b",
     re.IGNORECASE,
 )
 _GIT_PLANTS = re.compile(
-    r"alias\.|core\.(?:hookspath|fsmonitor|sshcommand|pager|editor|gitproxy|askpass|worktree)"
-    r"|diff\.external|\.textconv|\.(?:clean|smudge|process|driver|cmd)$|credential|gpg\."
-    r"|include|sequence\.editor|uploadpack|receivepack",
+    r"alias\.|core\.(?:hookspath|fsmonitor|sshcommand|pager|editor|gitproxy|askpass|worktree"
+    r"|alternaterefscommand)|diff\.external|\.(?:textconv|clean|smudge|process|driver|cmd|command"
+    r"|vcs|tunnel)$|credential|gpg\.|include|sequence\.editor|uploadpack|receivepack|pager\."
+    r"|(?:difftool|mergetool|browser|man)\..*\.path$|(?:web|help)\.browser$|instaweb\.|sendemail\."
+    r"|submodule\..*\.update$|interactive\.difffilter|init\.templatedir|protocol\.",
     re.IGNORECASE,
 )
 _PRIVATE_KEYS = re.compile(r"(?:^|/)\.(?:ssh|gnupg|aws)(?:/|$)|/etc/(?:shadow|sudoers|gshadow)")
 _READS_NAMES_ONLY = frozenset({"echo", "printf", "grep", "egrep", "fgrep", "rg", "git", "find"})
+_FIND_ACTS = frozenset({"-delete", "-exec", "-execdir", "-ok", "-okdir"})
 _FORK_BOMB = re.compile(
     r"(?<![\w:.])([\w:.]{1,32})[ \t]{0,8}\([ \t]{0,8}\)\s{0,8}\{[^}]{0,200}?"
     r"\1\s{0,8}(?:\|\s{0,8}\1\s{0,8})?&"
@@ -97,7 +111,7 @@ def _removal(argv: Argv, workspace: str) -> str | None:
             return because("removes everything if the variable is not set")
         if _is_root(operand, workspace) or _is_system(operand, workspace):
             return because("removes {operand}", operand=operand)
-        if write_guard(_inside(operand, workspace)) == "deny":
+        if any(write_guard(path) == "deny" for path in _meant(operand, workspace)):
             return because("removes the protected {operand}", operand=operand)
     return None
 
@@ -106,33 +120,59 @@ def _overwriting(argv: Argv, workspace: str) -> str | None:
     in_place = argv[0] in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", a) for a in argv)
     if argv[0] not in _OVERWRITERS and not in_place:
         return None
-    for word in _operands(argv):
+    operands = _operands(argv)
+    for word in operands:
         operand = word.removeprefix("of=")
         if _DEVICE.match(operand) and argv[0] != "cp":
             return because("writes to the device {target}", target=operand)
-        if argv[0] == "mv" and _is_root(operand, workspace):
+        into_here = word == operands[-1] and posixpath.normpath(word) == "."
+        if argv[0] == "mv" and _is_root(operand, workspace) and not into_here:
             return because("moves {operand}", operand=operand)
-    last = (_operands(argv) or ("x",))[-1].removeprefix("of=")
+    last = (operands or ("x",))[-1].removeprefix("of=")
     if _is_system(last, workspace) or write_guard(_inside(last, workspace)) == "deny":
         return because("writes to the protected {target}", target=last)
+    return None
+
+
+def _meant(operand: str, workspace: str) -> Iterator[str]:
+    """A path in the workspace as it stands, and what is always there where a pattern matches it."""
+    path = _inside(operand, workspace)
+    yield path
+    yield from (name for name in (".git", ".gonogo") if fnmatchcase(name, path))
+
+
+def _unpacking(argv: Argv, workspace: str) -> str | None:
+    """Files put where an option says, and not the last word."""
+    first = argv[1] if len(argv) > 1 else ""
+    options = (first if first.startswith("-") else f"-{first}", *argv[2:])
+    if "tar" in argv[0] and not any(map(_EXTRACTS.match, options)):
+        return None
+    for option in _INTO.get(argv[0], ()):
+        given = [word.partition("=")[2] for word in argv if word.startswith(f"{option}=")]
+        for folder in (*given, *(value for name, value in pairwise(argv) if name == option)):
+            far = _is_system(folder, workspace) or _normal(folder) == "/"
+            if far or write_guard(_inside(folder, workspace)) == "deny":
+                return because("writes to the protected {target}", target=folder)
     return None
 
 
 def _ownership(argv: Argv, workspace: str) -> str | None:
     if argv[0] not in _OWNERS:
         return None
-    for operand in _operands(argv)[1:]:
+    like_another = any(word.startswith("--reference") for word in argv)
+    for operand in _operands(argv)[0 if like_another else 1 :]:
         if _is_root(operand, workspace) or _is_system(operand, workspace):
             return because("changes the mode or owner of {operand}", operand=operand)
     return None
 
 
 def _wide_find(argv: Argv, workspace: str) -> str | None:
-    acts = {"-delete", "-exec", "-execdir", "-ok", "-okdir"} & set(argv)
+    acts = _FIND_ACTS & set(argv)
     destroys = "-delete" in acts or _REMOVERS & set(argv)
     if argv[0] != "find" or not acts or not destroys:
         return None
-    for word in takewhile(lambda word: not word.startswith(("-", "(", "!")), argv[1:]):
+    words = re.sub(r"^(?:-[HLP] |-O\d* |-D \S+ )+", "", " ".join(argv[1:])).split(" ")
+    for word in takewhile(lambda word: not word.startswith(("-", "(", "!")), words):
         if word.startswith(("/", "~", "..")) and not _in_workspace(word, workspace):
             return because("deletes files below {word}", word=word)
     return None
@@ -140,7 +180,9 @@ def _wide_find(argv: Argv, workspace: str) -> str | None:
 
 def _signals(argv: Argv, workspace: str) -> str | None:
     del workspace
-    if argv[0] in ("pkill", "killall", "skill"):
+    if argv[0] in ("pkill", "killall", "killall5", "skill", "slay"):
+        return because("ends processes by name")
+    if argv[0] == "fuser" and any(re.match(r"-\w*k|--kill$", word) for word in argv[1:]):
         return because("ends processes by name")
     if argv[0] != "kill":
         return None
@@ -149,7 +191,7 @@ def _signals(argv: Argv, workspace: str) -> str | None:
         del rest[:2]
     elif len(rest) > 1 and rest[0].startswith("-") and rest[0] != "--":
         del rest[0]
-    if any(word in ("-1", "0", "1", "-0") for word in rest):
+    if any(re.fullmatch(r"[-+]?0*[01]", word) for word in rest):
         return because("ends every process, or the one that this environment depends on")
     return None
 
@@ -160,9 +202,14 @@ def _host(argv: Argv, workspace: str) -> str | None:
         return because("{program} changes who runs the command", program=argv[0])
     if argv[0] in _HOST or argv[0].startswith("mkfs"):
         return because("{program} changes the host", program=argv[0])
-    if argv[0] in _TRACERS and any(re.match(r"-p|--pid|--attach|-t$", word) for word in argv[1:]):
+    if argv[0] in _TRACERS and any(map(_ATTACHES.match, argv[1:])):
+        return because("{program} attaches to another process", program=argv[0])
+    if argv[0] in ("gdb", "gcore", "reptyr") and (_operands(argv) or ("",))[-1].isdigit():
         return because("{program} attaches to another process", program=argv[0])
     return None
+
+
+_ATTACHES = re.compile(r"-p|-[a-zA-Z]{1,8}p\d*$|--?pid|--attach|--target|-t$")
 
 
 def _devices(argv: Argv, workspace: str) -> str | None:
@@ -177,9 +224,10 @@ def _keys(argv: Argv, workspace: str) -> str | None:
     if argv[0] in ("echo", "printf"):
         return None
     for word in argv[1:]:
-        far = word.startswith(("/", "~", "@/", "@~")) and not _in_workspace(word, workspace)
-        if far and _PRIVATE_KEYS.search(word):
-            return because("touches the keys in {word}", word=word)
+        for path in (word, *re.split(r"[=@]|^-[a-zA-Z]", word)[1:]):
+            far = path.startswith(("/", "~")) and not _in_workspace(path, workspace)
+            if far and _PRIVATE_KEYS.search(path):
+                return because("touches the keys in {word}", word=word)
     return None
 
 
@@ -197,16 +245,17 @@ def _git_configuration(argv: Argv, workspace: str) -> str | None:
 
 def _tampering(argv: Argv, workspace: str) -> str | None:
     del workspace
-    words = " ".join(argv[1:])
-    if argv[0] == "gonogo" or "-m gonogo" in words:
+    words = unicodedata.normalize("NFKC", " ".join(argv[1:]))
+    if argv[0] == "gonogo" or re.search(r"(?:^| )-\w*m ?gonogo\b", words):
         return because("an agent may not control gonogo")
     if argv[0] in _CLIENTS and _LOOPBACK.search(words) and _OUR_API.search(words):
         return because("an agent may not call gonogo's own API")
-    if argv[0] in _CLIENTS and "--unix-socket" in argv:
+    sockets = ("--unix-socket", "--abstract-unix-socket")
+    if argv[0] in _CLIENTS and any(word.startswith(sockets) for word in argv):
         return because("an agent may not connect to local sockets")
     if argv[0] in _DATABASES and (_OUR_TABLES.search(words) or _OUR_STATE.search(words)):
         return because("an agent may not read or change gonogo's records")
-    if argv[0] in _READS_NAMES_ONLY:
+    if argv[0] in _READS_NAMES_ONLY and _FIND_ACTS.isdisjoint(argv):
         return None
     if any(_OUR_FOLDER.search(word) or _OUR_STATE.search(word) for word in argv[1:]):
         return because("an agent may not read or change gonogo's own files")
@@ -214,7 +263,7 @@ def _tampering(argv: Argv, workspace: str) -> str | None:
 
 
 _CHECKS: Sequence[Callable[[Argv, str], str | None]] = (
-    _removal, _overwriting, _ownership, _wide_find, _signals, _host, _devices, _keys,
+    _removal, _overwriting, _unpacking, _ownership, _wide_find, _signals, _host, _devices, _keys,
     _git_configuration, _tampering,
 )  # fmt: skip
 
@@ -251,7 +300,9 @@ def _normal(operand: str) -> str:
 
 
 def _inside(operand: str, workspace: str) -> str:
-    return _normal(operand).removeprefix(workspace.rstrip("/") + "/") or "x"
+    """A path in the workspace; of the workspace itself, what is put into it."""
+    path = _normal(operand).removeprefix(workspace.rstrip("/") + "/")
+    return "x" if path in ("", ".") else path
 
 
 def words_of(suspicion: Suspicion) -> Iterable[str]:

@@ -14,7 +14,7 @@ def covers(globs: Iterable[str], path: str) -> bool:
 
     A glob without a wildcard also covers what lies below it: `src` is `src` and `src/**`.
     """
-    return any(_compiled(glob).fullmatch(path) for glob in globs)
+    return any(_compiled(glob)(path) for glob in globs)
 
 
 def is_literal(glob: str) -> bool:
@@ -23,13 +23,72 @@ def is_literal(glob: str) -> bool:
 
 
 @lru_cache(maxsize=1_024)
-def _compiled(glob: str) -> re.Pattern[str]:
+def _compiled(glob: str) -> Callable[[str], object]:
     plain = glob.removeprefix("./").rstrip("/")
     if plain in ("", "."):
-        return re.compile(r"[\s\S]*")
-    pattern = "".join(_translated(token) for token in re.findall(r"\*\*/?|[\s\S]", plain))
+        return _anything
+    tokens = re.findall(r"\*\*/?|[\s\S]", plain)
+    if sum(token.startswith("*") for token in tokens) > _BACKTRACKED:
+        return _Steps(tokens).match
     below = "(?:/[\\s\\S]*)?" if is_literal(plain) else ""
-    return re.compile(pattern + below)
+    return re.compile("".join(map(_translated, tokens)) + below).fullmatch
+
+
+_BACKTRACKED = 2
+"""Wildcards of a glob that a regular expression may try out one after the other."""
+
+
+def _anything(path: str) -> bool:
+    del path
+    return True
+
+
+class _Steps:
+    """A glob of many wildcards, matched in one pass: each bit is a token that may be next."""
+
+    def __init__(self, tokens: Iterable[str]) -> None:
+        self._takes: dict[str, int] = {}
+        """The tokens that take a character, by it."""
+        self._one = self._name = self._any = self._folders = 0
+        bit = 1
+        for token in tokens:
+            match token:
+                case "*":
+                    self._name |= bit
+                case "**":
+                    self._any |= bit
+                case "?":
+                    self._one |= bit
+                case "**/":
+                    # No folder at all, or what ends with a slash: a place before it and one in it.
+                    self._folders |= bit
+                    bit <<= 1
+                    self._takes["/"] = self._takes.get("/", 0) | bit
+                case _:
+                    self._takes[token] = self._takes.get(token, 0) | bit
+            bit <<= 1
+        self._end = bit
+
+    def match(self, path: str) -> bool:
+        """Whether the whole path is matched."""
+        inside, live = self._folders << 1, self._reached(1)
+        for character in path:
+            if character == "/":
+                stay, takes = self._any | inside, 0
+            else:
+                stay, takes = self._any | inside | self._name, self._one
+            taken = live & (takes | self._takes.get(character, 0))
+            live = self._reached((live & stay) | (taken << 1))
+        return bool(live & self._end)
+
+    def _reached(self, live: int) -> int:
+        """Those places, and what can be reached from them without a character."""
+        while True:
+            over = (live & (self._name | self._any | self._folders)) << 1
+            more = live | over | ((live & self._folders) << 2)
+            if more == live:
+                return live
+            live = more
 
 
 def _translated(token: str) -> str:

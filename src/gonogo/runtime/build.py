@@ -418,7 +418,7 @@ def build(
         ASK: asks.job,
     }
     return Parts(
-        settings=settings, store=store, hub=hub, metrics=metrics, desk=desk,
+        settings=settings, store=store, hub=hub, live=live, metrics=metrics, desk=desk,
         gate=gate, hands=hands, engine=engine, runner=runner, planning=planning,
         replanning=replanning,
         answering=answering, asks=asks,

@@ -40,6 +40,7 @@ from gonogo.execution.erasures import Erasures, Sweeps
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.inbox import Inbox
 from gonogo.execution.jobs import Dispatcher, Handler, OnTimer
+from gonogo.execution.live_text import LiveText
 from gonogo.execution.plans import Answering, Engine, Planning, PlanRunner, Replanning
 from gonogo.execution.recovery import Continuation
 from gonogo.execution.rollback import Rollbacks
@@ -225,6 +226,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     settings: Settings
     store: Store
     hub: Hub
+    live: LiveText
     metrics: Metrics
     desk: ApprovalService
     gate: Gate

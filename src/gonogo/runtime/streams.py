@@ -35,18 +35,22 @@ class Streams(Struct, frozen=True):
 
     @asynccontextmanager
     async def follow(
-        self, principal: Principal, session_id: str, after: int
+        self, principal: Principal, session_id: str, after: int, *, again: bool = False
     ) -> AsyncGenerator[AsyncGenerator[Body]]:
         """All events of a session that follow a place in its log: kept ones, then live.
 
         Deltas of text have no `seq`. The stream ends when the runtime closes.
+
+        Args:
+            again: The reader had this stream before, and has what was written of a text. Others
+                are first shown what there is of it.
 
         Raises:
             NotFound: there is no such session that the principal may see, or no more: what was
                 told before it was deleted comes first.
             InvalidCursor: the place lies in the future, or before the beginning.
         """
-        async with self._bodies(session_id, after) as bodies:
+        async with self._bodies(session_id, after, begins=not again) as bodies:
             # Whoever deletes it from now on tells the follower.
             session: Session = await self._parts.store.read(visible, principal, session_id)
             if not 0 <= after <= session.last_seq:
@@ -89,20 +93,26 @@ class Streams(Struct, frozen=True):
             await anyio.sleep(_MOMENT)
 
     @asynccontextmanager
-    async def _bodies(self, session_id: str, after: int) -> AsyncGenerator[AsyncGenerator[Body]]:
+    async def _bodies(
+        self, session_id: str, after: int, *, begins: bool = False
+    ) -> AsyncGenerator[AsyncGenerator[Body]]:
         # Before the first read, so that nothing falls between what is read and what is pushed.
         follower = self._parts.hub.follow(session_id)
         try:
-            async with aclosing(self._flow(follower, session_id, after)) as bodies:
+            async with aclosing(self._flow(follower, session_id, after, begins)) as bodies:
                 yield bodies
         finally:
             self._parts.hub.leave(session_id, follower)
 
-    async def _flow(self, follower: Follower, session_id: str, cursor: int) -> AsyncGenerator[Body]:
+    async def _flow(
+        self, follower: Follower, session_id: str, cursor: int, begins: bool
+    ) -> AsyncGenerator[Body]:
         async for body in self._kept(session_id, cursor):
             cursor = body["seq"]
             yield body
         follower.seen, order = cursor, TextOrder(cursor)
+        if begins:
+            follower.begin_texts(self._parts.live.so_far(session_id))
         while not self._parts.closing.is_set():
             await follower.wait()
             async for body in self._pushed(follower, session_id, cursor, order):

@@ -141,7 +141,7 @@ class Shelter:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run the inner app; what it raises is logged, and answered if nothing was said yet."""
-        started = False
+        started, is_framed_twice = False, _is_framed_twice(scope)
 
         async def sender(message: Message) -> None:
             nonlocal started
@@ -149,6 +149,8 @@ class Shelter:
                 headers = MutableHeaders(scope=message)
                 headers.setdefault("cache-control", "no-store")
                 headers.setdefault("x-content-type-options", "nosniff")
+                if is_framed_twice:
+                    headers["connection"] = "close"
             started = True
             await send(message)
 
@@ -161,6 +163,12 @@ class Shelter:
             if not started:
                 answer = problem_of(Internal())
                 await answer(scope, receive, sender)
+
+
+def _is_framed_twice(scope: Scope) -> bool:
+    """Whether a proxy in between may have seen another end of the request (RFC 9112, 6.1)."""
+    names = {name for name, _ in scope.get("headers", ())}
+    return scope["type"] == "http" and {b"content-length", b"transfer-encoding"} <= names
 
 
 def is_local_socket(scope: Scope) -> bool:

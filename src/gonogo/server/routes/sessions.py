@@ -202,7 +202,9 @@ async def follow_events(
     cursor = read_cursor(last_event_id or after or "0", view)
     return EventStream(
         caller,
-        lambda: caller.runtime.streams.follow(caller.principal, session_id, cursor),
+        lambda: caller.runtime.streams.follow(
+            caller.principal, session_id, cursor, again=bool(last_event_id)
+        ),
         ends=False,
     )
 

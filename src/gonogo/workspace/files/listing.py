@@ -126,6 +126,8 @@ def _size(step: WalkStep) -> int | None:
 
 MAX_BRACES = 8
 """Levels of braces inside braces."""
+MAX_GROUPS, MAX_WILDCARDS = 12, 3
+"""Braces in all; wildcards within one name, and across folders. Each is tried with all others."""
 
 _WILD = {
     "\0": r"(?:[^/]+/)*",
@@ -153,13 +155,25 @@ def compile_glob(glob: str) -> re.Pattern[str]:
         raise ToolFailed(
             "path_outside_workspace", "The glob {glob!r} leads out of the workspace", glob=glob
         )
+    plain = re.sub(r"\*{3,}", "**", re.sub(r"(?:\*\*/)+", "**/", glob))
+    _check_wildcards(glob, plain)
     anchored = "/" in glob
     try:
-        return re.compile(("" if anchored else r"(?:.*/)?") + _translate(glob), re.DOTALL)
+        return re.compile(("" if anchored else r"(?:.*/)?") + _translate(plain), re.DOTALL)
     except re.error as error:
         raise ToolFailed(
             "invalid_arguments", "The glob {glob!r} cannot be read: {error}", glob=glob, error=error
         ) from error
+
+
+def _check_wildcards(glob: str, plain: str) -> None:
+    within = max(name.count("*") for name in re.split(r"\*\*/?|/", plain))
+    across = plain.count("**")
+    if max(within, across) > MAX_WILDCARDS or plain.count("{") > MAX_GROUPS:
+        raise ToolFailed(
+            "invalid_arguments", "The glob {glob!r} has too many wildcards; use a simpler one",
+            glob=glob,
+        )  # fmt: skip
 
 
 def _translate(glob: str) -> str:
