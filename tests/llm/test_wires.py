@@ -1,6 +1,8 @@
 """What each provider is sent for a conversation with calls fits the provider's own types, and what
 it says of tokens is kept by its classes."""
 
+import json
+
 import pytest
 
 from fakes.provider_servers import (
@@ -12,6 +14,7 @@ from fakes.provider_servers import (
 )
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, Usage, UserText
 from gonogo.llm import ModelSettings, open_model
+from gonogo.tools import builtin_tools
 
 pytestmark = pytest.mark.anyio
 WIRES = {
@@ -128,3 +131,39 @@ async def _asked(request, **given):
     reply = await model.request(request, lambda _text: None)
     await model.aclose()
     return reply
+
+
+@pytest.mark.parametrize(
+    "name", ["openai:scripted", "openai-chat:gpt-6.1-sol", "openai-responses:gpt-6.1-sol"]
+)
+async def test_openai_is_sent_byte_for_byte_what_its_library_would_make_of_the_request(
+    name, asked, monkeypatch, tmp_path
+):
+    wire = ResponsesWire if name.startswith("openai-responses") else ChatWire
+    script = {"text": "Now b.", "calls": [{"name": "read_file", "arguments": {"path": "b.py"}}]}
+    tools = tuple(tool.schema() for tool in builtin_tools().values())
+    with provider_server(wire(), lambda _body: script) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
+        base_url = f"{server.url}/v1" if name == "openai:scripted" else None
+
+        async def sent(tape):
+            told = [UserText(content='Bégin \u2028 "here".'), FOREIGN, READ]
+            given = {"name": name, "base_url": base_url, "api_key": "k-of-a-test", "record": tape}
+            reply = await _asked(asked(*told, tools=tools), **given)
+            again = ToolAnswer(call_id=reply.calls[0].id, tool_name="read_file", content="2")
+            await _asked(asked(*told, reply, again, tools=()), **given)
+            ids = {reply.calls[0].id: "ID"}
+            return [_body(line, ids) for line in tape.read_bytes().splitlines()]
+
+        ours = await sent(tmp_path / "ours.jsonl")
+        monkeypatch.setattr("gonogo.llm.openai_client.send_as_built", lambda _client: None)
+        assert ours == await sent(tmp_path / "theirs.jsonl")
+    assert all(f'"name":"{tool.name}"' in ours[0] for tool in tools)
+    assert '"tools"' not in ours[1]
+
+
+def _body(line, ids):
+    body = json.loads(line)["body"]
+    for known, word in ids.items():
+        body = body.replace(known, word)
+    return body

@@ -379,9 +379,12 @@ def _compatible(
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
+    from gonogo.llm.openai_client import send_as_built
+
     provider = OpenAICompatibleProvider(
         "openai-compatible", base_url=base_url, api_key=key or NO_KEY, http_client=client
     )
+    send_as_built(provider.client)
     profile = OpenAIModelProfile(
         json_schema_transformer=None,
         openai_chat_streaming_requires_finish_reason=True,
@@ -427,7 +430,13 @@ def _their_provider(name: str, key: str | None, client: "AsyncClient | None") ->
                 name=name,
             )
         given["http_client"] = client
-    return provider(**given) if given else infer_provider(name)
+    opened = provider(**given) if given else infer_provider(name)
+    known = _BY_NAME.get("openai" if name in _OPENAI else name)
+    if known and known.package == "openai":
+        from gonogo.llm.openai_client import send_as_built
+
+        send_as_built(opened.client)
+    return opened
 
 
 def secrets_in(environment: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:

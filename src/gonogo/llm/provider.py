@@ -596,13 +596,16 @@ class ProviderModel:
         from pydantic_ai.settings import ModelSettings as TheirSettings
 
         settings = TheirSettings(
-            max_retries=0,
             timeout=self._settings.timeout,
             # The same in every attempt, so that a provider's log tells them for one request.
             extra_headers={"X-Client-Request-Id": secrets.token_hex(16)},
             # Marks the tools, the system text and the conversation where a provider wants that.
             cache=True,
         )
+        client = getattr(self._model, "client", None)
+        if getattr(client, "max_retries", None) != 0:
+            # A client that tries more than once by itself; it is copied for that.
+            settings["max_retries"] = 0
         if cache_key and self._model.system == _KNOWS_KEYS:
             # Other servers that speak this protocol may refuse what they do not know.
             settings = cast("TheirSettings", {**settings, "openai_prompt_cache_key": cache_key})
