@@ -134,7 +134,7 @@ def test_a_snapshot_whose_words_are_damaged_is_told(
     snapshots: Snapshots, tmp_path: Path, meta: str
 ) -> None:
     blob = snapshots.blob(meta.encode())
-    tree = Git(tmp_path / "store").write_tree(tmp_path / "index", f"100644 {blob}\tmeta\0".encode())
+    tree = Git(tmp_path / "store").write_tree(tmp_path / "index", [("meta", "100644", blob)])
 
     with refusal("io_error") as refused:
         snapshots.paths(tree)

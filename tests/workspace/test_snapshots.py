@@ -203,41 +203,32 @@ def test_a_damaged_or_stale_cache_does_no_harm(
     fill(root, {"a": "one", "b": "two"})
     before = snapshots.take(workspace)
     (cache,) = (place / "state" / "snapshots" / "workspaces").glob("*/index.msgpack")
-    for damage in (b"", cache.read_bytes()[:-1], b"{", b"\x80", b"\x95\x07\xc0\xa0\xa0\x80"):
+    for damage in (b"", cache.read_bytes()[:-1], b"{", b"\x80", b"\x94\x07\xc0\xa0\x80"):
         cache.write_bytes(damage)
         assert Snapshots(place / "state" / "snapshots").take(workspace) == before
 
 
-@pytest.mark.parametrize("harm", ["none", "lost", "empty", "old", "left"])
+@pytest.mark.parametrize(("few", "beside"), [(64, 2_000), (64, 0), (0, 0)])
 def test_a_snapshot_after_changes_is_the_one_that_a_new_store_takes(
-    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path, harm: str
-) -> None:
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path, few: int, beside: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("gonogo.workspace.snapshots.snapshot._FEW", few)
+    monkeypatch.setattr("gonogo.workspace.snapshots.snapshot._MOST_BESIDE", beside)
     fill(root, {f"{folder}/{name}": f"{folder}{name}" for folder in "abcd" for name in "xyz"})
     snapshots.take(workspace)
-    (kept,) = (place / "state" / "snapshots" / "workspaces").glob("*/git-index")
     stories: list[dict[str, str | None]] = [
         {"a/x": "other", "a/y": None}, {"b": None, "new/deep/file": "1"},
         {"c/x": None, "c/x/below": "a folder where a file was"}, {"d": "a file where a folder was"},
-        {"c/x": "a file again"}, {"new": None, "a/z": None, "\udcff\n": "odd"},
+        {"c/x": "a file again"}, {"new": None, "a/z": None, "\udcff\n": "odd", 'q"\\': "odder"},
     ]  # fmt: skip
     for story in stories:
-        former = kept.read_bytes() if kept.exists() else b""
         put_in_place(root, story)
         taken = snapshots.take(workspace)
         assert taken == Snapshots(place / f"new{stories.index(story)}").take(workspace)
         assert snapshots.verify(taken) == ()
-        match harm:
-            case "lost":
-                kept.unlink()
-            case "empty":
-                kept.write_bytes(b"")
-            case "old":
-                kept.write_bytes(former)
-            case "left":
-                # As a program leaves it that was killed.
-                kept.with_name("git-index.lock").touch()
-            case _:
-                pass
+    (folder,) = (place / "state" / "snapshots" / "workspaces").iterdir()
+    assert {path.name for path in folder.iterdir()} == {"index.msgpack", "lock", "stamp"}
 
 
 def put_in_place(root: Path, story: dict[str, str | None]) -> None:

@@ -167,11 +167,11 @@ def test_a_pack_of_which_a_part_is_needed_is_made_anew(snapshots, folder, tmp_pa
 def test_what_programs_that_were_killed_left_is_cleared_up(snapshots, folder, tmp_path):
     taken(snapshots, folder, "one")
     store = tmp_path / "snapshots"
-    (store / "objects" / "pack").mkdir(exist_ok=True)
-    (store / "objects" / "aa").mkdir(exist_ok=True)
     left = [store / "objects/pack/tmp_pack_1", store / "objects/aa/tmp_obj_1",
-            store / "fast_import_crash_1"]  # fmt: skip
+            store / "fast_import_crash_1",
+            store / "objects/tmp_objdir-bulk-fsync-aB1/aa/tmp_obj_1"]  # fmt: skip
     for path in left:
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("half")
 
     snapshots.sweep(())

@@ -46,6 +46,7 @@ _CONFIG = """\
 	hooksPath = /dev/null
 	compression = 1
 	fsync = objects
+	fsyncMethod = batch
 	sharedRepository = umask
 [gc]
 	auto = 0
@@ -57,6 +58,9 @@ _CONFIG = """\
 	recurse = false
 """
 _ID = re.compile("[0-9a-f]{40}")
+_LOST = re.compile(r"invalid object|\w+ not found|Can't load tree|not a tree")
+Entry = tuple[str, str, str | None]
+"""The path, mode and blob of an entry of a tree; no blob: there is to be no such entry."""
 _EXCLUDED = ".gonogo/\n.hg/\n.svn/\n"
 _ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding\n"
 
@@ -135,7 +139,7 @@ class Git:
             OSError: it cannot be written.
         """
         name = blob_id(data)
-        place = self.folder / "objects" / name[:2] / name[2:]
+        place = self.place(name)
         try:
             # Who wants it again has it as young as if it was new.
             os.utime(place)
@@ -144,15 +148,30 @@ class Git:
             _write_object(place, zlib.compress(_headed(data), 1))
         return name
 
-    def write_tree(self, index: Path, entries: bytes) -> str:
-        """The id of the tree of an index with entries as `update-index --index-info` reads them."""
+    def write_tree(self, index: Path, entries: Iterable[Entry]) -> str:
+        """The id of a tree of many entries, by an index that is made for it and not kept."""
         extra = {"GIT_INDEX_FILE": str(index)}
-        self.run("update-index", "-z", "--index-info", given=entries, extra=extra)
-        return self.run("write-tree", extra=extra).decode().strip()
+        given = "".join(f"{mode} {blob}\t{path}\0" for path, mode, blob in entries)
+        try:
+            self.run("update-index", "-z", "--index-info", given=os.fsencode(given), extra=extra)
+            return self.run("write-tree", extra=extra).decode().strip()
+        finally:
+            for file in index.parent.glob(f"{index.name}*"):
+                file.unlink(missing_ok=True)
 
     def has(self, name: str) -> bool:
         """Whether an object is there."""
-        return (self.folder / "objects" / name[:2] / name[2:]).exists() or bool(self.held([name]))
+        return self.place(name).exists() or bool(self.held([name]))
+
+    def renew(self, name: str) -> None:
+        """Have an object that was asked for again as young as if it was new."""
+        if not self.place(name).exists():
+            for pack in (self.folder / "objects/pack").glob("*.pack"):
+                os.utime(pack)
+
+    def place(self, name: str) -> Path:
+        """Where an object lies if it lies loose."""
+        return self.folder / "objects" / name[:2] / name[2:]
 
     def held(self, names: Iterable[str]) -> list[str]:
         """Those of the named objects that are there, in order."""
@@ -239,23 +258,76 @@ def check_id(name: str) -> str:
     return name
 
 
+class Intake:
+    """Takes contents in, and makes a tree of them, in one program."""
+
+    def __init__(self, running: subprocess.Popen[bytes]) -> None:
+        self._given, self._answers = _there(running.stdin), _there(running.stdout)
+        self.commit: str | None = None
+        """What came into being beside the tree, and nobody needs."""
+
+    def write_blob(self, data: bytes) -> None:
+        """Take one content in."""
+        self._given.write(b"blob\ndata %d\n" % len(data))
+        self._given.write(data)
+        self._given.write(b"\n")
+
+    def write_tree(self, base: str, entries: Iterable[Entry]) -> str:
+        """The id of a tree that has other entries than the one with the id `base`.
+
+        Once only. For many entries in one folder it takes long: its time grows with their square.
+
+        Args:
+            entries: Those that go come before those that come in their place.
+        """
+        # Trees are made for commits alone.
+        self._given.write(b"commit refs/none\nmark :1\ncommitter none <> 0 +0000\ndata 0\n")
+        self._given.write(b'M 040000 %s ""\n' % base.encode())
+        for path, mode, blob in entries:
+            what = "D" if blob is None else f"M {mode} {blob}"
+            self._given.write(b"%s %s\n" % (what.encode(), _quoted(path)))
+        tree = self._asked(b'ls ""\n', 3)[2]
+        # No name leads to the commit.
+        reset = b"reset refs/none\nfrom %s\n\n" % (b"0" * 40)
+        [self.commit] = self._asked(reset + b"get-mark :1\n", 1)
+        return tree
+
+    def _asked(self, question: bytes, words: int) -> list[str]:
+        self._given.write(question)
+        self._given.flush()
+        said = self._answers.readline().decode().split()
+        if len(said) != words:
+            # It has ended, and says why.
+            raise BrokenPipeError
+        return said
+
+    def finish(self) -> None:
+        """Have all of it held."""
+        self._given.write(b"done\n")
+        self._given.flush()
+
+
 @contextmanager
-def intake(git: Git) -> Generator[IO[bytes]]:
-    """A stream for `write_blob`."""
+def intake(git: Git) -> Generator[Intake]:
+    """A program that takes contents in until the end of the block."""
     with git.process(
         "fast-import", "--quiet", "--done", "--depth=0", given=True, limit=IMPORT_LIMIT
     ) as running:
-        stream = _there(running.stdin)
-        yield stream
-        stream.write(b"done\n")
-        stream.flush()
+        taking = Intake(running)
+        yield taking
+        taking.finish()
+    if taking.commit is not None:
+        git.place(taking.commit).unlink(missing_ok=True)
 
 
-def write_blob(stream: IO[bytes], data: bytes) -> None:
-    """Take one content in."""
-    stream.write(b"blob\ndata %d\n" % len(data))
-    stream.write(data)
-    stream.write(b"\n")
+def _quoted(path: str) -> bytes:
+    raw = os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
+    return b'"%s"' % raw.replace(b"\n", b"\\n")
+
+
+def speaks_of_lost(failure: ToolFailed) -> bool:
+    """Whether git failed since something is not in the store that was held there."""
+    return _LOST.search(str(failure)) is not None
 
 
 def blob_id(data: bytes) -> str:

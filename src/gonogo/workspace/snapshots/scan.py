@@ -273,7 +273,7 @@ def _too_many(limits: SnapshotLimits) -> ToolFailed:
 PATIENCE = 60.0
 """Seconds that a lock is waited for."""
 
-_VERSION = 2
+_VERSION = 3
 # The clock of a file system ticks in steps; a change within the step of the last one leaves no
 # trace in the times. Some keep whole or even seconds only.
 _STEP = 50_000_000
@@ -289,13 +289,11 @@ class HeldFile(Struct, frozen=True, array_like=True, gc=False):
 
 
 class Index(Struct):
-    """The files of the last snapshot, its id, and the digest of what it left alone."""
+    """The files of the last snapshot, its id, and the id of what it says beside them."""
 
     files: dict[str, HeldFile] = field(default_factory=dict[str, HeldFile])
     tree: Tree | None = None
     meta: str = ""
-    built: str = ""
-    """The digest of git's own index of that tree."""
 
     def distrusted(self) -> "Index":
         """The same paths, all of which must be read again."""
@@ -347,29 +345,12 @@ class ScanRecord:
         mark = self._mark()
         self._read = None if mark is None else (mark, index)
 
-    @contextmanager
-    def git_index(self, digest: str) -> Generator[tuple[Path, bool]]:
-        """The place of git's own index of the last snapshot, to be changed and kept.
-
-        Args:
-            digest: What `index_digest` gave when it was last changed.
-
-        Returns:
-            Also whether it is as it was then; if not, nothing is there.
-        """
-        kept = self.folder / "git-index"
-        # A name of its own, so that a program that outlives a killed process has no part in it.
-        place = self.folder / f"git-index.{secrets.token_hex(4)}"
-        if is_kept := kept.exists() and index_digest(kept) == digest:
-            kept.replace(place)
-        else:
-            self._drop_git_index()
-        yield place, is_kept
-        place.replace(kept)
-
-    def _drop_git_index(self) -> None:
+    def new_git_index(self) -> Path:
+        """The place of an index for git to make and to remove; what was left of others is gone."""
         for file in self.folder.glob("git-index*"):
             file.unlink(missing_ok=True)
+        # A name of its own, so that a program that outlives a killed process has no part in it.
+        return self.folder / f"git-index.{secrets.token_hex(4)}"
 
     def forget(self, keep: Collection[str]) -> None:
         """Forget what the last snapshot held, and what a rollback was doing.
@@ -382,7 +363,6 @@ class ScanRecord:
             return
         self._read = None
         self._file.unlink(missing_ok=True)
-        self._drop_git_index()
 
     def _mark(self) -> tuple[int, int, int] | None:
         try:
@@ -390,11 +370,6 @@ class ScanRecord:
         except FileNotFoundError:
             return None
         return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def index_digest(git_index: Path) -> str:
-    """By what git's own index is known again, whole and unchanged."""
-    return hashlib.sha1(git_index.read_bytes(), usedforsecurity=False).hexdigest()
 
 
 def now_in(folder: Path) -> int:
@@ -453,13 +428,12 @@ class _Saved(Struct, frozen=True, array_like=True):
     version: int
     tree: Tree | None
     meta: str
-    built: str
     files: dict[bytes, HeldFile]
 
 
 def _encoded(index: Index) -> bytes:
     files = {os.fsencode(path): known for path, known in index.files.items()}
-    return msgpack.encode(_Saved(_VERSION, index.tree, index.meta, index.built, files))
+    return msgpack.encode(_Saved(_VERSION, index.tree, index.meta, files))
 
 
 def _decoded(file: Path) -> Index:
@@ -470,4 +444,4 @@ def _decoded(file: Path) -> Index:
     if said.version != _VERSION:
         return Index()
     files = {os.fsdecode(path): known for path, known in said.files.items()}
-    return Index(files, said.tree, said.meta, said.built)
+    return Index(files, said.tree, said.meta)

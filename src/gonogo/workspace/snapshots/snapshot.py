@@ -18,21 +18,24 @@ import tempfile
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.errors import Busy, ToolFailed, because
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.workspace import Workspace
 from gonogo.workspace.snapshots.git import (
+    Entry,
     Git,
+    Intake,
     blob_id,
     intake,
     outlet,
-    write_blob,
+    speaks_of_lost,
 )
 from gonogo.workspace.snapshots.restore import Left, Restore, apply, plan, recover
 from gonogo.workspace.snapshots.scan import (
@@ -42,7 +45,6 @@ from gonogo.workspace.snapshots.scan import (
     Scan,
     ScanRecord,
     content,
-    index_digest,
     now_in,
     open_store,
     root_opened,
@@ -71,6 +73,9 @@ _USUAL_MODES = {stat.S_IFREG | 0o644, stat.S_IFREG | 0o755, stat.S_IFLNK}
 _NOWHERE = Path()
 _Files = dict[str, HeldFile]
 _PROBE = 1 << 20
+_FEW = 64
+"""Changes that a tree is made of without an index of all its files."""
+_MOST_BESIDE = 2_000
 
 
 class Snapshots:
@@ -382,7 +387,7 @@ class Snapshots:
         try:
             return taking.run(index)
         except ToolFailed as failure:
-            if "invalid object" not in str(failure):
+            if not speaks_of_lost(failure):
                 raise
             # The store has lost contents that the index speaks of: read everything again.
             return taking.run(index.distrusted())
@@ -415,20 +420,25 @@ class _Taking(Struct):
     def run(self, index: Index) -> Tree:
         horizon = now_in(self.desk.folder)
         seen = scan(self.git, self.root, index.files, self.limits)
-        files = self._read(seen, index, horizon)
-        meta = _meta(seen, files)
-        name = blob_id(meta)
-        tree = index.tree if index.tree and self.git.has(index.tree) else None
-        if tree is not None and name == index.meta and files == index.files:
-            return tree
-        changes, built = _changes(index.files, files), index.built
-        if tree is None or name != index.meta or changes:
-            # Of a snapshot that is lost, parts may be too: git looks at all of it again.
-            tree, built = self._write(files, changes, meta, built if tree else "")
-        self.desk.save(Index(files, tree, name, built))
+        with ExitStack() as stack:
+            files, taking = self._read(seen, index, horizon, stack)
+            meta = _meta(seen, files)
+            name, changes = blob_id(meta), _changes(index.files, files)
+            tree = index.tree
+            if changes or name != index.meta or tree is None:
+                tree = self._tree(index, files, meta, taking, stack)
+            elif not self.git.has(tree):
+                # Of a snapshot that is lost, parts may be too: git looks at all of it again.
+                tree = self._tree(replace(index, tree=None), files, meta, taking, stack)
+        if tree != index.tree:
+            self.git.renew(tree)
+        if files != index.files or tree != index.tree:
+            self.desk.save(Index(files, tree, name))
         return tree
 
-    def _read(self, seen: Scan, index: Index, horizon: int) -> _Files:
+    def _read(
+        self, seen: Scan, index: Index, horizon: int, stack: ExitStack
+    ) -> tuple[_Files, Intake | None]:
         """Every file as it is held; contents that are new go into the store."""
         files: _Files = {}
         unknown: list[FoundFile] = []
@@ -439,9 +449,8 @@ class _Taking(Struct):
             else:
                 unknown.append(found)
         held = {known.blob for known in index.files.values()} if unknown else set[str]()
-        with ExitStack() as stack:
-            root = stack.enter_context(root_opened(self.root))
-            stream = None
+        taking = None
+        with root_opened(self.root) as root:
             for found in sorted(unknown, key=lambda found: found.path):
                 read = content(root, found, self.limits.file)
                 if read is None:
@@ -450,24 +459,25 @@ class _Taking(Struct):
                 data, signature = read
                 now = files[found.path] = _known(found, data, settled(signature, horizon))
                 if now.blob not in held:
-                    stream = stream or stack.enter_context(intake(self.git))
-                    write_blob(stream, data)
+                    taking = taking or stack.enter_context(intake(self.git))
+                    taking.write_blob(data)
                     held.add(now.blob)
-        return files
+        return files, taking
 
-    def _write(
-        self, files: _Files, changes: Mapping[str, HeldFile | None], meta: bytes, built: str
-    ) -> tuple[Tree, str]:
-        """The tree of the files, and the digest of git's index of it.
-
-        Args:
-            changes: What they have otherwise than the index with the digest `built`.
-        """
-        with self.desk.git_index(built) as (place, is_kept):
-            lines = [_index_line(*each) for each in (changes if is_kept else files).items()]
-            lines.append(f"100644 {self.git.keep(meta)}\tmeta\0")
-            tree = Tree(self.git.write_tree(place, os.fsencode("".join(lines))))
-            return tree, index_digest(place)
+    def _tree(
+        self, index: Index, files: _Files, meta: bytes, taking: Intake | None, stack: ExitStack
+    ) -> Tree:
+        """The tree of the files, made of that of the last snapshot where few have changed."""
+        name, changes = blob_id(meta), _changes(index.files, files)
+        if index.tree is None or name != index.meta:
+            self.git.keep(meta)
+        if index.tree is None or len(changes) > _FEW:
+            # What it is made of has to be there.
+            stack.close()
+            entries = _entries(files.items(), name)
+            return Tree(self.git.write_tree(self.desk.new_git_index(), entries))
+        taking = taking or stack.enter_context(intake(self.git))
+        return Tree(taking.write_tree(index.tree, _changed(files, changes, name)))
 
 
 def _known(
@@ -487,9 +497,24 @@ def _changes(old: _Files, new: _Files) -> dict[str, HeldFile | None]:
     }  # fmt: skip
 
 
-def _index_line(path: str, held: HeldFile | None) -> str:
-    mode, blob = ("0", "0" * 40) if held is None else (git_mode(held.mode), held.blob)
-    return f"{mode} {blob}\tfiles/{path}\0"
+def _entries(files: Iterable[tuple[str, HeldFile]], meta: str) -> Iterator[Entry]:
+    """The entries of a tree."""
+    for path, held in files:
+        yield f"files/{path}", git_mode(held.mode), held.blob
+    yield "meta", "100644", meta
+
+
+def _changed(files: _Files, changes: Mapping[str, HeldFile | None], meta: str) -> Iterator[Entry]:
+    """The entries of a tree that the last one has not, and those beside them.
+
+    With those, git misses what was lost of the folders that have changed.
+    """
+    yield from ((f"files/{path}", "0", None) for path, held in changes.items() if held is None)
+    folders = {path.rpartition("/")[0] for path in changes}
+    beside = [(p, held) for p, held in files.items() if p.rpartition("/")[0] in folders]
+    few = len(beside) <= _MOST_BESIDE
+    now = beside if few else [(path, held) for path, held in changes.items() if held is not None]
+    yield from _entries(now, meta)
 
 
 def _meta(seen: Scan, files: _Files) -> bytes:

@@ -14,6 +14,7 @@ it goes from where it was.
 import fcntl
 import os
 import re
+import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -118,6 +119,8 @@ def _clear_up(folder: Path) -> None:
     for pattern in ("objects/pack/tmp_*", "objects/??/tmp_*", "fast_import_crash_*"):
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
+    for unfinished in folder.glob("objects/tmp_objdir-*"):
+        shutil.rmtree(unfinished, ignore_errors=True)
 
 
 def _sweep_packs(git: Git, packs: Mapping[Path, set[str]], reached: set[str]) -> int:
