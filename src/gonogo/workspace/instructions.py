@@ -5,6 +5,7 @@ secrets, and nothing that a rule keeps from being read without a question. The u
 their configuration folder, which no agent writes. All of it blocks: call it from a worker thread.
 """
 
+import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -208,7 +209,13 @@ class _WorkspaceLook:
             return False
         return found is not None and found.kind == "folder"
 
+    def _is_there(self, path: str) -> bool:
+        """Whether there is anything to look at: before each request to a model, mostly not."""
+        return os.path.lexists(self._workspace.root / path)
+
     def _below(self, folder: str, *, depth: int) -> list[str]:
+        if not self._is_there(folder):
+            return []
         try:
             found = self._workspace.list(folder, depth=depth, limit=500)
         except ToolFailed:
@@ -216,6 +223,8 @@ class _WorkspaceLook:
         return [entry.path for entry in found.entries]
 
     def _bytes(self, path: str) -> bytes | None:
+        if not self._is_there(path):
+            return None
         try:
             real = self._workspace.real_file(path)
             if is_secret(real) or self._barred(real) or self._barred(path):
