@@ -4,6 +4,8 @@ it says of tokens is kept by its classes."""
 import json
 
 import pytest
+from openai import AsyncOpenAI
+from openai.types.chat import ChatCompletionChunk
 
 from fakes.provider_servers import (
     AnthropicWire,
@@ -14,6 +16,7 @@ from fakes.provider_servers import (
 )
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, Usage, UserText
 from gonogo.llm import ModelSettings, open_model
+from gonogo.llm.openai_client import read_quickly
 from gonogo.tools import builtin_tools
 
 pytestmark = pytest.mark.anyio
@@ -167,3 +170,26 @@ def _body(line, ids):
     for known, word in ids.items():
         body = body.replace(known, word)
     return body
+
+
+PIECES = [
+    {"delta": {"content": "word "}},
+    {"delta": {"role": "assistant", "content": "", "reasoning_content": "why"}, "logprobs": None},
+    {"delta": {"tool_calls": [{"index": 0, "id": "a", "function": {"name": "f"}}]}, "more": [1]},
+    {"delta": {"content": 5}, "finish_reason": "none that is known"},
+    {"index": "0", "delta": None},
+    {},
+]
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_each_piece_of_an_answer_is_read_as_openais_library_reads_it(piece):
+    chunk = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    for data in (chunk | {"choices": [{"index": 0, **piece}]}, chunk | piece, piece):
+        theirs, ours = (AsyncOpenAI(api_key="k-of-a-test") for _ in range(2))
+        read_quickly(ours)
+        first, second = (
+            client._process_response_data(data=data, cast_to=ChatCompletionChunk, response=None)
+            for client in (theirs, ours)
+        )
+        assert (second, repr(second), second.model_extra) == (first, repr(first), first.model_extra)

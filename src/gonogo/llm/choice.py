@@ -379,12 +379,12 @@ def _compatible(
     from pydantic_ai.profiles.openai import OpenAIModelProfile
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
 
-    from gonogo.llm.openai_client import send_as_built
+    from gonogo.llm.openai_client import make_quick
 
     provider = OpenAICompatibleProvider(
         "openai-compatible", base_url=base_url, api_key=key or NO_KEY, http_client=client
     )
-    send_as_built(provider.client)
+    make_quick(provider.client)
     profile = OpenAIModelProfile(
         json_schema_transformer=None,
         openai_chat_streaming_requires_finish_reason=True,
@@ -433,9 +433,9 @@ def _their_provider(name: str, key: str | None, client: "AsyncClient | None") ->
     opened = provider(**given) if given else infer_provider(name)
     known = _BY_NAME.get("openai" if name in _OPENAI else name)
     if known and known.package == "openai":
-        from gonogo.llm.openai_client import send_as_built
+        from gonogo.llm.openai_client import make_quick
 
-        send_as_built(opened.client)
+        make_quick(opened.client)
     return opened
 
 

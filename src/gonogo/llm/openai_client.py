@@ -1,16 +1,24 @@
 """openai's client, made to send a request as pydantic-ai has built it.
 
 The library looks at each part of a request by its type, and at each tool by the type of every kind
-of tool, in case something has another name on the wire. Nothing in ours has: a walk of 10 ms of
+of tool, in case something has another name on the wire. Nothing in ours has: a walk of 2 ms of
 processor time gives back what it was given. What comes as `extra_body` takes the place of the
 argument of the same name, as it is.
+
+Each piece of an answer is made a value of the library's type by a walk as well, since a server may
+send what the type does not allow. What it allows is read by pydantic itself, in a twentieth of the
+time.
 """
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from openai import AsyncOpenAI
 from openai.resources.chat.completions import AsyncCompletions
 from openai.resources.responses import AsyncResponses
+from openai.types.chat import ChatCompletionChunk
+from pydantic import ValidationError
 
 _LARGE = ("messages", "input", "tools")
 """The arguments that a conversation and its tools are in."""
@@ -34,12 +42,31 @@ class PlainResponses(AsyncResponses):
         return await given.create(**unwalked(body))
 
 
+def make_quick(client: AsyncOpenAI) -> None:
+    """Spare a client what takes time and changes nothing."""
+    send_as_built(client)
+    read_quickly(client)
+
+
 def send_as_built(client: AsyncOpenAI) -> None:
     """Have a client send what it is given, and try once, so that no request needs a copy of it."""
     client.max_retries = 0
     # Where the library itself keeps them once they are asked for.
     vars(client.chat)["completions"] = PlainCompletions(client)
     vars(client)["responses"] = PlainResponses(client)
+
+
+def read_quickly(client: AsyncOpenAI) -> None:
+    """Have a client read the pieces of an answer quickly, where they are as they should be."""
+    theirs: Callable[..., Any] = client._process_response_data  # pyright: ignore[reportPrivateUsage]
+
+    def read(*, data: Any, cast_to: Any, **more: Any) -> Any:  # noqa: ANN401 - as theirs
+        if cast_to is ChatCompletionChunk:
+            with suppress(ValidationError):
+                return ChatCompletionChunk.model_validate(data, strict=True)
+        return theirs(data=data, cast_to=cast_to, **more)
+
+    vars(client)["_process_response_data"] = read
 
 
 def unwalked(body: dict[str, Any]) -> dict[str, Any]:
