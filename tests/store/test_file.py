@@ -1,5 +1,6 @@
 """A SQLite file: whose it is, what it takes, and that what nothing needs is given back."""
 
+import os
 import shutil
 import sqlite3
 from collections.abc import Iterator
@@ -128,3 +129,28 @@ def test_a_file_that_cannot_be_made_is_told_with_its_place(tmp_path: Path) -> No
     said, _, why = (refused.value.reason or "").rpartition(": ")
     assert said == f"{tmp_path}/file/gonogo.db cannot be opened"
     assert why in {"Not a directory", "File exists"}
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_what_would_go_into_a_file_that_was_taken_away_is_refused_until_it_is_back(
+    file: Path, replaced: bool
+) -> None:
+    store = Store(f"sqlite:///{file}", patience=0.1)
+    try:
+        await store.write(begin)
+        away = file.with_name("away.db")
+        os.rename(file, away)
+        if replaced:
+            shutil.copy(away, file)
+        for _ in range(2):
+            with pytest.raises(Busy):
+                await store.write(shrink)
+            with pytest.raises(Busy):
+                await store.probe()
+        assert (file.name in os.listdir(file.parent)) is replaced
+        os.replace(away, file)
+        await store.write(set_session, "s1", title="kept")
+    finally:
+        store.close()
+    with closing(sqlite3.connect(file)) as raw:
+        assert raw.execute("SELECT title FROM sessions").fetchall() == [("kept",)]

@@ -143,7 +143,7 @@ def _meant(operand: str, workspace: str) -> Iterator[str]:
 
 def _unpacking(argv: Argv, workspace: str) -> str | None:
     """Files put where an option says, and not the last word."""
-    first = argv[1] if len(argv) > 1 else ""
+    first = (*argv, "")[1]
     options = (first if first.startswith("-") else f"-{first}", *argv[2:])
     if "tar" in argv[0] and not any(map(_EXTRACTS.match, options)):
         return None

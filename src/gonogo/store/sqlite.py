@@ -24,7 +24,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from gonogo.domain.errors import Conflict, Internal
+from gonogo.domain.errors import Busy, Conflict, Internal, because
 from gonogo.store.driver import FileLock
 from gonogo.store.events import flush
 from gonogo.store.known_heads import KnownHeads
@@ -64,7 +64,9 @@ class SqliteBackend:
         # Whatever lies beside the file lies beside the file itself, by whatever link it is named.
         self._path = path.resolve()
         _make_private(self._path)
+        self._opened, self._file = path, path.stat()
         self.engine = _engine(path, patience)
+        event.listen(self.engine, "do_connect", lambda *_: self._check_file())
         self._recent, self._plans = Recent(), KnownPlans()
         self._known = KnownHeads(self._path)
         self.lock = FileLock(self._path.with_name(f"{self._path.name}.lock"))
@@ -201,6 +203,23 @@ class SqliteBackend:
             self._conn.writes_plans = self._plans.told_of_write
         return self._conn
 
+    def _check_file(self) -> None:
+        """Check that what is written goes into the file that the next process will open.
+
+        Raises:
+            Busy: the file was removed, or another one is in its place.
+        """
+        with suppress(FileNotFoundError):
+            if os.path.samestat(self._opened.stat(), self._file):
+                return
+        raise Busy(
+            reason=because(
+                "the file {path} was removed or replaced; put it back, or stop gonogo and start it "
+                "again",
+                path=self._opened,
+            )
+        )
+
     def _let_go(self) -> None:
         """Begin anew with the file: what was wrong with it may be held in the connection."""
         conn, self._conn = self._conn, None
@@ -240,6 +259,7 @@ class SqliteBackend:
         for item in items:
             if not item.answer.cancelled():
                 _run_item(raw, self._tx(conn, self._plans), item, alone=len(items) == 1)
+        self._check_file()
         raw.execute("COMMIT")
         for box in (item.box for item in items if item.box and item.error is None):
             self._recent.add(box.texts)

@@ -1,12 +1,15 @@
 """`gonogo sessions`: what has been talked about."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gonogo.cli.arguments import Json, Limit, SessionId, example, group
 from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, Stop, carry_out
+
+if TYPE_CHECKING:
+    from gonogo.domain.views import MessageView
 
 app = group("Sessions: conversations, each in one workspace.")
 
@@ -62,12 +65,19 @@ async def _show(session_id: str, json: bool) -> Exit:
         if json:
             return facts({"history": history, "pending": pending})
         for message in history.messages:
-            speaker = message.agent or message.tool_name or message.role
-            line(f"{one_line(speaker)}: {spoken(message.content)}")
+            if message.content:
+                line(f"{one_line(_speaker(message))}: {spoken(message.content)}")
         for approval in pending.pending_approvals:
             said = f"{approval.approval_id} {one_line(approval.subject, 1000)}"
             line(own_words("waits for you: {question}", question=said))
         return Exit.DONE
+
+
+def _speaker(message: "MessageView") -> str:
+    """Who said it; of a tool, which one to whom, and of what an agent was asked, to whom."""
+    if message.role == "user":
+        return f"→ {message.agent}" if message.subtask_id and message.agent else "user"
+    return " → ".join(filter(None, (message.tool_name, message.agent)))
 
 
 async def _context(session_id: str, json: bool) -> Exit:
