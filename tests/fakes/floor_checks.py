@@ -1,6 +1,7 @@
 """What must be true of a shop floor after every step, read from the database and the ledger alone.
 
 Nothing here asks the engine or the domain: what they hold to be legal is written down once more.
+Only of events the classes are asked, which are the form that clients know.
 """
 
 import json
@@ -10,6 +11,7 @@ from typing import Any, NamedTuple
 
 from fakes.floor import Floor, Ground
 from fakes.floor_undo_checks import UndoChecks
+from gonogo.domain.events import EVENTS
 
 OVER = frozenset({"completed", "failed", "skipped", "cancelled"})
 ENDED = frozenset({"completed", "failed", "partial", "cancelled", "rejected", "expired"})
@@ -376,9 +378,17 @@ class Checks:
             assert seqs == list(range(told + 1, last + 1)), f"{session_id}: {seqs} after {told}"
             self._told[session_id] = last
             for _, kind, body in found:
+                event = json.loads(body)
+                self._is_told_whole(event)
                 if kind == "plan_progress":
-                    self._told_progress(json.loads(body))
+                    self._told_progress(event)
         self._ground.rollback()
+
+    def _is_told_whole(self, event: dict[str, Any]) -> None:
+        # That it is the last one is only known later.
+        told = {name: value for name, value in event.items() if (name, value) != _LAST}
+        whole = EVENTS.validate_python(told).body()
+        assert json.dumps(whole) == json.dumps(told), f"{told} is not as its class gives it"
 
     def _told_progress(self, event: dict[str, Any]) -> None:
         plan_id, now = event["plan_id"], event["metadata"]["percentage"]
@@ -420,4 +430,5 @@ _CHECKPOINTS = (
     "SELECT id, plan_id, revision, subtask_id, standings FROM checkpoints ORDER BY created_at, id"
 )
 _SEQS = "SELECT id, last_seq FROM sessions"
+_LAST = ("is_final", True)
 _EVENTS = "SELECT seq, type, body FROM events WHERE session_id = '{}' AND seq > {} ORDER BY seq"

@@ -10,9 +10,9 @@ from datetime import datetime
 from enum import StrEnum, auto
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic_core import to_jsonable_python
 
-from gonogo.domain.base import Fact
 from gonogo.domain.states import ApprovalKind
 
 
@@ -38,6 +38,12 @@ class Broadcast(dict[str, Any]):
     """It as JSON, once somebody needed that."""
 
 
+class Fact(BaseModel):
+    """A part of an event: immutable, open to unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+
 class Event(Fact):
     """The envelope that every event shares."""
 
@@ -56,6 +62,24 @@ class Event(Fact):
     subtask_id: str | None = None
     agent: str | None = None
     is_final: bool | None = None
+
+    def body(self) -> dict[str, Any]:
+        """The event as it is stored and sent, without what the store adds."""
+        return self.model_dump(mode="json", exclude_none=True)
+
+
+def plain(**fields: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON values
+    """An event, or a part of one, as its class gives it: what each step tells is made so.
+
+    It takes a fifth of the time, since nobody looks at the values. They are in the order of the
+    class; the tests compare every event that plans tell with what its class gives.
+    """
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def plain_json(value: Any) -> Any:  # noqa: ANN401 - JSON values
+    """A value as a field of any type has it."""
+    return to_jsonable_python(value, inf_nan_mode="null")
 
 
 class SessionInfo(Event):

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gonogo.domain.errors import Conflict, ToolFailed, because
-from gonogo.domain.events import CheckpointCreated, CheckpointFacts
+from gonogo.domain.events import plain
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import Checkpoint, Plan
 from gonogo.domain.schedule import SubtaskStanding
@@ -66,12 +66,13 @@ def sealed(base: Checkpoint, reason: str) -> Checkpoint:
 
 def created(checkpoint: Checkpoint, agent: str | None = None) -> dict[str, Any]:
     """The event that tells of a checkpoint."""
-    facts = CheckpointFacts.plain(
+    facts = plain(
         checkpoint_id=checkpoint.id, reason=checkpoint.reason, subtask_id=checkpoint.subtask_id
     )
-    return CheckpointCreated.plain(
-        plan_id=checkpoint.plan_id, subtask_id=checkpoint.subtask_id, agent=agent, metadata=facts
-    )
+    return plain(
+        type="checkpoint_created", plan_id=checkpoint.plan_id, subtask_id=checkpoint.subtask_id,
+        agent=agent, metadata=facts,
+    )  # fmt: skip
 
 
 def keep_checkpoint(

@@ -103,7 +103,7 @@ class Pending(Struct):
 
 
 def tell(tx: Tx, session_id: str, *facts: Event | dict[str, Any]) -> None:
-    """Append events, or what `Event.plain` gave, to a session's log."""
+    """Append events to a session's log, or what `plain` made of them."""
     bodies = _pending(tx, session_id).bodies
     bodies.extend([fact if isinstance(fact, dict) else fact.body() for fact in facts])
 

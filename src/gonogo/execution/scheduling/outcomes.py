@@ -8,22 +8,15 @@ from typing import Any, NamedTuple, Protocol
 import anyio
 from msgspec import Struct
 
-from gonogo.domain.base import plain_json
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import (
-    AgentSwitched,
     ErrorHappened,
     Event,
     FailureFacts,
     PlanChanged,
     PlanChangedFacts,
-    PlanProgress,
-    ProgressFacts,
-    SubtaskEnded,
-    SubtaskEndedFacts,
-    SubtaskStarted,
-    SubtaskStartedFacts,
-    SwitchFacts,
+    plain,
+    plain_json,
 )
 from gonogo.domain.failures import Category, Failure
 from gonogo.domain.plan import KindRule, Revision, Subtask
@@ -191,17 +184,17 @@ def started(board: PlanState, subtask_id: str, attempt: int) -> None:
     agent = subtask.agent
     place = {"plan_id": board.plan.id, "subtask_id": subtask_id, "agent": agent}
     if agent is not None:
-        switch = SwitchFacts.plain(
+        switch = plain(
             from_agent=PRESENTER, to_agent=agent, reason=f"subtask {subtask_id}", cause="subtask"
         )
-        _tell(board, AgentSwitched.plain(metadata=switch, **place))
-    facts = SubtaskStartedFacts.plain(
-        subtask_id=subtask_id, subtask_type=subtask.type, agent=agent, tool=subtask.tool,
-        attempt=attempt,
+        _tell(board, plain(type="agent_switched", **place, metadata=switch))
+    facts = plain(
+        subtask_id=subtask_id, subtask_status="in_progress", subtask_type=subtask.type,
+        agent=agent, tool=subtask.tool, attempt=attempt,
     )  # fmt: skip
     where = f"{board.shape.graph.places[subtask_id]}/{len(board.shape.graph.places)}"
     content = f"Subtask {where}: {subtask.description}"
-    _tell(board, SubtaskStarted.plain(content=content, metadata=facts, **place))
+    _tell(board, plain(type="subtask_started", **place, content=content, metadata=facts))
 
 
 def ended(
@@ -220,20 +213,20 @@ def ended(
     Args:
         since: When the work on it began that has ended now.
     """
-    facts = SubtaskEndedFacts.plain(
+    subtask = board.shape.graph.subtasks[subtask_id]
+    facts = plain(
         subtask_id=subtask_id,
         subtask_status=(status or SubtaskStatus.PENDING).value,
-        subtask_type=board.shape.graph.subtasks[subtask_id].type,
+        subtask_type=subtask.type,
         result=None if result is None else plain_json(result),
-        error=FailureFacts(**failure.model_dump(mode="json")).body() if failure else None,
+        error=FailureFacts(**failure.model_dump(mode="json")).model_dump() if failure else None,
         reason=reason,
         duration_seconds=round(elapsed(since, board.now), 6) if since else None,
         attempt=attempt,
     )
-    event = SubtaskEnded.plain(
-        type=f"subtask_{status}" if status else "subtask_retrying",
-        plan_id=board.plan.id, subtask_id=subtask_id, agent=board.shape.agent(subtask_id),
-        metadata=facts,
+    event = plain(
+        type=f"subtask_{status}" if status else "subtask_retrying", plan_id=board.plan.id,
+        subtask_id=subtask_id, agent=subtask.agent, metadata=facts,
     )  # fmt: skip
     _tell(board, event)
 
@@ -257,8 +250,8 @@ def progress(board: PlanState) -> None:
 def _standing(board: PlanState) -> None:
     done, total = board.count_over(), len(board.rows)
     percentage = max(round(100 * done / total, 1), board.plan.floor / 10)
-    facts = ProgressFacts.plain(done=done, total=total, percentage=percentage)
-    _tell(board, PlanProgress.plain(plan_id=board.plan.id, metadata=facts))
+    facts = plain(done=done, total=total, percentage=percentage)
+    _tell(board, plain(type="plan_progress", plan_id=board.plan.id, metadata=facts))
 
 
 def changed(
