@@ -26,8 +26,12 @@ as soon as that is not the number of requests, or after a second; `GET /v1/model
 """
 
 import argparse
+import atexit
 import json
+import os
 import re
+import select
+import signal
 import subprocess
 import sys
 import threading
@@ -35,8 +39,10 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import IO
 
 TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -355,6 +361,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self, port: int) -> None:
         super().__init__(("127.0.0.1", port), Handler)
         self.script = Script()
+        self.url = f"http://127.0.0.1:{self.server_address[1]}/v1"
 
     def handle_error(self, *_args: object) -> None:
         """A client that goes away is no news."""
@@ -402,14 +409,46 @@ class FakeOpenAI:
 @contextmanager
 def fake_openai(script: dict | None = None, port: int = 0) -> Iterator[FakeOpenAI]:
     """Run the server until the block ends, on a free port unless one is named."""
-    command = [sys.executable, "-I", str(Path(__file__).resolve()), "--port", str(port)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            server = FakeOpenAI(process.stdout.readline().strip())
-            server.script(script or {})
-            yield server
-        finally:
-            process.kill()
+    orders, births = _nest()
+    orders.write(f"{port}\n")
+    pid, url = births.readline().split()
+    life = os.pidfd_open(int(pid))
+    try:
+        server = FakeOpenAI(url)
+        server.script(script or {})
+        yield server
+    finally:
+        signal.pidfd_send_signal(life, signal.SIGKILL)
+        select.select([life], [], [], 60)
+        os.close(life)
+
+
+@cache
+def _nest() -> tuple[IO[str], IO[str]]:
+    """A process that forks a server for each line with a port; to start a Python takes longer."""
+    command = [sys.executable, "-I", str(Path(__file__).resolve()), "--nest"]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    atexit.register(process.__exit__, None, None, None)
+    return process.stdin, process.stdout
+
+
+def _bear() -> None:
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # those that ended leave nothing behind
+    while order := sys.stdin.readline():
+        if os.fork() == 0:
+            server = Server(int(order))
+            say(f"{os.getpid()} {server.url}")
+            server.serve_forever()
+
+
+def say(line: str) -> None:
+    """Tell whoever started this process."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -417,12 +456,18 @@ def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--port", type=int, default=0)
     options.add_argument("--script", type=Path)
+    options.add_argument("--nest", action="store_true")
     chosen = options.parse_args()
-    server = Server(chosen.port)
-    if chosen.script:
-        server.script.load(json.loads(chosen.script.read_text()))
-    sys.stdout.write(f"http://127.0.0.1:{server.server_address[1]}/v1\n")
-    sys.stdout.flush()
+    if chosen.nest:
+        _bear()
+    else:
+        _serve(Server(chosen.port), chosen.script)
+
+
+def _serve(server: Server, script: Path | None) -> None:
+    if script:
+        server.script.load(json.loads(script.read_text()))
+    say(server.url)
     server.serve_forever()
 
 
