@@ -20,6 +20,7 @@ from gonogo.cli.app import app
 from gonogo.domain.messages import parse_message
 
 ROOT = Path(__file__).parent.parent.parent
+COMMAND = get_command(app)
 FOLDERS = ("docs", "examples", "bench")
 PAGES = {
     path.relative_to(ROOT).as_posix(): path.read_text("utf-8")
@@ -114,7 +115,7 @@ def test_every_command_that_a_page_names_exists_with_its_options(page: str) -> N
     unknown = [
         f"{' '.join(words)}: {option}"
         for words in commands_in(PAGES[page])
-        for option in unknown_options(get_command(app), words)
+        for option in unknown_options(COMMAND, words)
     ]
 
     assert unknown == []

@@ -3,7 +3,8 @@
 import ast
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from functools import cache
 from inspect import signature
 from pathlib import Path
 
@@ -58,6 +59,7 @@ SAID = {"said", "told", "why"}
 """What constructors call the argument that a client is told."""
 
 
+@cache
 def errors() -> dict[str, int]:
     """Our errors that say something, by name, with the place of it among their arguments."""
     found, left = dict[str, int](), [GonogoError]
@@ -91,7 +93,8 @@ def calls(path: Path) -> Iterator[tuple[str, ast.expr]]:
                 yield f"{path.name}:{node.lineno}", named or said
 
 
-def templates() -> set[str]:
+@cache
+def templates() -> Set[str]:
     """Each reason that stands in the source."""
     made = [TooFast("", 1), AlreadyDecided("", "", "", ""), IllegalTransition("", "", "")]
     said = [error.said.template for error in made]
