@@ -326,7 +326,7 @@ RUSSIAN = {"GONOGO_LOCALE": "ru"}
 
 
 def test_what_a_server_has_to_do_is_said_and_it_is_stopped_where_it_runs(serve, gonogo, home):
-    server = serve(whole=True)
+    server = serve()
     facts = Folder(home).read_facts()
     assert facts is not None
     told = gonogo("status", env=RUSSIAN)

@@ -297,7 +297,7 @@ def test_unattended_denies_what_would_ask(gonogo, run, project):
 def test_an_interrupt_cancels_the_plan_and_leaves_nothing_behind(
     terminal, gonogo, run, project, home, number
 ):
-    at = terminal(*run, whole=True)
+    at = terminal(*run)
     at.expect("[a] approve")
     at.process.send_signal(number)
     assert at.end(20) == 130
