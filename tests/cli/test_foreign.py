@@ -1,8 +1,8 @@
 """Tools of MCP servers at the terminal: tried, listed, tried by the doctor, accepted anew."""
 
 import json
-import subprocess
-import sys
+import os
+import signal
 from datetime import timedelta
 from typing import Any
 
@@ -137,16 +137,19 @@ def test_a_file_of_servers_that_is_none_is_told_where_a_server_is_needed(gonogo,
 
 
 def test_a_server_of_the_network_starts_and_says_which_servers_cannot_be_used(
-    broken, home, tmp_path
+    broken, home, tmp_path, born
 ):
-    with subprocess.Popen(
-        [sys.executable, "-m", "gonogo", "serve", "--port", "0"], cwd=tmp_path, text=True,
-        env=environment(home, broken), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        assert process.stdout is not None
-        assert process.stdout.readline().startswith("Serving ")
-        process.terminate()
-        _, told = process.communicate(timeout=SECONDS)
+    read, write = os.pipe()
+    with open(read) as printed, (tmp_path / "told").open("w") as log:
+        process = born.start(
+            "gonogo", "serve", "--port", "0", cwd=tmp_path, env=environment(home, broken),
+            stdout=write, stderr=log.fileno(),
+        )  # fmt: skip
+        os.close(write)
+        assert printed.readline().startswith("Serving ")
+        process.send_signal(signal.SIGTERM)
+        process.wait(SECONDS)
+    told = (tmp_path / "told").read_text()
     assert "The MCP server vault cannot be used; everything else works." in told
     assert FAULT in told
     assert process.returncode == 0

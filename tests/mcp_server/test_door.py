@@ -3,9 +3,9 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -82,18 +82,8 @@ async def ask(client, name, **arguments):
     return answer.structured_content
 
 
-async def gonogo(env, *words):
-    """A command of a person, beside the door."""
-    command = [sys.executable, "-m", "gonogo", *words]
-    done = await anyio.to_thread.run_sync(lambda: subprocess.run(
-        command, env=env, capture_output=True, text=True, timeout=LIMIT, check=False
-    ))  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 async def test_an_agent_asks_for_a_plan_a_person_decides_and_the_agent_sees_the_result(
-    env, tmp_path
+    env, tmp_path, born
 ):
     folder = tmp_path / "project"
     async with agent(env, folder) as client:
@@ -113,7 +103,10 @@ async def test_an_agent_asks_for_a_plan_a_person_decides_and_the_agent_sees_the_
         assert again["status"] == "awaiting_approval", "no message is a decision"
         assert not (folder / "hello.txt").exists()
 
-        await gonogo(env, "approvals", "decide", question["approval_id"], "approve")
+        words = ("gonogo", "approvals", "decide", question["approval_id"], "approve")
+        decide = partial(born.run, *words, env=env, cwd=tmp_path, stdin="", timeout=LIMIT)
+        decided = await anyio.to_thread.run_sync(decide)
+        assert decided.returncode == 0, decided.stderr
         result = await until_over(client, planned["plan_id"])
         assert result["status"] == "completed"
         assert (folder / "hello.txt").read_text() == "hello\n"
@@ -170,19 +163,18 @@ async def test_nothing_more_is_taken_for_an_agent_that_does_not_read():
         os.close(end)
 
 
-def test_the_door_ends_when_it_is_told_to(env, tmp_path):
+def test_the_door_ends_when_it_is_told_to(env, tmp_path, born):
     (tmp_path / "project").mkdir()
-    command = [sys.executable, "-m", "gonogo", "mcp", "-C", str(tmp_path / "project")]
-    with subprocess.Popen(
-        command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    ) as process:
+    words = ("gonogo", "mcp", "-C", str(tmp_path / "project"))
+    process, into, out_of = born.converse(*words, env=env, cwd=tmp_path)
+    with into, out_of:
         greeting = (
-            b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":'
-            b'"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n'
+            '{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":'
+            '"2025-06-18","capabilities":{},"clientInfo":{"name":"x","version":"1"}}}\n'
         )
-        process.stdin.write(greeting)
-        process.stdin.flush()
-        told = json.loads(process.stdout.readline())["result"]["serverInfo"]
+        into.write(greeting)
+        into.flush()
+        told = json.loads(out_of.readline())["result"]["serverInfo"]
         assert (told["name"], told["version"]) == ("gonogo", __version__)
         process.send_signal(signal.SIGTERM)
         process.wait(LIMIT)
