@@ -50,6 +50,7 @@ from gonogo.llm.model import OnText
 from gonogo.runtime import Once, Runtime
 from gonogo.settings import Settings
 from gonogo.store import sqlite
+from gonogo.store.prepared import Direct
 from gonogo.tools import builtin_tools
 from gonogo.workspace.files import content as contents
 
@@ -78,8 +79,8 @@ class Fate:
 
     def wait_everywhere(self) -> None:
         """Have everything that is counted come by here."""
-        raw, prepare = sqlite._raw, sqlite._prepare
-        sqlite._raw = lambda tx: Watched(raw(tx), self)  # type: ignore[assignment]
+        raw, prepare = Direct.raw.func, sqlite._prepare
+        Direct.raw = property(lambda conn: Watched(raw(conn), self))  # type: ignore[assignment]
 
         def prepared(connection: sqlite3.Connection, record: object) -> None:
             connection.set_trace_callback(self._meet_statement)
@@ -104,14 +105,13 @@ class Watched:
     def __init__(self, raw: sqlite3.Connection, fate: Fate) -> None:
         self._raw, self._fate = raw, fate
 
-    @property
-    def in_transaction(self) -> bool:
-        return self._raw.in_transaction
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._raw, name)
 
-    def execute(self, statement: str) -> sqlite3.Cursor:
+    def execute(self, statement: str, *bound: Any) -> sqlite3.Cursor:
         if statement == "COMMIT":
             self._fate.meet_commit("before")
-        cursor = self._raw.execute(statement)
+        cursor = self._raw.execute(statement, *bound)
         if statement == "COMMIT":
             self._fate.meet_commit("after")
         return cursor

@@ -22,7 +22,7 @@ CHANGING = """
     execution.scheduling.plan_state.PlanState policy.programs.ReadCommand
     policy.programs._Words policy.trace.TraceStep policy.trace.VerdictTrace
     server.auth.ServerState server.connections.Room store.events.Pending
-    store.known_plans.KnownPlan store.postgres._Asked
+    store.known_plans.KnownPlan store.pipelined._SentStatement store.postgres._Asked
     store.sqlite._Item store.transaction.Outbox workspace.locks._Place workspace.locks._Way
     workspace.sandbox.guards.Guarded workspace.sandbox.network.Reached
     workspace.snapshots.restore._Work workspace.snapshots.scan.Index

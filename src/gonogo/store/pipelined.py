@@ -188,7 +188,7 @@ class _SqlLine:
         self.conn.consume_input()
 
 
-class _Later(Struct):
+class _Later(Struct, frozen=True):
     """What a statement has done that is not waited for."""
 
     settle: Callable[[], None]
