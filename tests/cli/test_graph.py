@@ -304,7 +304,7 @@ async def test_a_watched_plan_is_followed_from_where_it_was_looked_at():
     asked: list[tuple[str, str]] = []
 
     def server(request: httpx.Request) -> httpx.Response:
-        asked.append((request.url.path, request.headers["last-event-id"]))
+        asked.append((request.url.path, request.url.params["after"]))
         return httpx.Response(404, json={"detail": "It is gone", "code": "not_found"})
 
     transport = httpx.MockTransport(server)

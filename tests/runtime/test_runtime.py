@@ -286,7 +286,8 @@ async def test_a_follower_reads_in_the_log_what_was_never_handed_to_it(tmp_path:
     async with world_of(tmp_path, LINES) as world:
         await world.propose()
         hub, store = world.runtime.parts.hub, world.runtime.parts.store
-        async with world.runtime.streams.follow(world.ann, world.session, 0) as events:
+        streams = world.runtime.streams
+        async with streams.follow(world.ann, world.session, 0, again=True) as events:
             with anyio.fail_after(LIMIT):
                 kept = await world.log()
                 assert [await anext(events) for _ in kept] == kept
