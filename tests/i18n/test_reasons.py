@@ -135,7 +135,7 @@ NO_TEXTS = {
     "it is not for signatures": "a line of the log",
     "an RSA key of ‹› bits": "a line of the log",
     "the connection is lost": "in the place of the driver's own words, for the log",
-    "PostgreSQL keeps no text that has a NUL (0x00)": "the driver's own words, a defect of the code",
+    "PostgreSQL keeps no text that has a NUL (0x00)": "a defect of the code",
     "a moment without a time zone cannot be stored": "a defect of the code",
     "Multiple rows were found when one or none was required": "a defect of the code",
     "No row was found when one was required": "a defect of the code",
