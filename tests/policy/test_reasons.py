@@ -154,6 +154,11 @@ def test_what_is_never_allowed_says_what_it_would_do(command, reason):
     assert (found.decision, found.rule, found.reason) == ("deny", "builtin:never", reason)
 
 
+@pytest.mark.parametrize("command", ["git commit -m 'gonogo asks'", "git commit -am gonogo"])
+def test_a_commit_may_speak_of_gonogo(command):
+    assert check_command(command, AT_HOME).decision != "deny"
+
+
 NOT_UNDERSTOOD = [
     ("echo $(id)", "not understood: '$(id)' is computed by the shell"),
     ("echo $x", "not understood: '$x' is computed by the shell"),

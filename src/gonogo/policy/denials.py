@@ -64,6 +64,8 @@ _GIT_PLANTS = re.compile(
 )
 _PRIVATE_KEYS = re.compile(r"(?:^|/)\.(?:ssh|gnupg|aws)(?:/|$)|/etc/(?:shadow|sudoers|gshadow)")
 _READS_NAMES_ONLY = frozenset({"echo", "printf", "grep", "egrep", "fgrep", "rg", "git", "find"})
+_WITH_MESSAGE = frozenset({"commit", "tag", "merge", "stash", "notes"})
+"""What git does with a message, which begins as the author likes."""
 _FIND_ACTS = frozenset({"-delete", "-exec", "-execdir", "-ok", "-okdir"})
 _FORK_BOMB = re.compile(
     r"(?<![\w:.])([\w:.]{1,32})[ \t]{0,8}\([ \t]{0,8}\)\s{0,8}\{[^}]{0,200}?"
@@ -246,7 +248,8 @@ def _git_configuration(argv: Argv, workspace: str) -> str | None:
 def _tampering(argv: Argv, workspace: str) -> str | None:
     del workspace
     words = unicodedata.normalize("NFKC", " ".join(argv[1:]))
-    if argv[0] == "gonogo" or re.search(r"(?:^| )-\w*m ?gonogo\b", words):
+    tells = argv[0] == "git" and not _WITH_MESSAGE.isdisjoint(argv[1:2])
+    if argv[0] == "gonogo" or (not tells and re.search(r"(?:^| )-\w*m ?gonogo\b", words)):
         return because("an agent may not control gonogo")
     if argv[0] in _CLIENTS and _LOOPBACK.search(words) and _OUR_API.search(words):
         return because("an agent may not call gonogo's own API")
