@@ -12,34 +12,15 @@ time.
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from openai import AsyncOpenAI
-from openai.resources.chat.completions import AsyncCompletions
-from openai.resources.responses import AsyncResponses
 from openai.types.chat import ChatCompletionChunk
 from pydantic import ValidationError
 
 _LARGE = ("messages", "input", "tools")
 """The arguments that a conversation and its tools are in."""
-
-
-class PlainCompletions(AsyncCompletions):
-    """Chat Completions that are asked for without the walk."""
-
-    async def create(self, **body: Any) -> Any:  # noqa: ANN401 - as theirs
-        """As the library's own; the same bytes are sent."""
-        given: Any = super()
-        return await given.create(**unwalked(body))
-
-
-class PlainResponses(AsyncResponses):
-    """Responses that are asked for without the walk."""
-
-    async def create(self, **body: Any) -> Any:  # noqa: ANN401 - as theirs
-        """As the library's own; the same bytes are sent."""
-        given: Any = super()
-        return await given.create(**unwalked(body))
 
 
 def make_quick(client: AsyncOpenAI) -> None:
@@ -51,9 +32,14 @@ def make_quick(client: AsyncOpenAI) -> None:
 def send_as_built(client: AsyncOpenAI) -> None:
     """Have a client send what it is given, and try once, so that no request needs a copy of it."""
     client.max_retries = 0
-    # Where the library itself keeps them once they are asked for.
-    vars(client.chat)["completions"] = PlainCompletions(client)
-    vars(client)["responses"] = PlainResponses(client)
+    # The library keeps both once they are asked for.
+    for resource in (client.chat.completions, client.responses):
+        vars(resource)["create"] = partial(_create, resource.create)
+
+
+async def _create(theirs: Callable[..., Any], **body: Any) -> Any:  # noqa: ANN401 - as theirs
+    """Ask for an answer without the walk; the same bytes are sent."""
+    return await theirs(**unwalked(body))
 
 
 def read_quickly(client: AsyncOpenAI) -> None:

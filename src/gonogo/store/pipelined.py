@@ -27,7 +27,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 
-from gonogo.store.prepared import Found, Given, PreparedStatement, prepared
+from gonogo.store.prepared import Found, Given, PreparedStatement, apart, prepared
 
 _DIALECT = PGDialect_psycopg(paramstyle="numeric_dollar")
 _LINE = "gonogo.line"
@@ -234,8 +234,7 @@ class Pipelined(Connection):
         execution_options: Mapping[str, Any] | None = None,
     ) -> CursorResult[Any]:
         """Execute a statement. One that gives no rows is not waited for."""
-        several = None if parameters is None or isinstance(parameters, Mapping) else parameters
-        first = several[0] if several else cast("Given", parameters or {})
+        several, first = apart(parameters)
         ready = prepared(statement, tuple(first), _DIALECT)
         # Whoever listens to statements is told of them, by the longer way.
         is_heard = self._has_events or cast("Any", self.engine)._has_events

@@ -128,8 +128,7 @@ class Direct(Connection):
         execution_options: Mapping[str, Any] | None = None,
     ) -> CursorResult[Any]:
         """Execute a statement."""
-        several = None if parameters is None or isinstance(parameters, Mapping) else parameters
-        first = several[0] if several else cast("Given", parameters or {})
+        several, first = apart(parameters)
         ready = prepared(statement, tuple(first), _DIALECT)
         if self.writes_plans and (
             _writes_plans(statement) if ready is None else ready.writes_plans
@@ -149,6 +148,13 @@ class Direct(Connection):
         found = Found(ready.read(cursor) if ready.columns else ())
         found.rowcount = cursor.rowcount
         return cast("CursorResult[Any]", found)
+
+
+def apart(parameters: Given | Sequence[Given] | None) -> tuple[Sequence[Given] | None, Given]:
+    """The parameters of each execution, if there are several, and those of the first."""
+    if parameters is None or isinstance(parameters, Mapping):
+        return None, parameters or {}
+    return parameters, parameters[0] if parameters else {}
 
 
 @lru_cache(maxsize=1024)

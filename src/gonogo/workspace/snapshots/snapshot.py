@@ -23,7 +23,6 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from gonogo.domain.errors import Busy, ToolFailed, because
 from gonogo.domain.strict_json import content_hash
@@ -72,6 +71,7 @@ _NO_LIMITS = SnapshotLimits()
 _USUAL_MODES = {stat.S_IFREG | 0o644, stat.S_IFREG | 0o755, stat.S_IFLNK}
 _NOWHERE = Path()
 _Files = dict[str, HeldFile]
+_Changes = dict[str, HeldFile | None]
 _PROBE = 1 << 20
 _FEW = 64
 """Changes that a tree is made of without an index of all its files."""
@@ -424,12 +424,14 @@ class _Taking(Struct):
             files, taking = self._read(seen, index, horizon, stack)
             meta = _meta(seen, files)
             name, changes = blob_id(meta), _changes(index.files, files)
-            tree = index.tree
-            if changes or name != index.meta or tree is None:
-                tree = self._tree(index, files, meta, taking, stack)
-            elif not self.git.has(tree):
+            tree, is_new = index.tree, bool(changes) or name != index.meta
+            if is_new or tree is None or not self.git.has(tree):
                 # Of a snapshot that is lost, parts may be too: git looks at all of it again.
-                tree = self._tree(replace(index, tree=None), files, meta, taking, stack)
+                held = tree if is_new else None
+                if held is None or name != index.meta:
+                    self.git.keep(meta)
+                base = held if len(changes) <= _FEW else None
+                tree = self._tree(base, files, changes, name, taking, stack)
         if tree != index.tree:
             self.git.renew(tree)
         if files != index.files or tree != index.tree:
@@ -465,19 +467,17 @@ class _Taking(Struct):
         return files, taking
 
     def _tree(
-        self, index: Index, files: _Files, meta: bytes, taking: Intake | None, stack: ExitStack
-    ) -> Tree:
-        """The tree of the files, made of that of the last snapshot where few have changed."""
-        name, changes = blob_id(meta), _changes(index.files, files)
-        if index.tree is None or name != index.meta:
-            self.git.keep(meta)
-        if index.tree is None or len(changes) > _FEW:
+        self, base: Tree | None, files: _Files, changes: _Changes, meta: str,
+        taking: Intake | None, stack: ExitStack,
+    ) -> Tree:  # fmt: skip
+        """The tree of the files, made of another one where there is one to begin with."""
+        if base is None:
             # What it is made of has to be there.
             stack.close()
-            entries = _entries(files.items(), name)
+            entries = _entries(files.items(), meta)
             return Tree(self.git.write_tree(self.desk.new_git_index(), entries))
         taking = taking or stack.enter_context(intake(self.git))
-        return Tree(taking.write_tree(index.tree, _changed(files, changes, name)))
+        return Tree(taking.write_tree(base, _changed(files, changes, meta)))
 
 
 def _known(
@@ -487,7 +487,7 @@ def _known(
     return HeldFile(kept_mode(mode), blob_id(data), signature)
 
 
-def _changes(old: _Files, new: _Files) -> dict[str, HeldFile | None]:
+def _changes(old: _Files, new: _Files) -> _Changes:
     """What a tree of the new files has otherwise; None is no file, and comes first."""
     gone = old.keys() - new.keys()
     return dict.fromkeys(gone) | {
@@ -504,7 +504,7 @@ def _entries(files: Iterable[tuple[str, HeldFile]], meta: str) -> Iterator[Entry
     yield "meta", "100644", meta
 
 
-def _changed(files: _Files, changes: Mapping[str, HeldFile | None], meta: str) -> Iterator[Entry]:
+def _changed(files: _Files, changes: _Changes, meta: str) -> Iterator[Entry]:
     """The entries of a tree that the last one has not, and those beside them.
 
     With those, git misses what was lost of the folders that have changed.
