@@ -22,9 +22,9 @@ from pydantic import (
     field_validator,
 )
 
+from gonogo.domain.commands import files_problem
 from gonogo.domain.errors import because
 from gonogo.domain.network import LOOPBACK, PrivateHosts
-from gonogo.domain.placeholders import files_problem
 
 DAY = 86_400.0
 Seconds = Annotated[float, Field(gt=0, le=366 * DAY)]

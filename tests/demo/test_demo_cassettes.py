@@ -8,7 +8,7 @@ import pytest
 from gonogo.demo import TASKS, recording
 from gonogo.domain.tool_calls import ModelRequest, Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.llm import DemoModel, ScriptedModel
-from gonogo.llm.demo import body_of, exchange_of, line_of, open_demo, packed, unpacked
+from gonogo.llm.scripted import body_of, exchange_of, line_of, open_demo, packed, unpacked
 
 pytestmark = pytest.mark.anyio
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from gonogo.domain.commands import family, reads_words, started_at, starts_others
 from gonogo.domain.findings import irreversible
-from gonogo.domain.launchers import family, reads_words, started_at, starts_others
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from shlex import quote
 
 import pytest
 
-from gonogo.domain.placeholders import FILES, files_problem
+from gonogo.domain.commands import FILES, files_problem
 
 HOSTILE = (
     "a';touch made;'", 'a";touch made;"', "$(touch made)", "`touch made`", "a\\';touch made;#",

@@ -28,7 +28,7 @@ from gonogo.domain import (
     tool_calls,
     undo,
 )
-from gonogo.llm import cassette, choice, fallback, model, player, provider, recorder, roles
+from gonogo.llm import cassette, choice, fallback, model, provider, recording
 
 USED = {
     audit_chain: audit_chain.new_salt, conditions: lambda: conditions.references({}),
@@ -42,11 +42,10 @@ USED = {
     undo: lambda: undo.shown_path("a"), cassette: lambda: cassette.text_of("a"),
     choice: choice.provider_variables, model: model.new_call_id,
     fallback: lambda: fallback.is_for_another(errors.ModelFailed("a")),
-    player: lambda: player._error_of(
+    recording: lambda: recording._error_of(
         cassette.HttpExchange(model="m", method="GET", path="/", body="")
     ),
-    provider: lambda: provider.clean("a"), recorder: lambda: recorder.without_user(None),
-    roles: lambda: roles.choices_of({}, "work"),
+    provider: lambda: provider.clean("a"),
     tables: lambda: tables.TableFile(what="", names=(), refusal=errors.InvalidMessage).read(
         None, "a"
     ),

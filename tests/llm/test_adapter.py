@@ -19,6 +19,7 @@ from gonogo.domain.tool_calls import (
     UserText,
     repaired,
 )
+from gonogo.llm.model import TokenPrice
 from gonogo.llm.provider import (
     CUT_OFF,
     ProviderTraits,
@@ -26,7 +27,6 @@ from gonogo.llm.provider import (
     parameters,
     to_provider,
 )
-from gonogo.llm.roles import TokenPrice
 
 TEXT = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 SAID = TEXT.filter(str.strip)

@@ -30,9 +30,8 @@ from gonogo.llm.cassette import (
     piece_of,
     read_cassette,
 )
-from gonogo.llm.player import Player
-from gonogo.llm.recorder import Recorder
-from gonogo.llm.roles import TokenPrice
+from gonogo.llm.model import TokenPrice
+from gonogo.llm.recording import Player, Recorder
 
 KEY = "sk-test-0123456789abcdef"
 OTHER = "hunter2-hunter2"

@@ -11,8 +11,8 @@ import pytest
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.llm import open_model
+from gonogo.llm.model import TokenPrice
 from gonogo.llm.provider import MAX_CALLS, MAX_REPLY
-from gonogo.llm.roles import TokenPrice
 
 OUR_ID = re.compile(r"call_[0-9a-f]{24}")
 pytestmark = pytest.mark.anyio

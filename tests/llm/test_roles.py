@@ -7,7 +7,7 @@ from msgspec.structs import asdict
 
 from gonogo.domain.tool_calls import Usage
 from gonogo.llm import BadModels, ModelChoice, available_models, choices_of, load_roles
-from gonogo.llm.roles import TokenPrice
+from gonogo.llm.model import TokenPrice
 
 FILE = """
 [[role]]

@@ -3,7 +3,7 @@
 import pytest
 
 from gonogo.policy.reviewers import places
-from gonogo.policy.shell_heuristics import UNKNOWN
+from gonogo.policy.shell import UNKNOWN
 
 ANYWHERE = ["**"]
 

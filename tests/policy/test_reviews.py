@@ -11,7 +11,7 @@ from gonogo.domain.reviews import Deed, Doings, Review, reviewer_name, strictest
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.policy import BadRules, load_reviews, load_rules
 from gonogo.policy.reviewers import _may_begin
-from gonogo.policy.shell_heuristics import UNKNOWN
+from gonogo.policy.shell import UNKNOWN
 
 ANN = Principal(id="user:ann", name="ann", role=Role.OPERATOR)
 BOB = Principal(id="user:bob", name="bob", role=Role.OPERATOR)

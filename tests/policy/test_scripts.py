@@ -12,8 +12,8 @@ from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
 from gonogo.execution.agent.gate import leads_out
 from gonogo.policy import Conditions, Rules, RuleText, make_rule, make_rules, verdict
+from gonogo.policy.command_verdict import names_script, paths_in
 from gonogo.policy.kinds import CommandPlace
-from gonogo.policy.scripts import names_script, paths_in
 from gonogo.policy.shell import literal
 from gonogo.workspace import Workspace
 

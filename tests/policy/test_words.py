@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from fakes.golden import kept
 from gonogo import policy
-from gonogo.domain import launchers
+from gonogo.domain import commands
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
 from gonogo.policy import check_command, read_contexts, read_prefix, verdict
@@ -39,21 +39,21 @@ USES: Mapping[str, tuple[str, ...]] = {
     "globs._INVISIBLE": ("cat a{}b",),
     "jq._HARMLESS": ("jq '.[] | {}' a.json",),
     "kinds._RUNNER_FLAGS": ("npm test -- {}", "npm test -- {}x"),
-    "launchers.CONSOLES": STARTS_OTHERS,
-    "launchers.FAR_RUNNERS": STARTS_OTHERS,
-    "launchers._GNU": (
+    "commands.CONSOLES": STARTS_OTHERS,
+    "commands.FAR_RUNNERS": STARTS_OTHERS,
+    "commands._GNU": (
         "rule: g{} a.txt", "rule: g{} --compress-p --rsh-c --filt --strip-p --diff-p",
     ),
-    "launchers.HOSTS": STARTS_OTHERS,
-    "launchers.INTERPRETERS": STARTS_OTHERS,
-    "launchers.MODULES": ("python -m {} a.txt", "rule: python -m {}", "rule: python -m {} a.txt"),
-    "launchers.RUNNERS": STARTS_OTHERS,
-    "launchers.SHELLS": STARTS_OTHERS,
-    "launchers._OPTIONS": ("rule: x {}", "rule: x {}x"),
-    "launchers._OPTIONS_OF": ("rule: {}", "rule: {}x"),
-    "launchers._STARTING": ("docker {} sudo ls", "docker {}x sudo ls"),
-    "launchers.TAKE_ANY": ("{} sudo ls", "rule: {} sudo"),
-    "launchers.WRAPPERS": STARTS_OTHERS,
+    "commands.HOSTS": STARTS_OTHERS,
+    "commands.INTERPRETERS": STARTS_OTHERS,
+    "commands.MODULES": ("python -m {} a.txt", "rule: python -m {}", "rule: python -m {} a.txt"),
+    "commands.RUNNERS": STARTS_OTHERS,
+    "commands.SHELLS": STARTS_OTHERS,
+    "commands._OPTIONS": ("rule: x {}", "rule: x {}x"),
+    "commands._OPTIONS_OF": ("rule: {}", "rule: {}x"),
+    "commands._STARTING": ("docker {} sudo ls", "docker {}x sudo ls"),
+    "commands.TAKE_ANY": ("{} sudo ls", "rule: {} sudo"),
+    "commands.WRAPPERS": STARTS_OTHERS,
     "prefixes._FARTHER": ("rule: yarn workspace a {}", "rule: yarn workspace a {}x"),
     "prefixes._FLAGS": ("rule: poetry {}", "rule: poetry {} run", "rule: poetry {} run a.txt"),
     "prefixes._NETWORK": ("{} example.com", "rule: {}", "rule: {} example.com"),
@@ -62,14 +62,15 @@ USES: Mapping[str, tuple[str, ...]] = {
     "programs._MODULES": ("python -m {}", "python -m {} --verbose", "python -m {} /etc/hosts"),
     "programs._PYTHONS": ("{} -m pytest", "{} -m pytest -q", "{} -m pytest -p x", "{} a.py"),
     "shell._RESERVED": ("{} ls", "run: cat {}"),
-    "shell_heuristics._GIT_VALUED": ("git {} x config --global a b", "git {}=x status"),
+    "shell._GIT_VALUED": ("git {} x config --global a b", "git {}=x status"),
 }  # fmt: skip
 PLAIN = ("{}", "{} a.txt", "{} -f a.txt")
 NO_WORDS = {
     "dry_run.ALWAYS_ASK": "tools", "globs._DOUBTFUL": "classes of letters",
     "globs._SPOOFING": "classes of letters", "jq._PAIRS": "brackets",
     "kinds.KINDS": "kinds of words in the tables of programs",
-    "launchers._LISTED": "made of the others", "launchers._READ_WORDS": "made of the others",
+    "commands._CLOSERS": "quotes", "commands._LISTED": "made of the others",
+    "commands._READ_WORDS": "made of the others",
     "reviewers._SECONDS": "units of time", "shell._CONTAINERS": "nodes of a tree",
     "shell._OPERATORS": "nodes of a tree", "verdict._STAGES": "answers",
 }  # fmt: skip
@@ -93,7 +94,7 @@ def tables() -> Iterator[tuple[str, Sequence[str]]]:
     """Every table of words by its name, those included by which commands start others."""
     names = [f"{policy.__name__}.{found.name}" for found in pkgutil.iter_modules(policy.__path__)]
     seen: set[int] = set()
-    for module in (launchers, *map(importlib.import_module, names)):
+    for module in (commands, *map(importlib.import_module, names)):
         for name, table in vars(module).items():
             full = f"{module.__name__.rpartition('.')[2]}.{name}"
             if not name.strip("_").isupper() or id(table) in seen:

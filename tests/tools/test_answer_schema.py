@@ -5,7 +5,7 @@ import json
 import pytest
 
 from gonogo.domain.errors import InvalidMessage
-from gonogo.tools.answer_schema import AnswerSchema
+from gonogo.tools.schemas import AnswerSchema
 
 
 def schema(**fields) -> bytes:
@@ -55,7 +55,7 @@ def test_what_cannot_be_followed_is_refused_when_it_is_read(text, said):
 )
 def test_a_check_that_would_take_for_ever_ends(monkeypatch, text, value):
     found = AnswerSchema(text)
-    monkeypatch.setattr("gonogo.tools.answer_schema._SECONDS", 0.2)
+    monkeypatch.setattr("gonogo.tools.schemas._SECONDS", 0.2)
     with pytest.raises(InvalidMessage, match="takes more than"):
         found.problems_of(value)
 

@@ -7,7 +7,7 @@ from time import monotonic
 import pytest
 
 from gonogo.tools import grammars
-from gonogo.tools.syntax import broken, each_broken
+from gonogo.tools.diagnostics import broken, each_broken
 
 DEEP = b"x(" * 130_000
 """To read it takes a grammar of Go seconds, and more with its length."""

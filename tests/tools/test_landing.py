@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 import gonogo
 from gonogo.domain.errors import ToolFailed
+from gonogo.tools.diagnostics import broken
 from gonogo.tools.landing import (
     differing,
     edited,
@@ -21,7 +22,6 @@ from gonogo.tools.landing import (
     told,
 )
 from gonogo.tools.patch import apply_hunks, parse_patch
-from gonogo.tools.syntax import broken
 from plugins.nightly import examples
 
 CODE = '''\

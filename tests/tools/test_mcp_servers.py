@@ -18,8 +18,8 @@ from gonogo.domain.errors import OutcomeUnknown, ToolFailed
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
 from gonogo.tools import Bench, Definition, Remembered, ServerConfig, ServerPool, ServerReport
 from gonogo.tools.mcp.connection import Listed
-from gonogo.tools.mcp.schemas import SchemaChecks
 from gonogo.tools.mcp.servers import _ToolList
+from gonogo.tools.schemas import SchemaChecks
 from gonogo.workspace import DEFAULT_PATH, Workspace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

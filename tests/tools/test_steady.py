@@ -3,7 +3,7 @@
 import pytest
 
 from gonogo.tools import Bench, builtin_tools
-from gonogo.tools.steady import steady
+from gonogo.tools.base import steady
 from gonogo.workspace import Workspace
 
 pytestmark = pytest.mark.anyio

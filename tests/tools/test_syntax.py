@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.tools.syntax import broken
+from gonogo.tools.diagnostics import broken
 
 
 @pytest.mark.parametrize(

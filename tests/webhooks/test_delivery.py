@@ -29,7 +29,7 @@ from gonogo.store.jobs import due_timers, first_timer, pending_deliveries, set_d
 from gonogo.store.rows import by, many
 from gonogo.store.schema import deliveries
 from gonogo.webhooks import DELIVERY, HOOK, Announcer, Hook, Sender
-from gonogo.webhooks.sender import body_of
+from gonogo.webhooks.hooks import body_of
 
 LIMIT = 60
 SECRET = b"s" * 32

@@ -16,10 +16,10 @@ from msgspec import Struct, field
 
 from gonogo.domain.base import Frozen
 from gonogo.domain.checks import commands_of
+from gonogo.domain.commands import started_at
 from gonogo.domain.conditions import gives_no_answer, never_true, read_condition, references
 from gonogo.domain.errors import InvalidPlan, Said
 from gonogo.domain.failures import Category
-from gonogo.domain.launchers import started_at
 from gonogo.domain.paths import write_guard
 from gonogo.domain.plan import (
     COMMAND_TOOL,

@@ -18,19 +18,20 @@ from gonogo.llm.choice import (
     secrets_in,
     speaks_openai,
 )
-from gonogo.llm.demo import DemoModel
 from gonogo.llm.fallback import ATTEMPTS, FallbackModel, ModelRest
-from gonogo.llm.model import Model, ModelSettings, OnText
-from gonogo.llm.roles import (
+from gonogo.llm.model import (
     ROLES,
     BadModels,
+    Model,
     ModelChoice,
     ModelRole,
+    ModelSettings,
+    OnText,
     Roles,
     choices_of,
     load_roles,
 )
-from gonogo.llm.scripted import DEMO, Line, ScriptedModel, demo_model
+from gonogo.llm.scripted import DEMO, DemoModel, Line, ScriptedModel, demo_model
 
 __all__ = [
     "ATTEMPTS",

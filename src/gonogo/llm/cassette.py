@@ -25,7 +25,7 @@ from msgspec import Meta, Struct
 from gonogo.domain.errors import ModelNotConfigured, because
 from gonogo.domain.strict_json import mapped
 from gonogo.llm.failures import redacted
-from gonogo.llm.roles import Effort, ModelRole
+from gonogo.llm.model import Effort, ModelRole
 
 if TYPE_CHECKING:
     import httpx2

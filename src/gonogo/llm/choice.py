@@ -17,8 +17,7 @@ from urllib.parse import unquote, urlsplit
 from msgspec import Struct
 
 from gonogo.domain.errors import ModelNotConfigured, because
-from gonogo.llm.model import Model, ModelSettings
-from gonogo.llm.roles import ROLES, Roles, TokenPrice, choices_of
+from gonogo.llm.model import ROLES, Model, ModelSettings, Roles, TokenPrice, choices_of
 from gonogo.llm.scripted import DEMO
 
 if TYPE_CHECKING:
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as TheirModel
 
     from gonogo.llm.cassette import AskedModel
-    from gonogo.llm.recorder import Recorder
+    from gonogo.llm.recording import Recorder
 
 NO_KEY = "no-key"
 """What a server is told that gets none of our keys."""
@@ -212,7 +211,7 @@ def open_model(settings: ModelSettings, environment: Mapping[str, str]) -> Model
     if name is None:
         raise ModelNotConfigured("No model is configured. {what}", what=_advice())
     if name == DEMO:
-        from gonogo.llm.demo import open_demo
+        from gonogo.llm.scripted import open_demo
 
         return open_demo()
     if name.startswith(REPLAY):
@@ -261,8 +260,7 @@ def _recorded(wanted: _Wanted, settings: ModelSettings, way: "AsyncClient | None
     Args:
         way: What sends its requests; None is a client of its own.
     """
-    from gonogo.llm.player import RecordedModel
-    from gonogo.llm.recorder import RecordingClient
+    from gonogo.llm.recording import RecordedModel, RecordingClient
 
     client = RecordingClient(_recorder(wanted, settings), way)
     return RecordedModel(model=wanted.open(settings, client), client=client)
@@ -270,7 +268,7 @@ def _recorded(wanted: _Wanted, settings: ModelSettings, way: "AsyncClient | None
 
 def _recorder(wanted: _Wanted, settings: ModelSettings) -> "Recorder":
     from gonogo.llm.cassette import AskedModel, Redaction
-    from gonogo.llm.recorder import Recorder, without_user
+    from gonogo.llm.recording import Recorder, without_user
 
     assert settings.record is not None  # noqa: S101 - the only reason to come here
     price = settings.price.model_dump(exclude_none=True) if settings.price else None
@@ -290,7 +288,7 @@ def _replayed(told: str, settings: ModelSettings) -> Model:
     from httpx2 import InvalidURL
 
     from gonogo.llm.cassette import Redaction, read_cassette
-    from gonogo.llm.player import PlayedModel, Player, playing_client
+    from gonogo.llm.recording import PlayedModel, Player, playing_client
 
     file, _, name = told.partition("#")
     path = Path(file)

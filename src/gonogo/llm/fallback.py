@@ -14,9 +14,8 @@ from msgspec import Struct
 from gonogo.domain.errors import InternalFailure, ModelFailed, ModelNotConfigured, together
 from gonogo.domain.failures import is_away, quota_pause
 from gonogo.domain.tool_calls import ModelRequest, Reply
-from gonogo.llm.model import Model, OnText
+from gonogo.llm.model import Model, ModelChoice, OnText
 from gonogo.llm.provider import Relay
-from gonogo.llm.roles import ModelChoice
 
 logger = logging.getLogger(__name__)
 

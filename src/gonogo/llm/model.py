@@ -1,13 +1,203 @@
-"""What a model is to the rest of gonogo, and what one is opened with."""
+"""What a model is to the rest of gonogo, what one is opened with, and which one is asked for what.
+
+The file of models: which one is asked for what. The user's own, never a workspace's.
+
+    [[role]]
+    name = "work"
+    model = "anthropic:claude-sonnet-5-5"
+    effort = "medium"
+    fallback = ["openai:gpt-6.1-sol"]
+
+    [[role]]
+    name = "route"
+    model = "openai:qwen3-coder"
+    base_url = "http://127.0.0.1:11434/v1"
+    price = { input = 0, output = 0 }
+
+It is read when the runtime opens, and refused at its first defect. A role that it does not name
+asks what `work` asks; without that, the model that is configured.
+"""
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Annotated, Any, Literal, Protocol, cast, get_args
 
-from gonogo.domain.tool_calls import ModelRequest, Reply
-from gonogo.llm.roles import Effort, ModelRole, TokenPrice
+from msgspec import Struct
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from gonogo.domain.base import Frozen
+from gonogo.domain.errors import InvalidMessage, because, defect_of
+from gonogo.domain.network import address_problem
+from gonogo.domain.tool_calls import ModelRequest, Reply, Usage
+from gonogo.tables import TableFile
+
+ModelRole = Literal["plan", "work", "route", "compact", "review"]
+"""What a model is asked for: to make plans, to carry work out, to choose who answers, to sum up
+what was said, to check what was done."""
+ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
+Effort = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
+_MILLION = 1_000_000
+_Dollars = Annotated[float, Field(ge=0, le=1_000_000)]
+_Text = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class BadModels(InvalidMessage):
+    """A file of models cannot be read; the message begins with the file."""
+
+
+_FILE = TableFile(
+    what=because("a models file"), names=("role",), refusal=BadModels, most=len(ROLES)
+)
+
+
+class TokenPrice(Frozen):
+    """What a model's tokens cost, in US dollars for a million."""
+
+    input: _Dollars
+    output: _Dollars
+    cached: _Dollars | None = None
+    """Of the input, what comes from the provider's cache; None: as the rest of it."""
+    cache_write: _Dollars | None = None
+    """Of the input, what goes into that cache; None: as the rest of it."""
+    reasoning: _Dollars | None = None
+    """Of the output, what the model thinks with; None: as the rest of it."""
+
+    def of(self, usage: Usage) -> float:
+        """What a request cost, in US dollars."""
+        classes = (
+            (usage.cached_tokens, self.cached, self.input),
+            (usage.cache_write_tokens, self.cache_write, self.input),
+            (usage.reasoning_tokens, self.reasoning, self.output),
+        )
+        whole = usage.input_tokens * self.input + usage.output_tokens * self.output
+        own = sum(tokens * (price - usual) for tokens, price, usual in classes if price is not None)
+        return max(0.0, whole + own) / _MILLION
+
+
+class ModelChoice(Struct, frozen=True, kw_only=True):
+    """A model, and how it is asked."""
+
+    name: str | None = None
+    """`provider:name`; None is the one that is configured."""
+    effort: Effort | None = None
+    """How much it thinks before it answers; None is the provider's own."""
+    window: int | None = None
+    """Tokens that a request and its reply may have together; None is what is known of it."""
+    price: TokenPrice | None = None
+    """None is what is known of it."""
+    base_url: str | None = None
+    """An OpenAI-compatible server of its own."""
+    key_env: str | None = None
+    """The variable with its key; None is the provider's usual one."""
+    for_session: bool = False
+    """It was named for one session."""
+
+
+Roles = Mapping[ModelRole, Sequence[ModelChoice]]
+"""For each role that the file names its model, and those that are asked where that is away."""
+
+
+class _ChoiceText(Frozen):
+    """A model as it is written."""
+
+    model: _Text | None = None
+    effort: Effort | None = None
+    window: Annotated[int, Field(ge=4_000, le=100_000_000)] | None = None
+    price: TokenPrice | None = None
+    base_url: Annotated[str, Field(max_length=2_000)] | None = None
+    key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] | None = None
+
+    @model_validator(mode="after")
+    def _one_server(self) -> "_ChoiceText":
+        if self.base_url is None:
+            return self
+        if not (self.model or "").startswith("openai:"):
+            raise ValueError(because("base_url works only with a model named openai:NAME"))
+        problem = address_problem(self.base_url, insecure=True, shown=because("the key"), hint="")
+        if problem is not None:
+            raise ValueError(because("base_url: {problem}", problem=problem))
+        return self
+
+    def choice(self, effort: Effort | None = None) -> ModelChoice:
+        return ModelChoice(
+            name=self.model, effort=self.effort or effort, window=self.window, price=self.price,
+            base_url=self.base_url, key_env=self.key_env,
+        )  # fmt: skip
+
+
+class _RoleText(_ChoiceText):
+    """A role as it is written."""
+
+    name: ModelRole
+    fallback: tuple[_ChoiceText, ...] = Field(default=(), max_length=8)
+    """Models for where the first one is away; their effort is that of the role."""
+
+    @field_validator("fallback", mode="before")
+    @classmethod
+    def _by_name(cls, written: object) -> object:
+        """A name alone stands for a table that has nothing else."""
+        if not isinstance(written, list):
+            return written
+        items = cast("list[object]", written)
+        return [{"model": each} if isinstance(each, str) else each for each in items]
+
+    @model_validator(mode="after")
+    def _others_have_names(self) -> "_RoleText":
+        if any(each.model is None for each in self.fallback):
+            raise ValueError(because("fallback: name each model, as provider:name"))
+        return self
+
+    def choices(self) -> tuple[ModelChoice, ...]:
+        return (self.choice(), *(each.choice(self.effort) for each in self.fallback))
+
+
+def load_roles(path: Path) -> Roles:
+    """Read the file of models; one that does not exist names no role.
+
+    Raises:
+        BadModels: naming file, line and role of the first defect.
+    """
+    found: dict[ModelRole, Sequence[ModelChoice]] = {}
+    for item, where in _FILE.read(path, "role"):
+        try:
+            role = _RoleText.model_validate(item)
+        except ValidationError as error:
+            raise BadModels(
+                "{where}: {name}: {problem}",
+                where=where,
+                name=_named(item),
+                problem=defect_of(error),
+            ) from error
+        if role.name in found:
+            raise BadModels(
+                "{where}: role {role!r} is listed twice; keep one of them",
+                where=where,
+                role=role.name,
+            )
+        choices = role.choices()
+        if len(set(choices)) < len(choices):
+            raise BadModels(
+                "{where}: role {role!r}: fallback: a model is listed twice",
+                where=where,
+                role=role.name,
+            )
+        found[role.name] = choices
+    return found
+
+
+def choices_of(roles: Roles, role: ModelRole) -> Sequence[ModelChoice]:
+    """What is asked for a role, the first one first."""
+    return roles.get(role) or roles.get("work") or (ModelChoice(),)
+
+
+def _named(item: Any) -> str:  # noqa: ANN401 - any TOML value
+    name: Any = cast("dict[str, Any]", item).get("name") if isinstance(item, dict) else None
+    return f"role {name!r:.40}" if isinstance(name, str) else "role"
+
+
+# What a model is to the rest of gonogo, and what one is opened with.
 
 OnText = Callable[[str], None]
 """Is given each new piece of the text while the model writes it."""

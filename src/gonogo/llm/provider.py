@@ -33,8 +33,7 @@ from gonogo.domain.tool_calls import (
     UserText,
 )
 from gonogo.llm.failures import model_failed
-from gonogo.llm.model import ModelSettings, OnText, new_call_id
-from gonogo.llm.roles import Effort, TokenPrice
+from gonogo.llm.model import Effort, ModelSettings, OnText, TokenPrice, new_call_id
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as theirs

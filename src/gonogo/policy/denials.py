@@ -9,7 +9,7 @@ from itertools import pairwise, takewhile
 
 from gonogo.domain.errors import because
 from gonogo.domain.paths import write_guard
-from gonogo.policy.shell_heuristics import UNKNOWN, Suspicion
+from gonogo.policy.shell import UNKNOWN, Suspicion
 
 Argv = tuple[str, ...]
 

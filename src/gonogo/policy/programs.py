@@ -20,8 +20,17 @@ from msgspec.structs import replace
 from gonogo.domain.errors import because
 from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES
 from gonogo.policy.kinds import KINDS, CommandPlace, Kind, argument, guarded, listing, named, none
-from gonogo.policy.shell import ParsedCommand, Simple, Unparsed, Word, literal, parse_command, quote
-from gonogo.policy.shell_heuristics import Suspicion, suspect
+from gonogo.policy.shell import (
+    ParsedCommand,
+    Simple,
+    Suspicion,
+    Unparsed,
+    Word,
+    literal,
+    parse_command,
+    quote,
+    suspect,
+)
 
 _GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks"})
 _GIT_SETTINGS = (

@@ -37,7 +37,7 @@ from gonogo.policy.globs import misread
 from gonogo.policy.kinds import CommandPlace
 from gonogo.policy.programs import Command, read_command
 from gonogo.policy.rules import COMMAND_TOOL, RULES_FILE, BadRules, plain_prefix
-from gonogo.policy.shell_heuristics import UNKNOWN
+from gonogo.policy.shell import UNKNOWN
 
 # Where in the workspace the words of a command may lead: for asking more people, never to allow.
 #

@@ -23,9 +23,7 @@ from msgspec.structs import replace
 from pydantic import Field, ValidationError
 
 from gonogo.domain.base import Frozen
-from gonogo.domain.errors import InvalidMessage, because, defect_of
-from gonogo.domain.findings import irreversible
-from gonogo.domain.launchers import (
+from gonogo.domain.commands import (
     CONSOLES,
     FAR_RUNNERS,
     HOSTS,
@@ -39,6 +37,8 @@ from gonogo.domain.launchers import (
     family,
     starts_others,
 )
+from gonogo.domain.errors import InvalidMessage, because, defect_of
+from gonogo.domain.findings import irreversible
 from gonogo.domain.paths import folded
 from gonogo.domain.strict_json import digest
 from gonogo.domain.tool_calls import Call, ToolClass

@@ -9,12 +9,20 @@ difference between two readers of the input cannot run anything that was not jud
 
 import glob
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import tree_sitter_bash
 from msgspec import Struct
 from tree_sitter import Language, Node, Parser
 
+from gonogo.domain.commands import (
+    SHELLS,
+    base_name,
+    family,
+    reads_words,
+    started_at,
+    starts_others,
+)
 from gonogo.domain.errors import because
 from gonogo.policy.globs import doubtful, spoofing
 
@@ -382,3 +390,201 @@ class _TreeReader:
 def _joined(part: Simple) -> str:
     before = {"": "", ";": "; "}.get(part.joined_by, f" {part.joined_by} ")
     return before + part.render()
+
+
+# What a command might run, read generously: for refusing, never for allowing.
+#
+# Where the closed grammar gives up, this reading goes on: into substitutions, wrappers, nested
+# shells and broken syntax. It may see commands that would not run; what it cannot read stays as
+# `UNKNOWN`.
+
+UNKNOWN = "\ufffd"
+_MAX_NESTING = 3
+_MAX_SUSPECTS = 4_000
+_MAX_LAUNCHES = 16
+_MAX_WORDS = 24
+_MAX_TREE = 65_536
+_GIT_VALUED = frozenset(
+    """-C -c --git-dir --work-tree --namespace --exec-path --config-env --attr-source
+    --super-prefix --list-cmds""".split()
+)
+_FIELD_SEPARATOR = re.compile(r"\$\{IFS\b[^}\s]*\}?|\$IFS\b(?:\$\d)?")
+_OUR_HOME = re.compile(r"\$\{?GONOGO_HOME[^}/\s]{0,40}\}?")
+_BRACED = re.compile(r"""(?<![^\s;&|(])\{([^\s{}'"]*)\}(?![^\s;&|)])""")
+_SPLIT = re.compile(r"[;&|\n()`{}]+")
+_WORD = re.compile(
+    r"""\$'(?P<ansi>(?:[^'\\]|\\[\s\S])*)' | '(?P<single>[^']*)'?
+      | (?P<home>~(?:root)?(?=/|$)|\$HOME\b|\$\{HOME[^}]*\})
+      | (?P<here>~\+(?=/|$)|\$PWD\b|\$\{PWD[^}]*\}|\$\(pwd\)|`pwd`)
+      | (?P<computed>\$[({]?[^\s'"/]*|`[^`]*`?)
+      | \\(?P<escaped>[\s\S]) | (?P<quote>") | (?P<plain>[^'"\\$`~]+|.)""",
+    re.VERBOSE | re.DOTALL,
+)
+_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|([0-7]{1,3})|u([0-9a-fA-F]{1,4})|([\s\S]))")
+
+
+class Suspicion(Struct, frozen=True):
+    """All that a command might do, as far as one can see."""
+
+    commands: tuple[tuple[str, ...], ...]
+    """Candidate argvs, the program by its base name."""
+    targets: tuple[str, ...]
+    """Files that redirections might write."""
+
+
+def suspect(text: str) -> Suspicion:
+    """Everything that `text` might run or write."""
+    commands: list[tuple[str, ...]] = []
+    targets: list[str] = []
+    pending = [(source, 0) for source in _unbroken(text)]
+    while pending and len(commands) < _MAX_SUSPECTS:
+        source, depth = pending.pop()
+        found, written, fed = _read(source)
+        targets += written
+        for argv in found:
+            commands += _unwrapped(argv)
+        if depth < _MAX_NESTING:
+            inner = (source for code in _code(found, fed) for source in _unbroken(code))
+            pending += [(source, depth + 1) for source in dict.fromkeys(inner)]
+    return Suspicion(tuple(dict.fromkeys(commands)), tuple(dict.fromkeys(targets)))
+
+
+def loose_text(source: str) -> str:
+    """A word's text as well as one can tell; `~` for the home folder."""
+    return "".join(_loose_piece(found) for found in _WORD.finditer(source))
+
+
+def _unbroken(source: str) -> Iterator[str]:
+    """The text as it stands, and with the lines joined and the words parted as bash does it."""
+    yield source
+    joined = source.replace("\\\n", "")
+    parted = _BRACED.sub(lambda found: found[1].replace(",", " "), joined)
+    yield from dict.fromkeys(text for text in (joined, parted) if text != source)
+
+
+def _read(source: str) -> tuple[list[tuple[str, ...]], list[str], list[str]]:
+    """The commands in the text, the files that it writes, and what it feeds to programs."""
+    source = _OUR_HOME.sub(".gonogo", _FIELD_SEPARATOR.sub(" ", source))
+    if len(source) > _MAX_TREE:
+        return [_split(part) for part in _SPLIT.split(source) if part.strip()], [], []
+    data = source.encode("utf-8", "replace")
+    commands: list[tuple[str, ...]] = []
+    targets: list[str] = []
+    fed: list[str] = []
+    for node in nodes(syntax_tree(source)):
+        if node.type == "command":
+            commands += _argvs(node, data)
+        elif node.type == "file_redirect":
+            targets += [_text(child, data) for child in node.children if child.is_named]
+        elif node.type == "herestring_redirect":
+            fed += [_text(child, data) for child in node.children if child.is_named]
+        elif node.type == "heredoc_body":
+            fed.append(data[node.start_byte : node.end_byte].decode("utf-8", "replace"))
+        elif node.type in ("declaration_command", "test_command", "ERROR"):
+            commands.append(
+                _split(data[node.start_byte : node.end_byte].decode("utf-8", "replace"))
+            )
+    return [argv for argv in commands if argv], targets, fed
+
+
+def _argvs(command: Node, data: bytes) -> Iterator[tuple[str, ...]]:
+    """The words of a command; those after a line's end, which a tree may lose, as another one."""
+    skipped = ("variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect")
+    argv: list[str] = []
+    end = command.start_byte
+    for child in command.children:
+        if b"\n" in data[end : child.start_byte].replace(b"\\\n", b""):
+            yield tuple(argv)
+            argv = []
+        end = child.end_byte
+        if child.type not in skipped:
+            argv.append(_text(child, data))
+    yield tuple(argv)
+
+
+def _text(node: Node, data: bytes) -> str:
+    return loose_text(data[node.start_byte : node.end_byte].decode("utf-8", "replace"))
+
+
+def _split(source: str) -> tuple[str, ...]:
+    return tuple(loose_text(word) for word in source.split())
+
+
+def _loose_piece(found: re.Match[str]) -> str:
+    match found.lastgroup:
+        case "ansi":
+            return _ESCAPE.sub(_escaped, found["ansi"])
+        case "home":
+            return "~"
+        case "here":
+            return "."
+        case "computed":
+            return UNKNOWN
+        case "quote":
+            return ""
+        case "escaped":
+            return found["escaped"].strip("\n")
+        case group:
+            return found[group or 0]
+
+
+def _escaped(found: re.Match[str]) -> str:
+    hexadecimal, octal, unicode, other = found.groups()
+    if other is not None:
+        return other
+    return chr(int(octal, 8) if octal else int(hexadecimal or unicode, 16))
+
+
+def _unwrapped(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The command itself, and each command that it would start for somebody else."""
+    named = (base_name(argv[0]), *argv[1:])
+    yield named
+    if named[0] == "git":
+        yield _without_git_options(named)
+    for start in started_at(argv[:_MAX_WORDS]):
+        yield (base_name(argv[start]), *argv[start + 1 :])
+    launches = _launches(argv)
+    ends = [*launches[1:], None][: len(launches)]
+    for number, (position, following) in enumerate(zip(launches, ends, strict=True)):
+        # Each may go on to the end; where there are very many, only to the next.
+        end = None if number < _MAX_LAUNCHES else following
+        yield (base_name(argv[position + 1]), *argv[position + 2 : end])
+
+
+def _launches(argv: tuple[str, ...]) -> list[int]:
+    """Where options stand behind which a command follows."""
+    program = family(argv[0])
+    return [n for n, word in enumerate(argv[:-1]) if n and starts_others(word, program)]
+
+
+def _without_git_options(argv: tuple[str, ...]) -> tuple[str, ...]:
+    rest = list(argv[1:])
+    while rest and rest[0].startswith("-"):
+        del rest[: 2 if rest[0] in _GIT_VALUED else 1]
+    return ("git", *rest)
+
+
+def _code(commands: Iterable[tuple[str, ...]], fed: Sequence[str]) -> Iterator[str]:
+    """What some shell among the commands would read as commands."""
+    found = [(*argv,) for argv in commands]
+    shells = {word for argv in found for word in argv[:6] if _is_shell(word)}
+    for argv in found:
+        launches = _launches((*argv, ""))
+        yield from (argv[n].partition("=")[2] for n in launches if "=" in argv[n])
+        if launches or reads_words(argv[0]):
+            yield from filter(_has_blank, argv[1:])
+    if not shells:
+        return
+    yield from fed
+    for argv in found:
+        if base_name(argv[0]) in ("eval", "echo", "printf") or not shells.isdisjoint(argv):
+            yield " ".join(word for word in argv[1:] if not word.startswith("-"))
+            yield from filter(_has_blank, argv[1:])
+
+
+def _is_shell(word: str) -> bool:
+    return family(word) in SHELLS or base_name(word) in ("eval", "su")
+
+
+def _has_blank(word: str) -> bool:
+    return re.search(r"\s", word) is not None

@@ -16,17 +16,28 @@ from gonogo.domain.tool_calls import Access
 from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool, changed_lines
 from gonogo.tools.base import difference as file_difference
 from gonogo.tools.command import COMMAND_TOOLS
-from gonogo.tools.control import CONTROL_TOOLS, ENDING_TOOLS
+from gonogo.tools.control import (
+    CONTROL_TOOLS,
+    ENDING_TOOLS,
+    EXPLORE,
+    EXPLORING_TOOLS,
+    READ_SKILL,
+    skill_tool,
+)
 from gonogo.tools.diagnostics import Diagnostics
-from gonogo.tools.explore import EXPLORE, EXPLORING_TOOLS
 from gonogo.tools.files import READING_TOOLS, WRITING_TOOLS
-from gonogo.tools.mcp.config import ServerConfig, load_servers
-from gonogo.tools.mcp.schemas import SchemaChecks
-from gonogo.tools.mcp.servers import Remembered, ServerPool, ServerReport, Sight
+from gonogo.tools.mcp.servers import (
+    Remembered,
+    ServerConfig,
+    ServerPool,
+    ServerReport,
+    Sight,
+    load_servers,
+)
 from gonogo.tools.mcp.tool import Definition, ForeignTool, difference
 from gonogo.tools.outputs import OUTPUT_TOOLS, READ_OUTPUT, excerpt, how_to_read, line_of, text_of
 from gonogo.tools.patch import PATCHING_TOOLS
-from gonogo.tools.skills import READ_SKILL, skill_tool
+from gonogo.tools.schemas import SchemaChecks
 from gonogo.workspace import InstructionReader
 
 

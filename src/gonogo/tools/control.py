@@ -1,14 +1,26 @@
 """The tools that speak to the runtime itself; they have no body here."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from pydantic import AliasChoices, ConfigDict, Field, WithJsonSchema
 
 from gonogo.domain.checks import MOST_CHECKS
+from gonogo.domain.errors import ToolFailed
+from gonogo.domain.instructions import front_matter
 from gonogo.domain.plan import MAX_SUBTASKS
-from gonogo.domain.tool_calls import ToolClass
-from gonogo.tools.base import Arguments, Prepared, Tool, touches_nothing
-from gonogo.workspace import Workspace
+from gonogo.domain.strict_json import content_hash
+from gonogo.domain.tool_calls import Access, ToolClass
+from gonogo.tools.base import (
+    Arguments,
+    Bench,
+    JsonObject,
+    Prepared,
+    Tool,
+    in_thread,
+    touches_nothing,
+)
+from gonogo.workspace import InstructionReader, Workspace
 
 _STRINGS: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
 _CHECK: dict[str, Any] = {
@@ -248,3 +260,105 @@ ENDING_TOOLS = (
     _control("give_verdict", "Judge: end this subtask with your verdict.", GiveVerdict),
 )
 """Offered only where a subtask must end by one of them."""
+
+
+# The tool by which an agent has several questions looked into at once.
+#
+# What looks into them are conversations of their own, with a model and tools that only read: the
+# loop holds them, so there is no body here.
+
+EXPLORE = "explore"
+MOST_QUESTIONS = 4
+_Question = Annotated[str, Field(min_length=1, max_length=4_000)]
+
+
+class Explore(Arguments):
+    """What is to be found out."""
+
+    questions: Annotated[
+        list[_Question],
+        Field(
+            min_length=1,
+            max_length=MOST_QUESTIONS,
+            description="Each complete in itself: what to find out, where, and what to give.",
+        ),
+    ]
+
+
+async def _run_by_nobody(_bench: Bench, _arguments: Any) -> JsonObject:  # noqa: ANN401 - its own model
+    raise ToolFailed("not_here", "explore needs a conversation with an agent")
+
+
+def questions_of(arguments: Mapping[str, Any]) -> list[str]:
+    """The questions of a call whose arguments were checked."""
+    return [str(question) for question in arguments["questions"]]
+
+
+EXPLORING_TOOLS = (
+    Tool(
+        name=EXPLORE,
+        description=f"Have up to {MOST_QUESTIONS} questions about the workspace looked into at"
+        " once, each by a reader of its own that sees nothing of this conversation. Gives a short"
+        " answer to each.",
+        arguments=Explore,
+        tool_class=ToolClass.PURE,
+        here=True,
+        touches=touches_nothing,
+        prepare=_prepare,
+        run=_run_by_nobody,
+    ),
+)
+
+
+# The tool that gives an agent a skill: instructions for a kind of work, read when they fit.
+#
+# It only reads. What a skill wants written or run is a call like any other, and is judged as one.
+
+READ_SKILL = "read_skill"
+SKILL_CAP = 64 * 1024
+"""Characters of a skill that one call gives."""
+
+
+class ReadSkill(Arguments):
+    """Which skill."""
+
+    name: Annotated[str, Field(description="The skill's name, as it is listed.", max_length=64)]
+
+
+def skill_tool(reader: InstructionReader) -> Tool:
+    """`read_skill`, for the skills that a reader finds."""
+
+    def prepare(workspace: Workspace, arguments: ReadSkill) -> Prepared:
+        found = reader.skill(workspace, arguments.name)
+        # Rules about its file hold as for any file that is read.
+        reads = () if found.path is None else (found.path,)
+        return Prepared(
+            arguments=arguments.final(), access=Access(reads=reads),
+            preview=found.path or f"the user's own skill {found.name}",
+        )  # fmt: skip
+
+    def read(bench: Bench, arguments: ReadSkill) -> JsonObject:
+        found = reader.skill(bench.workspace, arguments.name)
+        if b"\0" in found.data:
+            raise ToolFailed("not_text", "The skill {name!r} is binary", name=found.name)
+        _, text = front_matter(found.data.decode("utf-8", "replace").replace("\r\n", "\n"))
+        told: JsonObject = {
+            "name": found.name, "source": "user" if found.path is None else "repository",
+            "hash": content_hash(found.data), "content": text[:SKILL_CAP],
+            "truncated": len(text) > SKILL_CAP,
+        }  # fmt: skip
+        return told if found.path is None else {**told, "path": found.path}
+
+    return Tool(
+        name=READ_SKILL,
+        description=(
+            "Read a skill that is listed: instructions for a kind of work. They allow nothing;"
+            " what they want run is a call of yours like any other."
+        ),
+        arguments=ReadSkill,
+        tool_class=ToolClass.PURE,
+        touches=touches_nothing,
+        prepare=prepare,
+        run=in_thread(read),
+        here=True,
+    )

@@ -6,8 +6,17 @@ the address that the operator wrote down, never where an answer points to; a rec
 or dead holds up nothing but its own messages.
 """
 
-from gonogo.webhooks.config import BadHooks, Hook, load_hooks, read_secret, signature
-from gonogo.webhooks.sender import DELIVERY, HOOK, Announcer, Sender
+from gonogo.webhooks.hooks import (
+    DELIVERY,
+    HOOK,
+    Announcer,
+    BadHooks,
+    Hook,
+    Sender,
+    load_hooks,
+    read_secret,
+    signature,
+)
 
 __all__ = [
     "DELIVERY",

@@ -20,7 +20,7 @@ from gonogo.cli.support import Exit, Stop, complain, said_of
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.strict_json import loads
 from gonogo.i18n import say
-from gonogo.tools.answer_schema import MOST, AnswerSchema
+from gonogo.tools.schemas import MOST, AnswerSchema
 
 TRIES = 3
 """How often the answer is asked for."""

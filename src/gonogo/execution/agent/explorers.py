@@ -21,7 +21,7 @@ from gonogo.execution.agent.profiles import EXPLORER, explorer_profile
 from gonogo.i18n import say
 from gonogo.store import Store, Tx
 from gonogo.store.sessions import append_message, conversation
-from gonogo.tools.explore import MOST_QUESTIONS
+from gonogo.tools.control import MOST_QUESTIONS
 
 MOST_REQUESTS = 20
 """Requests of one explorer to its model."""

@@ -58,7 +58,7 @@ from gonogo.store import Store, Tx
 from gonogo.store import events as log
 from gonogo.store.calls import begin_judging, end_judging, open_calls, thread_calls
 from gonogo.store.sessions import append_message, conversation
-from gonogo.tools.explore import questions_of
+from gonogo.tools.control import questions_of
 
 _C = CallStatus
 _MOST_PARTS = 8

@@ -22,7 +22,7 @@ from pydantic import ValidationError
 
 from gonogo.domain.errors import OutcomeUnknown, Reason, ToolFailed, because, defect_of, together
 from gonogo.tools.base import JsonObject
-from gonogo.tools.mcp.config import ServerConfig
+from gonogo.tools.mcp.servers import ServerConfig
 from gonogo.workspace import bound_process
 
 # What a server of tools says without being asked, and when that is too much.

@@ -23,7 +23,7 @@ from gonogo.domain.strict_json import canonical_json, check_text, digest
 from gonogo.domain.text_safety import visible, visible_json
 from gonogo.domain.tool_calls import ToolHistory, ToolSchema, foreign_name, tool_problem
 from gonogo.tools.base import Arguments, JsonObject, Prepared, Tool
-from gonogo.tools.mcp.schemas import SchemaChecks
+from gonogo.tools.schemas import SchemaChecks
 from gonogo.workspace import Workspace
 
 MOST_DESCRIPTION, MOST_ARGUMENTS = 8_000, 1 << 20
