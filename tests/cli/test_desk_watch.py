@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from gonogo.cli.session.watching import News, OpenQuestions, _as_json, _looked, _writer, news_line
+from gonogo.cli.session.live import News, OpenQuestions, _as_json, _looked, _writer, news_line
 from gonogo.cli.terminal.render import review_lines
 from gonogo.client import Client
 from gonogo.domain.views import ApprovalView
@@ -93,7 +93,7 @@ def test_who_has_approved_is_named_beside_how_many_must():
     ],
 )  # fmt: skip
 def test_what_happened_is_one_line(change, fields, said, monkeypatch):
-    monkeypatch.setattr("gonogo.cli.session.watching.program", lambda: "gonogo")
+    monkeypatch.setattr("gonogo.cli.session.live.program", lambda: "gonogo")
     line = news_line(News(change, question("a", **fields)), "en")
 
     assert line.startswith(said)
@@ -118,7 +118,7 @@ def test_what_happened_is_one_line(change, fields, said, monkeypatch):
 def test_what_happened_is_told_whole_in_the_language_of_who_watches(
     change, fields, said, monkeypatch
 ):
-    monkeypatch.setattr("gonogo.cli.session.watching.program", lambda: "gonogo")
+    monkeypatch.setattr("gonogo.cli.session.live.program", lambda: "gonogo")
     assert news_line(News(change, question("a", **fields)), "ru") == said
 
 

@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 
-from gonogo.cli.session.watching import JsonGraphs, Redrawn, Told, _board, _follow, _is_news
+from gonogo.cli.session.live import JsonGraphs, Redrawn, Told, _board, _follow, _is_news
 from gonogo.cli.terminal.plan_graph import graph_lines, rails, timeline_lines
 from gonogo.cli.terminal.render import diff_lines
 from gonogo.client import Client

@@ -18,8 +18,8 @@ from cli.test_transcript import Names
 from fakes.golden import kept
 from fakes.openai_server import fake_openai
 from fakes.world import call, calls, plan, run, step, write
-from gonogo.cli.session.answer_file import AnswerFile, write_answer
 from gonogo.cli.session.conversation import Outcome
+from gonogo.cli.session.run import AnswerFile, write_answer
 from gonogo.cli.support import Exit, Stop
 
 DOCS = Path(__file__).parents[2] / "docs" / "reference"

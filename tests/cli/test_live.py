@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from gonogo.cli.session.live import Live, safe_markdown
 from gonogo.cli.terminal.input import Foot, key_prompt, line_prompt, rows_taken
-from gonogo.cli.terminal.live import Live, safe_markdown
 from gonogo.cli.terminal.render import question_lines, question_texts
 from gonogo.domain.errors import NotFound
 from gonogo.domain.plan_views import GraphNode, PlanGraph

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from gonogo.cli.commands import audit, maintenance, rollback, tools
+from gonogo.cli.commands import agents, audit, changes, maintenance
 from gonogo.cli.session.decisions import _told as told_of_group
 from gonogo.cli.support import Exit, Stop
 from gonogo.domain.plan_views import RollbackFile, RollbackView
@@ -112,7 +112,7 @@ FILES = [
     ],
 )  # fmt: skip
 def test_what_a_rollback_did_is_told_with_the_way_back(capsys, done, to_latest, said):
-    assert rollback._told(done, to_latest=to_latest) is Exit.DONE
+    assert changes._told(done, to_latest=to_latest) is Exit.DONE
     assert capsys.readouterr().out.splitlines() == said
 
 
@@ -134,14 +134,14 @@ def test_what_a_rollback_did_is_told_with_the_way_back(capsys, done, to_latest, 
     ],
 )
 def test_what_a_tool_did_is_told_in_words(told, said):
-    assert tools._words(told) == said
+    assert agents._words(told) == said
 
 
 @pytest.mark.parametrize("text", ["[]", '"a"', "1", "null"])
 def test_arguments_that_are_no_object_are_refused(text):
-    assert tools._object('{"a": 1}') == {"a": 1}
+    assert agents._object('{"a": 1}') == {"a": 1}
     with pytest.raises(Stop) as caught:
-        tools._object(text)
+        agents._object(text)
     assert str(caught.value) == "The arguments must be one JSON object, such as {}"
     assert caught.value.code is Exit.USAGE
 

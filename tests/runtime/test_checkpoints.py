@@ -8,7 +8,7 @@ import pytest
 from fakes.rows import NOW
 from gonogo.domain.errors import Conflict
 from gonogo.domain.records import Checkpoint
-from gonogo.runtime.rollback import _snapshot, diff_view
+from gonogo.runtime.changes import _snapshot, diff_view
 from gonogo.workspace import Snapshots, Tree, Workspace
 
 
@@ -50,7 +50,7 @@ def test_each_file_is_shown_with_what_became_of_it_and_nothing_that_deceives(
 def test_an_answer_holds_so_many_files_and_says_where_there_are_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, shown: int, truncated: bool
 ) -> None:
-    monkeypatch.setattr("gonogo.runtime.rollback._FILES", most)
+    monkeypatch.setattr("gonogo.runtime.changes._FILES", most)
     snapshots, before, after = two_states(tmp_path)
     found = diff_view(snapshots, "k1", None, before, after)
 

@@ -8,7 +8,7 @@ import pytest
 
 from fakes.door import client_of
 from fakes.world import LIMIT, calls, plan, run, says, step, write
-from gonogo.cli.session.watching import Told, _follow
+from gonogo.cli.session.live import Told, _follow
 from gonogo.cli.terminal.plan_graph import graph_lines, timeline_lines
 from gonogo.domain.plan_views import PlanGraph
 from gonogo.domain.states import PlanStatus

@@ -8,7 +8,7 @@ from fakes.door import client_of
 from fakes.world import LIMIT, calls, of, on_both, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, ModelFailed, NotFound
 from gonogo.domain.identity import Principal, Role
-from gonogo.runtime.rollback import Checkpoints
+from gonogo.runtime.changes import Checkpoints
 
 THREE = {
     "main/architect": [plan(step("a"), step("b", "a"), step("c", "b"))],

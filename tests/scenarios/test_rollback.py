@@ -563,7 +563,7 @@ from pathlib import Path
 import anyio
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
-from gonogo.runtime.rollback import Checkpoints
+from gonogo.runtime.changes import Checkpoints
 from gonogo.settings import Settings
 from gonogo.workspace import Snapshots
 

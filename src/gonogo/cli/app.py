@@ -12,21 +12,16 @@ from typer.exceptions import TyperException
 
 from gonogo.cli.arguments import group
 from gonogo.cli.commands import (
+    agents,
     analytics,
     approvals,
     audit,
     changes,
-    instructions,
     maintenance,
     plans,
     policy,
-    process,
-    rollback,
     run,
     sessions,
-    steer,
-    tokens,
-    tools,
 )
 from gonogo.cli.language import asked_locale, explain_in, own_locale, refusal
 from gonogo.cli.support import Exit, explained
@@ -133,17 +128,20 @@ def _root(
 ) -> None: ...
 
 
-for _part in (run, changes, rollback, instructions, steer, process, analytics, maintenance):
-    app.add_typer(_part.top)
+for _top in (
+    run.top, changes.top, agents.top, sessions.top, maintenance.process, analytics.top,
+    maintenance.top,
+):  # fmt: skip
+    app.add_typer(_top)
 for _name, _group in {
     "sessions": sessions.app,
     "plans": plans.app,
     "approvals": approvals.app,
-    "checkpoints": rollback.app,
+    "checkpoints": changes.checkpoints,
     "audit": audit.app,
     "policy": policy.app,
-    "tool": tools.app,
-    "token": tokens.app,
+    "tool": agents.app,
+    "token": maintenance.tokens,
     "db": maintenance.app,
     "place": maintenance.place,
 }.items():

@@ -72,12 +72,12 @@ from gonogo.runtime.maintenance import take_up_common, take_up_place, tell_of_lo
 from gonogo.runtime.oidc import open_bearers
 from gonogo.runtime.services import (
     Parts,
+    ToolHosts,
     open_desk,
     open_gate,
     open_means,
     replan_rules,
 )
-from gonogo.runtime.tool_hosts import ToolHosts
 from gonogo.settings import Settings
 from gonogo.store import Clock, Membership, Store, Whose, file_of, look_at
 from gonogo.store.asks import ASK

@@ -22,7 +22,7 @@ from gonogo.llm import Model, available_models
 from gonogo.runtime.approvals import Approvals
 from gonogo.runtime.audit import AuditLog
 from gonogo.runtime.build import Extensions, open_parts
-from gonogo.runtime.changes import FileChanges
+from gonogo.runtime.changes import CHECKPOINT, ROLLBACK, Checkpoints, FileChanges
 from gonogo.runtime.foreign_tools import ForeignServers, remember
 from gonogo.runtime.links import Links
 from gonogo.runtime.maintenance import Driving, Maintenance, take_up
@@ -31,7 +31,6 @@ from gonogo.runtime.people import People
 from gonogo.runtime.plans import Plans
 from gonogo.runtime.receipts import KeptAnswers
 from gonogo.runtime.reports import Policies, Reports
-from gonogo.runtime.rollback import CHECKPOINT, ROLLBACK, Checkpoints
 from gonogo.runtime.services import Parts, bare_thread
 from gonogo.runtime.sessions import Sessions, visible
 from gonogo.runtime.streams import Streams

@@ -202,8 +202,6 @@ def _secrets(names: tuple[str, ...], environment: Mapping[str, str]) -> tuple[by
     return tuple(found)
 
 
-# Writes what is to be told in the transaction that makes it true, sends it, and tries again.
-
 # Writes what is to be told, in the transaction that makes it true.
 
 # What a message says, within bounds: a receiver is told of a question, not handed its files.

@@ -186,7 +186,7 @@ async def _list(session: str | None, status: str, mine: bool, json: bool) -> Exi
 
 
 async def _watch(session: str | None, mine: bool, json: bool, bell: bool) -> Exit:
-    from gonogo.cli.session.watching import watch_approvals
+    from gonogo.cli.session.live import watch_approvals
 
     return await watch_approvals(session, mine, json, bell)
 

@@ -1,18 +1,29 @@
-"""`gonogo changes`: what a plan, a subtask or a session did to files."""
+"""`gonogo changes`, `checkpoints` and `rollback`: what was done to files, and the way back."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import Json, example, plan_ids, session_ids
+from gonogo.cli.arguments import Json, Limit, PlanId, example, group, plan_ids, session_ids
 from gonogo.cli.language import own_locale, own_words
-from gonogo.cli.support import Exit, carry_out
+from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from gonogo.domain.plan_views import ChangedFile, Changes, ChangesBy
+    from gonogo.client import Client
+    from gonogo.domain.plan_views import (
+        ChangedFile,
+        Changes,
+        ChangesBy,
+        CheckpointView,
+        RollbackView,
+    )
+
+
+# `gonogo changes`: what a plan, a subtask or a session did to files.
 
 top = typer.Typer()
 _PAGE = 500
@@ -150,3 +161,259 @@ _STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 def _numbers(added: int, removed: int) -> str:
     return f"+{added} −{removed}"
+
+
+# `gonogo checkpoints` and `gonogo rollback`: where a plan can go back to, and going there.
+
+LATEST = "latest"
+_WOULD = ("{count} file would be restored.", "{count} files would be restored.")
+_DONE = ("{count} file restored.", "{count} files restored.")
+_CONFLICTS = (
+    "{count} file kept: somebody changed it since.",
+    "{count} files kept: somebody changed them since.",
+)
+_SHARED = (
+    "{count} file kept: it changed while a command ran. Undo it too with --include-shared.",
+    "{count} files kept: they changed while a command ran. Undo them too with --include-shared.",
+)
+_FURTHER = (
+    "Nothing has changed since the latest checkpoint. To go further back, use --to CHECKPOINT; "
+    "list the checkpoints: gonogo checkpoints list {plan_id}"
+)
+
+
+@top.command(
+    epilog=example(
+        "gonogo rollback plan_0192 --dry-run",
+        "gonogo rollback plan_0192",
+        "gonogo rollback plan_0192 --subtask api",
+        "gonogo rollback plan_0192 --to checkpoint_0192",
+    )
+)
+def rollback(
+    plan_id: PlanId,
+    to: Annotated[
+        str | None,
+        typer.Option(
+            "--to",
+            metavar="CHECKPOINT",
+            help="Undo only what came after this checkpoint; `latest` is the newest one.",
+        ),
+    ] = None,
+    subtask: Annotated[
+        str | None,
+        typer.Option(
+            "--subtask", metavar="ID", help="Undo only this subtask and those that depend on it."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be undone.")
+    ] = False,
+    include_shared: Annotated[
+        bool,
+        typer.Option("--include-shared", help="Also undo what changed while a command ran."),
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Undo everything that a plan did to files; what people changed since then stays.
+
+    A checkpoint is made first: roll back to it to undo the rollback.
+    """
+    carry_out(_roll_back, plan_id, to, subtask, dry_run, include_shared, json)
+
+
+async def _roll_back(
+    plan_id: str,
+    to: str | None,
+    subtask: str | None,
+    dry_run: bool,
+    include_shared: bool,
+    json: bool,
+) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts
+
+    async with connected() as client:
+        done = await client.rollback(
+            plan_id, checkpoint_id=None if to == LATEST else to, subtask_id=subtask,
+            whole=to is None and subtask is None, dry_run=dry_run, include_shared=include_shared,
+        )  # fmt: skip
+        return facts(done) if json else _told(done, to_latest=to == LATEST)
+
+
+def _told(done: "RollbackView", *, to_latest: bool) -> Exit:
+    from gonogo.cli.terminal.output import line, table, word
+
+    for text in _account(done, to_latest=to_latest):
+        line(text)
+    rows = [(word("file", file.action), file.path, file.reason or "") for file in done.files]
+    return table(("action", "file", "why"), rows) if rows else Exit.DONE
+
+
+def _account(done: "RollbackView", *, to_latest: bool) -> Iterator[str]:
+    from gonogo.i18n import counted, phrase
+
+    locale = own_locale()
+    forms = _WOULD if done.dry_run else _DONE
+    yield counted(*forms, done.restored, locale)
+    if done.conflicts:
+        yield counted(*_CONFLICTS, done.conflicts, locale)
+    if done.shared:
+        yield counted(*_SHARED, done.shared, locale)
+    if to_latest and not done.files:
+        yield phrase(_FURTHER, locale, plan_id=done.plan_id)
+    if done.again:
+        names = ", ".join(done.again)
+        yield phrase("These subtasks run again when the plan resumes: {names}", locale, names=names)
+    if done.checkpoint_id:
+        command = f"gonogo rollback {done.plan_id} --to {done.checkpoint_id}"
+        yield phrase("Undo this rollback: {command}", locale, command=command)
+
+
+# `gonogo checkpoints`: the places that a rollback can go back to.
+
+checkpoints = group("Checkpoints: the states that a rollback can restore.")
+
+
+@checkpoints.command("list", epilog=example("gonogo checkpoints list plan_0192"))
+def list_checkpoints(
+    plan_id: PlanId,
+    limit: Limit = 50,
+    json: Json = False,
+) -> None:
+    """List a plan's checkpoints, oldest first."""
+    carry_out(_list, plan_id, limit, json)
+
+
+@checkpoints.command(
+    "create",
+    epilog=example(
+        "gonogo checkpoints create plan_0192",
+        'gonogo checkpoints create s_0192 --note "before I try the other way"',
+    ),
+)
+def create_checkpoint(
+    of: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SESSION|PLAN",
+            help="A session or a plan; by default the newest session. For a session: its newest "
+            "plan.",
+        ),
+    ] = None,
+    note: Annotated[
+        str | None, typer.Option("--note", metavar="TEXT", help="A note on what it is for.")
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a checkpoint now, between two subtasks of a plan or after it.
+
+    This is not possible while a subtask runs: pause the plan first.
+    """
+    carry_out(_create, of, note, json)
+
+
+@checkpoints.command("show", epilog=example("gonogo checkpoints show checkpoint_0192"))
+def show_checkpoint(
+    checkpoint_id: Annotated[str, typer.Argument(help="The checkpoint's id.")],
+    json: Json = False,
+) -> None:
+    """Show the state of every subtask, and whether the checkpoint is complete."""
+    carry_out(_show_checkpoint, checkpoint_id, json)
+
+
+@checkpoints.command(
+    "diff",
+    epilog=example(
+        "gonogo checkpoints diff checkpoint_0192",
+        "gonogo checkpoints diff checkpoint_0192 --to checkpoint_0193",
+    ),
+)
+def diff_checkpoint(
+    checkpoint_id: Annotated[str, typer.Argument(help="The checkpoint's id.")],
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="Another checkpoint; by default the files as they are now."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Show how files differ between a checkpoint and another one, or the workspace now."""
+    carry_out(_diff, checkpoint_id, to, json)
+
+
+_REASON = 1_000
+"""Characters of a reason that are shown; one by hand holds a note."""
+
+
+async def _list(plan_id: str, limit: int, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, table, word
+
+    async with connected() as client:
+        page = await client.checkpoints(plan_id, limit=limit)
+        if json:
+            return facts(page)
+        rows = [
+            (c.checkpoint_id, c.created_at, word("answer", "yes" if c.tree else "no"), c.reason)
+            for c in page.checkpoints
+        ]
+        return table(("checkpoint", "created", "snapshot", "taken"), rows)
+
+
+async def _create(of: str | None, note: str | None, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, line, one_line
+    from gonogo.i18n import say
+
+    async with connected() as client:
+        made = await _taken(client, of, note)
+    if json:
+        return facts(made)
+    line(f"{made.checkpoint_id}  {one_line(made.reason, _REASON)}")
+    back = f"gonogo rollback {made.plan_id} --to {made.checkpoint_id}"
+    line(say("cli_checkpoint_taken", own_locale(), command=back))
+    return Exit.DONE
+
+
+async def _taken(client: "Client", of: str | None, note: str | None) -> "CheckpointView":
+    from gonogo.cli.session.run import newest_session
+    from gonogo.domain.errors import NotFound
+    from gonogo.i18n import say
+
+    if of is not None:
+        with suppress(NotFound):
+            return await client.create_checkpoint(plan_id=of, note=note)
+        with suppress(NotFound):
+            return await client.create_checkpoint(session_id=of, note=note)
+        raise Stop(say("cli_no_plan_or_session", own_locale(), id=of))
+    session = await newest_session(client)
+    return await client.create_checkpoint(session_id=session.session_id, note=note)
+
+
+async def _show_checkpoint(checkpoint_id: str, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, line, spoken, table, word
+
+    async with connected() as client:
+        found = await client.checkpoint(checkpoint_id)
+        if json:
+            return facts(found)
+        line(f"{found.checkpoint_id}  {spoken(found.reason)}")
+        said = "verified" if found.verified else "CHANGED SINCE IT WAS MADE; do not roll back to it"
+        line(f"{found.hash}  {own_words(said)}")
+        rows = [(each.id, word("subtask", each.status)) for each in found.subtasks]
+        return table(("subtask", "stood"), rows)
+
+
+async def _diff(checkpoint_id: str, to: str | None, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, line
+    from gonogo.cli.terminal.render import file_lines
+
+    async with connected() as client:
+        found = await client.checkpoint_diff(checkpoint_id, to=to)
+        if json:
+            return facts(found)
+        for text in file_lines(found, own_locale()):
+            line(text)
+        return Exit.DONE

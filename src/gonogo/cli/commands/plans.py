@@ -382,13 +382,13 @@ async def _draw(plan_id: str, timeline: bool, json: bool) -> Exit:
 
 
 async def _watch(plan_id: str, timeline: bool, json: bool) -> Exit:
-    from gonogo.cli.session.watching import watch
+    from gonogo.cli.session.live import watch
 
     return await watch(plan_id, _drawing(timeline), json)
 
 
 async def _wait(plan_id: str, limit: float | None, json: bool) -> Exit:
-    from gonogo.cli.session.watching import wait
+    from gonogo.cli.session.live import wait
 
     return await wait(plan_id, limit, json)
 

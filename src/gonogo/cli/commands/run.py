@@ -104,9 +104,8 @@ def run(  # noqa: PLR0913 - each is an option of the command
     interrupted. Without a terminal the command asks nothing: it ends with 3 and prints the id of
     the open question.
     """
-    from gonogo.cli.session.answer_file import AnswerFile
     from gonogo.cli.session.answers import Wish
-    from gonogo.cli.session.run import run_plan, run_task
+    from gonogo.cli.session.run import AnswerFile, run_plan, run_task
 
     with explained():
         answer = AnswerFile.of(output_schema, output)

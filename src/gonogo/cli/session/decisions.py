@@ -15,9 +15,9 @@ from gonogo.cli.language import own_locale
 from gonogo.cli.plan_file import EditedPlan, as_json, plan_editor, text_of
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
+from gonogo.cli.session.live import conversing
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.input import TerminalPerson
-from gonogo.cli.terminal.live import conversing
 from gonogo.cli.terminal.output import facts, line
 from gonogo.cli.terminal.render import decision, standing
 from gonogo.client import Client
