@@ -92,6 +92,7 @@ FILES = [
     ("done", "to_latest", "said"),
     [
         (rolled_back(), False, COUNTS),
+        (rolled_back(restored=0, checkpoint_id="c"), False, ["0 files restored.", *COUNTS[1:]]),
         (rolled_back(dry_run=True), False, ["3 files would be restored.", *COUNTS[1:]]),
         (
             rolled_back(), True,

@@ -113,6 +113,20 @@ def test_credentials_are_secret(path):
     assert is_secret(path)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [".env~", "prod.env.bak", "a/id_rsa.old", ".id_rsa.swp", ".npmrc.swp", "k.pem.orig.save"],
+)
+def test_copies_of_credentials_are_secret(path):
+    assert is_secret(path)
+    assert is_secret(path.upper())
+
+
+@pytest.mark.parametrize("path", ["app.py~", "id_rsa.pub.bak", "notes.bak", ".main.rs.swp", ".bak"])
+def test_copies_of_other_files_are_not_secret(path):
+    assert not is_secret(path)
+
+
 @pytest.mark.parametrize("path", ["", ".env.example", ".env.sample", "id_rsa.pub", ".git/HEAD"])
 def test_examples_and_public_halves_are_not_secret(path):
     assert not is_secret(path)

@@ -174,6 +174,8 @@ def test_a_defect_knows_whose_it_is(bad):
         ([], "A plan needs at least one subtask"),
         ([{}] * 501, "A plan can have at most 500 subtasks, not 501; split it into several plans"),
         (["a"], "Subtask 1 must be an object"),
+        ([item(description=" \n\u200b\u2800")],
+         "Subtask 1: description: say what is to be done"),
         ([item(id=7)], "Subtask 1: id: Input should be a valid string"),
         ([item(dependencies="a")], "Subtask 1: dependencies must be a list"),
         ([item(dependencies=[None])], "Subtask 1: a dependency must be an id or an index"),

@@ -613,3 +613,19 @@ async def test_what_was_undone_is_done_again_when_the_plan_is_changed(make):
         await world.until("plan_notification", revision=2)
 
         assert (await status(world, plan_id))[2] == {"a": "pending", "c": "pending"}
+
+
+async def test_what_was_undone_and_brought_back_stays_done_when_the_plan_is_changed(make):
+    lines = script(
+        *TWO, a=[calls(write("a.txt")), says("a")], b=[fails("Some random error")],
+        **{"replan-1": [plan(step("a"), step("c", "a"))]},
+    )  # fmt: skip
+    async with make(lines) as world:
+        plan_id, _ = await approved(world)
+        undone = await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
+        await world.runtime.checkpoints.rollback(world.ann, plan_id, undone.checkpoint_id)
+        assert world.read("a.txt") is not None
+        await world.runtime.plans.replan(world.ann, plan_id, "Again")
+        await world.until("plan_notification", revision=2)
+
+        assert (await status(world, plan_id))[2] == {"a": "completed", "c": "pending"}

@@ -138,6 +138,8 @@ SECRET_NAMES = tuple(
     service-account*.json service_account*.json kubeconfig auth.json *_history""".split()
 )
 """Globs of one name each, in lower case."""
+COPIES = ("~", ".bak", ".old", ".orig", ".save", ".swp")
+"""How the names of copies end that editors and people leave beside a file."""
 
 
 @cache
@@ -215,8 +217,19 @@ def _holds_secrets(path: str, names: list[str]) -> bool:
         return True
     # `a:b.pem` is a file of that name, or a stream of the file `a`.
     whole = {names[-1], _SEPARATOR.split(path)[-1].casefold()}
+    whole.update(*map(_originals, whole))
     secret, harmless = _any_of(SECRET_NAMES), _any_of(_NO_SECRET)
     return any(secret.match(name) and not harmless.match(name) for name in whole)
+
+
+def _originals(name: str) -> set[str]:
+    """The names of the files that this one may be a copy of, by its ending."""
+    ending = next((ending for ending in COPIES if name.endswith(ending)), None)
+    if ending is None:
+        return set()
+    original = name.removesuffix(ending)
+    # Vim puts a dot before the name of a swap file.
+    return {original, original.removeprefix("."), *_originals(original)}
 
 
 def _names(path: str) -> list[str]:

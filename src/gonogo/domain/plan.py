@@ -20,6 +20,7 @@ from gonogo.domain.errors import InvalidPlan, because, defect_of, defects_of
 from gonogo.domain.network import Network
 from gonogo.domain.paths import is_secret
 from gonogo.domain.strict_json import digest
+from gonogo.domain.text_safety import is_blank
 
 if TYPE_CHECKING:
     from gonogo.domain.plan_views import SubtaskView
@@ -465,10 +466,15 @@ def _subtask(
         if fields.get("estimated_time") is None:
             fields.pop("estimated_time", None)
         try:
-            return Subtask.model_validate(fields)
+            subtask = Subtask.model_validate(fields)
         except ValidationError as error:
             said = defect_of(error, "subtask")
             raise InvalidPlan("Subtask {position}: {said}", position=position, said=said) from None
+        if is_blank(subtask.description):
+            raise InvalidPlan(
+                "Subtask {position}: description: say what is to be done", position=position
+            )
+        return subtask
 
 
 def _dependencies(

@@ -86,6 +86,11 @@ def undrawn(character: str) -> bool:
     return character in _BLANK or any(first <= code <= last for first, last in _SELECTORS)
 
 
+def is_blank(text: str) -> bool:
+    """Whether nobody can read anything in a text."""
+    return not any(c.isprintable() and not c.isspace() and not undrawn(c) for c in text)
+
+
 def _odd(text: str, *, lines: bool) -> frozenset[str]:
     kept = "\n\t" if lines else ""
     return frozenset(c for c in set(text) if c not in kept and _deceives(c))

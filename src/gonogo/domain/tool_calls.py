@@ -16,7 +16,7 @@ from gonogo.domain.errors import Said, because
 from gonogo.domain.network import Network
 from gonogo.domain.plan import Scope
 from gonogo.domain.strict_json import digest
-from gonogo.domain.text_safety import undrawn
+from gonogo.domain.text_safety import is_blank
 
 
 class ToolClass(StrEnum):
@@ -492,8 +492,7 @@ class ModelRequest(Stored):
 
 def says_nothing(text: str) -> bool:
     """Whether nobody can read anything in a text: it is blank, or thoughts that are marked so."""
-    told = _THOUGHTS.sub("", text)
-    return not any(c.isprintable() and not c.isspace() and not undrawn(c) for c in told)
+    return is_blank(_THOUGHTS.sub("", text))
 
 
 def unfinished(messages: Sequence[Message]) -> list[Reply]:

@@ -8,7 +8,13 @@ from functools import lru_cache
 from msgspec import Struct
 
 from gonogo.domain.errors import Reason, because
-from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_NAMES, is_secret, write_guard
+from gonogo.domain.paths import (
+    COPIES,
+    SECRET_DIRECTORIES,
+    SECRET_NAMES,
+    is_secret,
+    write_guard,
+)
 from gonogo.policy.trace import nothing_matches
 
 # Filters of jq, read by a closed list of names: they look at their input, and they end.
@@ -172,7 +178,10 @@ def may_match_secret(pattern: str) -> bool:
         return True
     if _overlap(last, "config") and any(_overlap(name, ".git") for name in directories):
         return True
-    return any(_overlap(last, secret) for secret in SECRET_NAMES)
+    return any(_overlap(last, secret) for secret in _SECRETS)
+
+
+_SECRETS = tuple(name + ending for name in SECRET_NAMES for ending in ("", *COPIES))
 
 
 def _overlap(pattern: str, secret: str) -> bool:

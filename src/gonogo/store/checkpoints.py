@@ -82,9 +82,22 @@ _NEWEST = (
     .where(file_changes.c.plan_id == bindparam("plan_id"), file_changes.c.subtask_id.is_not(None))
     .group_by(file_changes.c.subtask_id)
 )
-_UNDONE = select(file_changes.c.subtask_id, file_changes.c.created_at).where(
-    file_changes.c.id.in_(_NEWEST), file_changes.c.origin == "rollback"
+_OWN = file_changes.alias()
+_LEFT = (
+    select(_OWN.c.after)
+    .where(
+        _OWN.c.plan_id == file_changes.c.plan_id,
+        _OWN.c.subtask_id == file_changes.c.subtask_id,
+        _OWN.c.path == file_changes.c.path,
+        _OWN.c.origin != "rollback",
+    )
+    .order_by(_OWN.c.id.desc())
+    .limit(1)
+    .scalar_subquery()
 )
+_UNDONE = select(
+    file_changes.c.subtask_id, file_changes.c.created_at, file_changes.c.after, _LEFT.label("left")
+).where(file_changes.c.id.in_(_NEWEST), file_changes.c.origin == "rollback")
 
 
 class PlanHead(NamedTuple):
@@ -105,8 +118,12 @@ def head_of(tx: Tx, session_id: str, plan_id: str) -> PlanHead:
 
 
 def undone_subtasks(tx: Tx, plan_id: str) -> dict[str, datetime]:
-    """The subtasks whose last changes were a rollback's, and when: what they did is gone."""
-    return {row.subtask_id: row.created_at for row in tx.execute(_UNDONE, {"plan_id": plan_id})}
+    """The subtasks whose last changes were a rollback's, and when: what they did is gone.
+
+    Not those whose file is again as they left it: that rollback was undone.
+    """
+    found = tx.execute(_UNDONE, {"plan_id": plan_id})
+    return {row.subtask_id: row.created_at for row in found if row.after != row.left}
 
 
 def add_checkpoints(tx: Tx, found: Sequence[Checkpoint]) -> None:

@@ -206,7 +206,7 @@ function Done({
         <Text size="sm">{t("checkpoints.again", { names: again.join(", ") })}</Text>
       )}
       <Group justify="flex-end">
-        {checkpoint_id !== undefined && (
+        {checkpoint_id !== undefined && restored + again.length > 0 && (
           <Button
             variant="default"
             onClick={() =>

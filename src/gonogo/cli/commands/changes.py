@@ -265,7 +265,7 @@ def _account(done: "RollbackView", *, to_latest: bool) -> Iterator[str]:
     if done.again:
         names = ", ".join(done.again)
         yield phrase("These subtasks run again when the plan resumes: {names}", locale, names=names)
-    if done.checkpoint_id:
+    if done.checkpoint_id and (done.restored or done.again):
         command = f"gonogo rollback {done.plan_id} --to {done.checkpoint_id}"
         yield phrase("Undo this rollback: {command}", locale, command=command)
 

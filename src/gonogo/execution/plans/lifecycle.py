@@ -41,7 +41,7 @@ from gonogo.domain.states import (
     SubtaskStatus,
     TurnStatus,
 )
-from gonogo.domain.text_safety import visible_json
+from gonogo.domain.text_safety import is_blank, visible_json
 from gonogo.domain.tool_calls import UserText
 from gonogo.execution.agent import RUNTIME, Gate
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
@@ -531,7 +531,7 @@ class Planning(Struct, frozen=True, kw_only=True):
 
 def _goal(given: str) -> str:
     goal = given.strip()
-    if not goal:
+    if is_blank(goal):
         raise InvalidPlan("goal: a plan needs a goal")
     if len(goal) > MAX_GOAL:
         raise InvalidPlan(
