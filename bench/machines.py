@@ -176,10 +176,15 @@ async def _follow_when_there(ground: Ground, follower: Follower, client: Any) ->
 
 
 async def with_one_worker(ground: Ground) -> Ms:
-    """The story, with one server and one worker."""
+    """The story, with one server and one worker that has joined it."""
     front = server(ground)
     worker(ground)
+    # A server says that it listens when all is ready, a worker that it works before it has joined.
+    await until(lambda: asked(ground, _JOINED))
     return await _story(ground, front)
+
+
+_JOINED = "SELECT owner FROM places WHERE id = 'common' AND owner IS NOT NULL"
 
 
 async def alone(ground: Ground) -> Ms:

@@ -75,6 +75,8 @@ def test_all_of_them_share_settings_state_and_workspaces_and_the_proxy_knows_eac
     assert [word for word in command if word.endswith(f":{port}")] == [
         f"{name}:{port}" for name in servers
     ]
+    # Boxes that are killed leave processes, which the first process of a container is to take.
+    assert all(each["init"] for each in OURS.values())
     waits = [each["depends_on"] for name, each in OURS.items() if name != "migrate"]
     assert all(each["migrate"]["condition"] == "service_completed_successfully" for each in waits)
 

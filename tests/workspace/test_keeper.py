@@ -1,4 +1,4 @@
-"""The small programs between us and a command: one keeps it, one opens its port in a box.
+"""The small programs between us and a command: two keep it, one opens its port in a box.
 
 They run by their text and import nothing of ours, so here they run as they do there.
 """
@@ -16,7 +16,7 @@ from subprocess import PIPE, Popen
 
 import pytest
 
-from gonogo.workspace.sandbox import doorway, keeper
+from gonogo.workspace.sandbox import doorway, keeper, process
 
 LIMIT = 60
 PYTHON = (sys.executable, "-I", "-S")
@@ -26,13 +26,21 @@ exit 5"""
 """A child of its child dies, is nobody's, and is taken; only then it ends."""
 
 
+ANY = [*PYTHON, keeper.__file__]
+OF_A_BOX = ["bash", "--noprofile", "--norc", "-c", process._KEEPS_BOX, "keeper"]
+SILENT = 60.0
+"""Seconds that are never silent here."""
+
+
 class Kept:
     """A program, its keeper, and our end of the keeper's pipe."""
 
-    def __init__(self, command: tuple[str, ...], folder: Path, seconds: float) -> None:
+    def __init__(
+        self, command: tuple[str, ...], folder: Path, seconds: float, words: list[str]
+    ) -> None:
         theirs, self.ours = os.pipe()
         self.keeper = Popen(
-            [*PYTHON, keeper.__file__, str(theirs), str(seconds), *command],
+            [*words, str(theirs), str(seconds), *command],
             cwd=folder, pass_fds=(theirs,), start_new_session=True,
             stdin=PIPE, stdout=PIPE, stderr=PIPE,
         )  # fmt: skip
@@ -49,8 +57,10 @@ class Kept:
 
 
 @contextmanager
-def kept(folder: Path, *command: str, seconds: float = 0) -> Iterator[Kept]:
-    found = Kept(command, folder, seconds)
+def kept(
+    folder: Path, *command: str, seconds: float = SILENT, by: list[str] = ANY
+) -> Iterator[Kept]:
+    found = Kept(command, folder, seconds, by)
     try:
         yield found
     finally:
@@ -58,48 +68,76 @@ def kept(folder: Path, *command: str, seconds: float = 0) -> Iterator[Kept]:
         found.end()
 
 
+@pytest.mark.parametrize("by", [ANY, OF_A_BOX])
 @pytest.mark.parametrize(
     ("command", "end"),
     [
         (("sh", "-c", "echo out; echo err >&2; exit 7"), (7, b"out\n", b"err\n")),
         (("sh", "-c", "kill -TERM $$"), (143, b"", b"")),
         (("true",), (0, b"", b"")),
+    ],
+)
+def test_a_keeper_ends_as_its_program_does(
+    tmp_path: Path, by: list[str], command: tuple[str, ...], end: tuple[int, bytes, bytes]
+) -> None:
+    with kept(tmp_path, *command, by=by) as found:
+        assert found.end() == end
+
+
+@pytest.mark.parametrize(
+    ("command", "end"),
+    [
         (("sh", "-c", ORPHANED), (5, b"", b"")),
         (("./none",), (127, b"", b"./none: No such file or directory\n")),
     ],
 )
-def test_a_keeper_ends_as_its_program_does(
+def test_a_keeper_without_a_box_takes_orphans_and_names_what_it_cannot_start(
     tmp_path: Path, command: tuple[str, ...], end: tuple[int, bytes, bytes]
 ) -> None:
-    with kept(tmp_path, *command) as found:
+    with kept(tmp_path, *command, seconds=0) as found:
         assert found.end() == end
 
 
+@pytest.mark.parametrize("by", [ANY, OF_A_BOX])
 def test_a_keeper_that_hears_nothing_for_so_long_as_it_was_told_ends_its_program(
-    tmp_path: Path,
+    tmp_path: Path, by: list[str]
 ) -> None:
     began = time.monotonic()
-    with kept(tmp_path, "sleep", "60", seconds=0.6) as found:
+    with kept(tmp_path, "sleep", "60", seconds=0.6, by=by) as found:
         for _ in range(6):
             os.write(found.ours, b".")
             time.sleep(0.2)
         assert found.keeper.poll() is None
-        assert found.end()[0] == 128 + signal.SIGKILL
+        # The box's keeper goes with it.
+        assert found.end()[0] == (137 if by is ANY else -signal.SIGKILL)
     assert time.monotonic() - began >= 1.4
 
 
-def test_a_keeper_ends_its_program_once_nobody_holds_the_other_end(tmp_path: Path) -> None:
-    with kept(tmp_path, "sh", "-c", "echo $$; exec sleep 300") as found:
-        pid = int(found.keeper.stdout.readline())
+@pytest.mark.parametrize("by", [ANY, OF_A_BOX])
+def test_a_keeper_ends_its_program_once_nobody_holds_the_other_end(
+    tmp_path: Path, by: list[str]
+) -> None:
+    with kept(tmp_path, "sh", "-c", "echo ready; exec sleep 300", by=by) as found:
+        assert found.keeper.stdout.readline() == b"ready\n"
         found.cut()
-        assert found.keeper.wait(LIMIT) == 137
-    assert not Path(f"/proc/{pid}").exists()
+        assert found.keeper.wait(LIMIT) == (137 if by is ANY else -signal.SIGKILL)
+        # All that held its output has gone.
+        assert found.keeper.stdout.read() == b""
 
 
-def test_a_program_holds_no_descriptor_of_its_keepers(tmp_path: Path) -> None:
-    with kept(tmp_path, "ls", "/proc/self/fd") as found:
+@pytest.mark.parametrize("by", [ANY, OF_A_BOX])
+def test_a_program_holds_no_descriptor_of_its_keepers(tmp_path: Path, by: list[str]) -> None:
+    with kept(tmp_path, "ls", "/proc/self/fd", by=by) as found:
         # The last one is that of the folder which is listed.
         assert found.end() == (0, b"0\n1\n2\n3\n", b"")
+
+
+@pytest.mark.parametrize("by", [ANY, OF_A_BOX])
+def test_a_program_can_be_interrupted_as_without_a_keeper(tmp_path: Path, by: list[str]) -> None:
+    ask = "import signal; print(signal.getsignal(signal.SIGINT) is signal.SIG_IGN)"
+    ours = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    with kept(tmp_path, sys.executable, "-c", ask, by=by) as found:
+        assert found.end() == (0, f"{ours}\n".encode(), b"")
 
 
 def test_what_a_program_closes_is_closed_though_it_goes_on(tmp_path: Path) -> None:

@@ -113,6 +113,18 @@ def test_a_lifeline_is_cut_when_its_block_ends_and_the_keeper_holds_the_one_end(
     os.close(copy)
 
 
+def test_only_a_box_that_another_machine_may_take_over_is_kept_by_a_shell(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with lifeline() as alone, lifeline(lambda: True) as shared:
+        shell = shared.kept(["a"], boxed=True)
+        assert shell[:1] == [find_program("bash")]
+        assert shell[-3:] == [str(shared.fds[0]), "3.5", "a"]
+        assert alone.kept(["a"], boxed=True)[1:3] == shared.kept(["a"])[1:3] == ["-I", "-S"]
+        monkeypatch.setattr(process, "find_program", lambda _: None)
+        assert shared.kept(["a"], boxed=True)[1:3] == ["-I", "-S"]
+
+
 def test_programs_are_found_on_the_systems_path_and_beside_the_interpreter() -> None:
     assert (
         "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:"

@@ -47,8 +47,8 @@ class Machine:
         if share is not None:
             (place / "smaps_rollup").write_text(f"Rss: 9 kB\nPss:  {share} kB\nPss_Dirty: 9 kB\n")
 
-    def children(self, *pids: int) -> None:
-        place = self.folder / f"{LEADER}/task/{LEADER}"
+    def children(self, *pids: int, of: int = LEADER) -> None:
+        place = self.folder / f"{of}/task/{of}"
         place.mkdir(parents=True, exist_ok=True)
         (place / "children").write_text(" ".join(map(str, pids)))
 
@@ -82,6 +82,18 @@ def test_the_processes_of_a_box_are_those_of_its_first_childs_space(machine: Mac
     assert sorted(path.name for path in command._inside(LEADER)) == ["11", "13"]
     machine.children(12)
     assert command._inside(LEADER) == []
+
+
+def test_the_box_of_a_keeper_is_found_though_the_keeper_has_other_children(
+    machine: Machine,
+) -> None:
+    machine.add("11", OURS)
+    machine.add("12", OURS)
+    machine.add("13", ITS)
+    machine.children(9, 11, 12)
+    machine.children(of=11)
+    machine.children(13, of=12)
+    assert [path.name for path in command._inside(LEADER)] == ["13"]
 
 
 def test_threads_are_counted_up_to_the_limit(machine: Machine, disk: Disk) -> None:

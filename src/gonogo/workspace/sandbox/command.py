@@ -222,16 +222,19 @@ def _inside(leader: int) -> list[Path]:
     Args:
         leader: The bubblewrap, or its keeper.
     """
-    own, space, child = _space(_PROC / "self"), None, str(leader)
-    while space in (None, own):
-        try:
-            children = (_PROC / child / "task" / child / "children").read_text().split()
-        except OSError:
-            return []
-        if not children or (space := _space(_PROC / children[0])) is None:
-            return []
-        child = children[0]
-    return [entry for entry in _processes() if _space(entry) == space]
+    space = _space_below(str(leader), _space(_PROC / "self"))
+    return [entry for entry in _processes() if _space(entry) == space] if space else []
+
+
+def _space_below(process: str, own: str | None) -> str | None:
+    """The first namespace that is not ours, of what a process has started."""
+    try:
+        children = (_PROC / process / "task" / process / "children").read_text().split()
+    except OSError:
+        return None
+    spaces = ((child, _space(_PROC / child)) for child in children)
+    found = (_space_below(child, own) if space == own else space for child, space in spaces)
+    return next(filter(None, found), None)
 
 
 def _processes() -> Iterator[Path]:
@@ -541,7 +544,7 @@ async def _spawn(
             wrap = partial(inside.sandbox.wrap, argv, box, filter_, held_settings)
             argv = await anyio.to_thread.run_sync(wrap)
         if inherited.line is not None:
-            argv = inherited.line.kept(argv)
+            argv = inherited.line.kept(argv, boxed=inside.sandbox is not None)
         # By its descriptor: a folder that is swapped for a link now is not followed.
         here = f"/proc/self/fd/{folder}" if sys.platform == "linux" else str(box.cwd)
         try:
