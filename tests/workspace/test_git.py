@@ -9,15 +9,12 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.workspace.sandbox.process import DEFAULT_PATH
 from gonogo.workspace.snapshots import git as gits
 from gonogo.workspace.snapshots.git import (
-    Entry,
     Git,
-    blob_id,
     check_id,
-    intake,
     outlet,
     replace_file,
-    speaks_of_lost,
 )
+from gonogo.workspace.snapshots.packs import pack_writer
 
 EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 HELLO = "ce013625030ba8dba906f756967f9e9ca394464a"
@@ -86,29 +83,20 @@ def test_it_is_prepared_once_and_is_its_owners_alone(git: Git) -> None:
     ]  # fmt: skip
 
 
-def test_contents_are_taken_in_known_by_their_ids_and_read_back(git: Git) -> None:
-    with intake(git) as taking:
-        taking.write_blob(b"hello\n")
-        taking.write_blob(b"")
-
-    assert (blob_id(b"hello\n"), blob_id(b"")) == (HELLO, EMPTY)
-    assert git.held([HELLO, LOST, EMPTY]) == [HELLO, EMPTY]
-    assert [git.has(name) for name in (HELLO, LOST)] == [True, False]
-    with outlet(git) as contents:
-        assert [contents.read(name) for name in (HELLO, EMPTY, HELLO)] == [
-            b"hello\n", b"", b"hello\n",
-        ]  # fmt: skip
-
-
-def test_an_object_that_lies_loose_is_found_without_a_program(
+def test_an_object_is_found_without_a_program_wherever_it_lies(
     git: Git, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    git.run("hash-object", "-w", "--stdin", given=b"hello\n")
+    git.keep(b"hello\n")
+    with pack_writer(git.folder) as pack:
+        pack.write("blob", EMPTY, b"")
+    assert git.held([HELLO, LOST, EMPTY]) == [HELLO, EMPTY]
     monkeypatch.setattr(gits, "find_program", lambda name: None)
 
-    assert git.has(HELLO)
-    with refusal():
-        git.has(LOST)
+    assert git.lacking({HELLO, EMPTY, LOST, "no id"}) == {LOST, "no id"}
+    assert [git.has(name) for name in (HELLO, EMPTY, LOST)] == [True, True, False]
+    for path in (git.folder / "objects/pack").iterdir():
+        path.unlink()
+    assert git.lacking({HELLO, EMPTY}) == {EMPTY}
 
 
 def test_a_content_is_kept_as_git_keeps_it_and_is_young_when_it_is_kept_again(git: Git) -> None:
@@ -126,61 +114,21 @@ def test_a_content_is_kept_as_git_keeps_it_and_is_young_when_it_is_kept_again(gi
     assert [path.name for path in git.folder.glob("objects/??/tmp_*")] == []
 
 
-ODD = 'a "b"\\\n\udcff'
-
-
-def test_a_tree_is_made_of_another_and_of_what_it_has_otherwise(git: Git, tmp_path: Path) -> None:
-    index, named = tmp_path / "index", ODD.encode(errors="surrogateescape")
-    for data in (b"hello\n", b""):
-        git.keep(data)
-    first = git.write_tree(index, [("a", "100644", HELLO), ("b/c", "100755", HELLO)])
-    with intake(git) as taking:
-        taking.write_blob(b"new")
-        gone: list[Entry] = [("a", "0", None), ("b", "100644", EMPTY)]
-        second = taking.write_tree(first, [*gone, (f"{ODD}/x", "120000", blob_id(b"new"))])
-
-    assert git.run("ls-tree", "-r", first).decode() == (
-        f"100644 blob {HELLO}\ta\n100755 blob {HELLO}\tb/c\n"
-    )
-    link = f"120000 blob {blob_id(b'new')}\t".encode() + named
-    assert git.run("ls-tree", "-r", "-z", second) == (
-        link + b"/x\0" + f"100644 blob {EMPTY}\tb\0".encode()
-    )
-    # Nothing is left of how it was made.
-    assert [path.name for path in tmp_path.iterdir()] == [git.folder.name]
-    assert git.run("for-each-ref") == b""
-    kinds = git.run("cat-file", "--batch-all-objects", "--batch-check=%(objecttype)").split()
-    assert {*kinds} == {b"blob", b"tree"}
-
-
-def test_what_is_asked_for_again_is_young_in_its_pack_too(git: Git, tmp_path: Path) -> None:
-    git.keep(b"hello\n")
-    tree = git.write_tree(tmp_path / "index", [("a", "100644", HELLO)])
-    git.run("pack-objects", "-q", "objects/pack/pack", given=f"{tree}\n{HELLO}\n".encode())
-    [pack] = (git.folder / "objects/pack").glob("*.pack")
-    os.utime(pack, (1, 1))
-    git.renew(tree)
-    assert pack.stat().st_mtime == 1
-    git.place(tree).unlink()
-    git.renew(tree)
-    assert pack.stat().st_mtime > 1
-
-
-def test_a_tree_of_what_is_lost_is_refused(git: Git, tmp_path: Path) -> None:
-    git.keep(b"hello\n")
-    whole = git.write_tree(tmp_path / "index", [("a", "100644", HELLO)])
-    for base, entries in ((whole, [("b", "100644", LOST)]), (LOST, [])):
-        with refusal() as told, intake(git) as taking:
-            taking.write_tree(base, entries)
-        assert speaks_of_lost(told.value)
-    with refusal() as told:
-        git.write_tree(tmp_path / "index", [("a", "100644", LOST)])
-    assert speaks_of_lost(told.value)
+def test_what_is_asked_for_again_is_young_wherever_it_lies(git: Git) -> None:
+    loose = git.place(git.keep(b"hello\n"))
+    with pack_writer(git.folder) as pack:
+        pack.write("blob", EMPTY, b"")
+    [packed] = (git.folder / "objects/pack").glob("*.pack")
+    for names, young in (([HELLO], [True, False]), ([HELLO, EMPTY], [True, True])):
+        os.utime(loose, (1, 1))
+        os.utime(packed, (1, 1))
+        git.renew(names)
+        assert [path.stat().st_mtime > 1 for path in (loose, packed)] == young
 
 
 def test_a_content_that_is_lost_or_damaged_is_told_by_its_id(git: Git) -> None:
     git.run("hash-object", "-w", "--stdin", given=b"hello\n")
-    tree = git.write_tree(git.folder / "git-index", [("a", "100644", HELLO)])
+    tree = git.run("mktree", given=f"100644 blob {HELLO}\ta\n".encode()).decode().strip()
 
     for lost in (LOST, tree):
         with refusal() as told, outlet(git) as contents:

@@ -134,7 +134,8 @@ def test_a_snapshot_whose_words_are_damaged_is_told(
     snapshots: Snapshots, tmp_path: Path, meta: str
 ) -> None:
     blob = snapshots.blob(meta.encode())
-    tree = Git(tmp_path / "store").write_tree(tmp_path / "index", [("meta", "100644", blob)])
+    given = f"100644 blob {blob}\tmeta\n".encode()
+    tree = Tree(Git(tmp_path / "store").run("mktree", given=given).decode().strip())
 
     with refusal("io_error") as refused:
         snapshots.paths(tree)

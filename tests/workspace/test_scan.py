@@ -14,6 +14,7 @@ from gonogo.workspace.snapshots.scan import (
     Scan,
     ScanRecord,
     content,
+    held_folder,
     lock,
     now_in,
     open_store,
@@ -52,10 +53,20 @@ def test_a_signature_tells_files_apart(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_the_limits_of_a_snapshot_hold_to_the_byte_and_are_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["new", "same", "mixed"])
+def test_the_limits_of_a_snapshot_hold_to_the_byte_and_are_told(tmp_path: Path, how: str) -> None:
     for name, size in (("a", 7), ("b", 5), ("c", 4)):
         (tmp_path / name).write_bytes(bytes(size))
-    found = Scan({name: FoundFile(name, (tmp_path / name).lstat()) for name in "abc"})
+    files = {name: FoundFile(name, (tmp_path / name).lstat()) for name in "abc"}
+    held = {name: HeldFile(0o100644, "", file.signature) for name, file in files.items()}
+    found = {
+        "new": Scan(changed=[*files.values()]),
+        "same": Scan(folders={".": held_folder(held)}),
+        "mixed": Scan(
+            changed=[files["c"]], same={".": {"a": held["a"]}},
+            folders={"d": held_folder({"b": held["b"]})},
+        ),
+    }[how]  # fmt: skip
 
     scanning._check_size(found, SnapshotLimits(files=3, total=16, file=7))
     said = []
@@ -103,10 +114,15 @@ def record(tmp_path: Path) -> ScanRecord:
 
 
 HELD = Index(
-    files={
-        "a": HeldFile(0o100644, "b" * 40, (1, 2, 3, 4, 5)), "\udcff": HeldFile(0o120000, "c", None)
+    {
+        ".": held_folder({
+            "a": HeldFile(0o100644, "b" * 40, (1, 2, 3, 4, 5)),
+            "\udcff": HeldFile(0o120000, "c", None),
+        }),
+        "\udcfe": held_folder({"d": HeldFile(0o100600, "d", (1, 7, 3, 4, 5))}),
     },
-    tree="t" * 40, meta="m",
+    "t" * 40, "m", {"out/", "\udcfd"}, {".gitignore": (1, 2, 3, 4, 5), "\udcfc": None},
+    {".": "e", "\udcfe": "f"},
 )  # fmt: skip
 
 
@@ -120,9 +136,16 @@ def test_what_was_held_last_is_remembered_by_every_process(
     assert record.load() is HELD
     assert other.load() == HELD
     assert ScanRecord(tmp_path / "store", Path("/other")).load() == Index()
+    assert HELD.names() == {"b" * 40, "c", "d", "t" * 40, "m", "e", "f"}
     assert HELD.distrusted() == Index(
-        {"a": HeldFile(0o100644, "", None), "\udcff": HeldFile(0o120000, "", None)}
+        {
+            ".": held_folder(
+                {"a": HeldFile(0o100644, "", None), "\udcff": HeldFile(0o120000, "", None)}
+            ),
+            "\udcfe": held_folder({"d": HeldFile(0o100600, "", None)}),
+        }
     )
+    assert HELD.distrusted().names() == set()
     other.save(Index(meta="n"))
     assert record.load() == Index(meta="n")
     assert record.folder.stat().st_mode & 0o777 == 0o700
@@ -132,7 +155,8 @@ def test_what_was_held_last_is_remembered_by_every_process(
     "harm",
     [
         *(b"", b"\x94", b"\x90", b"\x80", b"7"),
-        *(b"\x94\x02\xc0\xa0\x80", b"\x94\x03\xc0\xa0\x05"),
+        *(b"\x97\x03\xc0\xa0\x90\xc0\x80\x80", b"\x97\x04\xc0\xa0\x90\xc0\x80\x05"),
+        b"\x97\x04\xc0\xa0\x90\xc0\x81\xa1d\x81\xa1f\x05\x80",
     ],
 )
 def test_what_cannot_be_read_is_as_if_nothing_had_been_held(
@@ -140,7 +164,7 @@ def test_what_cannot_be_read_is_as_if_nothing_had_been_held(
 ) -> None:
     record.save(HELD)
     file = record.folder / "index.msgpack"
-    assert file.read_bytes()[1] == 3
+    assert file.read_bytes()[1] == 4
     file.write_bytes(harm)
 
     assert record.load() == Index()

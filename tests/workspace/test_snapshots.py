@@ -24,7 +24,7 @@ from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Workspace
 from gonogo.workspace.snapshots import restore as restoring
-from gonogo.workspace.snapshots.git import blob_id
+from gonogo.workspace.snapshots.git import Git, blob_id
 from gonogo.workspace.snapshots.restore import Restore
 from gonogo.workspace.snapshots.scan import ScanRecord
 from gonogo.workspace.snapshots.snapshot import Snapshots
@@ -208,27 +208,68 @@ def test_a_damaged_or_stale_cache_does_no_harm(
         assert Snapshots(place / "state" / "snapshots").take(workspace) == before
 
 
-@pytest.mark.parametrize(("few", "beside"), [(64, 2_000), (64, 0), (0, 0)])
+@pytest.mark.parametrize("step", [None, -(10**12)])
 def test_a_snapshot_after_changes_is_the_one_that_a_new_store_takes(
-    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path, few: int, beside: int,
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path, step: int | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    monkeypatch.setattr("gonogo.workspace.snapshots.snapshot._FEW", few)
-    monkeypatch.setattr("gonogo.workspace.snapshots.snapshot._MOST_BESIDE", beside)
+    if step:
+        # What is remembered is believed at once.
+        monkeypatch.setattr("gonogo.workspace.snapshots.scan._STEP", step)
     fill(root, {f"{folder}/{name}": f"{folder}{name}" for folder in "abcd" for name in "xyz"})
+    fill(root, {".gitignore": "*.log\nout/\n/b/own.*\n", "a/a.log": "", "out/a": "", "b/own.1": ""})
+    os.mkfifo(root / "pipe")
     snapshots.take(workspace)
     stories: list[dict[str, str | None]] = [
         {"a/x": "other", "a/y": None}, {"b": None, "new/deep/file": "1"},
         {"c/x": None, "c/x/below": "a folder where a file was"}, {"d": "a file where a folder was"},
         {"c/x": "a file again"}, {"new": None, "a/z": None, "\udcff\n": "odd", 'q"\\': "odder"},
+        {"b/own.2": "", "b/other": "", "a/out/1": "", "c/n.log": "", "c/e/out/2": "", "c/e/3": ""},
+        {"out": "no folder"}, {"out": None, "out/b": "", "d": None, "d/a.log": "", "d/out/c": ""},
+        {"new/.gitignore": "!a.log\nb\n", "new/a.log": "shown", "new/b/c": ""}, {"new/b": "file"},
+        {".git/HEAD": "not a whole repository"}, {"r/.git/HEAD": "nor this", "r/s": ""},
+        {"r/.git": None},
+        {**{f"a/{n}.txt": str(n) for n in range(300)}, "a/1.log": ""}, {"a": None},
+        {".gitignore": "out/\n"}, {"x/.gitignore": "*", "x/1": ""}, {".gitignore": None},
     ]  # fmt: skip
     for story in stories:
         put_in_place(root, story)
         taken = snapshots.take(workspace)
-        assert taken == Snapshots(place / f"new{stories.index(story)}").take(workspace)
+        new = Snapshots(place / f"new{stories.index(story)}").take(workspace)
+        assert (story, taken) == (story, new)
+        assert snapshots.take(workspace) == taken
         assert snapshots.verify(taken) == ()
     (folder,) = (place / "state" / "snapshots" / "workspaces").iterdir()
     assert {path.name for path in folder.iterdir()} == {"index.msgpack", "lock", "stamp"}
+    fsck = ("--git-dir", str(place / "state/snapshots"), "fsck", "--strict", "--full")
+    assert {line.split()[0] for line in git(root, *fsck).splitlines()} == {"dangling"}
+
+
+def test_git_is_asked_about_new_names_alone_while_its_rules_are_the_same(
+    snapshots: Snapshots, workspace: Workspace, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+    monkeypatch.setattr("gonogo.workspace.snapshots.scan._STEP", -(10**12))
+    process = Git.process
+    monkeypatch.setattr(
+        Git, "process", lambda self, *words, **rest: (
+            asked.append(words[words.index("--") + 1 :] if "--" in words else ("all",)),
+            process(self, *words, **rest),
+        )[1],
+    )  # fmt: skip
+    fill(root, {".gitignore": "*.log\n", "a/x": "1", "a/y.log": "", "b/c/z": "2", "sub/own": ""})
+    git(root / "sub", "init", "-q")
+    os.mkfifo(root / "pipe")
+    steps: list[tuple[dict[str, str | None], list[tuple[str, ...]]]] = [
+        ({}, [("all",)]), ({"a/x": "11", "b/c/z": None}, []), ({"a/new": ""}, [("a/new",)]),
+        ({"d/e": "", "d/f.log": ""}, [("d",)]), ({"d/e": "more"}, []), ({"d": None}, []),
+        ({".gitignore": "*.lag\n"}, [("all",)]), ({"b/.gitignore": "c"}, [("all",)]), ({}, []),
+    ]  # fmt: skip
+    for story, told in steps:
+        put_in_place(root, story)
+        asked.clear()
+        snapshots.take(workspace)
+        assert (story, asked) == (story, told)
 
 
 def put_in_place(root: Path, story: dict[str, str | None]) -> None:
@@ -565,6 +606,7 @@ def test_a_lost_snapshot_is_made_again(
 ) -> None:
     fill(root, {"a": "one"})
     tree = snapshots.take(workspace)
+    lay_loose(place / "state" / "snapshots")
     (place / "state" / "snapshots" / "objects" / tree[:2] / tree[2:]).unlink()
     with refused("io_error"):
         snapshots.verify(tree)
@@ -573,20 +615,48 @@ def test_a_lost_snapshot_is_made_again(
     assert snapshots.verify(tree) == ()
 
 
-def test_lost_contents_are_found_out_and_held_again(
+def lay_loose(store: Path) -> None:
+    """Have every object lie for itself."""
+    for pack in (store / "objects/pack").glob("*.pack"):
+        data = pack.read_bytes()
+        for path in (pack.with_suffix(".idx"), pack):
+            path.unlink()
+        unpack = ["git", "-C", str(store), "unpack-objects", "-q"]
+        subprocess.run(unpack, input=data, check=True)
+
+
+@pytest.mark.parametrize("change", [{}, {"c": "three"}, {"d/x": "four"}])
+@pytest.mark.parametrize("lost", [b"one", b"two", b"tree"])
+def test_lost_contents_are_found_out_and_held_again_whatever_has_changed(
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path, lost: bytes,
+    change: dict[str, bytes | str],
+) -> None:  # fmt: skip
+    fill(root, {"a": "one", "d/b": "two"})
+    tree, store = snapshots.take(workspace), place / "state" / "snapshots"
+    lay_loose(store)
+    below = git(root, "--git-dir", str(store), "rev-parse", f"{tree}:files/d").strip()
+    name = below if lost == b"tree" else blob_id(lost)
+    (store / "objects" / name[:2] / name[2:]).unlink()
+
+    fill(root, change)
+    assert snapshots.verify(snapshots.take(workspace)) == ()
+    if (lost, change) != (b"tree", {"d/x": "four"}):
+        # Else the folder has another tree now.
+        assert snapshots.verify(tree) == ()
+
+
+def test_a_pack_that_is_lost_or_has_a_damaged_index_is_missed(
     snapshots: Snapshots, workspace: Workspace, root: Path, place: Path
 ) -> None:
-    fill(root, {"a": "one", "b": "two"})
-    tree = snapshots.take(workspace)
-    lost = blob_id(b"one")
-    (place / "state" / "snapshots" / "objects" / lost[:2] / lost[2:]).unlink()
-
-    assert snapshots.verify(tree) == ("a",)
-    with refused("io_error"):
-        snapshots.read(lost)
-    fill(root, {"c": "three"})
-    assert snapshots.verify(snapshots.take(workspace)) == ()
-    assert snapshots.verify(tree) == ()
+    fill(root, {f"{n}": str(n) for n in range(3_000)})
+    for suffix in (".pack", ".idx"):
+        tree = snapshots.take(workspace)
+        for pack in [*(place / "state/snapshots/objects/pack").glob("*.pack")]:
+            pack.with_suffix(suffix).unlink()
+            (pack.with_suffix(".idx")).touch()
+        again = Snapshots(place / "state/snapshots")
+        assert again.take(workspace) == tree
+        assert again.verify(tree) == ()
 
 
 @pytest.mark.parametrize("name", ["", "--help", "HEAD", "0" * 39, "0" * 40])

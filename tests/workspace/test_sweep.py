@@ -69,7 +69,8 @@ def test_a_pack_goes_once_nothing_in_it_is_needed(snapshots, folder, tmp_path):
     snapshots.sweep((), grace=AT_ONCE)
     assert not pack.exists()
     assert snapshots.verify(second) == ()
-    assert len(list(packs.glob("*.idx"))) == len(list(packs.glob("*.pack"))) == 1
+    # What both have in common lies beside the second now.
+    assert len(list(packs.glob("*.idx"))) == len(list(packs.glob("*.pack"))) == 2
 
 
 def test_a_snapshot_that_is_lost_already_does_not_keep_others_from_being_swept(snapshots, folder):
@@ -123,8 +124,8 @@ def test_a_snapshot_of_a_large_folder_takes_what_changed(snapshots, folder, tmp_
         (folder / f"{n}.txt").write_text(f"changed {n}\n")
         trees.append(snapshots.take(Workspace(folder)))
 
-    # A tree of 1,000 names takes 24 KB; 32 KiB may wait to be packed.
-    assert room(tmp_path) - before < 30 * 1_500 + (32 << 10)
+    # A tree of 1,000 names takes 24 KB; 256 KiB may wait to be brought together.
+    assert room(tmp_path) - before < 30 * 1_500 + (256 << 10)
     assert [snapshots.verify(tree) for tree in trees] == [()] * 30
     assert len(snapshots.diff(trees[0], trees[-1])) == 29
 
@@ -211,6 +212,16 @@ def test_a_store_that_nobody_began_has_nothing_to_forget(snapshots, folder):
     assert snapshots.size == 0
 
 
+def lay_loose(store):
+    """Have every object lie for itself."""
+    for pack in (store / "objects/pack").glob("*.pack"):
+        data = pack.read_bytes()
+        for path in (pack.with_suffix(".idx"), pack):
+            path.unlink()
+        unpack = ["git", "-C", str(store), "unpack-objects", "-q"]
+        subprocess.run(unpack, input=data, check=True)
+
+
 def objects(tmp_path):
     """The objects that lie loose, with the bytes that each takes."""
     found = (tmp_path / "snapshots/objects").glob("[0-9a-f][0-9a-f]/*")
@@ -222,6 +233,7 @@ def test_what_a_sweep_would_give_back_is_what_it_gives_back(
     snapshots, folder, tmp_path, seconds, goes
 ):
     _, kept, _ = (taken(snapshots, folder, text) for text in ("gone", "kept", "last"))
+    lay_loose(tmp_path / "snapshots")
     before, old = objects(tmp_path), time.time() - seconds
     for path in before:
         os.utime(path, (old, old))
@@ -242,15 +254,21 @@ def test_what_a_store_takes_is_the_size_of_its_files(snapshots, folder, tmp_path
     assert snapshots.size == sum(path.stat().st_size for path in files) > 1_000
 
 
-def test_what_lies_loose_is_packed_once_it_is_worth_it(snapshots, folder, tmp_path):
-    (folder / "a").write_bytes(os.urandom(20_000))
-    snapshots.take(Workspace(folder))
+@pytest.mark.parametrize(("size", "most"), [(100_000, 3), (10, 34)])
+def test_small_packs_and_what_lies_loose_are_brought_together_once_it_is_worth_it(
+    snapshots, folder, tmp_path, size, most
+):
     packs = tmp_path / "snapshots/objects/pack"
-    assert (len(objects(tmp_path)) > 0, [*packs.glob("*.idx")]) == (True, [])
+    snapshots.blob(b"loose")
+    found = []
+    for n in range(most):
+        (folder / "a").write_bytes(os.urandom(size))
+        tree = snapshots.take(Workspace(folder))
+        found.append((len(objects(tmp_path)), len([*packs.glob("*.idx")])))
+        if n + 2 == most:
+            snapshots.blob(os.urandom(70_000 if size > 10 else 1))
 
-    (folder / "b").write_bytes(os.urandom(20_000))
-    tree = snapshots.take(Workspace(folder))
-    assert (objects(tmp_path), len([*packs.glob("*.idx")])) == ({}, 1)
+    assert found == [*((1, n + 1) for n in range(most - 1)), (0, 1)]
     assert snapshots.verify(tree) == ()
 
 

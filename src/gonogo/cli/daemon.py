@@ -249,17 +249,19 @@ async def owning(
 @asynccontextmanager
 async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLink]:
     """Open the runtime for this command alone; the caller holds the lock for that moment."""
+    from gonogo.cli.within import WithinProcess
     from gonogo.runtime import Runtime
-    from gonogo.server import create_app
 
     folder.socket.unlink(missing_ok=True)
     _log_to(folder)
     async with Runtime.open(settings, idle=True) as runtime:
         await leave_token(runtime, folder)
-        transport = httpx.ASGITransport(create_app(runtime))
         token = folder.read_token()
         async with Client(
-            "http://localhost", transport=transport, token=token, opening=_opening(settings)
+            "http://localhost",
+            transport=WithinProcess(runtime),
+            token=token,
+            opening=_opening(settings),
         ) as client:
             yield RuntimeLink(client, runtime)
 

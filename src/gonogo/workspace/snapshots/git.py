@@ -5,7 +5,6 @@ and a time limit; no hook, filter, attribute, template, or settings file of the 
 person is ever read, and no repository is searched for.
 """
 
-import hashlib
 import os
 import re
 import secrets
@@ -13,12 +12,13 @@ import subprocess
 import threading
 import zlib
 from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace.sandbox.process import DEFAULT_PATH, find_program
+from gonogo.workspace.snapshots.packs import PackIndex, object_id
 
 TIME_LIMIT = 60.0
 """Seconds of one program that reads or builds a tree."""
@@ -58,9 +58,6 @@ _CONFIG = """\
 	recurse = false
 """
 _ID = re.compile("[0-9a-f]{40}")
-_LOST = re.compile(r"invalid object|\w+ not found|Can't load tree|not a tree")
-Entry = tuple[str, str, str | None]
-"""The path, mode and blob of an entry of a tree; no blob: there is to be no such entry."""
 _EXCLUDED = ".gonogo/\n.hg/\n.svn/\n"
 _ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding\n"
 
@@ -70,6 +67,7 @@ class Git:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._packs: dict[str, PackIndex] = {}
         self._environment = {
             "PATH": DEFAULT_PATH,
             "HOME": str(folder),
@@ -148,25 +146,45 @@ class Git:
             _write_object(place, zlib.compress(_headed(data), 1))
         return name
 
-    def write_tree(self, index: Path, entries: Iterable[Entry]) -> str:
-        """The id of a tree of many entries, by an index that is made for it and not kept."""
-        extra = {"GIT_INDEX_FILE": str(index)}
-        given = "".join(f"{mode} {blob}\t{path}\0" for path, mode, blob in entries)
-        try:
-            self.run("update-index", "-z", "--index-info", given=os.fsencode(given), extra=extra)
-            return self.run("write-tree", extra=extra).decode().strip()
-        finally:
-            for file in index.parent.glob(f"{index.name}*"):
-                file.unlink(missing_ok=True)
+    def lacking(self, names: set[str]) -> set[str]:
+        """Those of the named objects that are not there."""
+        self._look_at_packs()
+        if left := self._not_found(names):
+            # Others may have brought packs together meanwhile.
+            self._look_at_packs()
+            left = self._not_found(left)
+        return left
 
     def has(self, name: str) -> bool:
-        """Whether an object is there."""
-        return self.place(name).exists() or bool(self.held([name]))
+        """Whether an object is there; packs that came since the last `lacking` are left out."""
+        return not self._not_found({name})
 
-    def renew(self, name: str) -> None:
-        """Have an object that was asked for again as young as if it was new."""
-        if not self.place(name).exists():
-            for pack in (self.folder / "objects/pack").glob("*.pack"):
+    def _not_found(self, names: set[str]) -> set[str]:
+        for pack in self._packs.values():
+            names = names - pack.seen
+        for pack in self._packs.values() if names else ():
+            names = names - pack.find(names)
+        return {name for name in names if not self.place(name).exists()}
+
+    def _look_at_packs(self) -> None:
+        folder, packs = self.folder / "objects/pack", list[tuple[str, PackIndex]]()
+        for name in os.listdir(folder):
+            if name.startswith("pack-") and name.endswith(".idx"):
+                with suppress(FileNotFoundError):
+                    packs.append((name, self._packs.get(name) or PackIndex(folder / name)))
+        # First those of which most is asked.
+        self._packs = dict(sorted(packs, key=lambda pack: -len(pack[1].seen)))
+
+    def renew(self, names: Iterable[str]) -> None:
+        """Have objects that were asked for again as young as if they were new."""
+        in_packs = False
+        for name in names:
+            try:
+                os.utime(self.place(name))
+            except FileNotFoundError:
+                in_packs = True
+        for pack in (self.folder / "objects/pack").glob("*.pack") if in_packs else ():
+            with suppress(FileNotFoundError):
                 os.utime(pack)
 
     def place(self, name: str) -> Path:
@@ -258,81 +276,9 @@ def check_id(name: str) -> str:
     return name
 
 
-class Intake:
-    """Takes contents in, and makes a tree of them, in one program."""
-
-    def __init__(self, running: subprocess.Popen[bytes]) -> None:
-        self._given, self._answers = _there(running.stdin), _there(running.stdout)
-        self.commit: str | None = None
-        """What came into being beside the tree, and nobody needs."""
-
-    def write_blob(self, data: bytes) -> None:
-        """Take one content in."""
-        self._given.write(b"blob\ndata %d\n" % len(data))
-        self._given.write(data)
-        self._given.write(b"\n")
-
-    def write_tree(self, base: str, entries: Iterable[Entry]) -> str:
-        """The id of a tree that has other entries than the one with the id `base`.
-
-        Once only. For many entries in one folder it takes long: its time grows with their square.
-
-        Args:
-            entries: Those that go come before those that come in their place.
-        """
-        # Trees are made for commits alone.
-        self._given.write(b"commit refs/none\nmark :1\ncommitter none <> 0 +0000\ndata 0\n")
-        self._given.write(b'M 040000 %s ""\n' % base.encode())
-        for path, mode, blob in entries:
-            what = "D" if blob is None else f"M {mode} {blob}"
-            self._given.write(b"%s %s\n" % (what.encode(), _quoted(path)))
-        tree = self._asked(b'ls ""\n', 3)[2]
-        # No name leads to the commit.
-        reset = b"reset refs/none\nfrom %s\n\n" % (b"0" * 40)
-        [self.commit] = self._asked(reset + b"get-mark :1\n", 1)
-        return tree
-
-    def _asked(self, question: bytes, words: int) -> list[str]:
-        self._given.write(question)
-        self._given.flush()
-        said = self._answers.readline().decode().split()
-        if len(said) != words:
-            # It has ended, and says why.
-            raise BrokenPipeError
-        return said
-
-    def finish(self) -> None:
-        """Have all of it held."""
-        self._given.write(b"done\n")
-        self._given.flush()
-
-
-@contextmanager
-def intake(git: Git) -> Generator[Intake]:
-    """A program that takes contents in until the end of the block."""
-    with git.process(
-        "fast-import", "--quiet", "--done", "--depth=0", given=True, limit=IMPORT_LIMIT
-    ) as running:
-        taking = Intake(running)
-        yield taking
-        taking.finish()
-    if taking.commit is not None:
-        git.place(taking.commit).unlink(missing_ok=True)
-
-
-def _quoted(path: str) -> bytes:
-    raw = os.fsencode(path).replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-    return b'"%s"' % raw.replace(b"\n", b"\\n")
-
-
-def speaks_of_lost(failure: ToolFailed) -> bool:
-    """Whether git failed since something is not in the store that was held there."""
-    return _LOST.search(str(failure)) is not None
-
-
 def blob_id(data: bytes) -> str:
     """The id that git gives to a content."""
-    return hashlib.sha1(_headed(data), usedforsecurity=False).hexdigest()
+    return object_id("blob", data)
 
 
 def _headed(data: bytes) -> bytes:

@@ -11,14 +11,14 @@ import fcntl
 import hashlib
 import os
 import re
-import secrets
 import stat
 import time
-from collections.abc import Collection, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from operator import attrgetter
 from pathlib import Path
 
-from msgspec import DecodeError, Struct, field, msgpack
+from msgspec import DecodeError, Raw, Struct, field, msgpack
 
 from gonogo.domain.errors import ToolFailed, because
 from gonogo.workspace.files.content import READING, read_all
@@ -40,6 +40,13 @@ _STATUS = (
     *("--untracked-files=all", "--ignored=matching"),
 )
 _LINES_A_FILE = 4
+_MOST_ASKED = 200
+"""Paths that git is asked about by name."""
+RULES = ".gitignore"
+_USUAL_MODES = {stat.S_IFREG | 0o644, stat.S_IFREG | 0o755, stat.S_IFLNK}
+_facts: Callable[[os.stat_result], Signature] = attrgetter(
+    "st_mode", "st_size", "st_mtime_ns", "st_ctime_ns", "st_ino"
+)
 
 
 class FoundFile(Struct, frozen=True, gc=False):
@@ -51,37 +58,123 @@ class FoundFile(Struct, frozen=True, gc=False):
     @property
     def signature(self) -> Signature:
         """What changes whenever the content does."""
-        status = self.status
-        return (
-            status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino,
-        )  # fmt: skip
+        return _facts(self.status)
+
+
+class HeldFile(Struct, frozen=True, array_like=True, gc=False):
+    """One file as it was held; `signature` is None when it must be read again."""
+
+    mode: int
+    blob: str
+    signature: Signature | None
+
+
+class HeldFolder(Struct, frozen=True):
+    """The files of one folder as they were held, by their names, and what follows from them.
+
+    A folder in which nothing changed is the same object in the next snapshot, so that nothing of it
+    is looked through again.
+    """
+
+    files: dict[str, HeldFile]
+    size: int
+    largest: int
+    """The most bytes of one file."""
+    rare: dict[str, int]
+    """The modes for which a tree has no word."""
+    encoded: Raw
+    """As it is saved."""
+
+
+def held_folder(files: dict[str, HeldFile]) -> HeldFolder:
+    """A folder of files, which are not changed from now on."""
+    sizes = [held.signature[1] for held in files.values() if held.signature is not None]
+    return HeldFolder(
+        files, size=sum(sizes), largest=max(sizes, default=0),
+        rare={
+            name: stat.S_IMODE(held.mode)
+            for name, held in files.items() if held.mode not in _USUAL_MODES
+        },
+        encoded=Raw(msgpack.encode({os.fsencode(name): held for name, held in files.items()})),
+    )  # fmt: skip
+
+
+class Index(Struct):
+    """The files of the last snapshot, its id, and the id of what it says beside them."""
+
+    folders: dict[str, HeldFolder] = field(default_factory=dict[str, HeldFolder])
+    """Those that were looked into, and those that held a file. The root is `.`."""
+    tree: Tree | None = None
+    meta: str = ""
+    ignored: set[str] = field(default_factory=set[str])
+    """What git said is ignored; folders end in `/`."""
+    rules: dict[str, Signature | None] | None = None
+    """The files that git went by when it said so; None where they may be others by now."""
+
+    trees: dict[str, str] = field(default_factory=dict[str, str])
+    """The trees of all folders that hold something."""
+
+    def names(self) -> set[str]:
+        """The ids of all that it speaks of."""
+        blobs = {held.blob for folder in self.folders.values() for held in folder.files.values()}
+        return {*blobs, *self.trees.values(), self.meta, self.tree or ""} - {""}
+
+    def distrusted(self) -> "Index":
+        """The same paths, all of which must be read again."""
+        return Index({
+            path: held_folder({
+                name: HeldFile(held.mode, "", None) for name, held in folder.files.items()
+            })
+            for path, folder in self.folders.items()
+        })  # fmt: skip
 
 
 class Scan(Struct):
     """What was found; paths in `unseen` end in `/` when they are folders."""
 
-    found: dict[str, FoundFile] = field(default_factory=dict[str, FoundFile])
+    folders: dict[str, HeldFolder] = field(default_factory=dict[str, HeldFolder])
+    """Those in which nothing changed."""
+    same: dict[str, dict[str, HeldFile]] = field(default_factory=dict[str, dict[str, HeldFile]])
+    """Of every other folder, the files that did not change."""
+    changed: list[FoundFile] = field(default_factory=list[FoundFile])
+    """What has to be read."""
     empty: list[str] = field(default_factory=list[str])
     unseen: set[str] = field(default_factory=set[str])
+    ignored: set[str] = field(default_factory=set[str])
+    rules: dict[str, Signature] = field(default_factory=dict[str, Signature])
+
+    def settled_rules(self, horizon: int) -> dict[str, Signature | None]:
+        """The files that git went by, if any later change of them is sure to be seen."""
+        # A link says nothing of what it leads to.
+        return {
+            path: settled(mark, horizon) if stat.S_ISREG(mark[0]) else None
+            for path, mark in self.rules.items()
+        }
 
 
-def scan(git: Git, root: Path, known: Collection[str], limits: SnapshotLimits) -> Scan:
-    """Look at everything that a snapshot of `root` holds, without reading contents.
+def scan(git: Git, root: Path, last: Index, limits: SnapshotLimits) -> Scan:
+    """Look at everything that a snapshot of `root` holds, and read no contents.
 
-    Args:
-        known: What the last snapshot held.
+    Git is asked only about names that are new since the last snapshot. What it said of the others
+    holds for as long as the files do that it went by.
 
     Raises:
         ToolFailed: `too_large`.
     """
-    shown, hidden = _sorted_by_git(git, root, limits)
+    # That it is not there is the workspace's trouble, and not that of a path in it.
+    root.stat()
     with root_opened(root) as descriptor:
-        shown.update(known)
-        walk = _TreeWalk(descriptor, shown, hidden, _own_folder(git, root))
-        walk.run()
-        for path in known:
-            if path not in walk.scan.found:
-                walk.take_known(path)
+        walk = _TreeWalk(descriptor, last, _own_folder(git, root))
+        if last.rules is not None and None not in last.rules.values():
+            walk.run()
+        if walk.scan.rules != last.rules:
+            walk = _TreeWalk(descriptor, last, _own_folder(git, root))
+            walk.hear(*_sorted_by_git(git, root, limits, ()))
+            walk.run()
+        elif walk.asked:
+            walk.hear(*_sorted_by_git(git, root, limits, walk.asked))
+            walk.resume()
+        walk.finish()
     _check_size(walk.scan, limits)
     return walk.scan
 
@@ -121,34 +214,79 @@ def content(root: int, found: FoundFile, limit: int) -> tuple[bytes, Signature] 
 
 
 class _TreeWalk:
-    def __init__(
-        self, root: int, shown: Collection[str], hidden: Collection[str], own: str | None
-    ) -> None:
+    """Looks into every folder, and compares what it meets with the last snapshot."""
+
+    def __init__(self, root: int, last: Index, own: str | None) -> None:
         self.scan = Scan()
-        self._root, self._shown, self._hidden, self._own = root, shown, hidden, own
+        self.asked: list[str] = []
+        """What nobody knows yet; nothing below it was looked at."""
+        self._root, self._last, self._own = root, last, own
+        self._shown: Collection[str] | None = None
+        self._hidden: Collection[str] = last.ignored
         self._todo = ["."]
         self._device = os.fstat(root).st_dev
+
+    def hear(self, shown: Collection[str], hidden: Collection[str], ignored: set[str]) -> None:
+        """Know from now on what git says of everything that is asked about."""
+        self._shown, self._hidden = shown, hidden
+        self.scan.ignored |= ignored
 
     def run(self) -> None:
         while self._todo:
             path = self._todo.pop()
+            same = self.scan.same.setdefault(path, {})
             try:
                 with opened(best_opener(), self._root, path, _FOLDER) as folder:
-                    self._enter(folder, path)
+                    self._enter(folder, path, same)
             except OSError:
                 self.scan.unseen.add(f"{path}/")
 
-    def take_known(self, path: str) -> None:
+    def resume(self) -> None:
+        """Look at what was asked about."""
+        for path in self.asked:
+            if path[-1] == "/":
+                self._meet_folder(path)
+            elif path in (self._shown or ()):
+                self._take(path)
+            else:
+                self.scan.unseen.add(path)
+        self.run()
+
+    def finish(self) -> None:
+        """Look for what was held and was not met, and tell the folders that did not change."""
+        met = {found.path for found in self.scan.changed}
+        for path, folder in self._last.folders.items():
+            # Such as files of a folder that is hidden by now.
+            missing = folder.files.keys() - self.scan.same.get(path, {}).keys()
+            for full in {joined(path, name) for name in missing} - met:
+                self._take(full)
+        others = {split_path(found.path)[0] for found in self.scan.changed}
+        for path, files in [*self.scan.same.items()]:
+            last = self._last.folders.get(path)
+            if last and len(files) == len(last.files) and path not in others:
+                self.scan.folders[path] = last
+                del self.scan.same[path]
+
+    def _take(self, path: str) -> None:
         parent, _, name = path.rpartition("/")
         try:
             with opened(best_opener(), self._root, parent or ".", _FOLDER) as folder:
                 status = os.lstat(name, dir_fd=folder)
         except OSError:
             return
-        if stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
-            self.scan.found[path] = FoundFile(path, status)
+        if _can_be_held(name, status.st_mode):
+            self._hold(path, status)
 
-    def _enter(self, folder: int, path: str) -> None:
+    def _hold(self, path: str, status: os.stat_result) -> None:
+        parent, name = split_path(path)
+        folder = self._last.folders.get(parent)
+        held = folder.files.get(name) if folder else None
+        if held is not None and held.signature == _facts(status):
+            self.scan.same.setdefault(parent, {})[name] = held
+        else:
+            self.scan.changed.append(FoundFile(path, status))
+
+    def _enter(self, folder: int, path: str, same: dict[str, HeldFile]) -> None:
         with os.scandir(folder) as entries:
             names = list(entries)
             if path != "." and (os.fstat(folder).st_dev != self._device or _is_repository(names)):
@@ -156,39 +294,97 @@ class _TreeWalk:
                 return
             if path != "." and not names:
                 self.scan.empty.append(path)
-            above = "" if path == "." else f"{path}/"
-            for entry in names:
-                self._meet(entry, above + entry.name)
+            last = self._last.folders.get(path)
+            files = last.files if last else {}
+            others = _unlike(names, files, same)
+            if (rules := same.get(RULES)) and rules.signature:
+                self.scan.rules[joined(path, RULES)] = rules.signature
+            for entry in others:
+                self._meet(entry, joined(path, entry.name), known=entry.name in files)
 
-    def _meet(self, entry: os.DirEntry[str], path: str) -> None:
+    def _meet(self, entry: os.DirEntry[str], path: str, *, known: bool) -> None:
         if path == self._own or (entry.name.startswith(".") and _is_left_out(entry.name)):
             return
         if entry.is_dir(follow_symlinks=False):
-            self._meet_folder(path)
-        elif path in self._shown:
-            self._meet_file(entry, path)
+            self._meet_folder(f"{path}/")
+            return
+        if entry.name == RULES:
+            self._note_rules(entry, path)
+        if known or not self._is_hidden(path):
+            self._meet_file(entry, path, known=known)
         else:
-            self.scan.unseen.add(path)
+            self._leave_out(path)
+
+    def _is_hidden(self, path: str) -> bool:
+        return path in self._hidden if self._shown is None else path not in self._shown
 
     def _meet_folder(self, path: str) -> None:
-        if f"{path}/" in self._hidden:
-            self.scan.unseen.add(f"{path}/")
+        if path in self._hidden:
+            self._leave_out(path)
+            # One that is a repository may stop being one, and is looked into the next time.
+            if path not in self.scan.ignored:
+                self.scan.same.setdefault(path[:-1], {})
+        elif self._shown is None and path[:-1] not in self._last.folders:
+            self.asked.append(path)
         else:
-            self._todo.append(path)
+            self._todo.append(path[:-1])
 
-    def _meet_file(self, entry: os.DirEntry[str], path: str) -> None:
+    def _leave_out(self, path: str) -> None:
+        self.scan.unseen.add(path)
+        if path in self._last.ignored and self._shown is None:
+            self.scan.ignored.add(path)
+
+    def _note_rules(self, entry: os.DirEntry[str], path: str) -> None:
+        with suppress(OSError):
+            self.scan.rules[path] = _facts(entry.stat(follow_symlinks=False))
+
+    def _meet_file(self, entry: os.DirEntry[str], path: str, *, known: bool) -> None:
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError:
             return
-        kind = stat.S_IFMT(status.st_mode)
-        # Git refuses a link of this name in any tree.
-        if kind == stat.S_IFREG or (
-            kind == stat.S_IFLNK and entry.name.casefold() != ".gitmodules"
-        ):
-            self.scan.found[path] = FoundFile(path, status)
+        if not _can_be_held(entry.name, status.st_mode):
+            self._leave_out(path)
+        elif known or self._shown is not None:
+            self._hold(path, status)
         else:
-            self.scan.unseen.add(path)
+            self.asked.append(path)
+
+
+def _unlike(
+    entries: Iterable[os.DirEntry[str]], last: Mapping[str, HeldFile], same: dict[str, HeldFile]
+) -> list[os.DirEntry[str]]:
+    """What is not as it was held last; the others are put into `same`.
+
+    This is done for each file of a workspace, and nothing else is.
+    """
+    others: list[os.DirEntry[str]] = []
+    for entry in entries:
+        held = last.get(entry.name)
+        try:
+            if held is not None and held.signature == _facts(entry.stat(follow_symlinks=False)):
+                same[entry.name] = held
+                continue
+        except OSError:
+            pass
+        others.append(entry)
+    return others
+
+
+def split_path(path: str) -> tuple[str, str]:
+    """The folder of a file, and its name there."""
+    parent, _, name = path.rpartition("/")
+    return parent or ".", name
+
+
+def joined(folder: str, name: str) -> str:
+    """The path of a file by its folder and its name there."""
+    return name if folder == "." else f"{folder}/{name}"
+
+
+def _can_be_held(name: str, mode: int) -> bool:
+    # Git refuses a link of this name in any tree.
+    return stat.S_ISREG(mode) or (stat.S_ISLNK(mode) and name.casefold() != ".gitmodules")
 
 
 def _is_left_out(name: str) -> bool:
@@ -209,19 +405,27 @@ def _own_folder(git: Git, root: Path) -> str | None:
     return store.relative_to(root).as_posix() if store.is_relative_to(root) else None
 
 
-def _sorted_by_git(git: Git, root: Path, limits: SnapshotLimits) -> tuple[set[str], set[str]]:
-    """What is shown to git and what is hidden; hidden folders end in `/`."""
-    lines = _status(git, root, limits)
-    hidden = {line[3:] for line in lines if line[0] == "!" or line[-1] == "/"}
-    return {line[3:] for line in lines if line[0] == "?" and line[-1] != "/"}, hidden
+def _sorted_by_git(
+    git: Git, root: Path, limits: SnapshotLimits, asked: Collection[str]
+) -> tuple[set[str], set[str], set[str]]:
+    """What is shown to git, what is hidden, and what of that is ignored; folders end in `/`.
+
+    Args:
+        asked: The paths that git is to speak of; all, where there are none or very many.
+    """
+    words = ("--", *(path.rstrip("/") for path in asked)) if 0 < len(asked) <= _MOST_ASKED else ()
+    lines = _status(git, root, limits, words)
+    ignored = {line[3:] for line in lines if line[0] == "!"}
+    hidden = ignored | {line[3:] for line in lines if line[-1] == "/"}
+    return {line[3:] for line in lines if line[0] == "?" and line[-1] != "/"}, hidden, ignored
 
 
-def _status(git: Git, root: Path, limits: SnapshotLimits) -> list[str]:
+def _status(git: Git, root: Path, limits: SnapshotLimits, words: Sequence[str]) -> list[str]:
     # The index does not exist, so that every file is one that git does not know yet.
     extra = {"GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(git.folder / "no-index")}
     chunks: list[bytes] = []
     room = limits.files * _LINES_A_FILE
-    with git.process(*_STATUS, given=False, extra=extra, cwd=root) as running:
+    with git.process(*_STATUS, *words, given=False, extra=extra, cwd=root) as running:
         while running.stdout and (chunk := running.stdout.read(1 << 20)):
             chunks.append(chunk)
             room -= chunk.count(b"\0")
@@ -231,21 +435,21 @@ def _status(git: Git, root: Path, limits: SnapshotLimits) -> list[str]:
 
 
 def _check_size(scan: Scan, limits: SnapshotLimits) -> None:
-    if len(scan.found) > limits.files:
+    sizes = [*_sizes(scan, limits.file)]
+    files = sum(len(folder.files) for folder in scan.folders.values())
+    if files + sum(map(len, scan.same.values())) + len(scan.changed) > limits.files:
         raise _too_many(limits)
-    total = 0
-    for found in scan.found.values():
-        size = found.status.st_size
-        total += size
-        if size > limits.file:
+    for path, size in sizes:
+        if path and size > limits.file:
             raise ToolFailed(
                 "too_large",
                 "No snapshot: {path!r} has {size} bytes, more than {most}. Name it in .gitignore, "
                 "or raise the limit",
-                path=found.path,
+                path=path,
                 size=size,
                 most=limits.file,
             )
+    total = sum(size for _, size in sizes)
     if total > limits.total:
         raise ToolFailed(
             "too_large",
@@ -254,6 +458,20 @@ def _check_size(scan: Scan, limits: SnapshotLimits) -> None:
             total=total,
             most=limits.total,
         )
+
+
+def _sizes(scan: Scan, most: int) -> Iterator[tuple[str, int]]:
+    """Paths with their bytes; a folder in which nothing changed is one, where no file has more."""
+    for found in scan.changed:
+        yield found.path, found.status.st_size
+    whole = {path: folder for path, folder in scan.folders.items() if folder.largest <= most}
+    for folder in whole.values():
+        yield "", folder.size
+    parts = {path: held.files for path, held in scan.folders.items() if path not in whole}
+    for path, files in (scan.same | parts).items():
+        for name, held in files.items():
+            if held.signature is not None:
+                yield joined(path, name), held.signature[1]
 
 
 def _too_many(limits: SnapshotLimits) -> ToolFailed:
@@ -273,31 +491,11 @@ def _too_many(limits: SnapshotLimits) -> ToolFailed:
 PATIENCE = 60.0
 """Seconds that a lock is waited for."""
 
-_VERSION = 3
+_VERSION = 4
 # The clock of a file system ticks in steps; a change within the step of the last one leaves no
 # trace in the times. Some keep whole or even seconds only.
 _STEP = 50_000_000
 _COARSE_STEP = 2_500_000_000
-
-
-class HeldFile(Struct, frozen=True, array_like=True, gc=False):
-    """One file as it was held; `signature` is None when it must be read again."""
-
-    mode: int
-    blob: str
-    signature: Signature | None
-
-
-class Index(Struct):
-    """The files of the last snapshot, its id, and the id of what it says beside them."""
-
-    files: dict[str, HeldFile] = field(default_factory=dict[str, HeldFile])
-    tree: Tree | None = None
-    meta: str = ""
-
-    def distrusted(self) -> "Index":
-        """The same paths, all of which must be read again."""
-        return Index({path: HeldFile(known.mode, "", None) for path, known in self.files.items()})
 
 
 class ScanRecord:
@@ -344,13 +542,6 @@ class ScanRecord:
         replace_file(self._file, _encoded(index))
         mark = self._mark()
         self._read = None if mark is None else (mark, index)
-
-    def new_git_index(self) -> Path:
-        """The place of an index for git to make and to remove; what was left of others is gone."""
-        for file in self.folder.glob("git-index*"):
-            file.unlink(missing_ok=True)
-        # A name of its own, so that a program that outlives a killed process has no part in it.
-        return self.folder / f"git-index.{secrets.token_hex(4)}"
 
     def forget(self, keep: Collection[str]) -> None:
         """Forget what the last snapshot held, and what a rollback was doing.
@@ -428,20 +619,38 @@ class _Saved(Struct, frozen=True, array_like=True):
     version: int
     tree: Tree | None
     meta: str
-    files: dict[bytes, HeldFile]
+    ignored: list[bytes]
+    rules: dict[bytes, Signature | None] | None
+    folders: dict[bytes, Raw]
+    trees: dict[bytes, str]
 
 
 def _encoded(index: Index) -> bytes:
-    files = {os.fsencode(path): known for path, known in index.files.items()}
-    return msgpack.encode(_Saved(_VERSION, index.tree, index.meta, files))
+    rules = index.rules
+    return msgpack.encode(_Saved(
+        _VERSION, index.tree, index.meta, [os.fsencode(path) for path in index.ignored],
+        None if rules is None else {os.fsencode(path): mark for path, mark in rules.items()},
+        {os.fsencode(path): folder.encoded for path, folder in index.folders.items()},
+        {os.fsencode(path): tree for path, tree in index.trees.items()},
+    ))  # fmt: skip
 
 
 def _decoded(file: Path) -> Index:
     try:
         said = msgpack.decode(file.read_bytes(), type=_Saved)
+        if said.version != _VERSION:
+            return Index()
+        folders = {os.fsdecode(path): _folder(raw) for path, raw in said.folders.items()}
     except (OSError, DecodeError):
         return Index()
-    if said.version != _VERSION:
-        return Index()
-    files = {os.fsdecode(path): known for path, known in said.files.items()}
-    return Index(files, said.tree, said.meta)
+    rules = said.rules
+    return Index(
+        folders, said.tree, said.meta, {os.fsdecode(path) for path in said.ignored},
+        None if rules is None else {os.fsdecode(path): mark for path, mark in rules.items()},
+        {os.fsdecode(path): tree for path, tree in said.trees.items()},
+    )  # fmt: skip
+
+
+def _folder(raw: Raw) -> HeldFolder:
+    said = msgpack.decode(raw, type=dict[bytes, HeldFile])
+    return held_folder({os.fsdecode(name): held for name, held in said.items()})

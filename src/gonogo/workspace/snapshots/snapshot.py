@@ -13,42 +13,38 @@ given out lately stays meanwhile, since whoever asked for it may not have writte
 import json
 import logging
 import os
-import stat
 import tempfile
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from gonogo.domain.errors import Busy, ToolFailed, because
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.workspace import Workspace
-from gonogo.workspace.snapshots.git import (
-    Entry,
-    Git,
-    Intake,
-    blob_id,
-    intake,
-    outlet,
-    speaks_of_lost,
-)
+from gonogo.workspace.snapshots.git import Git, outlet
+from gonogo.workspace.snapshots.packs import Kind, PackWriter, object_id, pack_writer, tree_object
 from gonogo.workspace.snapshots.restore import Left, Restore, apply, plan, recover
 from gonogo.workspace.snapshots.scan import (
     FoundFile,
     HeldFile,
+    HeldFolder,
     Index,
     Scan,
     ScanRecord,
     content,
+    held_folder,
+    joined,
     now_in,
     open_store,
     root_opened,
     scan,
     settled,
+    split_path,
 )
 from gonogo.workspace.snapshots.states import (
     Change,
@@ -62,20 +58,16 @@ from gonogo.workspace.snapshots.states import (
     git_mode,
     kept_mode,
     parent_opened,
+    parents,
 )
 from gonogo.workspace.snapshots.sweep import GRACE, NO_GRACE, pack, sweep, useless
 from gonogo.workspace.snapshots.trees import Trees
 
 _LOG = logging.getLogger(__name__)
 _NO_LIMITS = SnapshotLimits()
-_USUAL_MODES = {stat.S_IFREG | 0o644, stat.S_IFREG | 0o755, stat.S_IFLNK}
 _NOWHERE = Path()
-_Files = dict[str, HeldFile]
-_Changes = dict[str, HeldFile | None]
+_Folders = dict[str, HeldFolder]
 _PROBE = 1 << 20
-_FEW = 64
-"""Changes that a tree is made of without an index of all its files."""
-_MOST_BESIDE = 2_000
 
 
 class Snapshots:
@@ -125,7 +117,7 @@ class Snapshots:
             self._git.prepare()
             desk = self._desk(workspace.root)
             with desk.held(), open_store(self._git.folder):
-                tree = self._taken(_Taking(self._git, desk, workspace.root, self._limits))
+                tree = _Taking(self._git, desk, workspace.root, self._limits).run()
                 self._give(workspace.root, tree)
                 self._pack()
                 return tree
@@ -382,16 +374,6 @@ class Snapshots:
             # It takes more room, and that is all.
             _LOG.warning("snapshots were not packed: %s", failure)
 
-    def _taken(self, taking: "_Taking") -> Tree:
-        index = taking.desk.load()
-        try:
-            return taking.run(index)
-        except ToolFailed as failure:
-            if not speaks_of_lost(failure):
-                raise
-            # The store has lost contents that the index speaks of: read everything again.
-            return taking.run(index.distrusted())
-
     @contextmanager
     def _writing(self) -> Generator[None]:
         """Tell the store's own trouble, which passes, from what is wrong with a workspace."""
@@ -416,112 +398,121 @@ class _Taking(Struct):
     desk: ScanRecord
     root: Path
     limits: SnapshotLimits
+    there: set[str] = field(default_factory=set[str])
+    """The ids of what is in the store."""
+    used_again: list[str] = field(default_factory=list[str])
 
-    def run(self, index: Index) -> Tree:
+    def run(self) -> Tree:
+        index = self.desk.load()
+        self.there = index.names()
+        if self.git.lacking(self.there):
+            # The store has lost what the index speaks of: everything is read again.
+            index, self.there = index.distrusted(), set()
         horizon = now_in(self.desk.folder)
-        seen = scan(self.git, self.root, index.files, self.limits)
-        with ExitStack() as stack:
-            files, taking = self._read(seen, index, horizon, stack)
-            meta = _meta(seen, files)
-            name, changes = blob_id(meta), _changes(index.files, files)
-            tree, is_new = index.tree, bool(changes) or name != index.meta
-            if is_new or tree is None or not self.git.has(tree):
-                # Of a snapshot that is lost, parts may be too: git looks at all of it again.
-                held = tree if is_new else None
-                if held is None or name != index.meta:
-                    self.git.keep(meta)
-                base = held if len(changes) <= _FEW else None
-                tree = self._tree(base, files, changes, name, taking, stack)
-        if tree != index.tree:
-            self.git.renew(tree)
-        if files != index.files or tree != index.tree:
-            self.desk.save(Index(files, tree, name))
+        seen = scan(self.git, self.root, index, self.limits)
+        with pack_writer(self.git.folder) as pack:
+            folders = self._read(seen, index, horizon, pack)
+            meta = self._hold(pack, "blob", _meta(seen, folders))
+            trees = self._trees(index, folders, pack)
+            top = [("files", "40000", trees["."])] if trees else []
+            tree = Tree(self._hold(pack, "tree", tree_object([*top, ("meta", "100644", meta)])))
+        self.git.renew(self.used_again)
+        rules = seen.settled_rules(horizon)
+        now = Index(folders, tree, meta, seen.ignored, rules, trees)
+        if now != index:
+            self.desk.save(now)
         return tree
 
-    def _read(
-        self, seen: Scan, index: Index, horizon: int, stack: ExitStack
-    ) -> tuple[_Files, Intake | None]:
-        """Every file as it is held; contents that are new go into the store."""
-        files: _Files = {}
-        unknown: list[FoundFile] = []
-        for path, found in seen.found.items():
-            known = index.files.get(path)
-            if known is not None and known.signature == found.signature:
-                files[path] = known
+    def _hold(self, pack: PackWriter, kind: Kind, data: bytes) -> str:
+        """Have an object in the store. Gives its id."""
+        name = object_id(kind, data)
+        if name not in self.there:
+            self.there.add(name)
+            if self.git.has(name):
+                self.used_again.append(name)
             else:
-                unknown.append(found)
-        held = {known.blob for known in index.files.values()} if unknown else set[str]()
-        taking = None
+                pack.write(kind, name, data)
+        return name
+
+    def _read(self, seen: Scan, index: Index, horizon: int, pack: PackWriter) -> _Folders:
+        """Every folder as it is held; contents that are new go into the store."""
         with root_opened(self.root) as root:
-            for found in sorted(unknown, key=lambda found: found.path):
+            for found in sorted(seen.changed, key=lambda found: found.path):
                 read = content(root, found, self.limits.file)
                 if read is None:
                     seen.unseen.add(found.path)
                     continue
-                data, signature = read
-                now = files[found.path] = _known(found, data, settled(signature, horizon))
-                if now.blob not in held:
-                    taking = taking or stack.enter_context(intake(self.git))
-                    taking.write_blob(data)
-                    held.add(now.blob)
-        return files, taking
+                folder, name = split_path(found.path)
+                signature = settled(read[1], horizon)
+                mode = found.status.st_mode if signature is None else signature[0]
+                held = HeldFile(kept_mode(mode), self._hold(pack, "blob", read[0]), signature)
+                seen.same.setdefault(folder, {})[name] = held
+        last = index.folders
+        return seen.folders | {
+            path: _as_before(last.get(path), files) or held_folder(files)
+            for path, files in seen.same.items()
+        }
 
-    def _tree(
-        self, base: Tree | None, files: _Files, changes: _Changes, meta: str,
-        taking: Intake | None, stack: ExitStack,
-    ) -> Tree:  # fmt: skip
-        """The tree of the files, made of another one where there is one to begin with."""
-        if base is None:
-            # What it is made of has to be there.
-            stack.close()
-            entries = _entries(files.items(), meta)
-            return Tree(self.git.write_tree(self.desk.new_git_index(), entries))
-        taking = taking or stack.enter_context(intake(self.git))
-        return Tree(taking.write_tree(base, _changed(files, changes, meta)))
-
-
-def _known(
-    found: FoundFile, data: bytes, signature: tuple[int, int, int, int, int] | None
-) -> HeldFile:
-    mode = found.status.st_mode if signature is None else signature[0]
-    return HeldFile(kept_mode(mode), blob_id(data), signature)
-
-
-def _changes(old: _Files, new: _Files) -> _Changes:
-    """What a tree of the new files has otherwise; None is no file, and comes first."""
-    gone = old.keys() - new.keys()
-    return dict.fromkeys(gone) | {
-        path: held for path, held in new.items()
-        if (known := old.get(path)) is not held
-        and (known is None or (known.mode, known.blob) != (held.mode, held.blob))
-    }  # fmt: skip
+    def _trees(self, index: Index, folders: _Folders, pack: PackWriter) -> dict[str, str]:
+        """The trees of all folders; those of folders that did not change are there already."""
+        changed = _with_parents(_changed(index.folders, folders))
+        if not changed:
+            return index.trees
+        trees, below = dict(index.trees), _below(folders)
+        for path in sorted(changed, key=lambda path: -len(parents(path)) if path != "." else 1):
+            files = folders[path].files if path in folders else {}
+            entries = [
+                (name, git_mode(held.mode), held.blob)
+                for name, held in files.items() if name not in below[path]
+            ]  # fmt: skip
+            entries += [(name, "40000", trees[joined(path, name)]) for name in below[path]]
+            if entries:
+                trees[path] = self._hold(pack, "tree", tree_object(entries))
+            else:
+                trees.pop(path, None)
+        return trees
 
 
-def _entries(files: Iterable[tuple[str, HeldFile]], meta: str) -> Iterator[Entry]:
-    """The entries of a tree."""
-    for path, held in files:
-        yield f"files/{path}", git_mode(held.mode), held.blob
-    yield "meta", "100644", meta
+def _as_before(last: HeldFolder | None, files: dict[str, HeldFile]) -> HeldFolder | None:
+    return last if last is not None and last.files == files else None
 
 
-def _changed(files: _Files, changes: _Changes, meta: str) -> Iterator[Entry]:
-    """The entries of a tree that the last one has not, and those beside them.
+def _below(folders: _Folders) -> defaultdict[str, set[str]]:
+    """The folders in each folder that hold something."""
+    below: defaultdict[str, set[str]] = defaultdict(set)
+    for path, folder in folders.items():
+        while folder.files and path != ".":
+            above, name = split_path(path)
+            if name in below[above]:
+                break
+            below[above].add(name)
+            path = above
+    return below
 
-    With those, git misses what was lost of the folders that have changed.
-    """
-    yield from ((f"files/{path}", "0", None) for path, held in changes.items() if held is None)
-    folders = {path.rpartition("/")[0] for path in changes}
-    beside = [(p, held) for p, held in files.items() if p.rpartition("/")[0] in folders]
-    few = len(beside) <= _MOST_BESIDE
-    now = beside if few else [(path, held) for path, held in changes.items() if held is not None]
-    yield from _entries(now, meta)
+
+def _changed(old: _Folders, new: _Folders) -> Iterator[str]:
+    """The folders whose trees have other entries than before."""
+    for path in old.keys() | new.keys():
+        before, after = old.get(path), new.get(path)
+        if before is not after and _held_in(before) != _held_in(after):
+            yield path
 
 
-def _meta(seen: Scan, files: _Files) -> bytes:
+def _held_in(folder: HeldFolder | None) -> dict[str, tuple[int, str]]:
+    files = folder.files if folder else {}
+    return {name: (held.mode, held.blob) for name, held in files.items()}
+
+
+def _with_parents(paths: Iterable[str]) -> set[str]:
+    return {above for path in paths for above in (path, *parents(path), ".")}
+
+
+def _meta(seen: Scan, folders: _Folders) -> bytes:
     """What a tree has no words for: rare modes, empty folders, and what was left alone."""
     modes = sorted(
-        (path, stat.S_IMODE(known.mode))
-        for path, known in files.items() if known.mode not in _USUAL_MODES
+        (joined(path, name), mode)
+        for path, folder in folders.items() if folder.rare
+        for name, mode in folder.rare.items()
     )  # fmt: skip
     said = {"empty": sorted(seen.empty), "modes": dict(modes), "unseen": sorted(seen.unseen)}
     return json.dumps(said, separators=(",", ":")).encode()

@@ -28,8 +28,10 @@ GRACE = 3_600.0
 """Seconds for which everything that was written or used again stays."""
 NO_GRACE = -10 * 365 * 86_400.0
 """However young it is, whatever is not needed goes."""
-_LOOSE = 32 << 10
-"""Bytes that lie loose until they are packed."""
+_WAITING = 256 << 10
+"""Bytes that lie loose, and in packs of single snapshots, until they are brought together."""
+_MANY = 32
+"""Packs of single snapshots, likewise."""
 _SMALL = 1 << 20
 """Bytes of a pack that is still made anew with what comes."""
 _ID = re.compile(rb"[0-9a-f]{40}")
@@ -42,22 +44,28 @@ def pack(git: Git) -> None:
     Raises:
         ToolFailed: `io_error` or `timeout`; everything is still where it was.
     """
-    loose = dict(_loose(git.folder))
-    if sum(map(_size, loose.values())) < _LOOSE:
+    if not _is_worth_it(git.folder):
         return
+    loose = dict(_loose(git.folder))
     with (git.folder / "pack.lock").open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             # Somebody else is at it.
             return
-        small = [
-            index for index in _packs(git.folder) if _size(index.with_suffix(".pack")) < _SMALL
-        ]
+        small = [index for index, size in _packs_with_sizes(git.folder) if size < _SMALL]
         names = {name for index in small for name in _packed(git, index)}
         _into_one_pack(git, {*loose, *names}, small)
         for path in loose.values():
             path.unlink(missing_ok=True)
+
+
+def _is_worth_it(folder: Path) -> bool:
+    small = sorted(size for _, size in _packs_with_sizes(folder) if size < _SMALL)
+    # The largest is what was brought together the last time.
+    waiting = small[:-1]
+    loose = sum(_size(path) for _, path in _loose(folder))
+    return len(waiting) > _MANY or sum(waiting) + loose >= _WAITING
 
 
 class _Held(Struct, frozen=True):
@@ -160,6 +168,10 @@ def _loose(folder: Path) -> Iterator[tuple[str, Path]]:
 def _packs(folder: Path) -> list[Path]:
     """The indexes of all packs."""
     return sorted((folder / "objects/pack").glob("pack-*.idx"))
+
+
+def _packs_with_sizes(folder: Path) -> list[tuple[Path, int]]:
+    return [(index, _size(index.with_suffix(".pack"))) for index in _packs(folder)]
 
 
 def _size(path: Path) -> int:
