@@ -86,7 +86,8 @@ def test_snapshots_that_are_taken_meanwhile_are_whole(snapshots, folder):
 
     def sweeps():
         try:
-            while not over.is_set():
+            # Long enough for whoever waits to come in between.
+            while not over.wait(0.005):
                 snapshots.sweep((), grace=AT_ONCE)
         except ToolFailed as problem:
             problems.append(problem)
