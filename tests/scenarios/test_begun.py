@@ -5,7 +5,7 @@ commands and calls of subtasks too. What happens between that and its run is not
 import anyio
 import pytest
 
-from fakes.world import calls, of, plan, run, says, step, write
+from fakes.world import calls, of, on_both, plan, run, says, step, write
 from gonogo.execution.agent import Hands, executor
 from gonogo.store.calls import approval_of_call, call_of
 from gonogo.store.checkpoints import changes_of_session
@@ -46,6 +46,7 @@ async def changed(world):
     return sorted(row.path for row in rows)
 
 
+@on_both
 @pytest.mark.parametrize("planned", [False, True], ids=["turn", "subtask"])
 @pytest.mark.parametrize("kind", CALLS)
 async def test_an_approved_call_starts_in_the_transaction_of_its_approval(make, kind, planned):
