@@ -22,6 +22,7 @@ from pydantic import BaseModel, TypeAdapter
 from scripts.talk import calls, plan_of, say
 from sqlalchemy import event
 
+from bench._calls import call_counts
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
@@ -153,7 +154,7 @@ def _size(file: Path) -> int:
 
 def check(*, renew: bool) -> int:
     """Compare with what was counted last; the exit code says whether something grew."""
-    found = anyio.run(counts)
+    found = {**anyio.run(counts), **anyio.run(call_counts)}
     if renew:
         KEPT.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     kept: dict[str, int] = json.loads(KEPT.read_text(encoding="utf-8"))
@@ -169,5 +170,5 @@ def told(kept: Mapping[str, int], found: Mapping[str, int]) -> bool:
         now, before = found.get(name, 0), kept.get(name, 0)
         more = now > before * (1 + SLACK if name.endswith(_LOOSE) else 1)
         grown |= more
-        print(f"{name:22} {before:10,} → {now:10,}{'  has grown' if more else ''}")
+        print(f"{name:47} {before:10,} → {now:10,}{'  has grown' if more else ''}")
     return grown

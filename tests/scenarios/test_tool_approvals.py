@@ -97,8 +97,8 @@ async def test_a_change_between_the_look_at_a_call_and_its_approval_is_seen(
 ):
     real = Hands.ready
 
-    async def ready(hands, thread, row, given):
-        found = await real(hands, thread, row, given)
+    async def ready(hands, asked_about):
+        thread, found = asked_about.thread, await real(hands, asked_about)
         assert found is not None
         if change == "rule":
             text = RuleText(decision="deny", tool="write_file")

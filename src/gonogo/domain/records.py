@@ -474,6 +474,8 @@ class Job(Struct, frozen=True):
     """When the work that this job goes on with began, if whoever made the job knew."""
     found: Any = None
     """What whoever took the work for the job read then; never known in another process."""
+    begun: Any = None
+    """What was started with the job, for it to carry out; never known in another process."""
 
 
 class JobStop(Struct, frozen=True):

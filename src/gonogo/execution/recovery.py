@@ -11,7 +11,7 @@ from gonogo.execution.plans import Engine
 from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN, Work
 from gonogo.execution.turns import Turns
 from gonogo.i18n import DEFAULT, say
-from gonogo.store import Tx, go_on
+from gonogo.store import Tx, go_on, hand_begun
 from gonogo.store.approvals import plans_in_revision
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.jobs import AGAIN
@@ -40,7 +40,7 @@ class Continuation(Struct, frozen=True, kw_only=True):
         """The turn or the subtask of a call that has its answer.
 
         Args:
-            ready: The call, where its turn may start it here and now.
+            ready: The call, where it may start here and now.
         """
         if call.subtask_id is None and call.turn_id is None and call.plan_id is not None:
             go_on(tx, REPLAN, call.plan_id)
@@ -64,6 +64,19 @@ class Continuation(Struct, frozen=True, kw_only=True):
             self.engine.rounds.advance(tx, row.plan_id)
         else:
             self.engine.work.resume(tx, key)
+            if ready is not None:
+                self._begin(tx, key, ready)
+
+    def _begin(self, tx: Tx, key: str, ready: ReadyCall) -> None:
+        """Start a call with the subtask that waited for it, where that has a place at once."""
+        row = subtask_row(tx, key)
+        if row is None or row.status is not SubtaskStatus.RUNNING:
+            return
+        thread = ready.asked.thread
+        left = open_calls(tx, thread.session_id, thread.name)
+        begun = self.hands.begin(tx, thread, left, ready)
+        if begun is not None:
+            hand_begun(tx, "subtask", key, begun)
 
 
 SESSION_TIMEOUT = "session_timeout"

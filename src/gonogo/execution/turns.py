@@ -21,6 +21,7 @@ from gonogo.execution.agent import (
     Finished,
     Handed,
     Loop,
+    NextStep,
     Profile,
     ReadyCall,
     Resting,
@@ -357,11 +358,9 @@ class Turns(Struct, frozen=True, kw_only=True):
     async def _drive(
         self, session: Session, turn: Turn, calls: list[CallRow] | None, begun: ReadyCall | None
     ) -> None:
-        if begun is not None:
-            await self.loop.hands.run_begun(self._thread(session, turn), begun)
-            calls = None
         while True:
-            match await self.loop.drive(self._thread(session, turn), calls):
+            step = None if calls is None else NextStep(calls=calls)
+            match await self.loop.drive(self._thread(session, turn), step, begun):
                 case Resting():
                     return
                 case Finished(reply):
@@ -371,7 +370,7 @@ class Turns(Struct, frozen=True, kw_only=True):
                     goes_on = await self.controls.answer(session, turn, call)
             if goes_on is None:
                 return
-            turn, calls = goes_on, None
+            turn, calls, begun = goes_on, None, None
 
     def _thread(self, session: Session, turn: Turn) -> Thread:
         return Thread(

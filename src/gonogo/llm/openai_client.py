@@ -1,26 +1,25 @@
 """openai's client, made to send a request as pydantic-ai has built it.
 
 The library looks at each part of a request by its type, and at each tool by the type of every kind
-of tool, in case something has another name on the wire. Nothing in ours has: a walk of 2 ms of
-processor time gives back what it was given. What comes as `extra_body` takes the place of the
-argument of the same name, as it is.
+of tool, in case something has another name on the wire. Nothing in ours has: a walk of 2.5 ms of
+processor time gives back what it was given. So its functions are used with another one in the place
+of the walk, under the name that they know it by.
 
 Each piece of an answer is made a value of the library's type by a walk as well, since a server may
 send what the type does not allow. What it allows is read by pydantic itself, in a twentieth of the
 time.
 """
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from functools import partial
+from types import FunctionType, MethodType
 from typing import Any
 
 from openai import AsyncOpenAI
+from openai._utils import is_given
 from openai.types.chat import ChatCompletionChunk
 from pydantic import ValidationError
-
-_LARGE = ("messages", "input", "tools")
-"""The arguments that a conversation and its tools are in."""
 
 
 def make_quick(client: AsyncOpenAI) -> None:
@@ -34,12 +33,23 @@ def send_as_built(client: AsyncOpenAI) -> None:
     client.max_retries = 0
     # The library keeps both once they are asked for.
     for resource in (client.chat.completions, client.responses):
-        vars(resource)["create"] = partial(_create, resource.create)
+        vars(resource)["create"] = MethodType(unwalked(type(resource).create), resource)
 
 
-async def _create(theirs: Callable[..., Any], **body: Any) -> Any:  # noqa: ANN401 - as theirs
-    """Ask for an answer without the walk; the same bytes are sent."""
-    return await theirs(**unwalked(body))
+def unwalked(create: Any) -> FunctionType:  # noqa: ANN401 - a function of theirs, or a wrapped one
+    """The same function without the walk through what it sends; the same bytes are sent."""
+    theirs: FunctionType = inspect.unwrap(create)
+    own = FunctionType(
+        theirs.__code__, {**theirs.__globals__, "async_maybe_transform": as_given},
+        theirs.__name__, theirs.__defaults__, theirs.__closure__,
+    )  # fmt: skip
+    own.__kwdefaults__ = theirs.__kwdefaults__
+    return own
+
+
+async def as_given(body: Mapping[str, Any], *_: object) -> dict[str, Any]:
+    """The body of a request, without what was not given."""
+    return {name: value for name, value in body.items() if is_given(value)}
 
 
 def read_quickly(client: AsyncOpenAI) -> None:
@@ -53,16 +63,3 @@ def read_quickly(client: AsyncOpenAI) -> None:
         return theirs(data=data, cast_to=cast_to, **more)
 
     vars(client)["_process_response_data"] = read
-
-
-def unwalked(body: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of a request with the large ones moved to `extra_body`.
-
-    An empty list stays in the place of each, so that it is written where it was.
-    """
-    large = {name: body[name] for name in _LARGE if isinstance(body.get(name), list)}
-    return {
-        **body,
-        **{name: [] for name in large},
-        "extra_body": {**large, **(body.get("extra_body") or {})},
-    }

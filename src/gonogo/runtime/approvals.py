@@ -19,13 +19,15 @@ from gonogo.domain.errors import (
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.records import MAIN, Approval, CallRow, Plan, Session, Vote
-from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
+from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord, SubtaskStatus
+from gonogo.domain.tool_calls import server_of
 from gonogo.domain.views import ApprovalFilter, ApprovalList, ApprovalView
 from gonogo.execution.agent import (
     NOBODYS,
     RUNTIME,
-    ConversationGrants,
+    CallAsked,
     Thread,
+    checkpoint_of,
     fields_from,
     given_to,
     runtime_profile,
@@ -45,7 +47,7 @@ from gonogo.store.calls import (
     list_approvals,
 )
 from gonogo.store.events import begin_seq, last_seq, told_in, told_seq
-from gonogo.store.plans import plan_of
+from gonogo.store.plans import plan_of, subtask_key, subtask_row, thread_name
 from gonogo.store.sessions import session_of
 
 # Approvals as people are shown them: who sees which, and who is waited for.
@@ -180,7 +182,7 @@ class Approvals(Struct, frozen=True):
         principal.require(Role.OPERATOR)
         find, ruling = await self._meant(principal, decision, session_id)
         if isinstance(decision, HitlDecision) and ruling.is_plain_approval:
-            ruling = await self._ready(find, ruling)
+            find, ruling = await self._ready(find, ruling)
         outcome = await self._parts.store.write(self.decide_in, find, ruling)
         if isinstance(outcome, Refusal):
             raise outcome.error
@@ -303,12 +305,13 @@ class Approvals(Struct, frozen=True):
             ends=0 if decided else told_seq(tx, outcome.session_id),
         )  # fmt: skip
 
-    async def _ready(self, find: Find, ruling: Ruling) -> Ruling:
+    async def _ready(self, find: Find, ruling: Ruling) -> Prepared:
         """Get the call ready that is about to be approved, where it can start with its approval."""
         if self._parts.store.shared_as is not None:
-            return ruling
-        found = await self._parts.store.read(_to_start, find)
-        return replace(ruling, prepared=found and await self._parts.hands.ready(*found))
+            return find, ruling
+        approval, asked = await self._parts.store.read(_to_start, find)
+        prepared = asked and await self._parts.hands.ready(asked)
+        return lambda tx: approval, replace(ruling, prepared=prepared)
 
     async def _edited(self, approval: Approval, ruling: Ruling) -> Ruling:
         """Judge edited arguments as a new call would be: schema, disk, policy."""
@@ -354,16 +357,34 @@ def _thread_of(session: Session, call: CallRow) -> Thread:
     )  # fmt: skip
 
 
-def _to_start(tx: Tx, find: Find) -> tuple[Thread, CallRow, ConversationGrants] | None:
-    """What a question is about, if it is a call of a turn that names the files that it changes."""
+def _to_start(tx: Tx, find: Find) -> tuple[Approval, CallAsked | None]:
+    """A question, and the call that it is about, if that is one which can start with its answer."""
     approval = find(tx)
     if approval.kind is not ApprovalKind.TOOL or approval.status is not ApprovalStatus.PENDING:
-        return None
+        return approval, None
     session, call = _session_and_call(tx, approval)
-    if call.thread != MAIN or session.tool_host == "client" or not call.effects:
-        return None
+    is_ours = session.tool_host != "client" and server_of(call.tool) is None
+    if not is_ours or not (call.thread == MAIN or _is_of_attempt(tx, call)):
+        return approval, None
+    plan = plan_of(tx, call.plan_id) if call.plan_id is not None else None
     thread = _thread_of(session, call)
-    return thread, call, given_to(tx, thread)
+    if plan is not None:
+        thread = replace(thread, auto_approve=plan.auto_approve_tools)
+    asked = CallAsked(
+        thread=thread, call=call, given=given_to(tx, thread), checkpoint=checkpoint_of(tx, thread)
+    )
+    return approval, asked
+
+
+def _is_of_attempt(tx: Tx, call: CallRow) -> bool:
+    """Whether a call is in the conversation of who carries a subtask out that waits for it."""
+    if call.plan_id is None or call.subtask_id is None or call.revision is None:
+        return False
+    key = subtask_key(call.plan_id, call.revision, call.subtask_id)
+    row = subtask_row(tx, key)
+    if row is None or row.status is not SubtaskStatus.WAITING_APPROVAL:
+        return False
+    return call.thread == thread_name(key, row.attempt)
 
 
 def _session_and_call(tx: Tx, approval: Approval) -> tuple[Session, CallRow]:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 from sqlalchemy import Connection, Executable
 from uuid6 import uuid7
 
@@ -174,6 +175,14 @@ def go_on(
 ) -> None:
     """Once committed, have a job driven: the continuation of this state change."""
     tx.outbox.jobs.append(Job(kind, key, epoch, since, found))
+
+
+def hand_begun(tx: Tx, kind: str, key: str, begun: Any) -> None:  # noqa: ANN401 - its kind's own
+    """Have a job that this transaction sets going carry out what it has started for it."""
+    jobs = tx.outbox.jobs
+    for place, job in enumerate(jobs):
+        if (job.kind, job.key) == (kind, key):
+            jobs[place] = replace(job, begun=begun)
 
 
 def stop(tx: Tx, kind: str, key: str) -> None:

@@ -219,8 +219,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
     def schema(self) -> ToolSchema:
         """The tool as a model is told of it."""
-        parameters = _parameters(self.arguments)
-        return ToolSchema(name=self.name, description=self.description, parameters=parameters)
+        return _schema(self.name, self.description, self.arguments)
 
     def parse(self, arguments: Mapping[str, Any], within: SchemaChecks | None = None) -> Arguments:
         """Read the arguments of a call. Not for the event loop: that may take a second.
@@ -240,14 +239,14 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 
 @cache
-def _parameters(arguments: type[Arguments]) -> JsonObject:
-    """The JSON Schema of a tool's arguments: made once, since each request to a model has all."""
+def _schema(name: str, description: str, arguments: type[Arguments]) -> ToolSchema:
+    """A tool as a model is told of it: made once, since each request to a model has all."""
     parameters = arguments.model_json_schema()
     parameters.pop("title", None)
     parameters.pop("description", None)
     for value in parameters.get("properties", {}).values():
         value.pop("title", None)
-    return parameters
+    return ToolSchema(name=name, description=description, parameters=parameters)
 
 
 def touches_nothing(arguments: Mapping[str, Any]) -> Access:

@@ -66,6 +66,8 @@ class Traffic:
 
     def __init__(self) -> None:
         self._ways: dict[Path, _Way] = {}
+        self._entered: dict[Path, int] = {}
+        """How often anybody has entered a workspace."""
 
     @asynccontextmanager
     async def shared(self, root: Path) -> AsyncGenerator[None]:
@@ -78,6 +80,14 @@ class Traffic:
         way = self._ways.get(root)
         return way is not None and (way.closed or bool(way.queue))
 
+    def mark(self, root: Path) -> int | None:
+        """A number that stays the same until somebody enters; None: somebody is inside."""
+        return None if root in self._ways else self._entered.get(root, 0)
+
+    def is_untouched(self, root: Path, mark: int) -> bool:
+        """Whether nobody has been inside since a mark, but who is there and asks."""
+        return self._entered.get(root, 0) == mark + 1
+
     @asynccontextmanager
     async def alone(self, root: Path) -> AsyncGenerator[None]:
         """Change files while nobody else does."""
@@ -88,6 +98,7 @@ class Traffic:
     async def _inside(self, root: Path, *, alone: bool) -> AsyncGenerator[None]:
         way = self._ways.setdefault(root, _Way())
         await way.enter(alone=alone)
+        self._entered[root] = self._entered.get(root, 0) + 1
         try:
             yield
         finally:

@@ -15,7 +15,7 @@ from gonogo.execution.agent.call_log import (
     open_control,
 )
 from gonogo.execution.agent.compaction import Contexts
-from gonogo.execution.agent.context import parts_of
+from gonogo.execution.agent.context import first_record, parts_of
 from gonogo.execution.agent.conversation import (
     NOBODYS,
     Owner,
@@ -24,8 +24,14 @@ from gonogo.execution.agent.conversation import (
     fields_from,
     role_of,
 )
-from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, Hands, Means, ReadyCall
-from gonogo.execution.agent.file_changes import Traces
+from gonogo.execution.agent.executor import (
+    CLIENT_CALL,
+    UNANSWERED,
+    CallAsked,
+    Hands,
+    ReadyCall,
+)
+from gonogo.execution.agent.file_changes import Traces, checkpoint_of
 from gonogo.execution.agent.gate import (
     ConversationGrants,
     Gate,
@@ -38,7 +44,17 @@ from gonogo.execution.agent.gate import (
     remove_session_rule,
 )
 from gonogo.execution.agent.instructions import Briefings, compose, facts_of
-from gonogo.execution.agent.loop import Finished, Handed, Loop, Resting, keep_reply, take_up
+from gonogo.execution.agent.loop import (
+    Finished,
+    Handed,
+    Loop,
+    NextStep,
+    Resting,
+    keep_reply,
+    take_up,
+    taken_up,
+)
+from gonogo.execution.agent.means import Means
 from gonogo.execution.agent.models import ModelPool, is_taped
 from gonogo.execution.agent.profiles import (
     EXPLORER,
@@ -61,6 +77,7 @@ __all__ = [
     "RUNTIME",
     "UNANSWERED",
     "Briefings",
+    "CallAsked",
     "CallKind",
     "Contexts",
     "ConversationGrants",
@@ -75,6 +92,7 @@ __all__ = [
     "Means",
     "Meter",
     "ModelPool",
+    "NextStep",
     "Owner",
     "Profile",
     "ReadyCall",
@@ -83,6 +101,7 @@ __all__ = [
     "Thread",
     "Traces",
     "Watches",
+    "checkpoint_of",
     "compose",
     "doubt",
     "drop_call",
@@ -90,6 +109,7 @@ __all__ = [
     "explained",
     "facts_of",
     "fields_from",
+    "first_record",
     "given_in",
     "given_to",
     "is_taped",
@@ -107,4 +127,5 @@ __all__ = [
     "runtime_profile",
     "steer",
     "take_up",
+    "taken_up",
 ]

@@ -74,13 +74,16 @@ class Contexts(Struct, frozen=True, kw_only=True):
     result_tokens: int = 8_000
     """What a model is given of one result."""
 
-    async def briefed(self, thread: Thread) -> ThreadRecord:
+    async def briefed(self, thread: Thread, stored: StoredThread | None = None) -> ThreadRecord:
         """A conversation that was told what instruction files say by now.
+
+        Args:
+            stored: As the record has it, if that was just read.
 
         Raises:
             Superseded: somebody else holds the thread's work now.
         """
-        stored = await self.store.read(read_thread, thread)
+        stored = stored or await self.store.read(read_thread, thread)
         calls = list(stored.calls.values())
         news = await self.briefings.news(thread, spoken_in(stored.said), calls)
         if news is not None:

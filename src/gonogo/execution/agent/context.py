@@ -312,6 +312,12 @@ def read_thread(tx: Tx, thread: Thread) -> StoredThread:
     return StoredThread(said=said, calls=calls, named=named, waited=thread.owner.is_waiting(tx))
 
 
+def first_record(tx: Tx, session_id: str, said: Sequence[Message], *, waited: bool) -> StoredThread:
+    """The rows of a thread in which nobody has answered yet."""
+    named = named_ids(tx, session_id) if names_others(said, ()) else ()
+    return StoredThread(said=said, calls={}, named=named, waited=waited)
+
+
 def plans_in(said: Sequence[Message]) -> set[str]:
     """The plans that ended in a conversation."""
     return {message.plan_id for message in said if isinstance(message, PlanAccount)}

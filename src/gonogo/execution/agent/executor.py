@@ -5,18 +5,17 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
+import anyio
 import anyio.to_thread
 from anyio import CancelScope, CapacityLimiter, create_task_group
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gonogo.domain.errors import InvalidArguments, OutcomeUnknown, ToolFailed, because
-from gonogo.domain.network import read_network
+from gonogo.domain.errors import Busy, InvalidArguments, OutcomeUnknown, ToolFailed, because
 from gonogo.domain.paths import is_secret
-from gonogo.domain.records import CallRow, Watch
+from gonogo.domain.records import CallRow, Checkpoint, Watch
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import A_FOLDER, ToolClass
 from gonogo.execution.agent import call_log as record
@@ -27,111 +26,27 @@ from gonogo.execution.agent.gate import (
     ConversationGrants,
     Gate,
     Gated,
-    Surroundings,
     given_to,
     may_call,
 )
+from gonogo.execution.agent.means import Means
 from gonogo.execution.agent.questions import file_outcome, is_at_work, staleness, waits_for_person
 from gonogo.execution.agent.watches import Watches
 from gonogo.execution.approvals import ApprovalService
 from gonogo.i18n import told_of
-from gonogo.policy import Rules, covers
 from gonogo.store import Store, Tx
-from gonogo.store.calls import call_of, open_calls
+from gonogo.store.calls import call_of, open_calls, set_call
 from gonogo.store.jobs import set_timer
 from gonogo.store.plans import add_watch, watch_of
 from gonogo.store.sessions import session_of
-from gonogo.tools import EXPLORE, Bench, Diagnostics, Tool
-from gonogo.workspace import Ceilings, Network, Workspace
-
-# What tools run with: the workspace, the box, and how much of the machine and the network.
-
-
-class Means(Struct, frozen=True, kw_only=True):
-    """What an operator lets tools have."""
-
-    command_timeout: float = 120.0
-    """Seconds, for a command that names no time limit."""
-    command_output: int = 60_000
-    """Bytes of a command's output that are kept."""
-    hidden: tuple[Path, ...] = ()
-    """What commands do not see besides the state folder."""
-    ceilings: Ceilings = field(default_factory=Ceilings)
-    """How much of the machine one command may take."""
-    network: Network = field(default_factory=lambda: Network(hosts=False))
-    """How commands reach what they may."""
-    result_tokens: int = 8_000
-    """What a model is given of one result."""
-    diagnostics: Diagnostics | None = None
-    """The operator's command that looks at what was written."""
-    is_taped: Callable[[str | None], bool] = lambda _model: False
-    """Whether what a session's model is asked is recorded, or was."""
-    is_ours: Callable[[], bool] | None = None
-    """Whether no other process can have the work of this one; None: none ever can."""
-
-    def bench(self, gate: Gate, thread: Thread, gated: Gated, *, asked: bool) -> Bench:
-        """Where one call runs.
-
-        Args:
-            asked: A person saw the call as it was written; else a command runs as it was parsed,
-                and sees no secrets of the workspace.
-        """
-        as_git = gated.verdict.git_as
-        read_only = gate.writes_nothing(thread, gated.verdict, asked=asked)
-        return Bench(
-            workspace=Workspace(thread.workspace),
-            sandbox=gate.sandbox,
-            base_hashes=gated.base_hashes,
-            run_as=as_git or (None if asked else gated.verdict.run_as),
-            writes_git=as_git is not None,
-            hidden=(gate.home, *self.hidden),
-            network=self._network(gated, asked=asked),
-            read_only=read_only,
-            on_copy=read_only and thread.words is not None,
-            # To git alone, which shows nothing of them.
-            shown=None if asked or as_git else _shown(gate.rules),
-            may_change=everything if asked else partial(covers, gated.verdict.expects),
-            ceilings=self.ceilings,
-            command_timeout=self.command_timeout,
-            output_cap=self.command_output,
-            result_tokens=self.result_tokens,
-            steady=self.is_taped(thread.model),
-            search_path=partial(gate.programs.elsewhere, thread.workspace),
-            is_ours=self.is_ours,
-            **_around(gated.around, asked=asked),
-        )
-
-    def _network(self, gated: Gated, *, asked: bool) -> Network | None:
-        """What was approved: with the call itself, or with the plan."""
-        hosts = gated.arguments.get("network") if asked else gated.verdict.network
-        return replace(self.network, hosts=read_network(hosts)) if hosts else None
-
-
-def everything(path: str) -> bool:
-    """Any path."""
-    del path
-    return True
-
-
-def _around(around: Surroundings | None, *, asked: bool) -> dict[str, Any]:
-    if around is None:
-        return {}
-    found = around.guarded
-    return {
-        "programs": around.programs, "guards": found, "unlooked": found.missed if asked else (),
-    }  # fmt: skip
-
-
-def _shown(rules: Rules) -> Callable[[str], bool]:
-    """Whether commands that nobody looks at see a secret: where a rule lets the file be read."""
-    named = [rule for rule in rules.of("allow") if rule.unconcerned("read_file", "") is None]
-    return lambda path: any(rule.names_path(path) for rule in named)
-
+from gonogo.tools import EXPLORE, Tool
 
 _C = CallStatus
 _LOG = logging.getLogger(__name__)
 STOPPED = because("gonogo stopped while it was running")
 UNANSWERED = because("its client did not report the result in time")
+_PATIENCE = 1.0
+"""Seconds that a person who approves a call may wait for what is to be kept before it."""
 _PATHS = ("path", "source", "destination")
 _AT_ONCE = 8
 """Pure calls of one reply that run at the same time."""
@@ -167,14 +82,32 @@ class Before(Struct, frozen=True):
         return self.trace.begin(tx) if self.trace is not None else {}
 
 
+class CallAsked(Struct, frozen=True, kw_only=True):
+    """A call that a person is about to approve, as one transaction found it."""
+
+    thread: Thread
+    call: CallRow
+    given: ConversationGrants
+    """What people have given its conversation."""
+    checkpoint: Checkpoint | None
+    """Of its attempt, if it is of a subtask."""
+
+
 class ReadyCall(Struct, frozen=True):
-    """A call of a file tool as it would start: all is looked at, and the disk is as it was."""
+    """A call as it would start: all is looked at, and the disk is as it was."""
 
     call: CallRow
     gated: Gated
     before: Before
-    given: ConversationGrants
-    """What people had given its conversation when it was judged."""
+    asked: CallAsked
+    """How it was found when it was judged."""
+    mark: int | None = None
+    """Of a call that needs its workspace alone: until when nobody had been there."""
+
+
+def _keep_trace(tx: Tx, call: CallRow, trace: ChangeTrace) -> None:
+    """Write down again what is there before a call that has started, and did nothing yet."""
+    set_call(tx, call, call.status, **trace.begin(tx))
 
 
 Look = Callable[[], Awaitable[None]]
@@ -237,15 +170,21 @@ class Hands(Struct, frozen=True, kw_only=True):
                 raise outcome
             await self.store.write(self._whole, thread, call, gated, *outcome)
 
-    async def run_allowed(self, thread: Thread, call: CallRow, gated: Gated) -> None:
-        """Run a proposed call that a rule or a grant allows; it is `started` first."""
+    async def run_allowed(
+        self, thread: Thread, call: CallRow, gated: Gated, checkpoint: Checkpoint | None = None
+    ) -> None:
+        """Run a proposed call that a rule or a grant allows; it is `started` first.
+
+        Args:
+            checkpoint: Of its attempt, if that was just read.
+        """
         if thread.remote:
             await self.store.write(self._start_allowed, thread, call, gated, Before())
             return
         tool = self.gate.tools[call.tool]
         async with self._way(thread, gated, asked=False):
             try:
-                before = await self._before(thread, call, gated, asked=False)
+                before = await self._before(thread, call, gated, checkpoint, asked=False)
             except ToolFailed as failure:
                 error = told_of(failure, thread.locale)
                 await self.store.write(self._whole, thread, call, gated, None, error)
@@ -279,28 +218,40 @@ class Hands(Struct, frozen=True, kw_only=True):
             look = await self._run_started(thread, started, tool, gated, before, asked=True)
         await look()
 
-    async def ready(
-        self, thread: Thread, call: CallRow, given: ConversationGrants
-    ) -> ReadyCall | None:
+    async def ready(self, asked: CallAsked) -> ReadyCall | None:
         """Get a call ready that a person is about to approve, so that it can start with that.
 
-        None for one that does more than to change files that it names, or that would not run as it
-        was shown: that shows once it is approved.
+        None for one that is neither a command nor changes files that it names, that would have to
+        wait, or that would not run as it was shown: that shows once it is approved.
         """
-        if not call.effects or not may_call(self.gate, thread, call.tool):
+        if not may_call(self.gate, asked.thread, asked.call.tool):
             return None
-        return await anyio.to_thread.run_sync(self._ready, thread, call, given)
+        # A person does not wait for a large snapshot; who goes on with the call then does.
+        with anyio.move_on_after(_PATIENCE):
+            return await anyio.to_thread.run_sync(self._ready, asked, abandon_on_cancel=True)
+        return None
 
-    def _ready(self, thread: Thread, call: CallRow, given: ConversationGrants) -> ReadyCall | None:
+    def _ready(self, asked: CallAsked) -> ReadyCall | None:
+        thread, call = asked.thread, asked.call
+        mark = self.traces.traffic.mark(thread.workspace)
         try:
             tool = self.gate.tools[call.tool]
-            gated = self.gate.verdict(thread, tool, call.arguments, None, given)
-            if gated.digest != call.digest or gated.error is not None or not gated.effects:
+            gated = self.gate.verdict(thread, tool, call.arguments, None, asked.given)
+            is_known = gated.effects or gated.around is not None
+            if gated.digest != call.digest or gated.error or not is_known:
                 return None
-            trace = self.traces.kept(thread, call, gated.effects)
-        except (InvalidArguments, ToolFailed):
+            trace = self.traces.kept(thread, call, gated.effects, asked.checkpoint)
+            watch = self.watches.seen(thread, call.id, gated, asked=True)
+        except (InvalidArguments, ToolFailed, Busy):
             return None
-        return ReadyCall(call, gated, Before(trace), given) if trace is not None else None
+        alone = not gated.effects
+        if trace is None or not (trace.tree is None or self._is_still(thread, mark)):
+            return None
+        return ReadyCall(call, gated, Before(trace, watch), asked, mark if alone else None)
+
+    def _is_still(self, thread: Thread, mark: int | None) -> bool:
+        """Whether nobody was in a workspace while a snapshot of it was taken, and nobody is."""
+        return mark is not None and self.traces.traffic.mark(thread.workspace) == mark
 
     def begin(
         self, tx: Tx, thread: Thread, left: Sequence[CallRow], ready: ReadyCall
@@ -309,22 +260,37 @@ class Hands(Struct, frozen=True, kw_only=True):
 
         Args:
             left: The open calls of its conversation.
+            thread: The conversation, by who holds its work now.
         """
         call = next((call for call in left if call.id == ready.call.id), None)
         if call is None or (call.status, call.digest) != (_C.ALLOWED, ready.gated.digest):
             return None
-        if given_to(tx, thread) != ready.given:
+        if given_to(tx, thread) != ready.asked.given:
             return None
         return replace(ready, call=self._start_approved(tx, thread, call, ready.before))
 
     async def run_begun(self, thread: Thread, ready: ReadyCall) -> None:
         """Run a call that started as it was approved."""
-        tool = self.gate.tools[ready.call.tool]
-        async with self._way(thread, ready.gated, asked=True):
-            look = await self._run_started(
-                thread, ready.call, tool, ready.gated, ready.before, asked=True
-            )
+        call, gated = ready.call, ready.gated
+        async with self._way(thread, gated, asked=True):
+            try:
+                before = await self._still_before(thread, ready)
+            except ToolFailed as failure:
+                error = told_of(failure, thread.locale)
+                await self._end(thread, call, ready.before.trace, None, error)
+                return
+            tool = self.gate.tools[call.tool]
+            look = await self._run_started(thread, call, tool, gated, before, asked=True)
         await look()
+
+    async def _still_before(self, thread: Thread, ready: ReadyCall) -> Before:
+        """What is kept before a call; taken again where somebody was in its workspace since."""
+        mark, traffic = ready.mark, self.traces.traffic
+        if mark is None or traffic.is_untouched(thread.workspace, mark):
+            return ready.before
+        trace = await self.traces.before(thread, ready.call, (), is_open=True)
+        await self.store.write(_keep_trace, ready.call, trace)
+        return Before(trace, ready.before.watch)
 
     async def give_up(self, thread: Thread, call: CallRow) -> None:
         """End a call that ended everybody who looked at it."""
@@ -528,12 +494,18 @@ class Hands(Struct, frozen=True, kw_only=True):
         return self.traces.way(thread, alone=alone)
 
     async def _before(
-        self, thread: Thread, call: CallRow, gated: Gated, *, asked: bool
+        self,
+        thread: Thread,
+        call: CallRow,
+        gated: Gated,
+        checkpoint: Checkpoint | None = None,
+        *,
+        asked: bool,
     ) -> "Before":
         is_open = self._may_change_anything(thread, gated, asked=asked)
         if not (is_open or gated.effects):
             return Before()
-        trace = await self.traces.before(thread, call, gated.effects, is_open=is_open)
+        trace = await self.traces.before(thread, call, gated.effects, checkpoint, is_open=is_open)
         if not is_open:
             return Before(trace)
         return Before(trace, await self.watches.before(thread, call.id, gated, asked=asked))

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import asdict
 
 from gonogo.domain.errors import Busy, ToolFailed
-from gonogo.domain.records import CallRow, Checkpoint
+from gonogo.domain.records import CallRow, Checkpoint, FileChange
 from gonogo.domain.tool_calls import A_FOLDER
 from gonogo.domain.undo import COMMAND, FOLDER, alike, came_to, kept_path, real_path
 from gonogo.execution.agent.conversation import Thread
@@ -31,7 +31,6 @@ from gonogo.store.checkpoints import (
     Touched,
     add_changes,
     attempt_checkpoint,
-    changes_of_subtask,
     clear_changes,
     drop_changes,
     set_after,
@@ -94,6 +93,13 @@ class ChangeTrace(Struct, kw_only=True):
             lock_plan(tx, self.doer.plan_id)
 
 
+def checkpoint_of(tx: Tx, thread: Thread) -> Checkpoint | None:
+    """What was taken before the attempt that a conversation is of; a turn has none."""
+    if thread.plan_id is None or thread.revision is None or thread.subtask_id is None:
+        return None
+    return attempt_checkpoint(tx, thread.plan_id, thread.revision, thread.subtask_id)
+
+
 class Traces(Struct, frozen=True, kw_only=True):
     """Follows what calls do to files."""
 
@@ -109,17 +115,25 @@ class Traces(Struct, frozen=True, kw_only=True):
             yield
 
     async def before(
-        self, thread: Thread, call: CallRow, effects: Sequence[Any], *, is_open: bool
+        self,
+        thread: Thread,
+        call: CallRow,
+        effects: Sequence[Any],
+        checkpoint: Checkpoint | None = None,
+        *,
+        is_open: bool,
     ) -> ChangeTrace:
         """Keep what is there before a call.
 
         Args:
             effects: What a file tool changes: values with a path, and the hashes around it.
+            checkpoint: What was taken before the attempt, if that was just read.
 
         Raises:
             ToolFailed: it cannot be kept, so a subtask's call must not run.
         """
-        checkpoint = await self._checkpoint(thread)
+        if checkpoint is None and thread.subtask_id is not None:
+            checkpoint = await self.store.read(checkpoint_of, thread)
         trace = ChangeTrace(doer=_doer(thread, call), checkpoint=checkpoint, is_open=is_open)
         try:
             return await self._insist(partial(self._kept, thread, trace, effects))
@@ -134,18 +148,29 @@ class Traces(Struct, frozen=True, kw_only=True):
             said = say("model_snapshot_too_large", thread.locale, problem=problem)
             raise ToolFailed("too_large", said) from failure
 
-    def kept(self, thread: Thread, call: CallRow, effects: Sequence[Any]) -> ChangeTrace | None:
-        """The same of a file tool's call in a turn. Blocks.
+    def kept(
+        self,
+        thread: Thread,
+        call: CallRow,
+        effects: Sequence[Any],
+        checkpoint: Checkpoint | None,
+    ) -> ChangeTrace | None:
+        """The same before a call is let start. Blocks.
+
+        Args:
+            effects: What a file tool changes; none: a command, which may change anything.
 
         Returns:
             None: what would be kept may be changing.
 
         Raises:
-            ToolFailed: it cannot be kept.
+            ToolFailed, Busy: it cannot be kept.
         """
         if self.traffic.is_closed(thread.workspace):
             return None
-        return self._kept(thread, ChangeTrace(doer=_doer(thread, call)), effects)
+        doer, is_open = _doer(thread, call), not effects
+        trace = ChangeTrace(doer=doer, checkpoint=checkpoint, is_open=is_open)
+        return self._kept(thread, trace, effects)
 
     def again(self, thread: Thread, call: CallRow) -> ChangeTrace:
         """The trace of a call that was started by somebody who is gone."""
@@ -178,7 +203,9 @@ class Traces(Struct, frozen=True, kw_only=True):
                 await self.after(thread, trace, "failed")
                 await self.store.write(trace.end)
 
-    async def has_worked(self, thread: Thread, paths: Sequence[str]) -> bool:
+    async def has_worked(
+        self, thread: Thread, paths: Sequence[str], changes: Sequence[FileChange]
+    ) -> bool:
         """Whether the subtask of a conversation has changed anything, now or in an earlier attempt.
 
         Where nobody can tell, because the files are a client's or such as snapshots leave alone,
@@ -186,21 +213,14 @@ class Traces(Struct, frozen=True, kw_only=True):
 
         Args:
             paths: The globs of what it is to change.
+            changes: Those of it that are written down.
         """
         key = (thread.plan_id or "", thread.subtask_id or "")
-        if came_to(await self.store.read(changes_of_subtask, *key)):
+        if came_to(changes):
             return True
         if not await self.store.read(has_acted, thread.session_id, *key):
             return False
         return thread.remote or await anyio.to_thread.run_sync(self._overlooks, thread, paths)
-
-    async def _checkpoint(self, thread: Thread) -> Checkpoint | None:
-        """What was taken before the attempt that a conversation is of; a turn has none."""
-        if thread.plan_id is None or thread.revision is None or thread.subtask_id is None:
-            return None
-        return await self.store.read(
-            attempt_checkpoint, thread.plan_id, thread.revision, thread.subtask_id
-        )
 
     async def _insist(self, work: Callable[[], T]) -> T:
         """Do what keeps something beside the database; that its disk is full is waited for."""

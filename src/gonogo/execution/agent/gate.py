@@ -425,8 +425,9 @@ class Gate(Struct, frozen=True, kw_only=True):
         name: str,
         arguments: dict[str, Any] | None,
         problem: str | None = None,
+        given: ConversationGrants | None = None,
     ) -> Gated:
-        """Judge one call on the arguments that would run now."""
+        """Judge one call on the arguments that would run now, by what is given or was just read."""
         if not may_call(self, thread, name):
             tools = ", ".join(allowed_tools(self, thread))
             text = say("model_unknown_tool", thread.locale, tool=name, tools=tools)
@@ -436,7 +437,11 @@ class Gate(Struct, frozen=True, kw_only=True):
             return _refused(name, {}, f"invalid_arguments: {text}", "builtin:arguments")
         try:
             tool, standing = await self._found(name)
-            return await self._judged(thread, tool, arguments, standing)
+            # To look at a server may take long, and people may take back meanwhile what they gave.
+            if given is None or standing is not None:
+                given = await self.given(thread)
+            judge = partial(self.verdict, thread, tool, arguments, standing, given)
+            return await anyio.to_thread.run_sync(judge)
         except InvalidArguments as error:
             text = say(
                 "model_bad_arguments", thread.locale, problem=told(error.said, thread.locale)
@@ -470,13 +475,6 @@ class Gate(Struct, frozen=True, kw_only=True):
             return gated
         found = await self.narrowest(thread, gated.tool, gated.arguments)
         return gated if isinstance(found, str) else replace(gated, words=found.command)
-
-    async def _judged(
-        self, thread: Thread, tool: Tool, arguments: dict[str, Any], standing: ToolHistory | None
-    ) -> Gated:
-        given = await self.given(thread)
-        judge = partial(self.verdict, thread, tool, arguments, standing, given)
-        return await anyio.to_thread.run_sync(judge)
 
     # In a worker thread: arguments may be large, what is named is looked up on the disk, and a
     # patch may be of very many files.

@@ -28,7 +28,7 @@ from gonogo.domain.events import (
     WindowUsed,
 )
 from gonogo.domain.failures import NoWork
-from gonogo.domain.records import CallRow
+from gonogo.domain.records import CallRow, Checkpoint
 from gonogo.domain.replanning import stuck
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import (
@@ -43,11 +43,25 @@ from gonogo.domain.tool_calls import (
 from gonogo.execution.agent import call_log as record
 from gonogo.execution.agent.budget import keep_usage
 from gonogo.execution.agent.compaction import Contexts
-from gonogo.execution.agent.context import Frame, ThreadRecord, cache_key, with_filling
+from gonogo.execution.agent.context import (
+    Frame,
+    StoredThread,
+    ThreadRecord,
+    cache_key,
+    read_thread,
+    with_filling,
+)
 from gonogo.execution.agent.conversation import Thread
-from gonogo.execution.agent.executor import Hands
+from gonogo.execution.agent.executor import Hands, ReadyCall
 from gonogo.execution.agent.explorers import Explorers
-from gonogo.execution.agent.gate import Gate, Gated, offered_schemas
+from gonogo.execution.agent.file_changes import checkpoint_of
+from gonogo.execution.agent.gate import (
+    ConversationGrants,
+    Gate,
+    Gated,
+    given_to,
+    offered_schemas,
+)
 from gonogo.execution.agent.instructions import usable
 from gonogo.execution.agent.models import ModelPool
 from gonogo.execution.agent.questions import is_at_work, question_of_call
@@ -85,6 +99,19 @@ class Resting(Struct, frozen=True):
     """Nothing to do until a person or a client answers; all of it is written."""
 
 
+class NextStep(Struct, frozen=True, kw_only=True):
+    """What a conversation goes on with, as one transaction found it."""
+
+    calls: Sequence[CallRow] = ()
+    """Its open calls."""
+    given: ConversationGrants | None = None
+    """What the first of them is judged by; None: not read."""
+    checkpoint: Checkpoint | None = None
+    """Of the attempt that it is of; None: not read."""
+    stored: StoredThread | None = None
+    """What the model is asked next, where no call is open; None: not read."""
+
+
 class Loop(Struct, frozen=True, kw_only=True):
     """Drives conversations."""
 
@@ -100,52 +127,53 @@ class Loop(Struct, frozen=True, kw_only=True):
     """Requests to the model between two messages of the user."""
 
     async def drive(
-        self, thread: Thread, calls: Sequence[CallRow] | None = None
+        self, thread: Thread, step: NextStep | None = None, begun: ReadyCall | None = None
     ) -> Finished | Handed | Resting:
         """Go on with a conversation as far as it goes.
 
         Args:
-            calls: Its open calls, if the caller has just taken them up.
+            step: How it stands, if the caller has just taken its open calls up.
+            begun: A call of it that started as it was approved, and is to be run first.
 
         Raises:
             Superseded: somebody else holds the thread's work now.
             ModelFailed: the model did not answer.
             NoWork: it answered, and said nothing.
         """
-        left = await self._taken_up(thread) if calls is None else calls
+        if begun is not None:
+            await self.hands.run_begun(thread, begun)
+            step = None
+        step = step or await self._taken_up(thread)
         while True:
-            if not left:
-                reply = await self._reply(thread)
+            if not step.calls:
+                reply = await self._reply(thread, step.stored)
                 if not reply.calls:
                     return Finished(reply)
-                left = await self.store.write(self._keep, thread, reply)
+                step = await self.store.write(self._keep, thread, reply)
                 continue
-            step = await self._settle(thread, left)
-            if isinstance(step, Handed | Resting):
-                return step
-            left = step
+            settled = await self._settle(thread, step)
+            if isinstance(settled, Handed | Resting):
+                return settled
+            step = settled
 
-    async def _taken_up(self, thread: Thread) -> Sequence[CallRow]:
-        left = await self.store.read(open_calls, thread.session_id, thread.name)
-        if thread.remote or not any(_is_to_judge(call) for call in left):
-            return left
+    async def _taken_up(self, thread: Thread) -> NextStep:
+        step = await self.store.read(_found, thread)
+        if thread.remote or not any(_is_to_judge(call) for call in step.calls):
+            return step
         return await self.store.write(self._count, thread)
 
-    def _count(self, tx: Tx, thread: Thread) -> Sequence[CallRow]:
+    def _count(self, tx: Tx, thread: Thread) -> NextStep:
         thread.owner.check(tx)
-        left = open_calls(tx, thread.session_id, thread.name)
-        return take_up(tx, left, remote=thread.remote)
+        return taken_up(tx, thread)
 
     # Calls ------------------------------------------------------------------------------------
 
-    async def _settle(
-        self, thread: Thread, calls: Sequence[CallRow]
-    ) -> Handed | Resting | Sequence[CallRow]:
+    async def _settle(self, thread: Thread, step: NextStep) -> Handed | Resting | NextStep:
         asks: list[tuple[CallRow, Gated]] = []
         controls: list[CallRow] = []
         looks: list[tuple[CallRow, Gated]] = []
-        for call in calls:
-            gated = await self._judged(thread, call)
+        for call in step.calls:
+            gated = await self._judged(thread, call, step.given)
             if gated is None or gated.verdict.decision == "deny":
                 await self._look(thread, looks)
                 await self._go_on(thread, call, gated)
@@ -157,35 +185,37 @@ class Loop(Struct, frozen=True, kw_only=True):
                 looks.append((call, gated))
             else:
                 await self._look(thread, looks)
-                await self.hands.run_allowed(thread, call, gated)
+                await self.hands.run_allowed(thread, call, gated, step.checkpoint)
+            # What was read with the first call may not hold any more for the next one.
+            step = NextStep()
         await self._look(thread, looks)
         left = await self._left(thread, asks)
         if left is None:
             return Resting()
         return Handed(controls[0]) if controls else left
 
-    async def _left(
-        self, thread: Thread, asks: Sequence[tuple[CallRow, Gated]]
-    ) -> Sequence[CallRow] | None:
-        """The calls to go on with, and no write where nothing changes. None: the loop rests."""
+    async def _left(self, thread: Thread, asks: Sequence[tuple[CallRow, Gated]]) -> NextStep | None:
+        """What to go on with, and no write where nothing changes. None: the loop rests."""
         if not asks:
-            left = await self.store.read(self._open, thread)
-            counted = any(call.judgings for call in left)
-            if not counted and self.hands.whose_move(left) == "ours":
-                return left
+            step = await self.store.read(self._held, thread)
+            counted = any(call.judgings for call in step.calls)
+            if not counted and self.hands.whose_move(step.calls) == "ours":
+                return step
         return await self.store.write(self._rest, thread, asks)
 
-    def _open(self, tx: Tx, thread: Thread) -> list[CallRow]:
+    def _held(self, tx: Tx, thread: Thread) -> NextStep:
         thread.owner.check(tx)
-        return open_calls(tx, thread.session_id, thread.name)
+        return _found(tx, thread)
 
-    async def _judged(self, thread: Thread, call: CallRow) -> Gated | None:
+    async def _judged(
+        self, thread: Thread, call: CallRow, given: ConversationGrants | None
+    ) -> Gated | None:
         """The verdict on a call that is new, if it may be judged once more."""
         if call.status is not _C.PROPOSED or _is_hopeless(call):
             return None
         problem = call.verdict.get("problem")
         arguments = None if problem else call.arguments
-        return await self.gate.judge(thread, call.tool, arguments, problem)
+        return await self.gate.judge(thread, call.tool, arguments, problem, given)
 
     async def _look(self, thread: Thread, looks: list[tuple[CallRow, Gated]]) -> None:
         """Carry out and take away what only looks, before anything changes."""
@@ -226,16 +256,17 @@ class Loop(Struct, frozen=True, kw_only=True):
 
     def _rest(
         self, tx: Tx, thread: Thread, asks: Sequence[tuple[CallRow, Gated]]
-    ) -> Sequence[CallRow] | None:
+    ) -> NextStep | None:
         """Ask what is to be asked; let go when nothing is left to run. None: the loop rests."""
-        left = self._open(tx, thread)
+        thread.owner.check(tx)
+        left = open_calls(tx, thread.session_id, thread.name)
         if any(call.judgings for call in left):
             end_judging(tx, thread.session_id, thread.name)
         for call, gated in asks:
             self._ask_person(tx, call, gated)
         if self.hands.rest(tx, thread):
             return None
-        return open_calls(tx, thread.session_id, thread.name)
+        return NextStep(calls=open_calls(tx, thread.session_id, thread.name))
 
     def _ask_person(self, tx: Tx, call: CallRow, gated: Gated) -> None:
         approval = self.desk.open(
@@ -250,7 +281,7 @@ class Loop(Struct, frozen=True, kw_only=True):
 
     # The model --------------------------------------------------------------------------------
 
-    async def _reply(self, thread: Thread) -> Reply:
+    async def _reply(self, thread: Thread, stored: StoredThread | None) -> Reply:
         """What comes next: a call, or a last word that is whole and not empty.
 
         Raises:
@@ -258,13 +289,14 @@ class Loop(Struct, frozen=True, kw_only=True):
         """
         if thread.speak is not None:
             return thread.speak(await self.store.read(thread_calls, thread.session_id, thread.name))
-        while (reply := await self._ask_model(thread)).is_unfinished:
+        while (reply := await self._ask_model(thread, stored)).is_unfinished:
             left = await self.store.write(self._keep_part, thread, reply)
             _check_parts(left, thread.locale)
+            stored = None
         return reply
 
-    async def _ask_model(self, thread: Thread) -> Reply:
-        found = await self.contexts.briefed(thread)
+    async def _ask_model(self, thread: Thread, stored: StoredThread | None) -> Reply:
+        found = await self.contexts.briefed(thread, stored)
         self._check(thread, found.whole)
         frame = await self.frame(thread, found)
         found = await self.contexts.fitted(thread, found, frame)
@@ -331,11 +363,27 @@ class Loop(Struct, frozen=True, kw_only=True):
         _remember(tx, thread, reply)
         return unfinished(conversation(tx, thread.session_id, thread.name))
 
-    def _keep(self, tx: Tx, thread: Thread, reply: Reply) -> list[CallRow]:
+    def _keep(self, tx: Tx, thread: Thread, reply: Reply) -> NextStep:
         thread.owner.check(tx)
         keep_reply(tx, thread, reply)
         record.propose(tx, thread, reply)
-        return open_calls(tx, thread.session_id, thread.name)
+        left = open_calls(tx, thread.session_id, thread.name)
+        return NextStep(
+            calls=left, given=given_to(tx, thread), checkpoint=checkpoint_of(tx, thread)
+        )
+
+
+def _found(tx: Tx, thread: Thread) -> NextStep:
+    """A conversation as it stands."""
+    left = open_calls(tx, thread.session_id, thread.name)
+    asks = not left and thread.speak is None
+    return NextStep(calls=left, stored=read_thread(tx, thread) if asks else None)
+
+
+def taken_up(tx: Tx, thread: Thread) -> NextStep:
+    """A conversation as it stands, with its open calls taken up."""
+    left = open_calls(tx, thread.session_id, thread.name)
+    return NextStep(calls=take_up(tx, left, remote=thread.remote))
 
 
 def take_up(tx: Tx, left: Sequence[CallRow], *, remote: bool) -> list[CallRow]:

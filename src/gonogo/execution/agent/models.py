@@ -86,6 +86,10 @@ class ModelPool(Struct, kw_only=True):
     roles: Roles = {}
     """What the operator's file says of roles."""
     opened: dict[ModelSettings, Model] = field(default_factory=dict[ModelSettings, Model])
+    counted: dict[tuple[ModelChoice, int | None, ModelRole | None], Model] = field(
+        default_factory=dict[tuple[ModelChoice, int | None, ModelRole | None], Model]
+    )
+    """The same by what was asked for: each request to a model asks three times."""
     rests: dict[ModelChoice, ModelRest] = field(default_factory=dict[ModelChoice, ModelRest])
     """Those that failed lately and have others behind them."""
 
@@ -179,6 +183,12 @@ class ModelPool(Struct, kw_only=True):
     def _open(
         self, choice: ModelChoice, attempts: int | None = None, role: ModelRole | None = None
     ) -> Model:
+        asked = choice, attempts, role
+        if asked not in self.counted:
+            self.counted[asked] = self._counted(*asked)
+        return self.counted[asked]
+
+    def _counted(self, choice: ModelChoice, attempts: int | None, role: ModelRole | None) -> Model:
         wanted = model_settings(self.settings, choice, self.environment, attempts)
         if is_taped(self.settings, wanted.name):
             wanted = dataclasses.replace(wanted, role=role)

@@ -8,6 +8,7 @@ says what becomes of it. Where nobody can be asked any more it is taken away, an
 
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -67,11 +68,17 @@ class Watches(Struct, frozen=True, kw_only=True):
         Raises:
             ToolFailed: the workspace cannot be looked at, so the command must not run.
         """
+        if gated.around is None:
+            return None
+        look = partial(self.seen, thread, call_id, gated, asked=asked)
+        return await anyio.to_thread.run_sync(look)
+
+    def seen(self, thread: Thread, call_id: str, gated: Gated, *, asked: bool) -> Watch | None:
+        """The same. Blocks."""
         command = gated.access.command
         if gated.around is None or command is None:
             return None
-        root = Workspace(thread.workspace).root
-        found = await anyio.to_thread.run_sync(self.guards.look, root)
+        found = self.guards.look(Workspace(thread.workspace).root)
         expects = gated.verdict.expects
         if asked:
             expects = products_of(command, gated.access.cwd or ".")

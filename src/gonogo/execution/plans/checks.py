@@ -34,7 +34,7 @@ from gonogo.execution.agent import (
     runtime_profile,
 )
 from gonogo.execution.plans.brief import cut
-from gonogo.execution.plans.runner import Opening, Threads
+from gonogo.execution.plans.runner import Opening, Threads, begun_in
 from gonogo.execution.scheduling import Completed, Failed, Outcome, Parked, Step
 from gonogo.i18n import say, told
 from gonogo.policy import ParsedCommand, covers, parse_command, read_prefix
@@ -108,8 +108,9 @@ class ToolStep(Struct, frozen=True, kw_only=True):
             agent=RUNTIME, profile=runtime_profile(tool), speak=_asks_once(tool, arguments),
             part=place.part, words=place.words, attended=place.attended,
         )  # fmt: skip
-        thread = await self.threads.open(step, opening)
-        if isinstance(await self.loop.drive(thread), Resting):
+        thread, begins = await self.threads.open(step, opening)
+        begun = begun_in(step, thread)
+        if isinstance(await self.loop.drive(thread, begins, begun), Resting):
             return Parked()
         calls = await self.threads.store.read(thread_calls, thread.session_id, thread.name)
         return next(call for call in calls if call.retry_of is None)

@@ -18,7 +18,16 @@ from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SubtaskStatus
 from gonogo.domain.tool_calls import Message, UserText
-from gonogo.execution.agent import Profile, Speak, Thread, fields_from
+from gonogo.execution.agent import (
+    NextStep,
+    Profile,
+    ReadyCall,
+    Speak,
+    Thread,
+    fields_from,
+    first_record,
+    taken_up,
+)
 from gonogo.execution.plans.brief import brief
 from gonogo.execution.plans.engine import Done, Engine, check_held
 from gonogo.execution.scheduling import (
@@ -140,6 +149,8 @@ class PlanRunner:
             return
         outcome = await self._interrupted(work) or await self._carried_out(work)
         while not await self._is_over(work, outcome):
+            # What had started with the job has been run.
+            work = dataclasses.replace(work, begun=None)
             outcome = await self._carried_out(work)
 
     async def _is_over(self, work: Work, outcome: Outcome) -> bool:
@@ -162,6 +173,7 @@ class PlanRunner:
         return Work(
             key=job.key, revision=shape.revision, subtask=shape.graph.subtasks[subtask_id],
             epoch=job.epoch, since=job.since or await self.store.read(_active_since, job.key),
+            begun=job.begun,
         )  # fmt: skip
 
     async def _interrupted(self, work: Work) -> Failed | None:
@@ -246,15 +258,17 @@ class Threads(Struct, frozen=True, kw_only=True):
     store: Store
     engine: Engine
 
-    async def open(self, step: Step, opening: Opening) -> Thread:
-        """The conversation of an attempt, begun or gone on with.
+    async def open(self, step: Step, opening: Opening) -> tuple[Thread, NextStep]:
+        """The conversation of an attempt, begun or gone on with, and how it stands.
+
+        Its open calls are taken up: who asks for it drives it.
 
         Raises:
             Superseded: somebody else holds the subtask.
         """
         return await self.store.write(self._open, step, opening)
 
-    def _open(self, tx: Tx, step: Step, opening: Opening) -> Thread:
+    def _open(self, tx: Tx, step: Step, opening: Opening) -> tuple[Thread, NextStep]:
         work = step.work
         check_held(tx, work)
         plan = plan_of(tx, work.revision.plan_id)
@@ -262,20 +276,30 @@ class Threads(Struct, frozen=True, kw_only=True):
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         name = thread_name(work.key, step.attempt) + opening.part
-        if opening.speak is None and not _is_begun(conversation(tx, session.id, name)):
-            said = _said_before(tx, plan, work, name)
-            told = opening.told or brief(step, session.spoken, opening.ending, said)
-            append_message(tx, session.id, name, UserText(content=told), agent=opening.agent)
+        stored = None
+        if opening.speak is None and not _is_begun(said := conversation(tx, session.id, name)):
+            before = _said_before(tx, plan, work, name)
+            told = opening.told or brief(step, session.spoken, opening.ending, before)
+            task = UserText(content=told)
+            append_message(tx, session.id, name, task, agent=opening.agent)
+            stored = first_record(tx, session.id, [*said, task], waited=plan.pause_reason == MODEL)
         is_review = work.subtask.type == SubtaskType.VALIDATION or bool(opening.part)
         shared = fields_from(session)
         shared["attended"] &= opening.attended
-        return Thread(
+        thread = Thread(
             **shared, name=name, script=work.subtask.id + opening.part, agent=opening.agent,
             plan_id=plan.id, revision=work.revision.number, subtask_id=work.subtask.id,
             auto_approve=plan.auto_approve_tools, profile=opening.profile, speak=opening.speak,
             words=opening.words, owner=_SubtaskOwner(self.engine, work),
             role="review" if is_review else "work",
         )  # fmt: skip
+        return thread, NextStep(stored=stored) if stored else taken_up(tx, thread)
+
+
+def begun_in(step: Step, thread: Thread) -> ReadyCall | None:
+    """The call that has started with the job, if it is one of this conversation."""
+    begun: ReadyCall | None = step.work.begun
+    return begun if begun is not None and begun.call.thread == thread.name else None
 
 
 def _is_begun(messages: Sequence[Message]) -> bool:

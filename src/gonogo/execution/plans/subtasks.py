@@ -15,7 +15,7 @@ from gonogo.domain.errors import GonogoError, InvalidArguments, because
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.failures import Category, Failure, Patterns, Severity
 from gonogo.domain.plan import BUILT_IN, COMMAND_TOOL, READ_TOOL, SubtaskType, own_tool
-from gonogo.domain.records import CallRow
+from gonogo.domain.records import CallRow, FileChange
 from gonogo.domain.states import ApprovalKind, CallStatus
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.tool_calls import Reply, UserText, count_unheard, says_nothing, unfinished
@@ -25,6 +25,7 @@ from gonogo.execution.agent import (
     Finished,
     Handed,
     Loop,
+    NextStep,
     Resting,
     Thread,
     Traces,
@@ -49,7 +50,7 @@ from gonogo.execution.plans.checks import (
 )
 from gonogo.execution.plans.ending import told_refusals
 from gonogo.execution.plans.engine import check_held
-from gonogo.execution.plans.runner import Opening, Threads
+from gonogo.execution.plans.runner import Opening, Threads, begun_in
 from gonogo.execution.scheduling import (
     Completed,
     Failed,
@@ -64,6 +65,7 @@ from gonogo.i18n import say
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
 from gonogo.store.calls import open_calls, refused_calls, thread_calls
+from gonogo.store.checkpoints import changes_of_subtask
 from gonogo.store.plans import plan_of, subtask_key, subtask_row
 from gonogo.store.sessions import append_message, conversation
 
@@ -95,8 +97,9 @@ class Subtasks(Struct, frozen=True, kw_only=True):
         step = await self.store.read(self._step, work)
         outcome = await self._carried_out(kind, step)
         if isinstance(outcome, Completed):
-            result = shaped(outcome.result, "completed")
-            refused = await self.store.read(_refused, work)
+            result, refused = shaped(outcome.result, "completed"), outcome.refused
+            if refused is None:
+                refused = await self.store.read(_refused, work)
             return replace(outcome, result=result | ({"refused": refused} if refused else {}))
         return outcome
 
@@ -126,6 +129,12 @@ class Subtasks(Struct, frozen=True, kw_only=True):
             results={key: results[key] for key in subtask.dependencies}, now=self.store.clock,
             failed=(row.error or {}).get("message") if row.attempt > 1 else None,
         )  # fmt: skip
+
+
+def _changed(tx: Tx, work: Work) -> tuple[Sequence[FileChange], list[dict[str, str]]]:
+    """What a subtask has changed, and what it did not get."""
+    changes = changes_of_subtask(tx, work.revision.plan_id, work.subtask.id)
+    return changes, _refused(tx, work)
 
 
 def _refused(tx: Tx, work: Work) -> list[dict[str, str]]:
@@ -250,20 +259,23 @@ class AgentStep(Struct, frozen=True, kw_only=True):
             Superseded: somebody else holds the subtask.
             ModelFailed: the model did not answer.
         """
-        thread = await self.threads.open(step, self._opening(step, ending))
+        thread, begins = await self.threads.open(step, self._opening(step, ending))
         if step.subtask.done_when:
             said = await self.threads.store.read(_last_word, thread)
             if said is not None and (outcome := await self._done(step, thread, LastWord(said))):
                 return outcome
-        return await self._talk(step, thread, ending)
+        return await self._talk(step, thread, begins, ending)
 
     async def _judged(self, step: Step, opening: Opening) -> Outcome:
         """Have a model judge something, in a conversation that ends by a verdict."""
-        return await self._talk(step, await self.threads.open(step, opening), VERDICT)
+        return await self._talk(step, *await self.threads.open(step, opening), VERDICT)
 
-    async def _talk(self, step: Step, thread: Thread, ending: Ending | None) -> Outcome:
+    async def _talk(
+        self, step: Step, thread: Thread, begins: NextStep | None, ending: Ending | None
+    ) -> Outcome:
+        begun = begun_in(step, thread)
         while True:
-            match await self.loop.drive(thread):
+            match await self.loop.drive(thread, begins, begun):
                 case Resting():
                     return Parked()
                 case Finished(reply):
@@ -274,6 +286,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
                     outcome = await self._control(step, thread, call)
             if outcome is not None:
                 return outcome
+            begins = begun = None
 
     def _opening(self, step: Step, ending: Ending | None) -> Opening:
         agent, brief = step.subtask.agent, ending.brief if ending else None
@@ -328,12 +341,15 @@ class AgentStep(Struct, frozen=True, kw_only=True):
 
         It is believed, unless what it was to change is as it was, or a check does not hold.
         """
-        if await self._owes_work(step, thread):
-            words = say("no_work_unchanged", thread.locale, said=word.said[:_QUOTED])
-            return Failed(Failure(message=words, category=Category.NO_WORK), also=word.keep)
+        refused = None
+        if self._owes_work(step, thread):
+            changes, refused = await self.threads.store.read(_changed, step.work)
+            if not await self.checks.traces.has_worked(thread, _own_paths(step), changes):
+                words = say("no_work_unchanged", thread.locale, said=word.said[:_QUOTED])
+                return Failed(Failure(message=words, category=Category.NO_WORK), also=word.keep)
         result = step.done(word.said, agent=thread.agent).result
         if not step.subtask.done_when:
-            return Completed(result, also=word.keep)
+            return Completed(result, also=word.keep, refused=refused)
         told = await self.threads.store.read(_sent_back, thread)
         seen = await self.checks.look(step, thread, told + 1, self._judged)
         if isinstance(seen, Parked):
@@ -360,16 +376,13 @@ class AgentStep(Struct, frozen=True, kw_only=True):
             subject=thread.subtask_id or "", plan_id=thread.plan_id, checks=lacking,
         )  # fmt: skip
 
-    async def _owes_work(self, step: Step, thread: Thread) -> bool:
-        """Whether an action that is to change files ends with all of them as they were."""
+    def _owes_work(self, step: Step, thread: Thread) -> bool:
+        """Whether it is an action that is to change files."""
         subtask = step.subtask
-        paths = (subtask.scope.paths if subtask.scope else None) or ()
-        owes = bool(paths) if subtask.must_change is None else subtask.must_change
+        owes = bool(_own_paths(step)) if subtask.must_change is None else subtask.must_change
         if subtask.type != SubtaskType.ACTION or not owes:
             return False
-        if self.loop.gate.profile(thread).may_write == ():
-            return False
-        return not await self.checks.traces.has_worked(thread, paths)
+        return self.loop.gate.profile(thread).may_write != ()
 
     def _remind(self, tx: Tx, thread: Thread, reply: Reply, ending: Ending) -> bool:
         """Ask for the call that is wanted. False if that was done before."""
@@ -480,6 +493,12 @@ def _heard(outcome: Outcome | None, reply: Reply) -> Outcome | None:
     if isinstance(outcome, Completed | Failed):
         return replace(outcome, heard=reply.heard or 0)
     return outcome
+
+
+def _own_paths(step: Step) -> Sequence[str]:
+    """The globs of what a subtask may change."""
+    scope = step.subtask.scope
+    return (scope.paths if scope else None) or ()
 
 
 def _last_word(tx: Tx, thread: Thread) -> str | None:

@@ -1,6 +1,6 @@
 """What the engine hands to a runner and gets back, and what the log is told of it."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple, Protocol
@@ -38,6 +38,8 @@ class Work:
     epoch: int
     since: datetime | None = None
     """When this stretch of its work began, if it is known."""
+    begun: Any = field(default=None, compare=False)
+    """A call of it that has started, and is to be run first."""
     watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
     """How much of that it waited for the database."""
 
@@ -63,6 +65,8 @@ class Completed(Struct, frozen=True):
     """What else is written in the transaction that completes the subtask, before its events."""
     heard: int = 0
     """How many words of people its agent knew of when it said so."""
+    refused: Sequence[Mapping[str, str]] | None = None
+    """What it asked for and did not get; None: not read yet."""
 
 
 class Failed(Struct, frozen=True):
