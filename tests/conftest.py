@@ -1,6 +1,7 @@
 """What tests of several rooms share: databases of both kinds, and the event loop."""
 
 import gc
+import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -83,9 +84,10 @@ def mortal_postgres(_mortal_postgres: Server) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def born() -> Iterator[Nursery]:
-    """Where processes that start at once come from."""
-    with nursery() as found:
+def born(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """Where processes that start at once come from; the workers of a run have one together."""
+    folder = tmp_path_factory.getbasetemp()
+    with nursery(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) as found:
         yield found
 
 
