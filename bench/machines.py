@@ -387,7 +387,8 @@ def main() -> None:
         sys.exit("there is no PostgreSQL")
     with ExitStack() as stack:
         postgres = stack.enter_context(postgres_server(found))
-        model, born = stack.enter_context(fake_openai()), stack.enter_context(nursery())
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        model, born = stack.enter_context(fake_openai()), stack.enter_context(nursery(folder))
         template = postgres.make()
         Store(postgres.url(template)).close()
         _say("| work | p50 | worst | n | load | goal |\n|---|---|---|---|---|---|")

@@ -1,6 +1,9 @@
 """What tests of several rooms share: databases of both kinds, and the event loop."""
 
 import gc
+import os
+import shutil
+import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
 
@@ -18,6 +21,9 @@ from plugins.nightly import examples
 # What a run imports and collects stays: to look through it for cycles takes longer than to make it.
 gc.disable()
 gc.set_threshold(20_000, 20, 10)
+# A `python3` that looks for the right one first starts a dozen shells, for each command of a test.
+if (_found := shutil.which("python3")) and Path(_found).read_bytes().startswith(b"#!"):
+    os.environ["PATH"] = os.pathsep.join([f"{sys.base_prefix}/bin", os.environ["PATH"]])
 # How long an example takes says more about the machine than about us.
 settings.register_profile(
     "untimed", parent=settings(), deadline=None, max_examples=examples(40, nightly=100)
@@ -83,9 +89,10 @@ def mortal_postgres(_mortal_postgres: Server) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
-def born() -> Iterator[Nursery]:
-    """Where processes that start at once come from."""
-    with nursery() as found:
+def born(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Nursery]:
+    """Where processes that start at once come from; the workers of a run have one together."""
+    folder = tmp_path_factory.getbasetemp()
+    with nursery(folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder) as found:
         yield found
 
 

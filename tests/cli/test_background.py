@@ -32,15 +32,17 @@ def project(tmp_path):
 def ask(gonogo, home):
     """A command that may leave a process in the background; that is ended with the test."""
 
-    def asked(*words, **more):
-        return gonogo(*words, env={**HERE, **more})
+    def asked(*words, whole=False, **more):
+        return gonogo(*words, env={**HERE, **more}, whole=whole)
 
     yield asked
     end_background(home)
 
 
-def begun(terminal, project, *words):
-    at = terminal("run", "Mend it", "-C", str(project), "--model", "demo", *words, env=HERE)
+def begun(terminal, project, *words, whole=False):
+    """A plan that runs; where the command is `whole`, what it starts begins with a new Python."""
+    run = ("run", "Mend it", "-C", str(project), "--model", "demo", *words)
+    at = terminal(*run, env=HERE, whole=whole)
     at.expect("Subtask 1/5")
     return at
 
@@ -57,7 +59,7 @@ def told(ask):
 def test_a_plan_goes_on_when_the_window_of_its_terminal_is_closed(
     ask, terminal, project, home, number
 ):
-    at = begun(terminal, project, "--yes")
+    at = begun(terminal, project, "--yes", whole=True)
     process = told(ask)
     assert (process["kind"], process["plans"]) == ("background", 1)
     assert process["pid"] != at.process.pid
@@ -212,7 +214,7 @@ def test_an_idle_process_makes_room_for_a_command_that_does_all_itself(ask, proj
 def test_what_hinders_it_from_starting_is_said(ask, home):
     (home / "no-config").mkdir()
     (home / "no-config" / "rules.toml").write_text("broken")
-    done = ask("run", "Mend it", "--model", "demo")
+    done = ask("run", "Mend it", "--model", "demo", whole=True)
     assert done.returncode == 1
     assert "rules.toml" in done.stderr
     assert "Traceback" not in done.stderr

@@ -2,11 +2,13 @@
 
 What such a process is and does is what `python -m MODULE …` is and does, with files, an
 environment, a folder and a session of its own, but that the imports, most of a start, are done.
-What a test says about the start of a Python, it says with `subprocess`.
+The process in the background that such a command starts is one of them, too. What a test says about
+the start of a Python, it says with `subprocess`.
 """
 
 import asyncio
 import atexit
+import fcntl
 import gc
 import json
 import os
@@ -21,6 +23,7 @@ import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
@@ -29,9 +32,11 @@ from typing import IO, Any, NamedTuple, NoReturn, TextIO
 import coverage
 
 from gonogo import demo
+from gonogo.cli import background
 
 _LONGEST = 1 << 17
 _FILES = 4
+_LONGEST_QUEUE = 64
 _SECONDS = 60
 _PASSED_ON = ("PATH", "HOME", "LANG", "TMPDIR")
 _MEASURING = ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
@@ -67,6 +72,7 @@ class Process:
         self.args, self._life = words, os.fdopen(life, "rb", buffering=0)
         self.pid = int(self._life.readline())
         self.returncode: int | None = None
+        self.stderr: IO[bytes] | None = None
 
     def poll(self) -> int | None:
         """How it ended; None while it lives."""
@@ -157,23 +163,39 @@ def _written(file: IO[bytes]) -> str:
 
 
 @contextmanager
-def nursery() -> Iterator[Nursery]:
-    """A nursery, for as long as the block runs."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    number = theirs.fileno()
-    command = [sys.executable, "-m", "fakes.nursery", str(number)]
-    # Whoever starts it has imported the same, measured.
-    with ours, subprocess.Popen(
-        command, env=python(measured=False), pass_fds=[number], stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as process:  # fmt: skip
-        theirs.close()
-        yield Nursery(ours)
-        ours.shutdown(socket.SHUT_RDWR)
-        process.wait(_SECONDS)
+def nursery(folder: Path) -> Iterator[Nursery]:
+    """The nursery of a folder, for as long as the block runs; the first who comes starts it."""
+    place = folder / "nursery"
+    with _line() as line:
+        # It leaves with the last of those who have come, and looks for others under the same lock.
+        with place.with_suffix(".lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not place.exists():
+                _found(place)
+            line.connect(str(place))
+        yield Nursery(line)
 
 
-def main(number: int) -> None:
+def _line() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+
+def _found(place: Path) -> None:
+    with _line() as listener:
+        listener.bind(str(place))
+        listener.listen(_LONGEST_QUEUE)
+        number = listener.fileno()
+        # Whoever starts it has imported the same, measured.
+        process = subprocess.Popen(
+            [sys.executable, "-m", "fakes.nursery", str(place), str(number)],
+            env=python(measured=False), pass_fds=[number], stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+    # Nobody waits for its end: others may need it longer.
+    process.returncode = 0
+
+
+def main(place: Path, number: int) -> None:
     """Bear processes until nobody orders any more."""
     # What it imports stays: neither it nor a process that ends looks through it for garbage.
     gc.disable()
@@ -181,20 +203,68 @@ def main(number: int) -> None:
     assert threading.active_count() == 1, "threads do not survive a fork"
     gc.freeze()
     gc.enable()
-    line = socket.socket(fileno=number)
-    alive: dict[int, _Alive] = {}
-    news = select.poll()
-    news.register(line, select.POLLIN)
-    while True:
-        for ready, _ in news.poll():
-            if ready != line.fileno():
-                news.unregister(ready)
-                alive.pop(ready).tell()
-            elif (born := _bear(line, alive)) is None:
-                return
-            else:
-                alive[born.watch] = born
-                news.register(born.watch, select.POLLIN)
+    _Mother(place, socket.socket(fileno=number)).live()
+
+
+class _Mother:
+    """The process that forks, as it sees itself."""
+
+    def __init__(self, place: Path, listener: socket.socket) -> None:
+        self._place, self._listener = place, listener
+        self._lock = place.with_suffix(".lock").open()
+        self._lines: dict[int, socket.socket] = {}
+        self._alive: dict[int, _Alive] = {}
+        self._news = select.poll()
+        self._news.register(listener, select.POLLIN)
+
+    def live(self) -> None:
+        """Bear what is ordered, until nobody is there who could order anything."""
+        while self._lines or not self._leaves():
+            for ready, _ in self._news.poll():
+                self._attend_to(ready)
+
+    def _leaves(self) -> bool:
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        if is_asked := bool(select.select([self._listener], [], [], 0)[0]):
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
+        else:
+            self._place.unlink(missing_ok=True)
+        return not is_asked
+
+    def _attend_to(self, ready: int) -> None:
+        if ready == self._listener.fileno():
+            line, _ = self._listener.accept()
+            self._lines[line.fileno()] = line
+            self._news.register(line, select.POLLIN)
+        elif ready in self._alive:
+            self._news.unregister(ready)
+            self._alive.pop(ready).tell()
+        elif (born := self._bear(self._lines[ready])) is None:
+            self._news.unregister(ready)
+            self._lines.pop(ready).close()
+        else:
+            self._alive[born.watch] = born
+            self._news.register(born.watch, select.POLLIN)
+
+    def _bear(self, line: socket.socket) -> "_Alive | None":
+        """One more process; None when nobody orders any more."""
+        order, files, *_ = socket.recv_fds(line, _LONGEST, _FILES)
+        if not order:
+            return None
+        if (pid := os.fork()) == 0:
+            self._forget()
+            os.close(files.pop())
+            _end(_become(self._place, json.loads(order), files))
+        *theirs, life = files
+        for each in theirs:
+            os.close(each)
+        os.write(life, b"%d\n" % pid)
+        return _Alive(pid, os.pidfd_open(pid), life)
+
+    def _forget(self) -> None:
+        """Close what is not a child's."""
+        for each in (self._lock, self._listener, *self._lines.values(), *self._alive.values()):
+            each.close()
 
 
 class _Alive(NamedTuple):
@@ -214,24 +284,6 @@ class _Alive(NamedTuple):
     def close(self) -> None:
         os.close(self.watch)
         os.close(self.life)
-
-
-def _bear(line: socket.socket, alive: Mapping[int, _Alive]) -> _Alive | None:
-    """One more process; None when nobody orders any more."""
-    order, files, *_ = socket.recv_fds(line, _LONGEST, _FILES)
-    if not order:
-        return None
-    if (pid := os.fork()) == 0:
-        line.close()
-        for other in alive.values():
-            other.close()
-        os.close(files.pop())
-        _end(_become(json.loads(order), files))
-    *theirs, life = files
-    for each in theirs:
-        os.close(each)
-    os.write(life, b"%d\n" % pid)
-    return _Alive(pid, os.pidfd_open(pid), life)
 
 
 def _import_everything() -> None:
@@ -314,7 +366,7 @@ async def _greet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
     writer.close()
 
 
-def _become(order: dict[str, Any], files: list[int]) -> int:
+def _become(place: Path, order: dict[str, Any], files: list[int]) -> int:
     """Be the process that was ordered. Gives its exit code."""
     os.setsid()
     # Whoever started the tests may be deaf to the end of a terminal.
@@ -330,8 +382,22 @@ def _become(order: dict[str, Any], files: list[int]) -> int:
     if _MEASURING[1] in os.environ:
         coverage.process_startup(force=True)
     os.chdir(order["folder"])
+    background.spawn = partial(_spawn, place)
     module, *sys.argv[1:] = order["words"]
     return _run(module)
+
+
+def _spawn(place: Path, variables: Mapping[str, str]) -> Process:
+    """What a command starts for the work of others, as one that starts at once."""
+    said, says = os.pipe()
+    with _line() as line, open(os.devnull, "wb") as nothing:
+        line.connect(str(place))
+        files = {"stdout": nothing.fileno(), "stderr": says}
+        words = ("gonogo", *background.SERVES)
+        process = Nursery(line).start(*words, env=variables, cwd=Path.cwd(), **files)
+    os.close(says)
+    process.stderr = os.fdopen(said, "rb")
+    return process
 
 
 def _run(module: str) -> int:
@@ -358,5 +424,5 @@ def _end(code: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(Path(sys.argv[1]), int(sys.argv[2]))
     _end(0)

@@ -29,6 +29,8 @@ from gonogo.settings import Settings
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
 
+SERVES = ("serve", "--socket-only", "--exit-when-idle")
+"""The command that the process is."""
 PATIENCE = 30.0
 """Seconds that an owner may take to answer, while it starts or ends."""
 GLANCE = 0.05
@@ -72,16 +74,21 @@ async def start(folder: Folder, settings: Settings) -> None:
     Raises:
         Stop: it does not start; the text is what it said of that.
     """
-    words = [sys.executable, "-m", "gonogo", "serve", "--socket-only", "--exit-when-idle"]
-    child = subprocess.Popen(  # noqa: S603, ASYNC220 - our own command, which nobody waits for
-        words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-        env=minimal(environment(), settings), start_new_session=True,
-    )  # fmt: skip
+    child = spawn(minimal(environment(), settings))
     assert child.stderr is not None  # noqa: S101 - a pipe
     with child.stderr:
         await _until_it_answers(folder, child)
     # It lives on, and nobody waits for its end.
     child.returncode = 0
+
+
+def spawn(variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """The process, in a session of its own; what it says is to be read while it starts."""
+    return subprocess.Popen(  # noqa: S603 - our own command
+        [sys.executable, "-m", "gonogo", *SERVES],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        env=variables, start_new_session=True,
+    )  # fmt: skip
 
 
 async def _until_it_answers(folder: Folder, child: subprocess.Popen[bytes]) -> None:
