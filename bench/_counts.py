@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 from pydantic import BaseModel, TypeAdapter
 from scripts.talk import calls, plan_of, say
 from sqlalchemy import event
@@ -26,17 +27,18 @@ from bench._calls import call_counts
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
-from gonogo.store import Store
+from gonogo.store import Store, columns
 
 KEPT = Path(__file__).with_name("counts.json")
 SLACK = 0.03
 """How much more a count may be that is not the same each time."""
 _BYTES, _READS = "bytes", "reads"
-_LOOSE = (_BYTES, _READS, "validations", "encodings", "hops")
+_LOOSE = (_BYTES, _READS, "validations", "encodings", "store", "hops")
 _STEPS = ("one", "two", "three")
 _WORK = (
     (os, "fsync", "fsyncs of files"),
     (json.JSONEncoder, "encode", "encodings"),
+    (columns, "_encode_fast", "encodings in the store"),
     (BaseModel, "model_dump", "encodings"),
     (BaseModel, "model_dump_json", "encodings"),
     (BaseModel, "__init__", "validations"),
@@ -83,9 +85,7 @@ async def counts() -> dict[str, int]:
                     runtime, session, type="plan_decision", plan_id=plan, decision="approve"
                 )
         found["events"] = len(events)
-        found[f"follower's {_BYTES}"] = sum(
-            len(json.dumps(each, ensure_ascii=False).encode()) for each in events
-        )
+        found[f"follower's {_BYTES}"] = sum(len(msgspec.json.encode(each)) for each in events)
         found[f"database {_BYTES}"] = _size(Path(folder, "home", "gonogo.db"))
     return dict(sorted(found.items()))
 

@@ -29,4 +29,4 @@ async def say(runtime: Runtime, session: str | None, **message: str) -> list[dic
     with anyio.fail_after(60):
         receipt = await runtime.messages.accept(ANN, session, parse_message(message))
         async with runtime.streams.answer(receipt) as events:
-            return [event async for event in events]
+            return [{**event} async for event in events]

@@ -180,7 +180,7 @@ class Verbs:
     @asynccontextmanager
     async def events(self, after: int) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         async with self._runtime.streams.follow(self._me, SESSION, after) as bodies:
-            yield bodies
+            yield ({**body} async for body in bodies)
 
 
 async def play(folder: Path) -> None:

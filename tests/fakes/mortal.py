@@ -57,7 +57,7 @@ async def live(root: Path, db: str, messages: list[dict[str, Any]]) -> None:
         async with runtime.streams.follow(ann, SESSION, 0) as events:
             async for event in events:
                 if "token" not in event:
-                    print(json.dumps(event), flush=True)  # noqa: T201
+                    print(json.dumps({**event}), flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

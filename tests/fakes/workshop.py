@@ -188,7 +188,7 @@ class Workshop:
 
     async def events(self, plan_id: str) -> list[dict[str, Any]]:
         plan = await self.plan(plan_id)
-        return await self.store.read(log.events_after, plan.session_id, 0)
+        return [{**each} for each in await self.store.read(log.events_after, plan.session_id, 0)]
 
     async def held(self, plan_id: str, subtask_id: str) -> Work:
         """A subtask that runs, as its holder knows it."""

@@ -249,7 +249,9 @@ class World:
         """The events of an answer, without the deltas of text."""
         with anyio.fail_after(LIMIT) as limit:
             async with self.runtime.streams.answer(receipt) as events:
-                return [event async for event in renewing(events, limit) if "token" not in event]
+                return [
+                    {**event} async for event in renewing(events, limit) if "token" not in event
+                ]
 
     async def say(self, content: str = "Go", agent: str | None = None, **more: Any) -> list[Body]:
         """Say something as the user."""
@@ -294,7 +296,7 @@ class World:
         found: list[Body] = []
         store, of = self.runtime.parts.store, session or self.session
         while page := await store.read(events_after, of, len(found)):
-            found += page
+            found += [{**event} for event in page]
         return found
 
     async def until(
@@ -308,7 +310,7 @@ class World:
                     flat = {**event.get("metadata", {}), **event}
                     wanted = all(flat.get(name) == value for name, value in fields.items())
                     if event["type"] == type_ and wanted and "token" not in event:
-                        return event
+                        return {**event}
         raise AssertionError(f"the stream ended before {type_}")
 
     async def audit(self, action: str | None = None, session: str | None = None) -> list[Any]:

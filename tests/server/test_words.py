@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from gonogo.domain.errors import AlreadyDecided, Busy, Conflict, Internal, RateLimited, Unauthorized
-from gonogo.domain.events import Broadcast
+from gonogo.domain.written_events import WrittenEvent
 from gonogo.server import WaitLimits, create_app
 from gonogo.server.auth import CODE_SECONDS, WINDOW, Bucket, Codes, Failures, Rates, TooFast
 from gonogo.server.problems import error_event, problem_of, written
@@ -300,7 +300,7 @@ async def test_several_answers_are_named_one_by_one_or_as_a_group(ask, body, sai
 
 
 def test_what_several_follow_is_written_once_for_all_of_them():
-    told = Broadcast(type="assistant_message", content="При\u2028вет", seq=3)
+    told = WrittenEvent({"type": "assistant_message", "content": "При\u2028вет", "seq": 3})
 
     first = as_json(told)
 

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from fakes.until import LIMIT
+from gonogo.domain.written_events import WrittenEvent
 from gonogo.store import Membership, Store, Tx
 from gonogo.store.hints import Hint
 
@@ -124,8 +125,9 @@ async def test_owners_of_places_are_told_by_the_commit_and_of_nothing_that_was_n
     assert [hint.places for hint in other.hints if hint.places] == [["it's ours", "p1"]]
 
 
-def told(session: str, seq: int, content: str) -> dict[str, Any]:
-    return {"session_id": session, "seq": seq, "type": "assistant_message", "content": content}
+def told(session: str, seq: int, content: str) -> WrittenEvent:
+    fields = {"session_id": session, "seq": seq, "type": "assistant_message", "content": content}
+    return WrittenEvent(fields)
 
 
 async def test_events_that_others_follow_come_whole_and_in_order_before_what_is_said_later(
@@ -139,7 +141,9 @@ async def test_events_that_others_follow_come_whole_and_in_order_before_what_is_
         await other.until("last")
     for session in ("a", "b"):
         mine = [each for each in events if each["session_id"] == session]
-        assert [each for each in other.shown if each["session_id"] == session] == mine
+        shown = [each for each in other.shown if each["session_id"] == session]
+        assert shown == mine
+        assert [each.written for each in shown] == [each.written for each in mine]
     assert [hint.sessions for hint in other.hints] == [["first"], ["last"]]
 
 

@@ -200,6 +200,45 @@ async def test_any_value_is_read_as_it_was_written(store, value):
     assert (found.result, found.arguments) == (as_kept(value), {"$": as_kept(value)})
 
 
+@settings(
+    max_examples=examples(50, nightly=150),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(VALUES)
+async def test_any_event_is_replayed_to_the_byte_as_it_was_told(store, value):
+    live = []
+    store.deliver = lambda box: live.extend(box.events)
+    body = {"type": "tool_result", "result": value, "more": {"$": value}}
+
+    def work(tx):
+        if not tx.execute(text("SELECT id FROM sessions")).first():
+            begin(tx)
+        log.tell(tx, "s1", body)
+
+    await store.write(work)
+    [told] = live
+    [found] = await store.read(log.events_after, "s1", told["seq"] - 1)
+
+    place = {"seq": told["seq"], "session_id": "s1", "ts": told["ts"]}
+    assert found.written == told.written
+    assert {**found} == {**as_kept(body), **place}
+    assert [found.get(name) for name in ("type", "seq")] == ["tool_result", told["seq"]]
+
+
+async def test_an_event_of_an_earlier_version_is_replayed_without_its_blanks(store):
+    await store.write(begin)
+    await store.write(log.tell, "s1", AssistantMessage(content="Hello"))
+    [before] = await store.read(log.events_after, "s1", 0)
+    blanks = '{"type": "assistant_message", "content": "Hello"}'
+    await store.write(
+        lambda tx: tx.execute(text("UPDATE events SET body = :blanks"), {"blanks": blanks})
+    )
+
+    [found] = await store.read(log.events_after, "s1", 0)
+
+    assert found.written == before.written
+
+
 async def test_a_value_deeper_than_anybody_looks_is_read_as_it_was_written(store):
     value: object = WRITTEN
     for _ in range(300):

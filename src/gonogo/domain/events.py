@@ -27,17 +27,6 @@ class Tone(StrEnum):
     RESULT = auto()
 
 
-class Broadcast(dict[str, Any]):
-    """An event's body as all its followers get it; the first of them writes it down for the others.
-
-    It does not change: who tells it otherwise makes a body of their own.
-    """
-
-    __slots__ = ("written",)
-    written: str
-    """It as JSON, once somebody needed that."""
-
-
 class Fact(BaseModel):
     """A part of an event: immutable, open to unknown fields."""
 

@@ -156,7 +156,8 @@ class Standings:
         """
         self.graph = graph
         self.rows = {key: rows[key] for key in graph.subtasks}
-        self.counts = Counter(row.status for row in rows.values())
+        self.counts = Counter(dict.fromkeys(_S, 0))
+        self.counts.update(row.status for row in rows.values())
         self._unmet, self._bars = dict(graph.needs), dict.fromkeys(rows, 0)
         for key, row in self.rows.items():
             if _counts_for_others(row):
@@ -188,26 +189,25 @@ class Standings:
 
     def count_ended(self) -> int:
         """How many are over."""
-        return sum(self.counts[status] for status in SUBTASK.terminal)
+        return sum(map(self.counts.__getitem__, SUBTASK.terminal))
 
     def _sort_in(self, key: str) -> None:
         status = self.rows[key].status
         is_pending = status is _S.PENDING
-        _have(self.running, key, status is _S.RUNNING)
-        _have(self.ready, key, is_pending and not self._unmet[key])
-        _have(self.barred, key, is_pending and self._bars[key] > 0)
+        for found, has in (
+            (self.running, status is _S.RUNNING),
+            (self.ready, is_pending and not self._unmet[key]),
+            (self.barred, is_pending and self._bars[key] > 0),
+        ):
+            if has:
+                found.add(key)
+            else:
+                found.discard(key)
 
 
 def _counts_for_others(row: SubtaskStanding) -> bool:
     """Whether a dependency that stands so can let a subtask start, or keep it from that."""
     return row.declined or row.status in SUBTASK.terminal
-
-
-def _have(found: set[str], key: str, has: bool) -> None:
-    if has:
-        found.add(key)
-    else:
-        found.discard(key)
 
 
 def _lets_start(row: SubtaskStanding, subtask: Subtask) -> bool:

@@ -36,7 +36,7 @@ class Machine(Generic[S]):
         Raises:
             IllegalTransition: the table has no such move.
         """
-        if not self.allows(state, target):
+        if target not in self.moves[state]:
             raise IllegalTransition(f"{self.subject} {name}".strip(), state, target)
         return target
 

@@ -13,11 +13,11 @@ from typing import Any
 import anyio
 
 from gonogo.domain.audit_chain import SYSTEM
-from gonogo.domain.events import Broadcast
+from gonogo.domain.written_events import WrittenEvent
 from gonogo.store.hints import TextPart
 
 _LOG = logging.getLogger(__name__)
-Body = dict[str, Any]
+Body = Mapping[str, Any]
 _BUFFER = 1_000
 
 
@@ -123,7 +123,7 @@ class Hub:
         """Push something to everybody who follows the session."""
         followers = self._followers.get(session_id)
         if followers:
-            told = Broadcast(body)
+            told = body if isinstance(body, WrittenEvent) else WrittenEvent({**body})
             for follower in followers:
                 follower.push(told)
 

@@ -1,5 +1,6 @@
 """What a sender gets back at once: that the message is kept, and where its answer will be."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,7 +56,7 @@ class Receipt:
         """A receipt that was kept."""
         return _RECEIPT.validate_python(kept)
 
-    def covers(self, body: dict[str, Any]) -> bool:
+    def covers(self, body: Mapping[str, Any]) -> bool:
         """Whether an event belongs to the answer."""
         if self.turn_id is None and self.plan_id is None:
             return True

@@ -36,6 +36,7 @@ from gonogo.domain.views import (
     SessionView,
     Workspaces,
 )
+from gonogo.domain.written_events import WrittenEvent
 from gonogo.execution.agent import (
     EXPLORER,
     NOBODYS,
@@ -345,7 +346,7 @@ class Sessions(Struct, frozen=True):
 
     async def log_page(
         self, principal: Principal, session_id: str, before: int | None, limit: int
-    ) -> list[dict[str, Any]]:
+    ) -> list[WrittenEvent]:
         """The latest events of a session before a place in its log, oldest first.
 
         Args:
@@ -611,7 +612,7 @@ def _history(tx: Tx, principal: Principal, session_id: str, by_people: bool) -> 
 
 def _log_page(
     tx: Tx, principal: Principal, session_id: str, before: int | None, limit: int
-) -> list[dict[str, Any]]:
+) -> list[WrittenEvent]:
     last = visible(tx, principal, session_id).last_seq
     end = last if before is None else min(before - 1, last)
     after = max(0, end - limit)

@@ -21,7 +21,7 @@ from gonogo.store import Tx, patiently
 from gonogo.store.events import PAGE, events_after
 from gonogo.store.hints import TextPart
 
-Body = dict[str, Any]
+Body = Mapping[str, Any]
 _NEWS: Body = {"type": "news"}
 _MOMENT = 0.2
 """Seconds in which whatever changes in a session is one piece of news."""

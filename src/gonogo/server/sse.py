@@ -6,7 +6,6 @@ the one before it was handed to the network, so a slow reader costs one event, a
 it takes nothing for a minute. A reader that goes away ends the stream and nothing else.
 """
 
-import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -18,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gonogo.domain.errors import GonogoError, Internal
-from gonogo.domain.events import Broadcast
+from gonogo.domain.written_events import WrittenEvent, as_line
 from gonogo.server.auth import Caller, WaitLimits
 from gonogo.server.problems import error_event
 
@@ -26,33 +25,19 @@ EventBody = Mapping[str, Any]
 Source = Callable[[], AbstractAsyncContextManager[AsyncIterator[EventBody]]]
 DONE: EventBody = {"type": "done", "is_final": True}
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-# Readers that split lines as Python does would break a frame at these.
-_ESCAPED = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
 _LOG = logging.getLogger("gonogo.server")
 
 
 def frame(event: EventBody) -> bytes:
     """One event as it stands on the wire."""
-    lines = [f"event: {_frame_name(event)}"]
-    if "seq" in event:
-        lines.append(f"id: {event['seq']}")
-    return ("\n".join([*lines, f"data: {as_json(event)}"]) + "\n\n").encode()
+    seq = event.get("seq")
+    place = "" if seq is None else f"id: {seq}\n"
+    return f"event: {_frame_name(event)}\n{place}data: {as_json(event)}\n\n".encode()
 
 
 def as_json(event: EventBody) -> str:
-    """An event as one line of JSON that is valid UTF-8 whatever a model wrote."""
-    if not isinstance(event, Broadcast):
-        return _written(event)
-    if not hasattr(event, "written"):
-        event.written = _written(event)
-    return event.written
-
-
-def _written(event: EventBody) -> str:
-    text = json.dumps(event, ensure_ascii=False, separators=(",", ":"), default=str)
-    for line_end, escape in _ESCAPED:
-        text = text.replace(line_end, escape)
-    return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+    """An event as one line of JSON; of one that was told it was written then."""
+    return event.written if isinstance(event, WrittenEvent) else as_line(event)
 
 
 class EventStream(Response):

@@ -19,9 +19,9 @@ from sqlalchemy import Integer, Text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.types import TypeDecorator
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False).encode
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _encode_fast = msgspec.json.Encoder().encode
-"""Takes a tenth of the time, and writes no blanks."""
+"""Takes a tenth of the time."""
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -74,8 +74,10 @@ def json_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
     except (TypeError, ValueError, OverflowError):
         # Half of a surrogate pair, a number of any size, a text that is more than a text.
         return whole(_encode(value))
-    # A number that is none would be written so too.
-    return whole(_encode(value)) if "null" in text else text
+    if "null" in text:
+        # A number that is none would be written so too, and is refused here.
+        _encode(value)
+    return text
 
 
 Converter = Callable[[Any], Any]

@@ -5,21 +5,33 @@ chain a session and one for the system. Both are gathered while a transaction ru
 `flush` at its end, so that a transaction costs the same few statements however much it tells.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import bindparam, func, literal, null, select, union_all, update
+from sqlalchemy import (
+    Text,
+    bindparam,
+    func,
+    literal,
+    null,
+    select,
+    type_coerce,
+    union_all,
+    update,
+)
 
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
 from gonogo.domain.errors import NotFound, PlaceLost, parts_of
 from gonogo.domain.events import Event
 from gonogo.domain.report_views import AuditEntry
-from gonogo.store.columns import as_kept, clean, stamp
-from gonogo.store.rows import many, put
+from gonogo.domain.written_events import WrittenEvent, unbroken
+from gonogo.store.columns import as_kept, clean, json_text, stamp
+from gonogo.store.rows import many, put, put_packed
 from gonogo.store.schema import audit, chains, events, places, sessions
-from gonogo.store.texts import whole_rows
+from gonogo.store.texts import packed_value, whole_texts
 from gonogo.store.transaction import Extent, Hold, Tx
 
 _EXTENT = union_all(
@@ -67,7 +79,11 @@ _SET_HASH = {
     .values(audit_hash=bindparam("hash")),
 }
 _AFTER = (
-    select(events.c.seq, events.c.ts, events.c.body)
+    select(
+        events.c.seq,
+        type_coerce(events.c.ts, Text()).label("ts"),
+        type_coerce(events.c.body, Text()).label("body"),
+    )
     .where(events.c.session_id == bindparam("of"), events.c.seq > bindparam("after"))
     .order_by(events.c.seq)
     .limit(bindparam("limit"))
@@ -213,10 +229,13 @@ def begin_seq(tx: Tx, session_id: str) -> int:
     return tx.execute(_HOLD_LAST_SEQ, {"of": session_id}).scalar() or 0
 
 
-def events_after(tx: Tx, session_id: str, after: int, limit: int = PAGE) -> list[dict[str, Any]]:
-    """The events that follow a place in a session's log, oldest first."""
-    found = whole_rows(tx, _AFTER, {"of": session_id, "after": after, "limit": limit})
-    return [_wire(session_id, row["seq"], row["ts"], row["body"]) for row in found]
+def events_after(tx: Tx, session_id: str, after: int, limit: int = PAGE) -> list[WrittenEvent]:
+    """The events that follow a place in a session's log, oldest first, as they were written."""
+    found = tx.execute(_AFTER, {"of": session_id, "after": after, "limit": limit}).all()
+    return [
+        WrittenEvent(written=_line(_compact(text), row.seq, session_id, row.ts))
+        for row, text in zip(found, whole_texts(tx, [row.body for row in found]), strict=True)
+    ]
 
 
 def entries(tx: Tx, chain: str, after: int = 0, limit: int = 1000) -> list[AuditEntry]:
@@ -261,12 +280,22 @@ def _flush_chain(tx: Tx, chain: str, pending: Pending) -> None:
         raise NotFound("No session found with id={chain}", see="gonogo sessions list", chain=chain)
     digest = _write_notes(tx, chain, pending.notes, head)
     tx.outbox.extents[chain] = Extent(head.audit_seq, digest, head.last_seq)
-    rows: list[dict[str, Any]] = [
-        {"session_id": chain, "seq": seq, "ts": tx.now, "type": body["type"], "body": body}
-        for seq, body in enumerate(pending.bodies, head.last_seq - counts["told"] + 1)
-    ]
-    put(tx, events, rows)
-    tx.outbox.events.extend(_wire(chain, row["seq"], row["ts"], row["body"]) for row in rows)
+    if pending.bodies:
+        _write_events(tx, chain, pending.bodies, head.last_seq - counts["told"])
+
+
+def _write_events(tx: Tx, session_id: str, bodies: Sequence[dict[str, Any]], seq: int) -> None:
+    """Add events to a log, after a place in it; each is encoded here and nowhere else."""
+    rows: list[dict[str, Any]] = []
+    ts = stamp(tx.now)
+    for body in bodies:
+        seq, text = seq + 1, json_text(body)
+        row = {"session_id": session_id, "seq": seq, "ts": tx.now}
+        kept = packed_value(tx, session_id, body, text)
+        rows.append({**row, "type": body["type"], "body": kept})
+        fields = {**body, "seq": seq, "session_id": session_id, "ts": ts}
+        tx.outbox.events.append(WrittenEvent(fields, _line(text, seq, session_id, ts)))
+    put_packed(tx, events, rows)
 
 
 def _write_notes(
@@ -301,8 +330,15 @@ def _chained(
         prev = digest
 
 
-def _wire(session_id: str, seq: int, ts: datetime, body: dict[str, Any]) -> dict[str, Any]:
-    return {**body, "seq": seq, "session_id": session_id, "ts": stamp(ts)}
+def _line(text: str, seq: int, session_id: str, ts: str) -> str:
+    """An event as its followers get it: its JSON as it is kept, and where and when it was told."""
+    # What is added is our own, and has nothing that JSON would escape.
+    return f'{unbroken(text)[:-1]},"seq":{seq},"session_id":"{session_id}","ts":"{ts}"}}'
+
+
+def _compact(text: str) -> str:
+    """JSON of an event without blanks, with which earlier versions wrote it."""
+    return text if text.startswith('{"type":"') else json_text(json.loads(text))
 
 
 def start_system_chain(tx: Tx) -> None:

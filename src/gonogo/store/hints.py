@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from gonogo.domain.errors import Busy
-from gonogo.store.columns import json_text
+from gonogo.domain.written_events import WrittenEvent
 from gonogo.store.outage import Pool
 from gonogo.store.transaction import Tx, new_id
 
@@ -41,7 +41,6 @@ _SEND = text(
 )
 _HINTS, _TEXT = "gonogo", "gonogo-text"
 _TELL = "SELECT pg_notify(left('{topic} ' || current_schema(), 63), '{said}')"
-Body = dict[str, Any]
 Message = tuple[str, str]
 """A topic, and what is said."""
 
@@ -78,7 +77,12 @@ class TextPart(Struct, frozen=True, array_like=True):
     """The turn or subtask, as events name it."""
 
 
-_SHOWN: Decoder[TextPart | Body] = Decoder(TextPart | Body)
+_PART = Decoder(TextPart)
+
+
+def _shown(said: str) -> TextPart | WrittenEvent:
+    """What there is for those who follow; an event goes on to them as it came."""
+    return WrittenEvent.read(said) if said.startswith("{") else _PART.decode(said)
 
 
 class _Line:
@@ -134,7 +138,7 @@ class Hints:
         self._name = new_id("hints")
         self._due: list[dict[str, None]] = [{} for _ in Hint.__struct_fields__]
         """What is to be said, in the order of the fields of `Hint`."""
-        self._events: list[Body] = []
+        self._events: list[WrittenEvent] = []
         self._guard, self._is_due = threading.Lock(), False
         self._over = threading.Event()
         self._end: socket.socket | None = None
@@ -145,7 +149,7 @@ class Hints:
     def listen(
         self,
         heard: Callable[[Hint | None], None],
-        shown: Callable[[TextPart | Body], None] | None = None,
+        shown: Callable[[TextPart | WrittenEvent], None] | None = None,
     ) -> None:
         """Hear others, from a thread; called in the event loop.
 
@@ -161,7 +165,7 @@ class Hints:
                 if said is None:
                     loop.call_soon_threadsafe(heard, None)
                 elif channel.startswith(_TEXT) and shown is not None:
-                    loop.call_soon_threadsafe(shown, _SHOWN.decode(said))
+                    loop.call_soon_threadsafe(shown, _shown(said))
                 elif (hint := self._read(said)) is not None:
                     loop.call_soon_threadsafe(heard, hint)
 
@@ -177,7 +181,7 @@ class Hints:
         followed: Iterable[str] = (),
         joined: Iterable[str] = (),
         timers: Iterable[str] = (),
-        events: Iterable[Body] = (),
+        events: Iterable[WrittenEvent] = (),
     ) -> None:
         """Tell others what a `Hint` says; called in the event loop.
 
@@ -285,11 +289,11 @@ class Hints:
             waits.poll()
 
 
-def _messages(events: Iterable[Body]) -> tuple[list[Message], list[str]]:
+def _messages(events: Iterable[WrittenEvent]) -> tuple[list[Message], list[str]]:
     """Events as messages, and the sessions of which there is one that no message can take."""
     of = defaultdict[str, list[str]](list)
     for body in events:
-        of[body["session_id"]].append(json_text(body))
+        of[body["session_id"]].append(body.written)
     to_read = [each for each, said in of.items() if any(len(x.encode()) > _MOST for x in said)]
     shown = [(_TEXT, x) for each, said in of.items() if each not in to_read for x in said]
     return shown, to_read

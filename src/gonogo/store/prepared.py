@@ -27,6 +27,8 @@ Converter = Callable[[Any], Any] | None
 Given = Mapping[str, Any]
 Statement = Insert | Update | Delete | Select[Any]
 _STATEMENTS = (Insert, Update, Delete, Select)
+_BY_NAME = dict, Mapping
+"""Nearly always the first, which is seen at once."""
 _DIALECT: Dialect = create_engine("sqlite://").dialect
 """What is prepared for one file counts for every other."""
 
@@ -145,14 +147,14 @@ class Direct(Connection):
             raise DBAPIError.instance(
                 ready.sql, bound, error, sqlite3.Error, dialect=self.dialect
             ) from error
-        found = Found(ready.read(cursor) if ready.columns else ())
+        found: Any = Found(ready.read(cursor) if ready.columns else ())
         found.rowcount = cursor.rowcount
-        return cast("CursorResult[Any]", found)
+        return found
 
 
 def apart(parameters: Given | Sequence[Given] | None) -> tuple[Sequence[Given] | None, Given]:
     """The parameters of each execution, if there are several, and those of the first."""
-    if parameters is None or isinstance(parameters, Mapping):
+    if parameters is None or isinstance(parameters, _BY_NAME):
         return None, parameters or {}
     return parameters, parameters[0] if parameters else {}
 

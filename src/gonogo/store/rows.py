@@ -28,7 +28,7 @@ from sqlalchemy import (
 
 from gonogo.store import bulk
 from gonogo.store.schema import sessions
-from gonogo.store.texts import packed_rows, whole_rows
+from gonogo.store.texts import Rows, packed_rows, whole_rows
 from gonogo.store.transaction import Tx
 
 T = TypeVar("T")
@@ -101,9 +101,12 @@ def row_of(record: Struct) -> dict[str, Any]:
 
 def put(tx: Tx, table: Table, values: dict[str, Any] | Sequence[Params]) -> None:
     """Insert one row, or several of the same shape."""
-    if not values:
-        return
-    packed = packed_rows(tx, table, values)
+    if values:
+        put_packed(tx, table, packed_rows(tx, table, values))
+
+
+def put_packed(tx: Tx, table: Table, packed: Rows) -> None:
+    """Insert what is already as it is kept."""
     if not isinstance(packed, Mapping) and bulk.takes(tx, packed):
         bulk.insert_together(tx, table, packed)
     else:

@@ -35,6 +35,8 @@ _DEEPEST = 64
 _MARK = "$"
 """The only key of an object that stands for something else: `{"$": [how, what]}`."""
 _TEXT, _JSON, _ITSELF = "text", "json", "itself"
+_REFERENCE = re.compile(rf'{{"\{_MARK}":\["{_TEXT}","([0-9a-f]{{32}})"\]}}')
+"""A reference to a long text, as it stands in JSON."""
 _COMPACT = (",", ":")
 _FORMS: tuple[Mapping[str, Any], ...] = (
     {"ensure_ascii": False},
@@ -71,14 +73,19 @@ def packed_row(tx: Tx, table: Table, session_id: str, row: Mapping[str, Any]) ->
     if session_id == SYSTEM:
         return row
     written = {name: json_text(row[name]) for name in _shared(table) if row.get(name)}
-    if all(_is_short(text) for text in written.values()):
-        return {**row, **{name: Written(text) for name, text in written.items()}}
     found: dict[str, str] = {}
-    packed = {name: Packed(_packed(session_id, row[name], found)) for name in written}
-    if not found:
-        return row
+    kept = {name: _kept(session_id, row[name], text, found) for name, text in written.items()}
     _keep(tx, session_id, found)
-    return {**row, **packed}
+    return {**row, **kept}
+
+
+def packed_value(tx: Tx, session_id: str, value: Any, text: str) -> Packed | Written:  # noqa: ANN401
+    """A JSON value and its text as a column has it, with its long texts kept in its session."""
+    found: dict[str, str] = {}
+    kept = _kept(session_id, value, text, found)
+    if found:
+        _keep(tx, session_id, found)
+    return kept
 
 
 def whole_rows(
@@ -102,6 +109,27 @@ def whole_rows(
     return found
 
 
+def whole_texts(tx: Tx, kept: Sequence[str]) -> list[str]:
+    """JSON as it was before its long texts were kept elsewhere, of what a column has."""
+    wanted: dict[str, str] = {}
+    for text in kept:
+        if text[0] == " ":
+            _whole_text(text, lambda digest: wanted.setdefault(digest, ""))
+    if not wanted:
+        return list(kept)
+    known = _known_texts(tx, wanted)
+    return [_whole_text(text, known.__getitem__) if text[0] == " " else text for text in kept]
+
+
+def _whole_text(kept: str, text_of: Callable[[str], str]) -> str:
+    """Puts the texts in where nothing but references to them can be meant, else reads it all."""
+    whole, references = _REFERENCE.subn(lambda found: json_text(text_of(found[1])), kept[1:])
+    is_flat = kept.count("[") + kept.count("{") < _DEEPEST
+    if is_flat and references == kept.count(f'"{_MARK}"'):
+        return whole
+    return json_text(_unpacked(json.loads(kept), text_of))
+
+
 @cache
 def _shared(table: Table) -> tuple[str, ...]:
     return tuple(column.name for column in table.columns if isinstance(column.type, Shared))
@@ -117,6 +145,16 @@ def _is_short(text: str) -> bool:
 @cache
 def _owner(table: Table) -> str:
     return "session_id" if "session_id" in table.columns else "chain"
+
+
+def _kept(session_id: str, value: Any, text: str, found: dict[str, str]) -> Packed | Written:  # noqa: ANN401
+    """A value by its own text, or by references to what is put into `found`."""
+    if not _is_short(text):
+        packed = _packed(session_id, value, ours := {})
+        if ours:
+            found.update(ours)
+            return Packed(packed)
+    return Written(text)
 
 
 def _packed(session_id: str, value: Any, found: dict[str, str], depth: int = 0) -> Any:  # noqa: ANN401 - JSON

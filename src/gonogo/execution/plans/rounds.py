@@ -243,8 +243,8 @@ class Rounds:
         for subtask_id in asking:
             subtask = board.shape.graph.subtasks[subtask_id]
             self.questions.ask_to_start(board.tx, board.plan, board.shape.revision, subtask)
-        board.write()
         if board.plan.status is not PlanStatus.RUNNING:
+            board.write()
             self._rest(board, room)
             return
         spent = self.start_all(board, found.start)
@@ -333,7 +333,6 @@ class Rounds:
             waiting = [key for key in left if self._asks_first(board, key)]
             working = board.count_running() + len(left) - len(waiting)
             asking += self._hold(board, waiting, len(asking) + working)
-            board.write()
             settled = not waiting and len(left) == len(found.start)
             if settled or board.plan.status is not PlanStatus.RUNNING:
                 return found, asking

@@ -188,9 +188,10 @@ def started(board: PlanState, subtask_id: str, attempt: int) -> None:
     agent = subtask.agent
     place = {"plan_id": board.plan.id, "subtask_id": subtask_id, "agent": agent}
     if agent is not None:
-        switch = plain(
-            from_agent=PRESENTER, to_agent=agent, reason=f"subtask {subtask_id}", cause="subtask"
-        )
+        switch = {
+            "from_agent": PRESENTER, "to_agent": agent, "reason": f"subtask {subtask_id}",
+            "cause": "subtask",
+        }  # fmt: skip
         _tell(board, plain(type="agent_switched", **place, metadata=switch))
     facts = plain(
         subtask_id=subtask_id, subtask_status="in_progress", subtask_type=subtask.type,
@@ -254,8 +255,8 @@ def progress(board: PlanState) -> None:
 def _standing(board: PlanState) -> None:
     done, total = board.count_over(), len(board.rows)
     percentage = max(round(100 * done / total, 1), board.plan.floor / 10)
-    facts = plain(done=done, total=total, percentage=percentage)
-    _tell(board, plain(type="plan_progress", plan_id=board.plan.id, metadata=facts))
+    facts = {"done": done, "total": total, "percentage": percentage}
+    _tell(board, {"type": "plan_progress", "plan_id": board.plan.id, "metadata": facts})
 
 
 def changed(
