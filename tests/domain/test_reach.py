@@ -2,14 +2,7 @@
 
 import pytest
 
-from gonogo.domain.findings import (
-    Overlaps,
-    ProfileFacts,
-    Reach,
-    own_command,
-    own_paths,
-    reach_of,
-)
+from gonogo.domain.findings import Overlaps, ProfileFacts, Reach, own_command, own_paths, reach_of
 from gonogo.domain.plan import Scope, Subtask
 from gonogo.domain.tool_calls import ToolClass
 

@@ -30,13 +30,7 @@ from gonogo.domain.errors import (
     together,
 )
 from gonogo.domain.identity import Role
-from gonogo.domain.states import (
-    ApprovalStatus,
-    CallStatus,
-    PlanStatus,
-    SubtaskStatus,
-    TurnStatus,
-)
+from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus, SubtaskStatus, TurnStatus
 from gonogo.domain.text_safety import mixed_letters
 from gonogo.i18n import told, told_of
 from gonogo.i18n.translations import WIRE_WORDS

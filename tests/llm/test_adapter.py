@@ -20,13 +20,7 @@ from gonogo.domain.tool_calls import (
     repaired,
 )
 from gonogo.llm.model import TokenPrice
-from gonogo.llm.provider import (
-    CUT_OFF,
-    ProviderTraits,
-    from_provider,
-    parameters,
-    to_provider,
-)
+from gonogo.llm.provider import CUT_OFF, ProviderTraits, from_provider, parameters, to_provider
 
 TEXT = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 SAID = TEXT.filter(str.strip)

@@ -10,13 +10,7 @@ from dataclasses import asdict
 import pytest
 
 from gonogo.domain.errors import ModelNotConfigured
-from gonogo.llm import (
-    ModelSettings,
-    available_models,
-    detect,
-    open_model,
-    provider_variables,
-)
+from gonogo.llm import ModelSettings, available_models, detect, open_model, provider_variables
 from gonogo.llm.model import new_call_id
 
 KEY = "sk-test-0123456789abcdef"

@@ -14,7 +14,7 @@ LINES = {
     "two": [says("two")],
 }
 CHANGING = """
-    cli.session.watching.OpenQuestions client.transport.StreamQuery client.transport._Breaks
+    cli.session.live.OpenQuestions client.transport.StreamQuery client.transport._Breaks
     domain.findings.Overlaps execution.agent.file_changes.ChangeTrace
     execution.agent.instructions._Telling execution.agent.models.ModelPool execution.jobs._Slot
     execution.live_text._Answer execution.places._DrivenPlace execution.plans.runner._Batch

@@ -25,14 +25,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gonogo import __version__
 from gonogo.client import Client
-from gonogo.domain.errors import (
-    GonogoError,
-    InvalidMessage,
-    NotFound,
-    because,
-    defect_of,
-    parts_of,
-)
+from gonogo.domain.errors import GonogoError, InvalidMessage, NotFound, because, defect_of, parts_of
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.states import ApprovalStatus
 from gonogo.domain.views import ApprovalView

@@ -15,14 +15,7 @@ import tree_sitter_bash
 from msgspec import Struct
 from tree_sitter import Language, Node, Parser
 
-from gonogo.domain.commands import (
-    SHELLS,
-    base_name,
-    family,
-    reads_words,
-    started_at,
-    starts_others,
-)
+from gonogo.domain.commands import SHELLS, base_name, family, reads_words, started_at, starts_others
 from gonogo.domain.errors import because
 from gonogo.policy.globs import doubtful, spoofing
 

@@ -70,14 +70,7 @@ from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
 from gonogo.runtime.links import open_hooks
 from gonogo.runtime.maintenance import take_up_common, take_up_place, tell_of_lost
 from gonogo.runtime.oidc import open_bearers
-from gonogo.runtime.services import (
-    Parts,
-    ToolHosts,
-    open_desk,
-    open_gate,
-    open_means,
-    replan_rules,
-)
+from gonogo.runtime.services import Parts, ToolHosts, open_desk, open_gate, open_means, replan_rules
 from gonogo.settings import Settings
 from gonogo.store import Clock, Membership, Store, Whose, file_of, look_at
 from gonogo.store.asks import ASK

@@ -14,14 +14,7 @@ from gonogo.domain.errors import Conflict, NotFound, ToolFailed
 from gonogo.domain.events import NewOwnerFacts, OwnerChanged
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Node, PlaceRow
-from gonogo.domain.views import (
-    NodeView,
-    PlaceOwnerView,
-    PlaceShown,
-    PlaceView,
-    StateRoom,
-    Vacuumed,
-)
+from gonogo.domain.views import NodeView, PlaceOwnerView, PlaceShown, PlaceView, StateRoom, Vacuumed
 from gonogo.execution.erasures import SWEEP
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import Dispatcher, Handler, OnTimer

@@ -55,14 +55,7 @@ from gonogo.store.asks import claim_tool_host, drop_tool_host, renew_tool_hosts,
 from gonogo.telemetry import Metrics, Tracing
 from gonogo.tools import Diagnostics, ServerPool, Tool
 from gonogo.webhooks import Sender
-from gonogo.workspace import (
-    DEFAULT_PATH,
-    Ceilings,
-    InstructionReader,
-    Network,
-    Programs,
-    Sandbox,
-)
+from gonogo.workspace import DEFAULT_PATH, Ceilings, InstructionReader, Network, Programs, Sandbox
 
 # Tool hosts: which connection of a client runs a session's tools, if the server does not.
 #

@@ -11,13 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gonogo.domain.errors import (
-    Conflict,
-    Forbidden,
-    InvalidMessage,
-    ModelNotConfigured,
-    NotFound,
-)
+from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, ModelNotConfigured, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
 from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionPlace, SessionRule
