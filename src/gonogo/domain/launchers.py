@@ -192,7 +192,6 @@ _VARIANT = re.compile(
 )
 _LOADERS = re.compile(r"ld(?:-[\w-]+)?\.so(?:\.\d+)*|qemu-[\w-]+|s6-[\w-]+")
 """Programs of many names, which all run what stands behind theirs."""
-_CODING = WRAPPERS | HOSTS | CONSOLES | SHELLS | INTERPRETERS | {"sed"}
 _GIT_RUNS = _words("foreach run")
 _STARTING = _words("-- run exec shell")
 """Behind these stands what those of `HOSTS` run that have commands of their own."""
@@ -250,4 +249,6 @@ def reads_words(program: str) -> bool:
 
 def reads_code(program: str) -> bool:
     """Whether a program may be told code, in a word or in what it is fed, that starts others."""
-    return family(program) in _CODING
+    kind = family(program)
+    lists = (WRAPPERS, HOSTS, CONSOLES, SHELLS, INTERPRETERS)
+    return kind == "sed" or any(kind in names for names in lists)

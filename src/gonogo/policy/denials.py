@@ -207,9 +207,10 @@ def _overwriting(argv: Argv, workspace: str) -> str | None:
     for operand in operands if argv[0] in _OVERWRITERS else ():
         if _DEVICE.match(operand) and argv[0] != "cp":
             return because("writes to the device {target}", target=operand)
-        into_here = operand == operands[-1] and normpath(operand) == "."
-        guarded = write_guard(_inside(operand, workspace)) == "deny"
-        if argv[0] == "mv" and (guarded or _is_root(operand, workspace)) and not into_here:
+        is_last = operand == operands[-1]
+        guarded = not is_last and write_guard(_inside(operand, workspace)) == "deny"
+        rooted = _is_root(operand, workspace) and not (is_last and normpath(operand) == ".")
+        if argv[0] == "mv" and (guarded or rooted):
             return because("moves {operand}", operand=operand)
     for target in operands[-1:] if argv[0] in _OVERWRITERS else _filled(argv):
         if _DEVICE.match(target) and argv[0] != "cp":
