@@ -124,7 +124,7 @@ def _joined(source: str) -> Iterator[str]:
     joined = _DESCRIPTOR.sub("", source.replace("\\\n", "").replace('$"', '"'))
     parted = _BRACED.sub(lambda found: found[1].replace(",", " "), joined)
     found = [joined, parted]
-    if len(source) <= _MAX_EXPANDED:
+    if len(source) <= _MAX_EXPANDED and not {"$", "{"}.isdisjoint(joined):
         found += [_parted_words(parted), _put_in(joined)]
     yield from dict.fromkeys(text for text in found if text != source)
 
