@@ -35,7 +35,7 @@ class TableFile(Struct, frozen=True, kw_only=True):
         try:
             source = path.read_text("utf-8")
             fields = tomllib.loads(source)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise self.refusal("{path}: {error}", path=path, error=error) from error
         written: Any = fields.get(name, [])
         if set(fields) - set(self.names) or not isinstance(written, list):

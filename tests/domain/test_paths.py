@@ -115,7 +115,20 @@ def test_credentials_are_secret(path):
 
 @pytest.mark.parametrize(
     "path",
-    [".env~", "prod.env.bak", "a/id_rsa.old", ".id_rsa.swp", ".npmrc.swp", "k.pem.orig.save"],
+    [
+        ".env~",
+        "prod.env.bak",
+        "a/id_rsa.old",
+        ".id_rsa.swp",
+        ".npmrc.swp",
+        "k.pem.orig.save",
+        "#.env#",
+        "#id_rsa#",
+        ".id_rsa.swo",
+        "x.tfstate.backup",
+        ".git/config~",
+        ".git/config.worktree",
+    ],
 )
 def test_copies_of_credentials_are_secret(path):
     assert is_secret(path)

@@ -124,6 +124,8 @@ git show 'HEAD@{10:00}:id_rsa'
 git show 'HEAD^{/fix: x}:secrets/db.txt'
 cat .gi*/config
 cat .git/con?ig
+cat .git/conf?g.bak
+cat \\#*
 tail +1f x
 tail +f
 tail +[0-9]* x
@@ -496,8 +498,11 @@ def test_a_context_may_have_ask_rules():
     assert check_command("ls -l", context).rule == "user:2"
 
 
-def test_a_broken_file_of_contexts_says_so(tmp_path):
+@pytest.mark.parametrize(
+    "text", ['{"A": {"extends": "B"}}', '{"A": {"extends": "A"}}', "[" * 50_000]
+)
+def test_a_broken_file_of_contexts_says_so(tmp_path, text):
     path = tmp_path / "contexts.json"
-    path.write_text('{"A": {"extends": "B"}}')
+    path.write_text(text)
     with pytest.raises(InvalidMessage, match=r"contexts\.json"):
         load_contexts(path)

@@ -15,6 +15,8 @@ P1 = load_contexts(Path(__file__).parents[1] / "cases" / "policy_contexts.json")
 AT_HOME = replace(P1, conditions=replace(P1.conditions, home="/home/u/.gonogo"))
 KILLS = "ends every process, or the one that this environment depends on"
 OUR_FILES = "an agent may not read or change gonogo's own files"
+OUR_API = "an agent may not call gonogo's own API"
+OUR_SOCKETS = "an agent may not connect to local sockets"
 GIT_ELSEWHERE = "changes git's configuration outside this repository"
 
 
@@ -84,6 +86,55 @@ HIDDEN = [
     # What is no plain command.
     ("export GONOGO_TOKEN=x", OUR_FILES),
     ("[[ -f ~/.ssh/id_rsa ]]", "touches the keys in ~/.ssh/id_rsa"),
+    # Every file that a program writes, wherever the word stands.
+    ("tee /etc/passwd x", "writes to the protected /etc/passwd"),
+    ("touch .git/config x", "writes to the protected .git/config"),
+    ("sed -i s/a/b/ .git/config x", "writes to the protected .git/config"),
+    ("perl -pi -e s/a/b/ /etc/passwd x", "writes to the protected /etc/passwd"),
+    ("dd of=/etc/passwd bs=1", "writes to the protected /etc/passwd"),
+    ("mv .git x", "moves .git"),
+    # Modes and owners that stand in an option.
+    ("chmod -x /etc", "changes the mode or owner of /etc"),
+    ("setfacl -b /etc", "changes the mode or owner of /etc"),
+    ("chattr -i /etc/passwd", "changes the mode or owner of /etc/passwd"),
+    # Values that are glued to their options, or stand behind other letters or half a name.
+    ("cp -rt /etc a", "writes to the protected /etc"),
+    ("cp --target=/etc a", "writes to the protected /etc"),
+    ("tar -xf a -C/etc", "writes to the protected /etc"),
+    ("unzip a -d.git/hooks", "writes to the protected .git/hooks"),
+    ("git config --file=x a b", GIT_ELSEWHERE),
+    ("git config -fx a b", GIT_ELSEWHERE),
+    ("git config --glob a b", GIT_ELSEWHERE),
+    ("git config set --type path core.pager z", "makes git run 'path' automatically"),
+    ("nsenter -t1 sh", "nsenter attaches to another process"),
+    ("strace --att=1", "strace attaches to another process"),
+    ("gdb -ex 'attach 1'", "gdb attaches to another process"),
+    # A path in other words.
+    ("cat /dev//sda", "touches the raw device /dev//sda"),
+    ("cat /dev/./sda", "touches the raw device /dev/./sda"),
+    ("cat /dev/sd?", "touches the raw device /dev/sd?"),
+    ("cat ../.ssh/id_rsa", "touches the keys in ../.ssh/id_rsa"),
+    ("cat /home/u/.s?h/id_rsa", "touches the keys in /home/u/.ssh/id_rsa"),
+    ("curl file:///home/u/.ssh/id_rsa", "touches the keys in file:///home/u/.ssh/id_rsa"),
+    ("tee ../etc/passwd", "writes to the protected ../etc/passwd"),
+    ("find .git -delete", "deletes files below .git"),
+    ("cat /home/u/x/../.gonog?/y", OUR_FILES),
+    ("grep -n 3 . .gonogo/token", OUR_FILES),
+    ("echo x > .g?t/config", "writes to the protected .git/config"),
+    ("/bin/r? -rf /", "removes /"),
+    # What is meant from another folder.
+    ("cd / && rm -rf etc", "removes /etc"),
+    ("cd /etc; tee passwd", "writes to the protected /etc/passwd"),
+    ("cd .git && rm -rf hooks", "removes the protected .git/hooks"),
+    ("cd .git/hooks && echo x > pre-commit", "writes to the protected .git/hooks/pre-commit"),
+    ("env -C / rm -rf etc", "removes /etc"),
+    # gonogo by its file, and its API in other words.
+    ("python .venv/bin/gonogo approve", "an agent may not control gonogo"),
+    ("python3.12 -c 'get(\"http://localhost:8001/api/v1\")'", OUR_API),
+    ("curl http://%6cocalhost:8001/%61pi/v1", OUR_API),
+    ("nc -U /run/x", OUR_SOCKETS),
+    ("curl --unix-soc /run/x http://y", OUR_SOCKETS),
+    ("socat - UNIX-CONNECT:/run/x", OUR_SOCKETS),
     ("ls 'a\ncat .gonogo/token", OUR_FILES),
 ]  # fmt: skip
 
@@ -130,6 +181,30 @@ HARMLESS = [
     "git config submodule.x.path y",
     "python -m gonogogo",
     "please build",
+    # Words that are only said, and files that only have such names.
+    "python -c 'print(\"rm -rf /\")'",
+    "sed -i '/etc/d' f",
+    "sed 's|apt|sudo apt|' x",
+    "awk '{print \"run at\"}' f",
+    "MSG='sudo make me' ./x",
+    'CMD="sudo apt install"; echo "run $CMD"',
+    'X=build; rm -rf "$X/out"',
+    "rm -rf {build,dist}",
+    "rm -rf build-$ARCH",
+    "rm -rf ${DESTDIR}/usr",
+    "rm -rf ../other/build",
+    "cd .. && rm -rf x",
+    "cd /tmp/x && touch a",
+    "git submodule foreach 'git pull'",
+    "git commit -m 'sudo: rm -rf / is bad'",
+    "git bisect run pytest -q",
+    "PAGER='less -R' git log",
+    "strace -t ls",
+    "nc -zv h 80",
+    "curl -U a:b http://x",
+    "grep -A 3 gonogo.db ~/a.py",
+    "printf '%s' a | xargs touch",
+    "chmod 644 a",
     _nested("rm -rf /", 4),
 ]
 

@@ -139,7 +139,7 @@ DENIED = [
     ("curl ①②⑦.0.0.1:8001/api/v1/x", "an agent may not call gonogo's own API"),
     ("curl --unix-socket=x y", "an agent may not connect to local sockets"),
     ("python -c \"open('.gonogo/x')\"", "an agent may not read or change gonogo's own files"),
-    ("find .gonogo -delete", "an agent may not read or change gonogo's own files"),
+    ("find .gonogo -delete", "deletes files below .gonogo"),
     ("unlink .git/config", "removes the protected .git/config"),
     ("srm .git/config", "removes the protected .git/config"),
     ("chmod -R 777 ~", "changes the mode or owner of ~"),

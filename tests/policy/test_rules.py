@@ -223,3 +223,11 @@ def test_an_exact_rule_may_be_as_particular_as_its_writer_wants():
     assert not isinstance(rule, str)
     assert rule.covers_argv(("bash", "x.sh"))
     assert not rule.covers_argv(("bash", "x.sh", "y"))
+
+
+@pytest.mark.parametrize("text", ["rule = " + "[" * 5_000, "rule=[" + "{a=" * 3_000])
+def test_a_file_of_rules_that_is_nested_too_deeply_is_refused(tmp_path, text):
+    path = tmp_path / "rules.toml"
+    path.write_text(text)
+    with pytest.raises(BadRules, match=r"rules\.toml"):
+        load_rules(None, path)

@@ -1,5 +1,7 @@
 """A request whose head does not come holds no connection; who is being answered is left alone."""
 
+import logging
+
 import anyio
 import pytest
 
@@ -74,3 +76,22 @@ async def test_who_is_answered_for_long_is_not_cut_off(served, runtime):
             beats = answer.aiter_text()
             assert [await anext(beats) for _ in range(6)] == [": still here\n\n"] * 6
             await (await line.ping())
+
+
+@pytest.mark.parametrize("host", [b"evil", b"127.0.0.1"])
+@pytest.mark.parametrize("waits", [False, True])
+async def test_a_body_that_cannot_be_read_leaves_no_trace_in_the_log(served, caplog, host, waits):
+    head = (
+        b"POST /api/v1/sessions HTTP/1.1\r\nHost: %b\r\nTransfer-Encoding: chunked\r\n\r\n" % host
+    )
+    async with (
+        served(None) as client,
+        await anyio.connect_tcp("127.0.0.1", client.ready.port) as line,
+    ):
+        caplog.set_level(logging.ERROR)
+        await line.send(head if waits else head + b"zz\r\n")
+        assert (await line.receive()).startswith(b"HTTP/1.1 40")
+        if waits:
+            await line.send(b"zz\r\n")
+        await read_to_the_end(line)
+    assert caplog.records == []

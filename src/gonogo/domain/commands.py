@@ -163,12 +163,16 @@ _OPTIONS_OF = _verbs(
     tar bsdtar: -I -F --use-compress-program --to-command --checkpoint-action --info-script
         --new-volume-script --rsh-command --rmt-command;
     cpio: --rsh-command --rmt-command; fd fdfind: -x -X; split: --filter; rsync: -e; zip: -TT;
-    git: -c -x -O --exec-path --config-env --upload-pack --receive-pack --exec --extcmd;
+    git: -c -x -O --exec-path --config-env --upload-pack --receive-pack --exec --extcmd
+        --tree-filter --index-filter --msg-filter --commit-filter --parent-filter --env-filter
+        --tag-name-filter --sendmail-cmd;
     man: -P -H --html --pager; go: -vettool; cargo hg: --config; svn: --config-option;
     make gmake: -f -E --file --makefile --eval; ctest: -S --script --build-and-test --test-command;
     gcc cc clang: -specs -fplugin; rpm: -E --pipe --define; apt apt-get: -o --option;
     dpkg: --pre-invoke --post-invoke; mypy: --python-executable; pip: --python;
-    npm: --node-options --git --script-shell; tcpdump: -z; install: --strip-program;
+    npm: -c --call --node-options --git --script-shell; tcpdump: -z; install: --strip-program;
+    nc ncat netcat: -e -c --exec --sh-exec --lua-exec; scp sftp: -S -o;
+    npx: -c --call; java: -XX:OnError -XX:OnOutOfMemoryError;
     pandoc: -F -L --filter --lua-filter --pdf-engine; sdiff diff3: --diff-program"""
 )
 """Those of one program, which it may take for other names or for fewer of their letters."""
@@ -191,6 +195,7 @@ _VARIANT = re.compile(
 )
 _LOADERS = re.compile(r"ld(?:-[\w-]+)?\.so(?:\.\d+)*|qemu-[\w-]+|s6-[\w-]+")
 """Programs of many names, which all run what stands behind theirs."""
+_GIT_RUNS = _words("foreach run")
 _STARTING = _words("-- run exec shell")
 """Behind these stands what those of `HOSTS` run that have commands of their own."""
 
@@ -231,6 +236,8 @@ def started_at(argv: Sequence[str]) -> Iterator[int]:
     """Where among the words of a command the command may begin that its program starts."""
     program = family(argv[0])
     verbs = _STARTING if program in HOSTS else (RUNNERS | FAR_RUNNERS).get(program)
+    if program == "git":
+        verbs = _GIT_RUNS
     if program in WRAPPERS or verbs == frozenset():
         yield from range(1, len(argv))
     elif verbs is not None:
@@ -241,6 +248,13 @@ def started_at(argv: Sequence[str]) -> Iterator[int]:
 def reads_words(program: str) -> bool:
     """Whether a program may take one of its words for a whole command."""
     return family(program) in _READ_WORDS
+
+
+def reads_code(program: str) -> bool:
+    """Whether a program may be told code, in a word or in what it is fed, that starts others."""
+    kind = family(program)
+    lists = (WRAPPERS, HOSTS, CONSOLES, SHELLS, INTERPRETERS)
+    return kind == "sed" or any(kind in names for names in lists)
 
 
 # Where a command of the operator's has room for the paths of files: `{files}`, `{files:*.py}`.

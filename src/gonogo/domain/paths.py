@@ -138,7 +138,7 @@ SECRET_NAMES = tuple(
     service-account*.json service_account*.json kubeconfig auth.json *_history""".split()
 )
 """Globs of one name each, in lower case."""
-COPIES = ("~", ".bak", ".old", ".orig", ".save", ".swp")
+COPIES = ("~", "#", ".bak", ".backup", ".old", ".orig", ".save", ".swp", ".swo", ".swn")
 """How the names of copies end that editors and people leave beside a file."""
 
 
@@ -213,7 +213,7 @@ def is_secret(path: str) -> bool:
 def _holds_secrets(path: str, names: list[str]) -> bool:
     if not _SECRET_FOLDERS.isdisjoint(names):
         return True
-    if ".git" in names and names[-1] == "config":
+    if ".git" in names and names[-1].startswith("config"):
         return True
     # `a:b.pem` is a file of that name, or a stream of the file `a`.
     whole = {names[-1], _SEPARATOR.split(path)[-1].casefold()}
@@ -228,8 +228,8 @@ def _originals(name: str) -> set[str]:
     if ending is None:
         return set()
     original = name.removesuffix(ending)
-    # Vim puts a dot before the name of a swap file.
-    return {original, original.removeprefix("."), *_originals(original)}
+    # Vim puts a dot before the name of a swap file, and Emacs a `#` before that of its own.
+    return {original, original.removeprefix("."), original.removeprefix("#"), *_originals(original)}
 
 
 def _names(path: str) -> list[str]:

@@ -5,16 +5,22 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import pairwise, takewhile
+from itertools import islice, pairwise, takewhile
+from posixpath import normpath
+from urllib.parse import unquote
 
+from gonogo.domain.commands import INTERPRETERS, SHELLS, base_name, family
 from gonogo.domain.errors import because
 from gonogo.domain.paths import write_guard
+from gonogo.policy.globs import is_literal
 from gonogo.policy.shell import UNKNOWN, Suspicion
 
 Argv = tuple[str, ...]
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm"})
-_OVERWRITERS = frozenset({"mv", "cp", "ln", "tee", "touch", "install", "truncate", "rsync", "dd"})
+_OVERWRITERS = frozenset({"mv", "cp", "ln", "install", "rsync"})
+_FILLERS = frozenset({"tee", "touch", "truncate", "dd"})
+"""They write each file that they name."""
 _INTO = {
     **dict.fromkeys(("cp", "mv", "ln", "install"), ("-t", "--target-directory")),
     **dict.fromkeys(("tar", "bsdtar", "gtar"), ("-C", "--directory", "--cd")),
@@ -31,18 +37,20 @@ _HOST = frozenset(
     visudo vipw vigr passwd chpasswd chsh useradd userdel usermod adduser deluser groupadd groupdel
     groupmod hostnamectl timedatectl sysctl iptables ip6tables nft ufw""".split()
 )
-_TRACERS = frozenset("gdb strace ltrace lldb nsenter reptyr perf py-spy bpftrace gcore".split())
+_TRACERS = frozenset("gdb strace ltrace lldb reptyr perf py-spy bpftrace gcore".split())
 _DATABASES = frozenset({"sqlite3", "sqlite", "psql", "litecli", "pgcli", "duckdb"})
 _CLIENTS = frozenset(
     """curl wget http https httpie xh nc ncat netcat socat telnet websocat wscat grpcurl python
-    python3 node perl ruby php aria2c axel lynx w3m links elinks""".split()
+    node perl ruby php aria2c axel lynx w3m links elinks""".split()
 )
 _SYSTEM = re.compile(
     r"/(?:bin|boot|dev|etc|home|lib|lib32|lib64|mnt|opt|proc|root|run|sbin|srv|sys|usr|var"
     r"|Applications|Library|System|Users|[^/]*[*?\[][^/]*)(?:/|$)"
 )
 _DEVICE = re.compile(r"/dev/(?!null$|std(?:in|out|err)$|fd/|tty$|zero$|full$|u?random$)")
-_RAW_DEVICE = re.compile(r"/dev/(?:[shv]d[a-z]|xvd|nvme|mmcblk|dm-|loop|mapper/|mem$|kmem$|port$)")
+_RAW_DEVICE = re.compile(
+    r"(?<!:)/+dev(?:/|/\.)+(?:[shv]d[a-z*?\[]|xvd|nvme|mmcblk|dm-|loop|mapper/|mem$|kmem$|port$)"
+)
 _LOOPBACK = re.compile(
     r"localhost|\b0*127\.\d|\b0+177\.|\b0+17700000001\b|\b0\.0\.0\.0|\[::1?\]|0x7f|\b2130706433\b|\b0:\d|host\.docker\.internal",
     re.IGNORECASE,
@@ -62,8 +70,16 @@ _GIT_PLANTS = re.compile(
     r"|submodule\..*\.update$|interactive\.difffilter|init\.templatedir|protocol\.",
     re.IGNORECASE,
 )
+_SOCKET = re.compile(r"--(?:abstract-)?unix|unix(?:-\w+)?:|abstract-\w+:", re.IGNORECASE)
+_SHOWN = (".git", ".gonogo", ".ssh", ".gnupg", ".aws", "shadow", "gshadow", "sudoers")
+"""Names that are looked for behind a pattern."""
+_WILD = re.compile(r"\[[^\]]*\]|[*?]")
+_MIN_PLAIN = 3
+_ELSEWHERE = re.compile(r"--(?:gl\w*|sy\w*|fil\w*)(?:=|$)|-f")
+_SCRIPT = re.compile(r"-\w*e$|--expression$")
 _PRIVATE_KEYS = re.compile(r"(?:^|/)\.(?:ssh|gnupg|aws)(?:/|$)|/etc/(?:shadow|sudoers|gshadow)")
-_READS_NAMES_ONLY = frozenset({"echo", "printf", "grep", "egrep", "fgrep", "rg", "git", "find"})
+_SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg"})
+_READS_NAMES_ONLY = _SEARCHES | {"echo", "printf", "git", "find"}
 _WITH_MESSAGE = frozenset({"commit", "tag", "merge", "stash", "notes"})
 """What git does with a message, which begins as the author likes."""
 _FIND_ACTS = frozenset({"-delete", "-exec", "-execdir", "-ok", "-okdir"})
@@ -82,16 +98,84 @@ def refusal(text: str, suspicion: Suspicion, workspace: str, home: str) -> str |
     """
     if _FORK_BOMB.search(text):
         return because("a fork bomb")
-    if home and any(home.rstrip("/") in word for word in words_of(suspicion)):
+    seen = _seen(suspicion, workspace)
+    own = home.rstrip("/")
+    if own and any(own in form for word in words_of(seen) for form in (word, normpath(word))):
         return because("an agent may not read or change gonogo's own files")
-    for target in suspicion.targets:
+    for target in seen.targets:
         if reason := _bad_target(target, workspace):
             return reason
-    for argv in suspicion.commands:
+    for argv in seen.commands:
         for check in _CHECKS:
             if reason := check(argv, workspace):
                 return reason
     return None
+
+
+def _seen(suspicion: Suspicion, workspace: str) -> Suspicion:
+    """What is suspected, also with patterns as the names that they may match, and after a `cd`."""
+    commands = [*suspicion.commands]
+    targets = [*suspicion.targets]
+    for program, *words in suspicion.commands:
+        shown = [_named(word) for word in words]
+        if shown != words or not is_literal(program):
+            commands += [(each, *shown) for each in _programs(program)]
+    targets += [shown for shown in map(_named, targets) if shown not in targets]
+    for folder in islice(_entered(suspicion.commands, workspace), _MAX_FOLDERS):
+        commands += [_below(argv, folder) for argv in suspicion.commands]
+        targets += [posixpath.join(folder, target) for target in suspicion.targets]
+    return Suspicion(tuple(commands), tuple(targets))
+
+
+def _named(word: str) -> str:
+    """The word, with a name that its pattern may match in the place of the pattern."""
+    if is_literal(word):
+        return word
+    return "/".join(
+        part if is_literal(part) else next((n for n in _SHOWN if _meets(n, part)), part)
+        for part in word.split("/")
+    )
+
+
+def _meets(name: str, pattern: str) -> bool:
+    # What matches nearly everything is not meant for this name.
+    plain = len(_WILD.sub("", pattern)) >= _MIN_PLAIN
+    return plain and pattern[0] in (name[0], "[") and fnmatchcase(name, pattern)
+
+
+def _programs(name: str) -> Iterable[str]:
+    """The programs that are looked for and may be meant by a name; else the name."""
+    if is_literal(name):
+        return (name,)
+    return filter(lambda each: fnmatchcase(each, name), _PROGRAMS)
+
+
+def _entered(commands: Iterable[Argv], workspace: str) -> Iterator[str]:
+    """Folders outside of the workspace, or protected, that later words are relative to."""
+    for argv in commands:
+        names = ("-C", "--chdir") if argv[0] == "env" else ()
+        for folder in argv[1:2] if argv[0] in ("cd", "pushd") else _values(argv, names):
+            far = folder.startswith(("/", "~", "..")) and not _in_workspace(folder, workspace)
+            if far or write_guard(_inside(folder, workspace)) == "deny":
+                yield folder
+
+
+def _below(argv: Argv, folder: str) -> Argv:
+    stays = ("-", "~")
+    words = (word if word.startswith(stays) else posixpath.join(folder, word) for word in argv[1:])
+    return (argv[0], *words)
+
+
+def _values(argv: Argv, names: Iterable[str]) -> Iterator[str]:
+    """The values of an option, glued to it, behind other letters, or of a name cut short."""
+    for word, following in pairwise((*argv[1:], "")):
+        name, equals, value = word.partition("=")
+        for option in names:
+            glued = re.match(rf"-[a-zA-Z]{{0,3}}?{option[1]}(.*)", word)
+            if len(name) > 3 and option.startswith(name):
+                yield value if equals else following
+            elif glued and not option.startswith("--"):
+                yield glued[1] or following
 
 
 def _bad_target(target: str, workspace: str) -> str | None:
@@ -119,21 +203,34 @@ def _removal(argv: Argv, workspace: str) -> str | None:
 
 
 def _overwriting(argv: Argv, workspace: str) -> str | None:
-    in_place = argv[0] in ("sed", "perl") and any(re.match(r"-\w*i|--in-place", a) for a in argv)
-    if argv[0] not in _OVERWRITERS and not in_place:
-        return None
     operands = _operands(argv)
-    for word in operands:
-        operand = word.removeprefix("of=")
+    for operand in operands if argv[0] in _OVERWRITERS else ():
         if _DEVICE.match(operand) and argv[0] != "cp":
             return because("writes to the device {target}", target=operand)
-        into_here = word == operands[-1] and posixpath.normpath(word) == "."
-        if argv[0] == "mv" and _is_root(operand, workspace) and not into_here:
+        is_last = operand == operands[-1]
+        guarded = not is_last and write_guard(_inside(operand, workspace)) == "deny"
+        rooted = _is_root(operand, workspace) and not (is_last and normpath(operand) == ".")
+        if argv[0] == "mv" and (guarded or rooted):
             return because("moves {operand}", operand=operand)
-    last = (operands or ("x",))[-1].removeprefix("of=")
-    if _is_system(last, workspace) or write_guard(_inside(last, workspace)) == "deny":
-        return because("writes to the protected {target}", target=last)
+    for target in operands[-1:] if argv[0] in _OVERWRITERS else _filled(argv):
+        if _DEVICE.match(target) and argv[0] != "cp":
+            return because("writes to the device {target}", target=target)
+        if _is_system(target, workspace) or write_guard(_inside(target, workspace)) == "deny":
+            return because("writes to the protected {target}", target=target)
     return None
+
+
+def _filled(argv: Argv) -> Sequence[str]:
+    """The files that a program writes which writes each that it names."""
+    operands = _operands(argv)
+    if argv[0] == "dd":
+        return [word.removeprefix("of=") for word in operands if word.startswith("of=")]
+    if argv[0] in _FILLERS:
+        return operands
+    if argv[0] not in ("sed", "perl") or not any(re.match(r"-\w*i|--in-place", a) for a in argv):
+        return ()
+    scripts = {word for option, word in pairwise(argv) if _SCRIPT.match(option)}
+    return [word for word in operands if word not in (scripts or operands[:1])]
 
 
 def _meant(operand: str, workspace: str) -> Iterator[str]:
@@ -149,20 +246,17 @@ def _unpacking(argv: Argv, workspace: str) -> str | None:
     options = (first if first.startswith("-") else f"-{first}", *argv[2:])
     if "tar" in argv[0] and not any(map(_EXTRACTS.match, options)):
         return None
-    for option in _INTO.get(argv[0], ()):
-        given = [word.partition("=")[2] for word in argv if word.startswith(f"{option}=")]
-        for folder in (*given, *(value for name, value in pairwise(argv) if name == option)):
-            far = _is_system(folder, workspace) or _normal(folder) == "/"
-            if far or write_guard(_inside(folder, workspace)) == "deny":
-                return because("writes to the protected {target}", target=folder)
+    for folder in _values(argv, _INTO.get(argv[0], ())):
+        far = _is_system(folder, workspace) or _normal(folder) == "/"
+        if far or write_guard(_inside(folder, workspace)) == "deny":
+            return because("writes to the protected {target}", target=folder)
     return None
 
 
 def _ownership(argv: Argv, workspace: str) -> str | None:
     if argv[0] not in _OWNERS:
         return None
-    like_another = any(word.startswith("--reference") for word in argv)
-    for operand in _operands(argv)[0 if like_another else 1 :]:
+    for operand in _operands(argv):
         if _is_root(operand, workspace) or _is_system(operand, workspace):
             return because("changes the mode or owner of {operand}", operand=operand)
     return None
@@ -173,9 +267,10 @@ def _wide_find(argv: Argv, workspace: str) -> str | None:
     destroys = "-delete" in acts or _REMOVERS & set(argv)
     if argv[0] != "find" or not acts or not destroys:
         return None
-    words = re.sub(r"^(?:-[HLP] |-O\d* |-D \S+ )+", "", " ".join(argv[1:])).split(" ")
+    words = re.sub(r"^(?:-[HLP] |-O\d* |-D \S+ |-- )+", "", " ".join(argv[1:])).split(" ")
     for word in takewhile(lambda word: not word.startswith(("-", "(", "!")), words):
-        if word.startswith(("/", "~", "..")) and not _in_workspace(word, workspace):
+        far = word.startswith(("/", "~", "..")) and not _in_workspace(word, workspace)
+        if far or write_guard(_inside(word, workspace)) == "deny":
             return because("deletes files below {word}", word=word)
     return None
 
@@ -204,14 +299,14 @@ def _host(argv: Argv, workspace: str) -> str | None:
         return because("{program} changes who runs the command", program=argv[0])
     if argv[0] in _HOST or argv[0].startswith("mkfs"):
         return because("{program} changes the host", program=argv[0])
-    if argv[0] in _TRACERS and any(map(_ATTACHES.match, argv[1:])):
+    if argv[0] == "nsenter" or (argv[0] in _TRACERS and any(map(_ATTACHES.match, argv[1:]))):
         return because("{program} attaches to another process", program=argv[0])
     if argv[0] in ("gdb", "gcore", "reptyr") and (_operands(argv) or ("",))[-1].isdigit():
         return because("{program} attaches to another process", program=argv[0])
     return None
 
 
-_ATTACHES = re.compile(r"-p|-[a-zA-Z]{1,8}p\d*$|--?pid|--attach|--target|-t$")
+_ATTACHES = re.compile(r"-p|-[a-zA-Z]{1,8}p\d*$|--?pid?\b|--at|attach ")
 
 
 def _devices(argv: Argv, workspace: str) -> str | None:
@@ -226,8 +321,8 @@ def _keys(argv: Argv, workspace: str) -> str | None:
     if argv[0] in ("echo", "printf"):
         return None
     for word in argv[1:]:
-        for path in (word, *re.split(r"[=@]|^-[a-zA-Z]", word)[1:]):
-            far = path.startswith(("/", "~")) and not _in_workspace(path, workspace)
+        for path in (word, *re.split(r"[=@]|^-[a-zA-Z]|file://", word)[1:]):
+            far = path.startswith(("/", "~", "../")) and not _in_workspace(path, workspace)
             if far and _PRIVATE_KEYS.search(path):
                 return because("touches the keys in {word}", word=word)
     return None
@@ -237,30 +332,35 @@ def _git_configuration(argv: Argv, workspace: str) -> str | None:
     del workspace
     if argv[:2] != ("git", "config"):
         return None
-    if {"--global", "--system", "--file", "-f"} & set(argv) and not {"--get", "-l"} & set(argv):
+    if any(map(_ELSEWHERE.match, argv)) and not {"--get", "-l"} & set(argv):
         return because("changes git's configuration outside this repository")
     keys = [word for word in argv[2:] if not word.startswith("-")]
-    if len(keys) > 1 and any(_GIT_PLANTS.search(word) for word in keys[:2]):
+    if len(keys) > 1 and any(_GIT_PLANTS.search(word) for word in keys[:3]):
         return because("makes git run {key!r} automatically", key=keys[1])
     return None
 
 
 def _tampering(argv: Argv, workspace: str) -> str | None:
     del workspace
-    words = unicodedata.normalize("NFKC", " ".join(argv[1:]))
+    words = unicodedata.normalize("NFKC", unquote(" ".join(argv[1:])))
+    program = family(argv[0])
+    runs = program in SHELLS | INTERPRETERS and "gonogo" in map(base_name, _operands(argv)[:1])
     tells = argv[0] == "git" and not _WITH_MESSAGE.isdisjoint(argv[1:2])
-    if argv[0] == "gonogo" or (not tells and re.search(r"(?:^| )-\w*m ?gonogo\b", words)):
+    if argv[0] == "gonogo" or runs or (not tells and re.search(r"(?:^| )-\w*m ?gonogo\b", words)):
         return because("an agent may not control gonogo")
-    if argv[0] in _CLIENTS and _LOOPBACK.search(words) and _OUR_API.search(words):
+    if program in _CLIENTS and _LOOPBACK.search(words) and _OUR_API.search(words):
         return because("an agent may not call gonogo's own API")
-    sockets = ("--unix-socket", "--abstract-unix-socket")
-    if argv[0] in _CLIENTS and any(word.startswith(sockets) for word in argv):
+    netcat = program in ("nc", "ncat", "netcat") and any(re.match(r"-\w*U", w) for w in argv[1:])
+    if netcat or (program in _CLIENTS and any(map(_SOCKET.match, argv[1:]))):
         return because("an agent may not connect to local sockets")
-    if argv[0] in _DATABASES and (_OUR_TABLES.search(words) or _OUR_STATE.search(words)):
+    if program in _DATABASES and (_OUR_TABLES.search(words) or _OUR_STATE.search(words)):
         return because("an agent may not read or change gonogo's records")
+    named = argv[1:]
     if argv[0] in _READS_NAMES_ONLY and _FIND_ACTS.isdisjoint(argv):
-        return None
-    if any(_OUR_FOLDER.search(word) or _OUR_STATE.search(word) for word in argv[1:]):
+        # What is searched for is not opened.
+        files = [word for word in _operands(argv) if not word.isdigit()][1:]
+        named = files if argv[0] in _SEARCHES else ()
+    if any(_OUR_FOLDER.search(word) or _OUR_STATE.search(word) for word in named):
         return because("an agent may not read or change gonogo's own files")
     return None
 
@@ -268,6 +368,14 @@ def _tampering(argv: Argv, workspace: str) -> str | None:
 _CHECKS: Sequence[Callable[[Argv, str], str | None]] = (
     _removal, _overwriting, _unpacking, _ownership, _wide_find, _signals, _host, _devices, _keys,
     _git_configuration, _tampering,
+)  # fmt: skip
+
+
+_MAX_FOLDERS = 4
+_PROGRAMS = sorted(
+    {"nsenter", "perl", "sed", "unzip"}
+    | _REMOVERS | _OVERWRITERS | _FILLERS | _OWNERS | _PRIVILEGE | _HOST | _TRACERS | _DATABASES
+    | _CLIENTS | SHELLS | {"kill", "pkill", "killall", "gonogo", "find", "git", "tar"}
 )  # fmt: skip
 
 
@@ -288,6 +396,10 @@ def _is_system(operand: str, workspace: str) -> bool:
     bare = _normal(operand)
     if _in_workspace(operand, workspace):
         return False
+    if bare.startswith("../"):
+        # Beside the workspace a person may decide.
+        whole = normpath(posixpath.join(workspace, bare))
+        bare = bare if whole.split("/")[1] == workspace.split("/")[1] else whole
     return bool(_SYSTEM.match(bare)) or (bare.startswith("~/.") and bare.count("/") == 1)
 
 
@@ -296,7 +408,7 @@ def _in_workspace(operand: str, workspace: str) -> bool:
 
 
 def _normal(operand: str) -> str:
-    without_glob = re.sub(r"(?:^|(?<=/))(?:\*|\.\*|\{[^/]*,[^/]*\})$", "", operand)
+    without_glob = re.sub(r"(?:^|(?<=/))(?:\*|\.\*)$", "", operand)
     if operand.startswith("/"):
         return "/" + posixpath.normpath("/" + without_glob).lstrip("/")
     return posixpath.normpath(without_glob) if without_glob else ""

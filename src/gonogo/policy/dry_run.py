@@ -60,7 +60,7 @@ def load_contexts(
     try:
         document = json.loads(path.read_text("utf-8"))
         return read_contexts(document, outside)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InvalidMessage(
             "{path}: not a file of policy contexts: {error}; correct the file",
             path=path,

@@ -176,12 +176,12 @@ def may_match_secret(pattern: str) -> bool:
     *directories, last = pattern.casefold().split("/")
     if any(_overlap(name, secret) for name in directories for secret in SECRET_DIRECTORIES):
         return True
-    if _overlap(last, "config") and any(_overlap(name, ".git") for name in directories):
+    if _overlap(last, "config*") and any(_overlap(name, ".git") for name in directories):
         return True
     return any(_overlap(last, secret) for secret in _SECRETS)
 
 
-_SECRETS = tuple(name + ending for name in SECRET_NAMES for ending in ("", *COPIES))
+_SECRETS = ("#*#", *(name + ending for name in SECRET_NAMES for ending in ("", *COPIES)))
 
 
 def _overlap(pattern: str, secret: str) -> bool:

@@ -244,6 +244,17 @@ class Heads(H11Protocol):
             self._stop()
         self._look()
 
+    def send_400_response(self, msg: str) -> None:
+        """Answer what cannot be read, unless something was said; then nobody else answers it."""
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.close()
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        if cycle is not None and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+
     def on_response_complete(self) -> None:
         """Go on with the next request, if it is there."""
         super().on_response_complete()
