@@ -15,8 +15,7 @@ import anyio
 from bench._plans import no_op
 from bench._rig import LIMIT, Rig, chain, new_session, rig
 from gonogo.store import Tx, utc_now
-from gonogo.store.session_list import SessionFilter, list_sessions, standings
-from gonogo.store.sessions import add_session
+from gonogo.store.sessions import SessionFilter, add_session, list_sessions, standings
 
 EVENTS = (0, 5_000, 50_000)
 SUBTASKS = (10, 100, 500)

@@ -52,7 +52,7 @@ from gonogo.settings import Settings
 from gonogo.store import sqlite
 from gonogo.store.prepared import Direct
 from gonogo.tools import builtin_tools
-from gonogo.workspace.files import content as contents
+from gonogo.workspace.files import safe_open as contents
 
 
 class Fate:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gonogo.execution.live_text import TextOrder
+from gonogo.execution.event_bus import TextOrder
 from gonogo.store.hints import TextPart
 
 TURN = {"turn_id": "t1", "agent": "coder"}

@@ -14,8 +14,7 @@ from fakes.rows import session
 from fakes.until import LIMIT
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.records import Job, Timer
-from gonogo.execution.event_bus import Hub
-from gonogo.execution.live_text import LiveText
+from gonogo.execution.event_bus import Hub, LiveText
 from gonogo.execution.places import Places, Recovery
 from gonogo.store import Membership, Store, Tx, Whose, go_on
 from gonogo.store import events as log

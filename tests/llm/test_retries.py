@@ -16,7 +16,7 @@ from pydantic_ai.messages import ModelResponse
 
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.llm import ModelSettings, open_model
-from gonogo.llm.failures import model_failed, redacted
+from gonogo.llm.model import model_failed, redacted
 
 pytestmark = pytest.mark.anyio
 KEY = "sk-test-0123456789abcdef"

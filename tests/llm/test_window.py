@@ -13,7 +13,7 @@ from fakes.anthropic_server import fake_anthropic
 from gonogo.domain.errors import ModelFailed, PromptTooLong
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.llm import ModelSettings, open_model
-from gonogo.llm.failures import model_failed
+from gonogo.llm.model import model_failed
 from gonogo.llm.provider import ProviderModel
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from fakes.world import call, calls, of, plan, says, step
 from gonogo.domain.errors import ModelFailed
-from gonogo.execution.agent.explorers import MOST_BYTES, MOST_REQUESTS, bounded, explorers_of
+from gonogo.execution.agent.conversation import MOST_BYTES, MOST_REQUESTS, bounded, explorers_of
 from gonogo.execution.agent.loop import MOST_JUDGINGS
 from gonogo.store.calls import add_calls, open_calls
 from gonogo.store.reports import used_by_session

@@ -17,13 +17,14 @@ CHANGING = """
     cli.session.live.OpenQuestions client.transport.StreamQuery client.transport._Breaks
     domain.findings.Overlaps execution.agent.file_changes.ChangeTrace
     execution.agent.instructions._Telling execution.agent.models.ModelPool execution.jobs._Slot
-    execution.live_text._Answer execution.places._DrivenPlace execution.plans.runner._Batch
+    execution.event_bus._Answer execution.places._DrivenPlace execution.plans.engine._Batch
     execution.scheduling.conditions._Size
     execution.scheduling.plan_state.PlanState policy.programs.ReadCommand
     policy.programs._Words policy.trace.TraceStep policy.trace.VerdictTrace
     server.auth.ServerState server.connections.Room store.events.Pending
-    store.known_plans.KnownPlan store.pipelined._SentStatement store.postgres._Asked
-    store.sqlite._Item store.transaction.Outbox workspace.locks._Place workspace.locks._Way
+    store.transaction.KnownPlan store.pipelined._SentStatement store.postgres._Asked
+    store.sqlite._Item store.transaction.Outbox workspace.files.workspace._Place
+    workspace.files.workspace._Way
     workspace.sandbox.guards.Guarded workspace.sandbox.network.Reached
     workspace.snapshots.restore._Work workspace.snapshots.scan.Index
     workspace.snapshots.scan.Scan workspace.snapshots.snapshot._Taking"""

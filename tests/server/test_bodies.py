@@ -7,7 +7,7 @@ import pytest
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.messages import validated
 from gonogo.server import WaitLimits, create_app
-from gonogo.server.bodies import Answers, ApprovalAnswer, NewSession, PlanAnswer, RollbackOrder
+from gonogo.server.openapi import Answers, ApprovalAnswer, NewSession, PlanAnswer, RollbackOrder
 
 SEND = "/api/v1/agent/message/stream"
 HELLO = b'{"session_id":"s_A","message":{"type":"user_message","content":"hi"}}'

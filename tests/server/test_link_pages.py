@@ -19,7 +19,7 @@ from gonogo.domain.errors import NotFound
 from gonogo.domain.reviews import DecisionLink, LinkState
 from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.runtime import LinkPage
-from gonogo.server.routes.links import PAGE_HEADERS, link_page, unknown_page
+from gonogo.server.routes.approvals import PAGE_HEADERS, link_page, unknown_page
 
 GOLDEN = Path(__file__).parent / "golden" / "links.html"
 AT = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

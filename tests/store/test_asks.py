@@ -12,9 +12,10 @@ from fakes.rows import NOW, session
 from gonogo.domain.errors import Busy, NotFound
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import Job
-from gonogo.execution.asks import Asks
+from gonogo.execution.places import Asks
 from gonogo.store import Hold, Membership, Store, Tx, Whose
-from gonogo.store.asks import (
+from gonogo.store.events import start_system_chain
+from gonogo.store.jobs import (
     ASK,
     Ask,
     add_ask,
@@ -27,7 +28,6 @@ from gonogo.store.asks import (
     renew_tool_hosts,
     tool_host_of,
 )
-from gonogo.store.events import start_system_chain
 from gonogo.store.people import OWNER, add_login_code, take_login_code
 from gonogo.store.places import add_place, appoint, owning, place_id_of, settle_in
 from gonogo.store.sessions import add_session

@@ -16,8 +16,8 @@ from gonogo.domain.events import Done
 from gonogo.store import Store
 from gonogo.store import events as log
 from gonogo.store.erasing import end_session
-from gonogo.store.known_heads import KnownHeads
 from gonogo.store.sessions import set_session
+from gonogo.store.sqlite import KnownHeads
 from gonogo.store.transaction import Extent
 
 

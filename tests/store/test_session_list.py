@@ -14,7 +14,7 @@ from gonogo.store.calls import add_approval
 from gonogo.store.rows import change
 from gonogo.store.schema import subtasks as subtask_rows
 from gonogo.store.schema import turns
-from gonogo.store.session_list import SessionFilter, list_sessions, standings
+from gonogo.store.sessions import SessionFilter, list_sessions, standings
 
 SECOND = timedelta(seconds=1)
 

@@ -16,8 +16,7 @@ import pytest
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import Sandbox
 from gonogo.workspace.sandbox import bubblewrap
-from gonogo.workspace.sandbox.bubblewrap import Box, Sign, filter_fd, sign_of
-from gonogo.workspace.sandbox.copies import WorkspaceCopy
+from gonogo.workspace.sandbox.bubblewrap import Box, Sign, WorkspaceCopy, filter_fd, sign_of
 
 ALLOWED, NO_CALL, NO_FAMILY = 0x7FFF0000, 0x50000 | 38, 0x50000 | 97
 MACHINES = {

@@ -7,8 +7,8 @@ import anyio
 import pytest
 
 from gonogo.workspace import Sandbox, Workspace, run_command
-from gonogo.workspace.sandbox import copies
-from gonogo.workspace.sandbox.copies import copy_of
+from gonogo.workspace.sandbox import bubblewrap
+from gonogo.workspace.sandbox.bubblewrap import copy_of
 
 BUBBLEWRAP = Sandbox.detect()
 
@@ -56,10 +56,10 @@ async def test_a_secret_that_a_rule_shows_is_in_the_copy(root):
 
 @pytest.mark.parametrize(("limit", "most"), [("_MOST_FILES", 15), ("_MOST_BYTES", 508)])
 async def test_what_there_is_just_room_for_is_copied(root, monkeypatch, limit, most):
-    monkeypatch.setattr(copies, limit, most)
+    monkeypatch.setattr(bubblewrap, limit, most)
     async with copy_of(root, None) as copy:
         assert copy.left == (root / ".git",)
-    monkeypatch.setattr(copies, limit, most - 1)
+    monkeypatch.setattr(bubblewrap, limit, most - 1)
     async with copy_of(root, None) as copy:
         assert copy.left == (root / ".git", root / "big")
 
@@ -68,7 +68,7 @@ async def test_what_there_is_just_room_for_is_copied(root, monkeypatch, limit, m
 async def test_what_is_too_large_is_left_and_what_is_small_is_copied(
     root, monkeypatch, limit, most
 ):
-    monkeypatch.setattr(copies, limit, most)
+    monkeypatch.setattr(bubblewrap, limit, most)
     async with copy_of(root, None) as copy:
         assert root / "big" in copy.left
         assert "b.txt" in paths(copy.folder)
@@ -79,7 +79,7 @@ async def test_what_cannot_be_copied_is_left(root, monkeypatch):
     def fails(*_: object, **__: object) -> None:
         raise PermissionError("nobody's to read")
 
-    monkeypatch.setattr(copies.shutil, "copytree", fails)
+    monkeypatch.setattr(bubblewrap.shutil, "copytree", fails)
     async with copy_of(root, None) as copy:
         assert {root / "src", root / "big"} <= set(copy.left)
         assert "b.txt" in paths(copy.folder)
@@ -97,7 +97,7 @@ async def test_a_copy_goes_also_when_it_is_cancelled(root):
 
 @pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")
 async def test_a_command_on_a_copy_writes_what_is_copied_and_reads_what_is_left(root, monkeypatch):
-    monkeypatch.setattr(copies, "_MOST_BYTES", 400)
+    monkeypatch.setattr(bubblewrap, "_MOST_BYTES", 400)
     before = paths(root)
     script = (
         "echo new > b.txt && rm src/a.py && mkdir made && cat b.txt big/0 .git/HEAD"

@@ -10,8 +10,8 @@ from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Query, Workspace, elsewhere, matching_lines
 from gonogo.workspace.files import search
-from gonogo.workspace.files.listing import compile_glob, printable
 from gonogo.workspace.files.safe_open import join, split, told
+from gonogo.workspace.files.search import compile_glob, printable
 
 Attempt = Callable[[Workspace], object]
 BELOW_FILE = "'f/x' has a file where a folder is needed"

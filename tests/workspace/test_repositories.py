@@ -13,9 +13,8 @@ from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.policy import Conditions, Rules, verdict
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
-from gonogo.workspace.sandbox.guards import guarded_paths
-from gonogo.workspace.snapshots import repositories
-from gonogo.workspace.snapshots.repositories import held, own_repository, plain_settings
+from gonogo.workspace.sandbox import guards
+from gonogo.workspace.sandbox.guards import guarded_paths, held, own_repository, plain_settings
 
 BUBBLEWRAP = Sandbox.detect()
 boxed = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")
@@ -263,7 +262,7 @@ async def test_submodules_and_other_work_trees_are_shown_so_too(root, monkeypatc
         "config", "modules/a/config", "modules/a/b/config", "worktrees/w/config.worktree",
     }  # fmt: skip
     assert not any(b"evil" in content for content in shown.values())
-    monkeypatch.setattr("gonogo.workspace.snapshots.repositories._MOST", 3)
+    monkeypatch.setattr("gonogo.workspace.sandbox.guards._MOST", 3)
     with pytest.raises(
         ToolFailed, match=r"^This folder has more than 3 repositories; open a smaller folder$"
     ):
@@ -295,7 +294,7 @@ async def test_contents_are_held_as_long_as_they_are_read(root):
     ],
 )
 def test_settings_that_start_nothing_stay(key):
-    assert repositories._is_harmless(key)
+    assert guards._is_harmless(key)
 
 
 @pytest.mark.parametrize(
@@ -304,7 +303,7 @@ def test_settings_that_start_nothing_stay(key):
      "bare", "author.bare", "filter.x.clean", "include.path", ""],
 )  # fmt: skip
 def test_all_other_settings_go(key):
-    assert not repositories._is_harmless(key)
+    assert not guards._is_harmless(key)
 
 
 def test_what_git_obeys_in_a_repository_is_known(tmp_path):
@@ -313,25 +312,25 @@ def test_what_git_obeys_in_a_repository_is_known(tmp_path):
     for name in (*names, "HEAD", "refs", "objects/pack", "logs"):
         (tmp_path / name).mkdir(parents=True)
 
-    assert [str(path.relative_to(tmp_path)) for path in repositories.obeyed(tmp_path)] == [*names]
+    assert [str(path.relative_to(tmp_path)) for path in guards.obeyed(tmp_path)] == [*names]
     (tmp_path / "hooks").rmdir()
     (tmp_path / "hooks").symlink_to("nowhere")
-    assert tmp_path / "hooks" in repositories.obeyed(tmp_path)
+    assert tmp_path / "hooks" in guards.obeyed(tmp_path)
 
 
 def test_settings_are_written_so_that_git_reads_them_back(tmp_path):
     settings = {"user.name": 'A "B" \\ C\nD', "core.bare": None, "user.email": ""}
     file = tmp_path / "config"
-    file.write_bytes(repositories._written(settings))
+    file.write_bytes(guards._written(settings))
 
     assert file.read_bytes() == (
         b'[user]\n\tname = "A \\"B\\" \\\\ C\\nD"\n[core]\n\tbare\n[user]\n\temail = ""\n'
     )
-    assert repositories._read("git", file) == settings
+    assert guards._read("git", file) == settings
 
 
 async def test_as_many_repositories_as_may_be_are_read(root, monkeypatch):
-    monkeypatch.setattr(repositories, "_MOST", 1)
+    monkeypatch.setattr(guards, "_MOST", 1)
     assert list(plain_settings(guarded_paths(root), NEAR["PATH"])) == [root / ".git/config"]
 
 
@@ -341,13 +340,13 @@ async def test_a_repository_without_a_name_gets_that_of_the_person(root, monkeyp
     (home / ".gitconfig").write_text(
         "[user]\n\tname = Ann\n\temail = ann@example.org\n\tsigningKey = x\n[core]\n\tbare\n"
     )
-    monkeypatch.setattr(repositories.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=str(home)))
+    monkeypatch.setattr(guards.pwd, "getpwuid", lambda uid: SimpleNamespace(pw_dir=str(home)))
     git(root, "config", "--unset", "user.name")
 
     [shown] = plain_settings(guarded_paths(root), NEAR["PATH"]).values()
     file = root / "shown"
     file.write_bytes(shown)
-    found = repositories._read("git", file)
+    found = guards._read("git", file)
     assert (found["user.name"], found["user.email"]) == ("Ann", "a@example.org")
     assert "user.signingkey" not in found
     assert found["core.bare"] == "false"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Workspace
-from gonogo.workspace.files import content
+from gonogo.workspace.files import safe_open
 from gonogo.workspace.files.safe_open import (
     best_opener,
     exchange,
@@ -133,7 +133,7 @@ def in_the_last_instant(monkeypatch: pytest.MonkeyPatch, act: Callable[[], objec
         return call
 
     for name in ("exchange", "rename_new"):
-        monkeypatch.setattr(content, name, before(getattr(content, name)))
+        monkeypatch.setattr(safe_open, name, before(getattr(safe_open, name)))
 
 
 @pytest.mark.parametrize("swaps", [True, False], ids=["swapping", "without swapping"])
@@ -147,7 +147,7 @@ def test_what_somebody_does_to_a_file_in_the_last_instant_is_not_undone(
         (None, lambda: place.write_bytes(b"person"), "was created after"),
     ]
     if not swaps:
-        monkeypatch.setattr(content, "exchange", lambda *_: False)
+        monkeypatch.setattr(safe_open, "exchange", lambda *_: False)
     for held, act, fact in moments:
         place.unlink(missing_ok=True)
         if held is not None:
@@ -172,10 +172,10 @@ OLD, NEW = b"old", b"new"
 def test_of_what_a_killed_write_left_only_that_goes_which_is_certainly_no_persons(
     workspace: Workspace, now: bytes | None, before: bytes | None, stay: set[str] | None
 ) -> None:
-    beside = content._beside("f")
+    beside = safe_open._beside("f")
     left = {f"{beside}{name}.tmp": name.encode() for name in ("old", "new", "odd")}
     others = {
-        f"{beside}old": OLD, f"{content._beside('g')}old.tmp": OLD, "old.tmp": OLD, "g": OLD,
+        f"{beside}old": OLD, f"{safe_open._beside('g')}old.tmp": OLD, "old.tmp": OLD, "g": OLD,
         **({} if now is None else {"f": now}),
     }  # fmt: skip
     for name, data in {**left, **others}.items():
@@ -345,7 +345,7 @@ def test_a_file_that_grows_while_it_is_read_is_over_the_limit_all_the_same() -> 
     descriptor = os.open("/proc/self/status", os.O_RDONLY)
     try:
         with refused("too_large", "more than 100 bytes"):
-            content.read_all(descriptor, "f", 100)
+            safe_open.read_all(descriptor, "f", 100)
     finally:
         os.close(descriptor)
 

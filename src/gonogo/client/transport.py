@@ -341,7 +341,7 @@ class Transport:
         """Have the process at the Unix socket listen on a port too, for as long as this is read.
 
         Args:
-            where: As `gonogo.server.listeners` has it.
+            where: As `gonogo.server.app` has it.
 
         Raises:
             GonogoError: it does not, and says why.

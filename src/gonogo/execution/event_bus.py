@@ -6,15 +6,30 @@ the database later, and what is live only (text as it is written) is lost to tha
 
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Collection,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+)
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from time import monotonic
 from typing import Any
 
 import anyio
+from msgspec import Struct, field
 
 from gonogo.domain.audit_chain import SYSTEM
+from gonogo.domain.events import AssistantMessage
 from gonogo.domain.written_events import WrittenEvent
-from gonogo.store.hints import TextPart
+from gonogo.store import Hold, Store, new_id, patiently
+from gonogo.store.events import last_seqs
+from gonogo.store.hints import Hint, TextPart
+from gonogo.store.places import held
 
 _LOG = logging.getLogger(__name__)
 Body = Mapping[str, Any]
@@ -187,3 +202,252 @@ class Hub:
 
 def _nobody_else(session_id: str) -> None:
     """Where one process does all the work, it knows of its followers."""
+
+
+# Text while a model writes it, for those who follow the session: here, or on any server.
+#
+# Nothing keeps it, so it may be lost. It is never wrong: a reader is shown a text from its
+# beginning, without a hole, and nothing of it after the event that ended it, whichever way and
+# however late its parts come.
+
+_EVERY = 0.1
+"""Seconds in which what is written goes out together."""
+_PART, _AT_ONCE = 1_000, 50
+"""Characters of one piece; pieces that go out together."""
+_AGAIN = 50_000
+"""Characters up to which a text is shown from its start to a reader who comes later."""
+_WANTED = 15.0
+"""Seconds that texts of a session are sent after a server has said that somebody follows it."""
+
+
+class _Answer(Struct, eq=False, kw_only=True):
+    """A text that is being written in a place of ours."""
+
+    id: str
+    session_id: str
+    place: Mapping[str, Any]
+    hold: Hold
+    after: int | None = None
+    """Where the session's log ended while it was being written; read once somebody follows it."""
+    text: str = ""
+    sent: int = 0
+    """Characters of it that went out."""
+    new: list[str] = field(default_factory=list[str])
+
+    @property
+    def is_due(self) -> bool:
+        return bool(self.new) or self.sent < len(self.text)
+
+    def pieces(self, most: int) -> Iterable[TextPart]:
+        """What is to go out."""
+        if self.after is None:
+            return
+        self.text += "".join(self.new)
+        self.new.clear()
+        last = min(len(self.text), self.sent + most * _PART)
+        for at in range(self.sent, last, _PART):
+            yield TextPart(
+                session_id=self.session_id, answer=self.id, fence=self.hold.fence,
+                after=self.after, at=at, text=self.text[at : min(at + _PART, last)],
+                place={**self.place},
+            )  # fmt: skip
+        self.sent = last
+
+
+class _Here(Struct, eq=False, frozen=True):
+    """A text that is being written where one process does all the work."""
+
+    session_id: str
+    place: Mapping[str, Any]
+    text: list[str]
+
+
+class LiveText:
+    """Shows what models write in this process."""
+
+    def __init__(self, store: Store, hub: Hub) -> None:
+        """Show it to followers in this process, until others are heard of."""
+        self._store, self._hub = store, hub
+        self._answers: dict[str, _Answer] = {}
+        self._here: list[_Here] = []
+        self._wanted: dict[str, float] = {}
+        """Until when the texts of a session are sent."""
+        self._news = anyio.Event()
+
+    @asynccontextmanager
+    async def answer(
+        self, session_id: str, place: Mapping[str, Any]
+    ) -> AsyncGenerator[Callable[[str], None]]:
+        """For as long as a model writes: a function that is given the text, part by part.
+
+        Args:
+            place: The turn or subtask, as events name it.
+        """
+        hold = held()
+        if hold is None:
+            here = _Here(session_id, place, [])
+            self._here.append(here)
+            try:
+                yield partial(self._tell, here)
+            finally:
+                self._here.remove(here)
+            return
+        answer = _Answer(id=new_id("text"), session_id=session_id, place=place, hold=hold)
+        self._answers[answer.id] = answer
+        try:
+            yield partial(self._add, answer)
+        finally:
+            # What did not go out is in the event that ends it.
+            del self._answers[answer.id]
+
+    def so_far(self, session_id: str) -> list[dict[str, Any]]:
+        """What was written in this process of the texts of a session that are not over."""
+        return [
+            body_of("".join(here.text), here.place)
+            for here in self._here
+            if here.session_id == session_id and here.text
+        ]
+
+    def follow(self, hint: Hint) -> None:
+        """Send texts of the sessions that are followed elsewhere."""
+        now = monotonic()
+        until = now + _WANTED
+        self._wanted = {each: until for each, until in self._wanted.items() if until > now}
+        self._wanted.update(dict.fromkeys((*hint.followed, *hint.joined), until))
+        joined = set(hint.joined)
+        for answer in self._answers.values():
+            if answer.session_id in joined and answer.sent <= _AGAIN:
+                answer.sent = 0
+        if hint.followed or joined:
+            self._news.set()
+
+    async def serve(self) -> None:
+        """Send what is written, for as long as somebody follows it elsewhere."""
+        while True:
+            await self._news.wait()
+            await anyio.sleep(_EVERY)
+            self._news = anyio.Event()
+            await self._place_new()
+            pieces = self._pieces()
+            if pieces and not await self._show(pieces):
+                self._take_back(pieces)
+
+    def is_followed(self, session_id: str) -> bool:
+        """Whether somebody follows a session in another process."""
+        return self._wanted.get(session_id, 0.0) > monotonic()
+
+    async def _place_new(self) -> None:
+        """Find the place in the log of texts that somebody follows.
+
+        A text that is over by the time that this is known is not shown any more, so what ends one
+        that is shown is told after this place.
+        """
+        new = [
+            each
+            for each in self._answers.values()
+            if each.after is None and self.is_followed(each.session_id)
+        ]
+        if new:
+            with patiently():
+                found = await self._store.read(last_seqs, [each.session_id for each in new])
+            for each in new:
+                each.after = found.get(each.session_id)
+
+    def _tell(self, here: _Here, token: str) -> None:
+        here.text.append(token)
+        self._hub.tell(here.session_id, body_of(token, here.place))
+
+    def _add(self, answer: _Answer, token: str) -> None:
+        answer.new.append(token)
+        self._news.set()
+
+    def _pieces(self) -> list[TextPart]:
+        pieces: list[TextPart] = []
+        for answer in self._answers.values():
+            if self.is_followed(answer.session_id) and answer.hold.is_safe():
+                pieces.extend(answer.pieces(_AT_ONCE - len(pieces)))
+                if answer.is_due and answer.after is not None:
+                    self._news.set()
+        return pieces
+
+    async def _show(self, pieces: list[TextPart]) -> bool:
+        assert self._store.hints is not None  # noqa: S101 - as the place has a hold
+        return await self._store.hints.show(pieces)
+
+    def _take_back(self, pieces: list[TextPart]) -> None:
+        """Send pieces once more that may have reached nobody; who has them knows that by `at`."""
+        for piece in reversed(pieces):
+            if (answer := self._answers.get(piece.answer)) is not None:
+                answer.sent = piece.at
+        self._news.set()
+
+
+def body_of(text: str, place: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of a text as followers get it."""
+    return AssistantMessage(content=text, token=text, is_final=False, **place).body()
+
+
+_TEXTS, _PLACES = 50, 200
+"""Texts, and turns and subtasks, that a reader remembers."""
+
+
+class TextOrder:
+    """Which parts of texts from another process a reader may be shown."""
+
+    def __init__(self, since: int = 0) -> None:
+        """Know nothing of the log before a place in it."""
+        self.since = since
+        """The place in the log after which all that was told is known."""
+        self._fence = 0
+        self._shown: dict[str, int] = {}
+        """Characters that the reader has of a text."""
+        self._told: dict[str, int] = {}
+        """Where in the log something was told last, by turn or subtask."""
+        self._floor = 0
+        """Texts that were begun before this place in the log are over, or may be."""
+
+    def told(self, body: Mapping[str, Any]) -> None:
+        """The reader was given an event: it ends the text of its turn or subtask."""
+        if body["type"] == "owner_changed":
+            self._floor = max(self._floor, body["seq"])
+        elif body["type"] != "steered":
+            place, seq = _place_of(body), body["seq"]
+            self._told[place] = max(seq, self._told.pop(place, 0))
+            if len(self._told) > _PLACES:
+                self._floor = max(self._floor, self._told.pop(next(iter(self._told))))
+
+    def recall(self, after: int, page: Sequence[Mapping[str, Any]]) -> None:
+        """Know also what was told before, if it is not too much.
+
+        Args:
+            page: What follows a place in the log.
+        """
+        if page and page[-1]["seq"] < self.since:
+            self._floor, self.since = max(self._floor, self.since), 0
+            return
+        for body in page:
+            self.told(body)
+        self.since = after
+
+    def next_of(self, piece: TextPart) -> str:
+        """What the reader may be shown of a piece now; nothing, if it came too late or too soon.
+
+        The reader has the log at least up to where the text was begun.
+        """
+        # Of a worker that was taken for lost, and did not know it.
+        is_stale, self._fence = piece.fence < self._fence, max(self._fence, piece.fence)
+        ended = max(self._floor, self._told.get(_place_of(piece.place), 0))
+        has = self._shown.get(piece.answer, 0)
+        if is_stale or ended > piece.after or piece.after < self.since or piece.at > has:
+            return ""
+        text = piece.text[has - piece.at :]
+        self._shown[piece.answer] = has + len(text)
+        if len(self._shown) > _TEXTS:
+            del self._shown[next(iter(self._shown))]
+        return text
+
+
+def _place_of(body: Mapping[str, Any]) -> str:
+    if "subtask_id" in body:
+        return f"{body.get('plan_id')}/{body['subtask_id']}"
+    return body.get("turn_id") or body.get("plan_id") or ""

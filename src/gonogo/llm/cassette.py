@@ -24,8 +24,7 @@ from msgspec import Meta, Struct
 
 from gonogo.domain.errors import ModelNotConfigured, because
 from gonogo.domain.strict_json import mapped
-from gonogo.llm.failures import redacted
-from gonogo.llm.model import Effort, ModelRole
+from gonogo.llm.model import Effort, ModelRole, redacted
 
 if TYPE_CHECKING:
     import httpx2

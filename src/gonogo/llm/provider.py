@@ -32,8 +32,7 @@ from gonogo.domain.tool_calls import (
     Usage,
     UserText,
 )
-from gonogo.llm.failures import model_failed
-from gonogo.llm.model import Effort, ModelSettings, OnText, TokenPrice, new_call_id
+from gonogo.llm.model import Effort, ModelSettings, OnText, TokenPrice, model_failed, new_call_id
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as theirs

@@ -8,13 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from gonogo.domain.errors import Reason, because
-from gonogo.domain.paths import (
-    COPIES,
-    SECRET_DIRECTORIES,
-    SECRET_NAMES,
-    is_secret,
-    write_guard,
-)
+from gonogo.domain.paths import COPIES, SECRET_DIRECTORIES, SECRET_NAMES, is_secret, write_guard
 from gonogo.policy.trace import nothing_matches
 
 # Filters of jq, read by a closed list of names: they look at their input, and they end.

@@ -14,7 +14,7 @@ try:
     from gonogo.runtime.foreign_tools import look_at_servers
     from gonogo.runtime.links import LinkPage
     from gonogo.runtime.oidc import look_for_keys
-    from gonogo.runtime.receipts import Once, Receipt
+    from gonogo.runtime.people import Once, Receipt
     from gonogo.runtime.runtime import Runtime
     from gonogo.runtime.services import (
         bare_thread,

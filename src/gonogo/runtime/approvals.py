@@ -33,7 +33,7 @@ from gonogo.execution.agent import (
     runtime_profile,
 )
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
-from gonogo.runtime.receipts import Receipt
+from gonogo.runtime.people import Receipt
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_plan, visible
 from gonogo.runtime.views import view_of

@@ -29,14 +29,12 @@ from gonogo.execution.agent import (
     given_in,
     load_profiles,
 )
-from gonogo.execution.asks import Asks
 from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Sweeps
-from gonogo.execution.event_bus import Hub
+from gonogo.execution.event_bus import Hub, LiveText
 from gonogo.execution.inbox import Inbox
 from gonogo.execution.jobs import Dispatcher, Handler, LocalDispatcher
-from gonogo.execution.live_text import LiveText
-from gonogo.execution.places import Places, Recovery
+from gonogo.execution.places import Asks, Places, Recovery
 from gonogo.execution.plans import (
     REPLAN_QUESTION,
     AbsenceKind,
@@ -73,7 +71,7 @@ from gonogo.runtime.oidc import open_bearers
 from gonogo.runtime.services import Parts, ToolHosts, open_desk, open_gate, open_means, replan_rules
 from gonogo.settings import Settings
 from gonogo.store import Clock, Membership, Store, Whose, file_of, look_at
-from gonogo.store.asks import ASK
+from gonogo.store.jobs import ASK
 from gonogo.store.plans import WATCH
 from gonogo.telemetry import Metrics, Tracing
 from gonogo.webhooks import HOOK

@@ -39,7 +39,6 @@ from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_plan
 from gonogo.runtime.sessions import visible as visible_session
 from gonogo.store import Tx
-from gonogo.store.asks import place_of_session
 from gonogo.store.checkpoints import (
     changes_after,
     changes_of_session,
@@ -47,6 +46,7 @@ from gonogo.store.checkpoints import (
     count_checkpoints,
     list_checkpoints,
 )
+from gonogo.store.jobs import place_of_session
 from gonogo.store.plans import list_plans, plan_of, subtask_rows
 from gonogo.store.sessions import session_of
 from gonogo.workspace import Change, Hunks, LineCount, Snapshots, Tree, Workspace

@@ -26,7 +26,7 @@ from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.views import DecisionAnswer
 from gonogo.execution.agent import CLIENT_CALL, end_call
 from gonogo.runtime.approvals import Approvals
-from gonogo.runtime.receipts import Once, Receipt, keep_answer, kept_answer, other_request
+from gonogo.runtime.people import Once, Receipt, keep_answer, kept_answer, other_request
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import SessionOpening, Sessions, seen_plan, visible
 from gonogo.store import Tx

@@ -35,13 +35,12 @@ from gonogo.execution.agent import (
     nothing_given,
 )
 from gonogo.execution.approvals import ApprovalService
-from gonogo.execution.asks import Asks
 from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.erasures import Erasures, Sweeps
-from gonogo.execution.event_bus import Hub
+from gonogo.execution.event_bus import Hub, LiveText
 from gonogo.execution.inbox import Inbox
 from gonogo.execution.jobs import Dispatcher, Handler, OnTimer
-from gonogo.execution.live_text import LiveText
+from gonogo.execution.places import Asks
 from gonogo.execution.plans import Answering, Engine, Planning, PlanRunner, Replanning
 from gonogo.execution.recovery import Continuation
 from gonogo.execution.rollback import Rollbacks
@@ -51,7 +50,7 @@ from gonogo.policy import Conditions, Reviews, load_reviews, load_rules, verdict
 from gonogo.runtime.oidc import Bearers
 from gonogo.settings import Settings
 from gonogo.store import Membership, Store
-from gonogo.store.asks import claim_tool_host, drop_tool_host, renew_tool_hosts, tool_host_of
+from gonogo.store.jobs import claim_tool_host, drop_tool_host, renew_tool_hosts, tool_host_of
 from gonogo.telemetry import Metrics, Tracing
 from gonogo.tools import Diagnostics, ServerPool, Tool
 from gonogo.webhooks import Sender

@@ -55,18 +55,20 @@ from gonogo.store.jobs import set_timer
 from gonogo.store.places import add_place
 from gonogo.store.plans import plan_of
 from gonogo.store.reports import used_by_session
-from gonogo.store.session_list import SessionFilter, list_sessions, standings
 from gonogo.store.sessions import (
     MessageRow,
+    SessionFilter,
     active_rules,
     add_session,
     end_rules,
     history,
     history_in,
+    list_sessions,
     open_turns,
     recent_workspaces,
     session_of,
     set_session,
+    standings,
 )
 
 # A session's messages as they are shown.

@@ -12,9 +12,8 @@ from gonogo.domain.errors import Busy, InvalidCursor, NotFound, parts_of
 from gonogo.domain.identity import Principal
 from gonogo.domain.records import Session
 from gonogo.domain.views import DecisionAnswer
-from gonogo.execution.event_bus import Follower, Onlooker
-from gonogo.execution.live_text import TextOrder, body_of
-from gonogo.runtime.receipts import Receipt
+from gonogo.execution.event_bus import Follower, Onlooker, TextOrder, body_of
+from gonogo.runtime.people import Receipt
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, visible
 from gonogo.store import Tx, patiently

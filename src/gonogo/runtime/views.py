@@ -33,7 +33,7 @@ from gonogo.domain.views import (
 from gonogo.execution.approvals import review_of
 from gonogo.store import Tx
 from gonogo.store.approvals import count_open_comments, owner_of, votes_of
-from gonogo.store.session_list import SessionStanding
+from gonogo.store.sessions import SessionStanding
 
 
 def session_view(session: Session) -> SessionView:

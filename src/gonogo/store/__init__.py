@@ -20,9 +20,8 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from gonogo.domain.errors import Busy, Conflict, InvalidMessage, PlaceLost, because
-from gonogo.store.driver import Driver, count_transaction, join_writers
+from gonogo.store.driver import Driver, Lease, count_transaction, join_writers
 from gonogo.store.hints import Hints
-from gonogo.store.lease import Lease
 from gonogo.store.migrate import HEAD, check_known, is_current, migrate, migrate_beside
 from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
 from gonogo.store.places import Membership, Whose, hand_over, held

@@ -11,17 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import (
-    Text,
-    bindparam,
-    func,
-    literal,
-    null,
-    select,
-    type_coerce,
-    union_all,
-    update,
-)
+from sqlalchemy import Text, bindparam, func, literal, null, select, type_coerce, union_all, update
 
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
 from gonogo.domain.errors import NotFound, PlaceLost, parts_of

@@ -7,25 +7,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 from pydantic import TypeAdapter
-from sqlalchemy import (
-    Select,
-    and_,
-    bindparam,
-    delete,
-    exists,
-    func,
-    or_,
-    select,
-    union_all,
-    update,
-)
+from sqlalchemy import Select, and_, bindparam, delete, exists, func, or_, select, union_all, update
 
 from gonogo.domain.errors import Conflict
 from gonogo.domain.plan import FORM, Revision, Subtask, as_meant, worker_name
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow, Watch
 from gonogo.domain.schedule import SubtaskStanding
 from gonogo.domain.states import BOUND, PLAN, SUBTASK, PlanStatus, SubtaskStatus
-from gonogo.store.known_plans import KnownPlan
 from gonogo.store.rows import (
     among,
     by,
@@ -39,16 +27,8 @@ from gonogo.store.rows import (
     row_of,
     rows,
 )
-from gonogo.store.schema import (
-    comments,
-    grants,
-    plan_revisions,
-    plans,
-    sessions,
-    subtasks,
-    watches,
-)
-from gonogo.store.transaction import Tx, go_on
+from gonogo.store.schema import comments, grants, plan_revisions, plans, sessions, subtasks, watches
+from gonogo.store.transaction import KnownPlan, Tx, go_on
 
 T = TypeVar("T")
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])

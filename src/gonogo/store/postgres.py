@@ -26,12 +26,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine, event, func,
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from gonogo.domain.errors import Busy, Internal, because
-from gonogo.store.driver import (
-    COUNT_OR_FAIL,
-    AdvisoryLock,
-    join_writers,
-    last_transaction,
-)
+from gonogo.store.driver import COUNT_OR_FAIL, AdvisoryLock, join_writers, last_transaction
 from gonogo.store.events import flush, lost
 from gonogo.store.outage import Pool, is_away, raise_told
 from gonogo.store.pipelined import Pipelined, free

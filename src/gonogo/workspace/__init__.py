@@ -5,13 +5,18 @@ A file is replaced in one step, and only if it still holds what the change was b
 runs in a box where the machine has one, and nothing of it is left when it is over.
 """
 
-from gonogo.workspace.files.content import Base
-from gonogo.workspace.files.listing import FolderEntry, Listing, compile_glob
-from gonogo.workspace.files.safe_open import elsewhere
-from gonogo.workspace.files.search import Match, Query, SearchResult, matching_lines
-from gonogo.workspace.files.workspace import READ_LIMIT, Stat, Workspace
+from gonogo.workspace.files.safe_open import Base, elsewhere
+from gonogo.workspace.files.search import (
+    FolderEntry,
+    Listing,
+    Match,
+    Query,
+    SearchResult,
+    compile_glob,
+    matching_lines,
+)
+from gonogo.workspace.files.workspace import READ_LIMIT, Stat, Traffic, Workspace
 from gonogo.workspace.instructions import InstructionReader
-from gonogo.workspace.locks import Traffic
 from gonogo.workspace.sandbox.bubblewrap import Sandbox, nothing
 from gonogo.workspace.sandbox.command import OUTPUT_CAP, Ceilings, CommandOutput, run_command
 from gonogo.workspace.sandbox.guards import (

@@ -12,9 +12,10 @@ from gonogo.domain.failures import Category, Classified, NoWork, Severity
 from gonogo.domain.records import Session
 from gonogo.domain.tool_calls import Reply, ToolRequest, UserText
 from gonogo.execution.agent import fields_from, role_of
-from gonogo.execution.agent.conversation import NOBODYS, Thread
-from gonogo.execution.agent.explorers import (
+from gonogo.execution.agent.conversation import (
     MOST_BYTES,
+    NOBODYS,
+    Thread,
     _is_its_own,
     _last_word,
     bounded,

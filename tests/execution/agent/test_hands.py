@@ -15,8 +15,8 @@ from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import FileEffect, ToolClass, Verdict
 from gonogo.execution.agent import Hands, Thread, Traces, load_profiles
 from gonogo.execution.agent.call_log import gated_columns
+from gonogo.execution.agent.file_changes import Watches
 from gonogo.execution.agent.gate import Gated
-from gonogo.execution.agent.watches import Watches
 from gonogo.execution.approvals import ApprovalService
 from gonogo.i18n import say
 from gonogo.policy import load_reviews

@@ -9,14 +9,7 @@ from fakes import rows
 from gonogo.domain.instructions import FoundInstructions, FoundSkill, InstructionText
 from gonogo.domain.records import CallRow
 from gonogo.domain.states import CallStatus
-from gonogo.domain.tool_calls import (
-    Instructions,
-    Message,
-    Reply,
-    ToolRequest,
-    ToolSchema,
-    UserText,
-)
+from gonogo.domain.tool_calls import Instructions, Message, Reply, ToolRequest, ToolSchema, UserText
 from gonogo.execution.agent import MODEL, Briefings, facts_of
 from gonogo.execution.agent.context import StoredThread, record_of_thread
 from gonogo.execution.agent.instructions import compose, touched_paths, usable

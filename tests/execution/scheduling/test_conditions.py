@@ -10,13 +10,7 @@ from gonogo.domain.conditions import gives_no_answer, read_condition
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.failures import classify
 from gonogo.execution.scheduling import check_condition
-from gonogo.execution.scheduling.conditions import (
-    ConditionFailed,
-    _cost,
-    _said,
-    _Size,
-    holds,
-)
+from gonogo.execution.scheduling.conditions import ConditionFailed, _cost, _said, _Size, holds
 from plugins.nightly import examples
 
 RESULTS = {

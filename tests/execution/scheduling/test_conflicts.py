@@ -13,7 +13,7 @@ from execution.scheduling.test_holders import hangs
 from fakes.workshop import LIMIT, Workshop
 from gonogo.domain.errors import Conflict
 from gonogo.domain.states import PlanStatus, SubtaskStatus
-from gonogo.execution.plans.runner import Batches
+from gonogo.execution.plans.engine import Batches
 from gonogo.execution.scheduling import Completed, Work
 from gonogo.store import Tx
 from gonogo.store.plans import move_plan, plan_of, subtask_row, take_subtask

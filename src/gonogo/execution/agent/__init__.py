@@ -5,7 +5,6 @@ is `started` in the database before anything is spawned; what a person approved 
 does not run; a call that may have had its effect is never repeated unasked.
 """
 
-from gonogo.execution.agent.budget import Meter, name_of_limit
 from gonogo.execution.agent.call_log import (
     CallKind,
     Interventions,
@@ -22,16 +21,12 @@ from gonogo.execution.agent.conversation import (
     Speak,
     Thread,
     fields_from,
+    is_unheard,
     role_of,
+    steer,
 )
-from gonogo.execution.agent.executor import (
-    CLIENT_CALL,
-    UNANSWERED,
-    CallAsked,
-    Hands,
-    ReadyCall,
-)
-from gonogo.execution.agent.file_changes import Traces, checkpoint_of
+from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, CallAsked, Hands, ReadyCall
+from gonogo.execution.agent.file_changes import Traces, Watches, checkpoint_of
 from gonogo.execution.agent.gate import (
     ConversationGrants,
     Gate,
@@ -55,7 +50,7 @@ from gonogo.execution.agent.loop import (
     taken_up,
 )
 from gonogo.execution.agent.means import Means
-from gonogo.execution.agent.models import ModelPool, is_taped
+from gonogo.execution.agent.models import Meter, ModelPool, is_taped, name_of_limit
 from gonogo.execution.agent.profiles import (
     EXPLORER,
     MODEL,
@@ -66,8 +61,6 @@ from gonogo.execution.agent.profiles import (
     runtime_profile,
 )
 from gonogo.execution.agent.questions import explained
-from gonogo.execution.agent.steering import is_unheard, steer
-from gonogo.execution.agent.watches import Watches
 
 __all__ = [
     "CLIENT_CALL",

@@ -23,9 +23,8 @@ from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import CALL, GUARDED_NAMES, ApprovalStatus, CallStatus, DecisionWord
 from gonogo.domain.strict_json import digest
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolClass
-from gonogo.execution.agent.aliases import Aliases
-from gonogo.execution.agent.conversation import Thread
-from gonogo.execution.agent.explorers import explorers_of
+from gonogo.execution.agent.context import Aliases
+from gonogo.execution.agent.conversation import Thread, explorers_of
 from gonogo.execution.agent.gate import Gated, make_session_rule
 from gonogo.execution.agent.questions import matter_of, question_of_call, question_of_doubt
 from gonogo.execution.approvals import NOBODY, ApprovalService, Matter, Ruling

@@ -21,14 +21,13 @@ from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import Compacted, ModelRequest, Reply, Shortened, UserText
-from gonogo.execution.agent.aliases import aliases_of
-from gonogo.execution.agent.budget import Meter, keep_usage
 from gonogo.execution.agent.context import (
     COMPACT_FROM,
     ELIDE_FROM,
     Frame,
     StoredThread,
     ThreadRecord,
+    aliases_of,
     kept_places,
     plans_in,
     read_thread,
@@ -42,7 +41,7 @@ from gonogo.execution.agent.context import (
 )
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.instructions import Briefings
-from gonogo.execution.agent.models import ModelPool
+from gonogo.execution.agent.models import Meter, ModelPool, keep_usage
 from gonogo.i18n import say
 from gonogo.store import Store, Tx
 from gonogo.store import events as log

@@ -19,19 +19,12 @@ from gonogo.domain.records import CallRow, Checkpoint, Watch
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import A_FOLDER, ToolClass
 from gonogo.execution.agent import call_log as record
-from gonogo.execution.agent.aliases import aliases_of
+from gonogo.execution.agent.context import aliases_of
 from gonogo.execution.agent.conversation import Thread
-from gonogo.execution.agent.file_changes import ChangeTrace, Traces
-from gonogo.execution.agent.gate import (
-    ConversationGrants,
-    Gate,
-    Gated,
-    given_to,
-    may_call,
-)
+from gonogo.execution.agent.file_changes import ChangeTrace, Traces, Watches
+from gonogo.execution.agent.gate import ConversationGrants, Gate, Gated, given_to, may_call
 from gonogo.execution.agent.means import Means
 from gonogo.execution.agent.questions import file_outcome, is_at_work, staleness, waits_for_person
-from gonogo.execution.agent.watches import Watches
 from gonogo.execution.approvals import ApprovalService
 from gonogo.i18n import told_of
 from gonogo.store import Store, Tx

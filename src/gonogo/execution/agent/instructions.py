@@ -27,13 +27,7 @@ from gonogo.domain.instructions import (
 )
 from gonogo.domain.records import CallRow
 from gonogo.domain.states import CallStatus
-from gonogo.domain.tool_calls import (
-    InstructionFile,
-    Instructions,
-    Message,
-    ToolSchema,
-    unfinished,
-)
+from gonogo.domain.tool_calls import InstructionFile, Instructions, Message, ToolSchema, unfinished
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.profiles import MODEL
 from gonogo.i18n import say

@@ -41,7 +41,6 @@ from gonogo.domain.tool_calls import (
     unfinished,
 )
 from gonogo.execution.agent import call_log as record
-from gonogo.execution.agent.budget import keep_usage
 from gonogo.execution.agent.compaction import Contexts
 from gonogo.execution.agent.context import (
     Frame,
@@ -51,22 +50,15 @@ from gonogo.execution.agent.context import (
     read_thread,
     with_filling,
 )
-from gonogo.execution.agent.conversation import Thread
+from gonogo.execution.agent.conversation import Explorers, Thread
 from gonogo.execution.agent.executor import Hands, ReadyCall
-from gonogo.execution.agent.explorers import Explorers
 from gonogo.execution.agent.file_changes import checkpoint_of
-from gonogo.execution.agent.gate import (
-    ConversationGrants,
-    Gate,
-    Gated,
-    given_to,
-    offered_schemas,
-)
+from gonogo.execution.agent.gate import ConversationGrants, Gate, Gated, given_to, offered_schemas
 from gonogo.execution.agent.instructions import usable
-from gonogo.execution.agent.models import ModelPool
+from gonogo.execution.agent.models import ModelPool, keep_usage
 from gonogo.execution.agent.questions import is_at_work, question_of_call
 from gonogo.execution.approvals import ApprovalService
-from gonogo.execution.live_text import LiveText
+from gonogo.execution.event_bus import LiveText
 from gonogo.i18n import say, told
 from gonogo.store import Store, Tx
 from gonogo.store import events as log

@@ -34,7 +34,7 @@ from gonogo.execution.agent import (
     runtime_profile,
 )
 from gonogo.execution.plans.brief import cut
-from gonogo.execution.plans.runner import Opening, Threads, begun_in
+from gonogo.execution.plans.engine import Opening, Threads, begun_in
 from gonogo.execution.scheduling import Completed, Failed, Outcome, Parked, Step
 from gonogo.i18n import say, told
 from gonogo.policy import ParsedCommand, covers, parse_command, read_prefix

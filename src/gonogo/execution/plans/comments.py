@@ -37,12 +37,7 @@ from gonogo.execution.scheduling import REPLAN, Superseded
 from gonogo.i18n import say
 from gonogo.store import Tx, go_on, new_id
 from gonogo.store import events as log
-from gonogo.store.approvals import (
-    add_comment,
-    answer_comment,
-    comments_of,
-    count_open_comments,
-)
+from gonogo.store.approvals import add_comment, answer_comment, comments_of, count_open_comments
 from gonogo.store.calls import approval_of_plan, lock_approval
 from gonogo.store.plans import (
     add_revision,

@@ -1,18 +1,64 @@
-"""The engine: the state machine of plans, in its parts."""
+"""The engine: the state machine of plans, in its parts, and the jobs that drive it."""
 
-from collections.abc import Sequence
+import dataclasses
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
 
-from msgspec import Struct
+import anyio
+from anyio.lowlevel import checkpoint
+from msgspec import Struct, field
 
+from gonogo.domain.errors import Busy, GonogoError, ModelFailed, because
+from gonogo.domain.failures import Category, Failure, Patterns, is_away, quota_pause
+from gonogo.domain.plan import SubtaskType
+from gonogo.domain.records import Job, Plan
+from gonogo.domain.replanning import BudgetSpent
+from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SubtaskStatus
-from gonogo.execution.agent import is_unheard
+from gonogo.domain.tool_calls import Message, UserText
+from gonogo.execution.agent import (
+    NextStep,
+    Profile,
+    ReadyCall,
+    Speak,
+    Thread,
+    fields_from,
+    first_record,
+    is_unheard,
+    taken_up,
+)
+from gonogo.execution.plans.brief import brief
 from gonogo.execution.plans.controls import Pauses, PlanControls
 from gonogo.execution.plans.ending import PlanEnding
 from gonogo.execution.plans.rounds import PlanQuestions, PlanRules, Rounds
-from gonogo.execution.scheduling import Completed, Deferred, Failed, Superseded, Work
-from gonogo.execution.scheduling.plan_state import PlanState
-from gonogo.store import Tx, go_on
-from gonogo.store.plans import split_key, subtask_row, take_subtask, thread_name
+from gonogo.execution.scheduling import (
+    MODEL,
+    Completed,
+    Deferred,
+    Failed,
+    Outcome,
+    Parked,
+    Retreat,
+    Step,
+    SubtaskRunner,
+    Superseded,
+    Work,
+)
+from gonogo.execution.scheduling.plan_state import PlanState, read_shape
+from gonogo.store import Store, Tx, go_on
+from gonogo.store.plans import (
+    plan_of,
+    split_key,
+    subtask_key,
+    subtask_row,
+    take_subtask,
+    thread_name,
+)
+from gonogo.store.sessions import append_message, conversation, said_in, session_of
+
+# The engine: the state machine of plans, in its parts.
 
 _S = SubtaskStatus
 Done = tuple[Work, Completed | Failed | Deferred]
@@ -124,3 +170,295 @@ def _goes_on(board: PlanState, work: Work, said: Completed | Failed) -> bool:
 def _is_ours(board: PlanState, work: Work) -> bool:
     same = work.revision.number == board.plan.revision
     return same and board.is_held(work.subtask.id, work.epoch)
+
+
+# The jobs of plans and subtasks.
+
+# Batches: values that arrive together are written together.
+#
+# Promises: `put` returns when its value is written or was not to be, and raises when that value
+# could not be; what is wrong with one value touches no other. While one batch of a key is written,
+# the next one gathers, so many at once share a transaction and one alone waits for nobody.
+
+T = TypeVar("T")
+
+
+class _Batch(Struct, Generic[T]):
+    items: list[T]
+    left: Sequence[T] = ()
+    written: anyio.Event = field(default_factory=anyio.Event)
+    error: Exception | None = None
+
+
+class Batches(Generic[T]):
+    """Gathers values by key and hands them to a function that writes several at once.
+
+    It gives those of them that were not to be written.
+    """
+
+    def __init__(self, write: Callable[[Sequence[T]], Awaitable[Sequence[T]]]) -> None:
+        self._write = write
+        self._open: dict[str, _Batch[T]] = {}
+        self._last: dict[str, _Batch[T]] = {}
+        """Those that are being written."""
+
+    async def put(self, key: str, item: T) -> bool:
+        """Have a value written, with those that arrive at the same time.
+
+        False when it was not to be.
+        """
+        batch = self._open.get(key)
+        if batch is None:
+            batch = self._open[key] = _Batch([item])
+            await self._lead(key, batch)
+        else:
+            batch.items.append(item)
+            await batch.written.wait()
+        if batch.error is None:
+            return item not in batch.left
+        if len(batch.items) == 1:
+            raise batch.error
+        return not await self._write([item])
+
+    async def _lead(self, key: str, batch: _Batch[T]) -> None:
+        # The others of the batch must not suffer from a stop of the one that came first.
+        with anyio.CancelScope(shield=True):
+            if (before := self._last.get(key)) is not None:
+                await before.written.wait()
+            else:
+                # Those that are ready to put theirs do so first.
+                await checkpoint()
+            self._last[key] = batch
+            del self._open[key]
+            # What fails as one batch is written one by one, so that each is told its own.
+            try:
+                batch.left = await self._write(batch.items)
+            except Exception as error:
+                batch.error = error
+            finally:
+                del self._last[key]
+                batch.written.set()
+
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(slots=True, kw_only=True)
+class PlanRunner:
+    """Runs plans over one store: the jobs of plans and subtasks."""
+
+    store: Store
+    engine: Engine
+    subtasks: SubtaskRunner
+    timeout: float | None = None
+    """Seconds of work for a subtask that names no timeout of its own."""
+    retreat: Retreat | None = None
+    """Where the files of a failed attempt go back."""
+    patterns: Patterns = dataclasses.field(default_factory=Patterns)
+    """How failures are classified that nobody typed."""
+    _done: Batches[Done] = dataclasses.field(init=False)
+
+    def __post_init__(self) -> None:
+        """Write what comes of subtasks together where it comes together."""
+        self._done = Batches(self._write_done)
+
+    # Jobs -------------------------------------------------------------------------------------
+
+    async def plan_job(self, job: Job) -> None:
+        """Give a running plan its next round."""
+        await self.store.write(self.engine.rounds.advance, job.key)
+
+    async def subtask_job(self, job: Job) -> None:
+        """Carry out one subtask as far as it goes, and write what came of it."""
+        work = await self._work(job)
+        if work is None:
+            return
+        outcome = await self._interrupted(work) or await self._carried_out(work)
+        while not await self._is_over(work, outcome):
+            # What had started with the job has been run.
+            work = dataclasses.replace(work, begun=None)
+            outcome = await self._carried_out(work)
+
+    async def _is_over(self, work: Work, outcome: Outcome) -> bool:
+        """Write what came of a subtask. False: a person has said something, and it goes on."""
+        if isinstance(outcome, Parked):
+            return True
+        if isinstance(outcome, Failed):
+            # Once its files are back where they were, its agent cannot go on.
+            if outcome.also and await self.store.write(self.engine.work.goes_on, work, outcome):
+                return False
+            if self.retreat is not None:
+                await self.retreat.undo(work)
+        return await self._done.put(work.revision.plan_id, (work, outcome))
+
+    async def _work(self, job: Job) -> Work | None:
+        plan_id, number, subtask_id = split_key(job.key)
+        shape = job.found or await self.store.read(read_shape, plan_id, number)
+        if shape is None:
+            return None
+        return Work(
+            key=job.key, revision=shape.revision, subtask=shape.graph.subtasks[subtask_id],
+            epoch=job.epoch, since=job.since or await self.store.read(_active_since, job.key),
+            begun=job.begun,
+        )  # fmt: skip
+
+    async def _interrupted(self, work: Work) -> Failed | None:
+        if self.retreat is None or not await self.store.read(self.retreat.began, work):
+            return None
+        # Its files may be back already, so its agent cannot go on from where it was.
+        told = because("the attempt had failed; gonogo stopped while it undid the changes")
+        return Failed(Failure(message=told))
+
+    async def _carried_out(self, work: Work) -> Outcome:
+        with anyio.move_on_after(self._seconds_left(work)) as scope, work.watch.holding(scope):
+            try:
+                return await self.subtasks.run(work)
+            except Superseded:
+                return Parked()
+            except Busy:
+                # Not the subtask's failure: it goes on once the database is back.
+                raise
+            except GonogoError as error:
+                return self._deferred(error) or Failed(self.patterns.diagnose(error))
+            except Exception:
+                _LOG.exception("subtask %s failed", work.key)
+                return Failed(
+                    Failure(message=because("an internal error; the log has the details"))
+                )
+        assert scope.cancelled_caught  # noqa: S101 - the only way here
+        seconds = work.subtask.timeout or self.timeout
+        spent = because("Timed out after {seconds:g} s", seconds=seconds)
+        return Failed(Failure(message=spent, category=Category.TIMEOUT))
+
+    def _deferred(self, error: GonogoError) -> Deferred | None:
+        """A quota, a budget, or a model that is away for a while, is no failure of the work."""
+        if isinstance(error, BudgetSpent):
+            return Deferred(spent=error.excess)
+        if isinstance(error, ModelFailed) and is_away(error) and self.engine.rounds.rules.patience:
+            return Deferred(away=error)
+        if (seconds := quota_pause(error)) is None:
+            return None
+        return Deferred(self.store.clock() + timedelta(seconds=seconds))
+
+    def _seconds_left(self, work: Work) -> float | None:
+        limit = work.subtask.timeout or self.timeout
+        if limit is None or work.since is None:
+            return limit
+        return max(0.0, limit - elapsed(work.since, self.store.clock()))
+
+    async def _write_done(self, done: Sequence[Done]) -> Sequence[Done]:
+        return await self.store.write(self.engine.work.finish, done)
+
+
+def _active_since(tx: Tx, key: str) -> datetime | None:
+    row = subtask_row(tx, key)
+    return row.active_since if row else None
+
+
+# Opens the conversation in which a subtask is carried out.
+
+
+class Opening(Struct, frozen=True, kw_only=True):
+    """Who carries a subtask out."""
+
+    agent: str
+    profile: Profile | None = None
+    """In the place of what the agent's name stands for."""
+    speak: Speak | None = None
+    """In the place of a model, which then needs no brief."""
+    ending: str | None = None
+    """Key of the text that says how the conversation ends."""
+    told: str | None = None
+    """What it begins with, in the place of the subtask's brief."""
+    part: str = ""
+    """What its name ends with, where it is one of several of the same attempt."""
+    words: str | None = None
+    """The command that it checks the subtask by."""
+    attended: bool = True
+    """Somebody may be asked."""
+
+
+class Threads(Struct, frozen=True, kw_only=True):
+    """The conversations of subtasks."""
+
+    store: Store
+    engine: Engine
+
+    async def open(self, step: Step, opening: Opening) -> tuple[Thread, NextStep]:
+        """The conversation of an attempt, begun or gone on with, and how it stands.
+
+        Its open calls are taken up: who asks for it drives it.
+
+        Raises:
+            Superseded: somebody else holds the subtask.
+        """
+        return await self.store.write(self._open, step, opening)
+
+    def _open(self, tx: Tx, step: Step, opening: Opening) -> tuple[Thread, NextStep]:
+        work = step.work
+        check_held(tx, work)
+        plan = plan_of(tx, work.revision.plan_id)
+        assert plan is not None  # noqa: S101 - `check` found its subtask
+        session = session_of(tx, plan.session_id)
+        assert session is not None  # noqa: S101 - the plan names its session
+        name = thread_name(work.key, step.attempt) + opening.part
+        stored = None
+        if opening.speak is None and not _is_begun(said := conversation(tx, session.id, name)):
+            before = _said_before(tx, plan, work, name)
+            told = opening.told or brief(step, session.spoken, opening.ending, before)
+            task = UserText(content=told)
+            append_message(tx, session.id, name, task, agent=opening.agent)
+            stored = first_record(tx, session.id, [*said, task], waited=plan.pause_reason == MODEL)
+        is_review = work.subtask.type == SubtaskType.VALIDATION or bool(opening.part)
+        shared = fields_from(session)
+        shared["attended"] &= opening.attended
+        thread = Thread(
+            **shared, name=name, script=work.subtask.id + opening.part, agent=opening.agent,
+            plan_id=plan.id, revision=work.revision.number, subtask_id=work.subtask.id,
+            auto_approve=plan.auto_approve_tools, profile=opening.profile, speak=opening.speak,
+            words=opening.words, owner=_SubtaskOwner(self.engine, work),
+            role="review" if is_review else "work",
+        )  # fmt: skip
+        return thread, NextStep(stored=stored) if stored else taken_up(tx, thread)
+
+
+def begun_in(step: Step, thread: Thread) -> ReadyCall | None:
+    """The call that has started with the job, if it is one of this conversation."""
+    begun: ReadyCall | None = step.work.begun
+    return begun if begun is not None and begun.call.thread == thread.name else None
+
+
+def _is_begun(messages: Sequence[Message]) -> bool:
+    """Whether who carries a subtask out has its brief; a person may speak before that."""
+    return any(isinstance(message, UserText) for message in messages)
+
+
+def _said_before(tx: Tx, plan: Plan, work: Work, thread: str) -> list[str]:
+    """What people said to earlier attempts at a subtask, in every revision of its plan."""
+    if work.subtask.id not in (plan.steered or ()):
+        return []
+    numbers = range(1, work.revision.number + 1)
+    keys = [subtask_key(plan.id, number, work.subtask.id) for number in numbers]
+    attempts = {key: row.attempt for key in keys if (row := subtask_row(tx, key)) is not None}
+    threads = {thread_name(k, n) for k, most in attempts.items() for n in range(1, most + 1)}
+    return [said.content for said in said_in(tx, plan.session_id, threads - {thread})]
+
+
+class _SubtaskOwner(Struct, frozen=True):
+    """A subtask as the owner of its attempt's conversation; its plan waits for the model."""
+
+    engine: Engine
+    work: Work
+
+    def check(self, tx: Tx) -> None:
+        check_held(tx, self.work)
+
+    def park(self, tx: Tx) -> None:
+        self.engine.work.park(tx, self.work)
+
+    def is_waiting(self, tx: Tx) -> bool:
+        plan = plan_of(tx, self.work.revision.plan_id)
+        return plan is not None and plan.pause_reason == MODEL
+
+    def answered(self, tx: Tx) -> None:
+        self.engine.pauses.model_answered(tx, self.work.revision.plan_id)

@@ -57,21 +57,8 @@ from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.approvals import comments_of
 from gonogo.store.people import name_of
-from gonogo.store.plans import (
-    WRITTEN,
-    add_plan,
-    add_revision,
-    move_plan,
-    plan_of,
-    sole_maker_of,
-)
-from gonogo.store.sessions import (
-    append_message,
-    begin_plan,
-    open_turns,
-    session_of,
-    spoken_in,
-)
+from gonogo.store.plans import WRITTEN, add_plan, add_revision, move_plan, plan_of, sole_maker_of
+from gonogo.store.sessions import append_message, begin_plan, open_turns, session_of, spoken_in
 
 # A revision as it is put before a person: what it says, what is noticed about it, the question.
 

@@ -49,8 +49,7 @@ from gonogo.execution.plans.checks import (
     validate_file,
 )
 from gonogo.execution.plans.ending import told_refusals
-from gonogo.execution.plans.engine import check_held
-from gonogo.execution.plans.runner import Opening, Threads, begun_in
+from gonogo.execution.plans.engine import Opening, Threads, begun_in, check_held
 from gonogo.execution.scheduling import (
     Completed,
     Failed,

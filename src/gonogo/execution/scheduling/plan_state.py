@@ -30,7 +30,6 @@ from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.i18n import told
 from gonogo.store import Tx
 from gonogo.store.calls import doubted_subtasks
-from gonogo.store.known_plans import KnownPlan
 from gonogo.store.plans import (
     Move,
     lock_plan,
@@ -44,6 +43,7 @@ from gonogo.store.plans import (
     subtask_rows,
 )
 from gonogo.store.sessions import spoken_in
+from gonogo.store.transaction import KnownPlan
 
 # A revision as rounds look at it, worked out once.
 

@@ -6,8 +6,7 @@ from gonogo.domain.errors import Unauthorized
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.views import MadeToken, Me, Tokens
 from gonogo.server.auth import Authenticated, ServerState, address_of, cookie_name, door_of
-from gonogo.server.bodies import Entry, NewToken
-from gonogo.server.openapi import takes
+from gonogo.server.openapi import Entry, NewToken, takes
 from gonogo.server.requests import Name, answer, read_body
 
 router = APIRouter(tags=["access"])

@@ -14,8 +14,7 @@ from gonogo.domain.views import Audit, AuditHeads
 from gonogo.i18n import resolve
 from gonogo.i18n.audit import about, why
 from gonogo.server.auth import Authenticated, Caller, address_of
-from gonogo.server.bodies import Nothing, Prune
-from gonogo.server.openapi import takes
+from gonogo.server.openapi import Nothing, Prune, takes
 from gonogo.server.requests import Filter, Language, Moment, answer, once, read_body
 
 router = APIRouter(tags=["audit"])

@@ -1,9 +1,11 @@
-"""What there is: agents, tools, models, grants, what came of the work, and what all of it takes."""
+"""What there is, and whether it works: health, agents, tools, models, nodes, grants, analytics."""
 
+import math
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Query, Request, Response
 
+from gonogo.domain.errors import Busy
 from gonogo.domain.identity import Role
 from gonogo.domain.plan import COMMAND_TOOL
 from gonogo.domain.report_views import Analytics
@@ -12,6 +14,7 @@ from gonogo.domain.views import (
     Agents,
     Calls,
     Grants,
+    Health,
     Judgement,
     Models,
     Nodes,
@@ -24,11 +27,51 @@ from gonogo.domain.views import (
     Vacuumed,
     Workspaces,
 )
-from gonogo.server.auth import Authenticated
-from gonogo.server.bodies import Accepted, Tried, VacuumOrder
-from gonogo.server.openapi import takes
+from gonogo.server.auth import Authenticated, caller_of, door_of
+from gonogo.server.openapi import Accepted, Tried, VacuumOrder, takes
 from gonogo.server.requests import Filter, Moment, Name, answer, once, read_body
 from gonogo.server.sse import EventStream
+from gonogo.telemetry import CONTENT_TYPE
+
+# Whether the server is there, whether it can work, and its numbers.
+
+probes = APIRouter(tags=["health"])
+
+
+@probes.get("/health", response_model=Health)
+async def health() -> Response:
+    """The process is up. Needs no token."""
+    return answer(Health(status="ok"))
+
+
+@probes.get("/ready", response_model=Health)
+async def ready(request: Request) -> Response:
+    """The server does its work; 503 while it closes, and while its database is away.
+
+    Needs no token.
+    """
+    door = door_of(request)
+    if door.runtime.closing.is_set():
+        return answer(Health(status="closing"), 503)
+    if not await door.readiness.is_given(door.runtime.check_ready):
+        found = answer(Health(status="unavailable"), 503)
+        found.headers["Retry-After"] = str(Busy.retry_after)
+        return found
+    return answer(Health(status="ready"))
+
+
+@probes.get("/metrics", response_class=Response)
+async def metrics(request: Request) -> Response:
+    """Numbers for Prometheus. Needs a token unless they are public."""
+    door = door_of(request)
+    if not door.runtime.settings.metrics_public:
+        await caller_of(request)
+    if door.runtime.hears_within < math.inf:
+        await door.runtime.maintenance.measure()
+    return Response(door.runtime.metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+
+# What there is: agents, tools, models, grants, what came of the work, and what all of it takes.
 
 router = APIRouter(tags=["catalog"])
 _WORD = {"type": "string"}

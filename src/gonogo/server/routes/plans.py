@@ -28,7 +28,7 @@ from gonogo.domain.plan_views import (
 from gonogo.domain.states import PlanStatus
 from gonogo.domain.views import Revisions
 from gonogo.server.auth import Authenticated, Caller
-from gonogo.server.bodies import (
+from gonogo.server.openapi import (
     CancelReason,
     NewCheckpoint,
     NewComment,
@@ -40,8 +40,8 @@ from gonogo.server.bodies import (
     ReplanReason,
     RollbackOrder,
     WordsToSubtask,
+    takes,
 )
-from gonogo.server.openapi import takes
 from gonogo.server.requests import Filter, Name, Page, WantedFiles, answer, once, read_body
 
 router = APIRouter(prefix="/plans", tags=["plans"])

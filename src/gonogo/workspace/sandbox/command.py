@@ -51,12 +51,12 @@ from gonogo.workspace.sandbox.bubblewrap import (
     Box,
     Sandbox,
     Sign,
+    copy_of,
     filter_fd,
     nothing,
     sign_of,
 )
-from gonogo.workspace.sandbox.copies import copy_of
-from gonogo.workspace.sandbox.guards import Guarded
+from gonogo.workspace.sandbox.guards import Guarded, held, plain_settings
 from gonogo.workspace.sandbox.network import CommandProxy, Network, Reached, door_of
 from gonogo.workspace.sandbox.process import (
     DEFAULT_PATH,
@@ -70,7 +70,6 @@ from gonogo.workspace.sandbox.process import (
     lifeline,
     uncancelled,
 )
-from gonogo.workspace.snapshots.repositories import held, plain_settings
 
 # How much of the machine one command may take, and who watches over what it takes in all.
 #

@@ -22,7 +22,6 @@ from msgspec.structs import replace
 from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.paths import write_guard
 from gonogo.domain.strict_json import content_hash
-from gonogo.workspace.files.listing import STATE_FOLDERS
 from gonogo.workspace.files.safe_open import (
     best_opener,
     exchange,
@@ -31,6 +30,7 @@ from gonogo.workspace.files.safe_open import (
     rename_new,
     told,
 )
+from gonogo.workspace.files.search import STATE_FOLDERS
 from gonogo.workspace.files.workspace import Workspace
 from gonogo.workspace.snapshots.git import Git, outlet, replace_file
 from gonogo.workspace.snapshots.scan import ScanRecord, lock, root_opened

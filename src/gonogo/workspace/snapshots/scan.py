@@ -21,9 +21,8 @@ from pathlib import Path
 from msgspec import DecodeError, Raw, Struct, field, msgpack
 
 from gonogo.domain.errors import ToolFailed, because
-from gonogo.workspace.files.content import READING, read_all
-from gonogo.workspace.files.listing import STATE_FOLDERS
-from gonogo.workspace.files.safe_open import best_opener, opened, told
+from gonogo.workspace.files.safe_open import READING, best_opener, opened, read_all, told
+from gonogo.workspace.files.search import STATE_FOLDERS
 from gonogo.workspace.snapshots.git import Git, replace_file
 from gonogo.workspace.snapshots.states import SnapshotLimits, Tree
 

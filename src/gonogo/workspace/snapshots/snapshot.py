@@ -27,6 +27,7 @@ from gonogo.domain.errors import Busy, ToolFailed, because
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.workspace import Workspace
 from gonogo.workspace.snapshots.git import Git, outlet
+from gonogo.workspace.snapshots.objects import GRACE, NO_GRACE, Trees, pack, sweep, useless
 from gonogo.workspace.snapshots.packs import Kind, PackWriter, object_id, pack_writer, tree_object
 from gonogo.workspace.snapshots.restore import Left, Restore, apply, plan, recover
 from gonogo.workspace.snapshots.scan import (
@@ -60,8 +61,6 @@ from gonogo.workspace.snapshots.states import (
     parent_opened,
     parents,
 )
-from gonogo.workspace.snapshots.sweep import GRACE, NO_GRACE, pack, sweep, useless
-from gonogo.workspace.snapshots.trees import Trees
 
 _LOG = logging.getLogger(__name__)
 _NO_LIMITS = SnapshotLimits()

@@ -15,8 +15,7 @@ from msgspec import Struct
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
-from gonogo.workspace.files.content import READING, hash_all
-from gonogo.workspace.files.safe_open import best_opener, open_component, opened
+from gonogo.workspace.files.safe_open import READING, best_opener, hash_all, open_component, opened
 
 Tree = NewType("Tree", str)
 """The id of one snapshot: the hash of a git tree. Equal ids are equal snapshots."""
