@@ -16,7 +16,8 @@ COUNTED = {
 }  # fmt: skip
 ABSENT = """
     CallRow.tree Checkpoint.swept_at Comment.answer Comment.answered_at Comment.answered_revision
-    Approval.escalated_at Approval.group_key Approval.requested_by Approval.review Job.found
+    Approval.escalated_at Approval.group_key Approval.requested_by Approval.review Job.begun
+    Job.found
     Job.since Node.labels Node.policy Plan.again Plan.approved_revision Plan.asked_by Plan.away
     Plan.budget
     Plan.instructions Plan.pause_reason Plan.paused_until Plan.replan Plan.revising Plan.rollback

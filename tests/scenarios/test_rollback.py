@@ -27,12 +27,13 @@ from fakes.world import (
     step,
     write,
 )
-from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed, NotFound
+from gonogo.domain.errors import Conflict, InvalidMessage, ModelFailed, NotFound, ToolFailed
 from gonogo.domain.records import Job
 from gonogo.execution.erasures import SWEEP
 from gonogo.execution.scheduling import ROLLING_BACK, Work
 from gonogo.store.checkpoints import changes_after
 from gonogo.store.plans import plan_of, revision_of, set_plan, subtask_key, subtask_row
+from gonogo.workspace import Tree
 
 _FREE = {"commands": ["touch", "sh make.sh", "sleep"]}
 
@@ -752,10 +753,17 @@ def aged(world):
         os.utime(path, (0, 0))
 
 
-async def gone(path):
-    """Wait until a file is there no more."""
+def is_kept(world, tree):
+    try:
+        return not world.runtime.parts.rollbacks.snapshots.verify(Tree(tree))
+    except ToolFailed:
+        return False
+
+
+async def gone(world, tree):
+    """Wait until a snapshot is kept no more."""
     with anyio.fail_after(LIMIT):
-        while path.exists():  # noqa: ASYNC110 - files tell nobody
+        while is_kept(world, tree):  # noqa: ASYNC110 - files tell nobody
             await anyio.sleep(0.01)
 
 
@@ -781,11 +789,9 @@ async def test_snapshots_of_plans_that_ended_long_ago_are_given_up_and_say_so(ma
         aged(world)
         # What this process gave out in the last hour would stay.
         await world.restart()
-        assert first.tree
-        stored = world.root / "home/snapshots/objects" / first.tree[:2] / first.tree[2:]
-        assert stored.exists()
+        assert is_kept(world, first.tree)
         await world.later(3 * 86_400)
-        await gone(stored)
+        await gone(world, first.tree)
         swept = await checkpoints(world, old)
         assert next(c.checkpoint_id for c in swept) == first.checkpoint_id
         assert all(c.swept_at for c in swept)

@@ -177,6 +177,8 @@ async def test_a_reader_that_joins_is_shown_the_text_so_far_unless_they_had_the_
                 group.start_soon(read, late, again)
                 await until(lambda: len(opened) == 2)
                 show("answer.")
+                # A text that is over is shown to nobody who comes to it later.
+                await until(lambda: all("answer." in "".join(got) for got in (first, late)))
         assert "".join(first) == "A long answer."
         assert "".join(late) == ("answer." if again else "A long answer.")
         assert live.so_far(world.session) == []

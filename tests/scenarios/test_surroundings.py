@@ -44,9 +44,10 @@ async def told(world) -> list[str]:
 
 
 async def test_where_too_many_files_lie_a_person_may_let_a_command_run_once(make):
-    lines = planned("touch .git/hooks/x made", "touch again", scope=["touch"])
+    lines = planned("./both", "touch again", scope=["./both", "touch"])
     async with make(lines) as world:
         (world.folder / ".git/hooks").mkdir(parents=True)
+        program(world.folder / "both", "; touch .git/hooks/x made")
         fill(world.folder / "data")
         await world.begin()
         await world.until("approval_requested", kind="tool")
