@@ -15,7 +15,7 @@ from gonogo.cli.plan_file import Flaw, as_json, marked, own_plan, subtasks_of, u
 from gonogo.domain.checks import DoneCheck, FileText
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask, parse_subtasks
 from gonogo.domain.strict_json import MAX_DEPTH, loads
-from gonogo.domain.text_safety import _LOOKS_ESCAPED, guarded, visible
+from gonogo.domain.text_safety import _LOOKS_ESCAPED, guarded, is_blank, visible
 from plugins.nightly import examples
 
 PIECES = (
@@ -48,7 +48,7 @@ CHECKS = (
 SUBTASK = st.builds(
     Subtask,
     id=st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}", fullmatch=True),
-    description=ODD.filter(bool),
+    description=ODD.filter(lambda text: not is_blank(text)),
     agent=st.none() | ODD,
     tool=st.none() | ODD,
     type=st.from_regex(r"[a-z][a-z0-9_-]{0,63}", fullmatch=True),

@@ -12,6 +12,7 @@ from gonogo.domain.plan import KindRule, RetryPolicy, Scope, Subtask, Worker, pa
 from gonogo.domain.plan_views import STANDING, SubtaskView, as_planned
 from gonogo.domain.records import SubtaskRow
 from gonogo.domain.states import SubtaskStatus
+from gonogo.domain.text_safety import is_blank
 from gonogo.runtime.views import subtask_view
 
 JSON = st.recursive(
@@ -41,7 +42,7 @@ CHECKS = (
     | st.builds(DoneCheck, ask=st.text(min_size=1))
 )
 FIELDS = {
-    "id": st.just("b"), "description": st.text(min_size=1, max_size=50),
+    "id": st.just("b"), "description": st.text(max_size=50).filter(lambda text: not is_blank(text)),
     "type": st.sampled_from(["action", "check"]), "dependencies": st.sampled_from([(), ("a",)]),
     "estimated_time": st.sampled_from(["5 min", "1 ч", "soon"]),
     "inputs": st.none() | st.dictionaries(st.text(), JSON, max_size=3),
