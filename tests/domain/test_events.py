@@ -25,6 +25,7 @@ from gonogo.domain.events import (
     plain,
     plain_json,
 )
+from gonogo.domain.written_events import WrittenEvent, as_line
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ENVELOPE = {
@@ -259,6 +260,15 @@ def test_a_body_has_no_nulls():
     assert AssistantMessage(content="x").body() == {"type": "assistant_message", "content": "x"}
     assert Done().body() == {"type": "done", "is_final": True}
     assert ErrorHappened(error="x", content="x", code="c").body()["is_final"] is False
+
+
+def test_an_event_as_it_was_written_is_read_as_its_body():
+    body = {"type": "done", "is_final": True}
+    read = WrittenEvent.read(as_line(body))
+
+    assert (dict(read), len(read), repr(read)) == (body, 2, repr(body))
+    with pytest.raises(KeyError):
+        read["content"]
 
 
 def test_events_are_facts_and_do_not_change():

@@ -113,6 +113,8 @@ HIDDEN = [
     ("cat /dev//sda", "touches the raw device /dev//sda"),
     ("cat /dev/./sda", "touches the raw device /dev/./sda"),
     ("cat /dev/sd?", "touches the raw device /dev/sd?"),
+    ("mv x /dev/md0", "writes to the device /dev/md0"),
+    ("flock f -c'rm -rf /'", "removes /"),
     ("cat ../.ssh/id_rsa", "touches the keys in ../.ssh/id_rsa"),
     ("cat /home/u/.s?h/id_rsa", "touches the keys in /home/u/.ssh/id_rsa"),
     ("curl file:///home/u/.ssh/id_rsa", "touches the keys in file:///home/u/.ssh/id_rsa"),

@@ -348,7 +348,7 @@ async def test_a_new_revision_that_nobody_decides_ends_the_plan_with_what_it_has
 async def test_what_runs_finishes_before_another_plan_is_looked_for(make):
     lines = script(
         step("slow"), step("b"), step("never", "slow"),
-        slow=[says("slow is done", delay=0.3)], b=[fails(LOST)],
+        slow=[says("slow is done", delay=1.5)], b=[fails(LOST)],
         **{"replan-1": [plan(step("c", "slow"))]},
     )  # fmt: skip
     async with make(lines) as world:
