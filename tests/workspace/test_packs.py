@@ -42,6 +42,17 @@ def test_git_reads_what_was_written_whatever_its_size(git: Git) -> None:
     assert found.find({*names, "0" * 40, "f" * 40}) == found.seen == {*names}
 
 
+def test_few_and_many_names_are_found_alike(git: Git) -> None:
+    names = [object_id("blob", b"%d" % number) for number in range(200)]
+    with pack_writer(git.folder) as pack:
+        for number, name in enumerate(names):
+            pack.write("blob", name, b"%d" % number)
+    [place] = (git.folder / "objects/pack").glob("*.idx")
+
+    for wanted in ({names[7]}, {*names[:100]}, {*names}):
+        assert PackIndex(place).find({*wanted, "0" * 40, "f" * 40}) == wanted
+
+
 def test_a_tree_has_the_order_that_git_gives_to_it(git: Git) -> None:
     blob = git.keep(b"")
     below = git.run("mktree", given=f"100644 blob {blob}\tx\n".encode()).decode().strip()
