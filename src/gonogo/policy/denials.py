@@ -155,8 +155,7 @@ def _entered(commands: Iterable[Argv], workspace: str) -> Iterator[str]:
     for argv in commands:
         names = ("-C", "--chdir") if argv[0] == "env" else ()
         for folder in argv[1:2] if argv[0] in ("cd", "pushd") else _values(argv, names):
-            far = folder.startswith(("/", "~", "..")) and not _in_workspace(folder, workspace)
-            if far or write_guard(_inside(folder, workspace)) == "deny":
+            if _is_out_of_bounds(folder, workspace):
                 yield folder
 
 
@@ -183,7 +182,7 @@ def _bad_target(target: str, workspace: str) -> str | None:
         return because("writes to the device {target}", target=target)
     if not target.startswith("/dev/") and _is_system(target, workspace):
         return because("writes to the system file {target}", target=target)
-    if write_guard(_inside(target, workspace)) == "deny" and not target.isdigit():
+    if _is_protected(target, workspace) and not target.isdigit():
         return because("writes to the protected {target}", target=target)
     return None
 
@@ -208,14 +207,14 @@ def _overwriting(argv: Argv, workspace: str) -> str | None:
         if _DEVICE.match(operand) and argv[0] != "cp":
             return because("writes to the device {target}", target=operand)
         is_last = operand == operands[-1]
-        guarded = not is_last and write_guard(_inside(operand, workspace)) == "deny"
+        guarded = not is_last and _is_protected(operand, workspace)
         rooted = _is_root(operand, workspace) and not (is_last and normpath(operand) == ".")
         if argv[0] == "mv" and (guarded or rooted):
             return because("moves {operand}", operand=operand)
     for target in operands[-1:] if argv[0] in _OVERWRITERS else _filled(argv):
         if _DEVICE.match(target) and argv[0] != "cp":
             return because("writes to the device {target}", target=target)
-        if _is_system(target, workspace) or write_guard(_inside(target, workspace)) == "deny":
+        if _is_system(target, workspace) or _is_protected(target, workspace):
             return because("writes to the protected {target}", target=target)
     return None
 
@@ -248,7 +247,7 @@ def _unpacking(argv: Argv, workspace: str) -> str | None:
         return None
     for folder in _values(argv, _INTO.get(argv[0], ())):
         far = _is_system(folder, workspace) or _normal(folder) == "/"
-        if far or write_guard(_inside(folder, workspace)) == "deny":
+        if far or _is_protected(folder, workspace):
             return because("writes to the protected {target}", target=folder)
     return None
 
@@ -269,8 +268,7 @@ def _wide_find(argv: Argv, workspace: str) -> str | None:
         return None
     words = re.sub(r"^(?:-[HLP] |-O\d* |-D \S+ |-- )+", "", " ".join(argv[1:])).split(" ")
     for word in takewhile(lambda word: not word.startswith(("-", "(", "!")), words):
-        far = word.startswith(("/", "~", "..")) and not _in_workspace(word, workspace)
-        if far or write_guard(_inside(word, workspace)) == "deny":
+        if _is_out_of_bounds(word, workspace):
             return because("deletes files below {word}", word=word)
     return None
 
@@ -401,6 +399,16 @@ def _is_system(operand: str, workspace: str) -> bool:
         whole = normpath(posixpath.join(workspace, bare))
         bare = bare if whole.split("/")[1] == workspace.split("/")[1] else whole
     return bool(_SYSTEM.match(bare)) or (bare.startswith("~/.") and bare.count("/") == 1)
+
+
+def _is_out_of_bounds(path: str, workspace: str) -> bool:
+    """Whether a path leads out of the workspace, or to what is protected in it."""
+    far = path.startswith(("/", "~", "..")) and not _in_workspace(path, workspace)
+    return far or _is_protected(path, workspace)
+
+
+def _is_protected(path: str, workspace: str) -> bool:
+    return write_guard(_inside(path, workspace)) == "deny"
 
 
 def _in_workspace(operand: str, workspace: str) -> bool:
