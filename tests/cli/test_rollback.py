@@ -21,6 +21,18 @@ def changes_are_shown(gonogo, plan, env):
     assert names.stdout.splitlines()[0].startswith("files: ")
 
 
+def what_is_rolled_back_is_shown(gonogo, plan, env):
+    shown = gonogo("plans", "show", plan["plan_id"], env=env).stdout
+    [row] = gonogo("plans", "list", env=env).stdout.splitlines()[1:]
+    drawn = gonogo("plans", "show", plan["plan_id"], "--graph", env=env).stdout
+    told = gonogo("attach", plan["session_id"], env=env).stdout
+    assert "completed (rolled back: 4 of 5)" in shown.splitlines()[0]
+    assert (shown.count(". ↶ "), shown.count(" · rolled back\n")) == (4, 4)
+    assert row.split("\t")[1:3] == ["completed (rolled back: 4 of 5)", "1/5"]
+    assert "[rolled back" in drawn
+    assert "completed (rolled back: 4 of 5), 1 of 5 done" in told
+
+
 @pytest.mark.feature(239)
 def test_what_the_demo_did_is_shown_listed_and_undone(gonogo, tmp_path):
     (tmp_path / "t").mkdir()
@@ -53,6 +65,7 @@ def test_what_the_demo_did_is_shown_listed_and_undone(gonogo, tmp_path):
     view = RollbackView.model_validate_json(done.stdout)
     assert view.restored > 0
     assert not view.dry_run
+    what_is_rolled_back_is_shown(gonogo, plan, env)
 
 
 def test_an_unknown_plan_is_said_to_be_unknown(gonogo):

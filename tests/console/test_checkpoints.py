@@ -53,6 +53,10 @@ def test_a_whole_plan_is_undone(server, ground, look):
     dialog.get_by_text("Files restored: 2, kept as they are: 0").wait_for()
     assert not (ground.workspace / "left.txt").exists()
     assert not (ground.workspace / "right.txt").exists()
+    page.goto(f"{server.url}/#/sessions/whole/plan")
+    page.get_by_text("rolled back: 2", exact=True).wait_for()
+    expect(page.locator("[data-id=left]")).to_contain_text("rolled back")
+    assert violations(page) == []
 
 
 def restore(page, button):

@@ -163,6 +163,8 @@ def test_a_subtask_is_shown_as_planned_and_where_it_stands() -> None:
         "must_change": False, "result": {"r": 1}, "error": {"e": 1}, "reason": "why",
         "started_at": NOW, "finished_at": LATER, "duration_seconds": 60.0,
     }  # fmt: skip
+    assert subtask_view(WHOLE, stands, {"a", "c"}).rolled_back is True
+    assert subtask_view(WHOLE, stands, {"b"}).rolled_back is None
     assert subtask_view(WHOLE, row(started_at=NOW)).duration_seconds is None
     assert subtask_view(WHOLE, row(finished_at=NOW)).duration_seconds is None
 

@@ -167,6 +167,38 @@ async def test_a_paused_plan_that_was_undone_as_a_whole_begins_anew(make):
         assert sorted(tree_of(world.folder)) == ["a.txt", "c.txt", "deep/er/a.txt"]
 
 
+async def rolled_back(world, plan_id):
+    """What three views of a plan say was rolled back; they agree."""
+    plans = world.runtime.plans
+    told = [
+        (await plans.get(world.ann, plan_id)).subtasks,
+        (await plans.status(world.ann, plan_id)).subtasks,
+        (await plans.graph(world.ann, plan_id)).nodes,
+        (await plans.page(world.ann)).plans[0].subtasks,
+    ]
+    found = [[each.id for each in subtasks if each.rolled_back] for subtasks in told]
+    assert found == [found[0]] * 4
+    assert {each.status for each in told[0]} == {"completed"}
+    return found[0]
+
+
+@pytest.mark.feature(218)
+async def test_a_plan_says_which_subtasks_were_rolled_back_until_that_is_undone_or_they_ran_again(
+    make,
+):
+    twice = {**THREE, **{key: [*THREE[key], *THREE[key]] for key in "abc"}}
+    async with make(twice) as world:
+        plan_id = await ran(world)
+        assert await rolled_back(world, plan_id) == []
+
+        await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="c")
+        assert await rolled_back(world, plan_id) == ["c"]
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, subtask_id="a")
+        assert await rolled_back(world, plan_id) == ["a", "b", "c"]
+        await world.runtime.checkpoints.rollback(world.ann, plan_id, done.checkpoint_id)
+        assert await rolled_back(world, plan_id) == ["c"]
+
+
 async def test_a_rollback_names_one_thing_and_a_plan_that_did_nothing_has_none(make):
     async with make(THREE) as world:
         plan_id = await world.propose()

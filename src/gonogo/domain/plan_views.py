@@ -60,6 +60,9 @@ class SubtaskView(View):
     started_at: datetime | None = None
     finished_at: datetime | None = None
     duration_seconds: float | None = None
+    rolled_back: bool | None = None
+    """A rollback took back what it did, or what it is built on; absent where it did not, or where
+    that rollback was undone. Its status stays as it was."""
     usage: ModelUsageView | None = None
     """What it took over all its attempts; only in the status of a plan, and once it asked."""
 

@@ -31,7 +31,7 @@ from gonogo.domain.records import Comment, Plan, SubtaskRow
 from gonogo.domain.replanning import Used, in_force
 from gonogo.domain.schedule import Span, actual_path, merged
 from gonogo.domain.views import GrantView
-from gonogo.execution.plans import LookedOver, Planning, Retry, in_words
+from gonogo.execution.plans import LookedOver, Planning, Retry, in_words, undone
 from gonogo.i18n import resolve
 from gonogo.runtime.approvals import readable_plan
 from gonogo.runtime.services import Parts
@@ -74,6 +74,7 @@ class Drawn(NamedTuple):
     rows: list[SubtaskRow]
     questions: list[SubtaskQuestion]
     last_seq: int
+    rolled_back: frozenset[str] = frozenset()
 
 
 def graph_view(drawn: Drawn, now: datetime) -> PlanGraph:
@@ -94,24 +95,22 @@ def graph_view(drawn: Drawn, now: datetime) -> PlanGraph:
         last_seq=drawn.last_seq,
         started_at=plan.started_at,
         finished_at=plan.finished_at,
-        nodes=[_node(s, by_id[s.id], drawn.questions, now) for s in revision.subtasks],
+        nodes=[_node(s, by_id[s.id], drawn, now) for s in revision.subtasks],
         edges=[{"from": d, "to": s.id} for s in revision.subtasks for d in s.dependencies],
         critical_path=list(critical_path(revision.subtasks)),
         actual_path=list(actual_path(revision.subtasks, ran)),
     )
 
 
-def _node(
-    subtask: Subtask, row: SubtaskRow, questions: Sequence[SubtaskQuestion], now: datetime
-) -> GraphNode:
+def _node(subtask: Subtask, row: SubtaskRow, drawn: Drawn, now: datetime) -> GraphNode:
     end = row.finished_at or now
     waits = merged(
         Span(asked.created_at, min(asked.decided_at or end, end))
-        for asked in _about(row, questions)
+        for asked in _about(row, drawn.questions)
         if asked.created_at <= end
     )
     return GraphNode(
-        **subtask_view(subtask, row).model_dump(),
+        **subtask_view(subtask, row, drawn.rolled_back).model_dump(),
         waits=[Wait(since=span.since, until=span.until) for span in waits],
         waited_seconds=round(sum(span.seconds for span in waits), 6) if waits else None,
     )
@@ -126,8 +125,9 @@ def _about(row: SubtaskRow, questions: Iterable[SubtaskQuestion]) -> Iterable[Su
             yield asked
 
 
-Found = tuple[Plan, Revision, list[SubtaskRow]]
-Shown = tuple[Plan, Revision, list[SubtaskRow], str | None]
+Found = tuple[Plan, Revision, list[SubtaskRow], frozenset[str]]
+"""A plan in its revision; the last are the subtasks whose work was taken back."""
+Shown = tuple[Plan, Revision, list[SubtaskRow], frozenset[str], str | None]
 """What a plan's view is made of; the last is who wrote it, where a person did."""
 Verb = Callable[..., None]
 
@@ -446,9 +446,9 @@ def _got(tx: Tx, principal: Principal, plan_id: str) -> PlanView:
 
 
 def _drawn(tx: Tx, principal: Principal, plan_id: str) -> Drawn:
-    plan, revision, rows = _found(tx, principal, plan_id)
+    plan, revision, rows, gone = _found(tx, principal, plan_id)
     asked = questions_of_plan(tx, plan_id)
-    return Drawn(plan, revision, rows, asked, log.last_seq(tx, plan.session_id))
+    return Drawn(plan, revision, rows, asked, log.last_seq(tx, plan.session_id), gone)
 
 
 def _in_all(
@@ -466,7 +466,8 @@ def _in_all(
 
 
 def _whole(tx: Tx, plan: Plan) -> Found:
-    return plan, current_revision(tx, plan), subtask_rows(tx, plan.id, plan.revision)
+    rows = subtask_rows(tx, plan.id, plan.revision)
+    return plan, current_revision(tx, plan), rows, undone(tx, plan, rows)
 
 
 def _shown(tx: Tx, plan: Plan) -> Shown:

@@ -1,6 +1,6 @@
 """Rows as clients are shown them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -147,8 +147,14 @@ def _vote_view(vote: Vote) -> VoteView:
     return VoteView(name=vote.name, decision=vote.ruling["decision"], created_at=vote.created_at)
 
 
-def subtask_view(subtask: Subtask, row: SubtaskRow) -> SubtaskView:
-    """A subtask as planned, and where it stands."""
+def subtask_view(
+    subtask: Subtask, row: SubtaskRow, rolled_back: Collection[str] = ()
+) -> SubtaskView:
+    """A subtask as planned, and where it stands.
+
+    Args:
+        rolled_back: The subtasks of its plan whose work was taken back.
+    """
     since, until = row.started_at, row.finished_at
     return SubtaskView(
         id=subtask.id,
@@ -176,6 +182,7 @@ def subtask_view(subtask: Subtask, row: SubtaskRow) -> SubtaskView:
         started_at=since,
         finished_at=until,
         duration_seconds=elapsed(since, until) if since and until else None,
+        rolled_back=subtask.id in rolled_back or None,
     )
 
 
@@ -184,11 +191,16 @@ def _as_json(part: Frozen | None) -> dict[str, Any] | None:
 
 
 def plan_view(
-    plan: Plan, revision: Revision, rows: Sequence[SubtaskRow], made_by: str | None = None
+    plan: Plan,
+    revision: Revision,
+    rows: Sequence[SubtaskRow],
+    rolled_back: Collection[str] = (),
+    made_by: str | None = None,
 ) -> PlanView:
     """A plan in its current revision.
 
     Args:
+        rolled_back: Its subtasks whose work was taken back.
         made_by: The name of the person who wrote it, where no agent proposed it.
     """
     return PlanView(
@@ -202,7 +214,7 @@ def plan_view(
         is_approved=plan.approved_revision == plan.revision,
         approved_revision=plan.approved_revision,
         auto_approve_tools=plan.auto_approve_tools,
-        subtasks=_subtasks(revision, rows),
+        subtasks=_subtasks(revision, rows, rolled_back),
         critical_path=list(critical_path(revision.subtasks)),
         pause_reason=plan.pause_reason,
         paused_until=plan.paused_until,
@@ -264,6 +276,7 @@ def status_view(
     plan: Plan,
     revision: Revision,
     rows: Sequence[SubtaskRow],
+    rolled_back: Collection[str] = (),
     *,
     usage: UsageView,
     each: Mapping[str | None, Used],
@@ -273,6 +286,7 @@ def status_view(
     """How far a plan is.
 
     Args:
+        rolled_back: Its subtasks whose work was taken back.
         each: What its subtasks took of `usage`.
         refused: How many of its calls were not allowed.
     """
@@ -296,7 +310,7 @@ def status_view(
         finished_at=plan.finished_at,
         subtasks=[
             view.model_copy(update={"usage": took.get(view.id)})
-            for view in _subtasks(revision, rows)
+            for view in _subtasks(revision, rows, rolled_back)
         ],
     )
 
@@ -324,9 +338,11 @@ def _request_id(approval: Approval) -> str:
     return approval.call_id or approval.id
 
 
-def _subtasks(revision: Revision, rows: Sequence[SubtaskRow]) -> list[SubtaskView]:
+def _subtasks(
+    revision: Revision, rows: Sequence[SubtaskRow], rolled_back: Collection[str]
+) -> list[SubtaskView]:
     by_id = {row.subtask_id: row for row in rows}
-    return [subtask_view(subtask, by_id[subtask.id]) for subtask in revision.subtasks]
+    return [subtask_view(each, by_id[each.id], rolled_back) for each in revision.subtasks]
 
 
 # A question as people are shown it, with what was said to it so far.

@@ -13,6 +13,7 @@ import {
   When,
 } from "@/shared/ui";
 import { span } from "./times";
+import { standingOf } from "./worker";
 
 /** What a plan is for, how far it is, and what it took. */
 export function PlanHead({ plan, status }: { plan: PlanView; status?: PlanStatusView }) {
@@ -102,9 +103,11 @@ function Pause({ plan: { pause_reason, paused_until } }: { plan: PlanView }) {
 
 function Done({ status }: { status: PlanStatusView }) {
   const { t } = useTranslation();
-  const counts = OVER.map((word) => status.subtasks.filter((each) => each.status === word).length);
+  const counts = OVER.map(
+    (word) => status.subtasks.filter((each) => standingOf(each) === word).length,
+  );
   const total = status.total_steps;
-  const [completed = 0, failed = 0] = counts;
+  const [completed = 0, failed = 0, , , undone = 0] = counts;
   return (
     <Group gap="sm" wrap="nowrap">
       <Progress.Root style={{ flex: 1, maxWidth: "28rem" }}>
@@ -123,12 +126,17 @@ function Done({ status }: { status: PlanStatusView }) {
           {t("plan.failed", { number: failed })}
         </Text>
       )}
+      {undone > 0 && (
+        <Text size="sm" fw={600}>
+          {t("plan.rolledBack", { number: undone })}
+        </Text>
+      )}
     </Group>
   );
 }
 
 /** How a subtask can be over; only the first is green. */
-const OVER = ["completed", "failed", "skipped", "cancelled"] as const;
+const OVER = ["completed", "failed", "skipped", "cancelled", "rolled_back"] as const;
 const SPENT = ["tokens", "cost", "seconds", "requests", "subtasks"] as const;
 
 /** Whether something is told by itself: tokens and money are told together. */

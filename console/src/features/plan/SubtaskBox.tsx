@@ -7,7 +7,7 @@ import { colorOf, kindOf, StateMark, visible } from "@/shared/ui";
 import { useFacts } from "./facts";
 import classes from "./GraphView.module.css";
 import { awaitedIn, NODE } from "./layout";
-import { workerOf } from "./worker";
+import { standingOf, workerOf } from "./worker";
 
 export type SubtaskNode = Node<
   {
@@ -84,14 +84,14 @@ function SubtaskBox({
       className={classes.node}
       data-critical={isCritical || undefined}
       data-skipped={node.status === "skipped" || undefined}
-      style={{ borderInlineStartColor: `var(--mantine-color-${colorOf(node.status)}-6)` }}
+      style={{ borderInlineStartColor: `var(--mantine-color-${colorOf(standingOf(node))}-6)` }}
     >
       {isJoined && <Handle type="target" position={Position.Left} isConnectable={false} />}
       <div className={classes.head}>
         <span className={classes.id} title={node.id}>
           {node.id}
         </span>
-        <State status={node.status} />
+        <State status={standingOf(node)} />
       </div>
       <div className={classes.words}>{visible(node.description)}</div>
       <Facts planId={planId} node={node} awaited={awaited} />

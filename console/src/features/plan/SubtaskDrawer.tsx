@@ -8,6 +8,7 @@ import { Comments } from "./Comments";
 import { SubtaskActs } from "./SubtaskActs";
 import { SubtaskFacts } from "./SubtaskFacts";
 import { Words } from "./Words";
+import { standingOf } from "./worker";
 
 /** All of one subtask, and what can be done to it. */
 export function SubtaskDrawer({
@@ -46,7 +47,7 @@ export function SubtaskDrawer({
       {node && (
         <Stack key={node.id} gap="md">
           <Group gap="sm">
-            <StatusBadge of="subtask" status={node.status} />
+            <StatusBadge of="subtask" status={standingOf(node)} />
             {usage && <Spent usage={usage} />}
             {filled !== undefined && (
               <Text size="xs" c="dimmed" title={t("window.hint")}>

@@ -8,6 +8,7 @@ import { useFacts } from "./facts";
 import { pathOf } from "./layout";
 import classes from "./SubtaskList.module.css";
 import { LARGE } from "./size";
+import { standingOf } from "./worker";
 
 /** Pixels of a line, until it is measured. */
 const ROW = 68;
@@ -103,7 +104,7 @@ function Row({
         {node.id}
       </Text>
       <span>
-        <StatusBadge of="subtask" status={node.status} />
+        <StatusBadge of="subtask" status={standingOf(node)} />
       </span>
       <Text component="span" size="sm" lineClamp={2} className={classes.text}>
         {visible(node.description)}

@@ -3,6 +3,7 @@
 import type { PlanGraph } from "@/shared/api";
 import { COLORS, type Kind, kindOf } from "@/shared/ui/states";
 import { isOnPath, NODE } from "./layout";
+import { standingOf } from "./worker";
 
 export interface Box {
   id: string;
@@ -103,11 +104,11 @@ type Places = ReadonlyMap<string, { x: number; y: number }>;
 
 /** What is painted of a plan. */
 export function sceneOf(graph: PlanGraph, places: Places, path: readonly string[]): Scene {
-  const boxes = graph.nodes.map(({ id, status }) => ({
-    id,
-    ...(places.get(id) ?? { x: 0, y: 0 }),
-    kind: kindOf(status),
-    isCritical: path.includes(id),
+  const boxes = graph.nodes.map((node) => ({
+    id: node.id,
+    ...(places.get(node.id) ?? { x: 0, y: 0 }),
+    kind: kindOf(standingOf(node)),
+    isCritical: path.includes(node.id),
   }));
   const skipped = new Set(
     graph.nodes.flatMap(({ id, status }) => (status === "skipped" ? id : [])),

@@ -8,6 +8,11 @@ export function workerOf({ agent, tool }: Pick<GraphNode, "agent" | "tool">): st
   return agent ?? tool;
 }
 
+/** Where a subtask stands: one whose work was taken back is no longer what it was. */
+export function standingOf({ status, rolled_back }: Pick<GraphNode, "status" | "rolled_back">) {
+  return rolled_back ? "rolled_back" : status;
+}
+
 /** What it is that carries a subtask out. */
 export function workerKind({ agent, tool }: Pick<Subtask, "agent" | "tool">): Worker {
   return tool !== undefined ? "tool" : agent !== undefined ? "agent" : "none";

@@ -25,6 +25,7 @@ const KINDS: Record<string, Kind> = {
   cancelled: "over",
   expired: "over",
   superseded: "over",
+  rolled_back: "over",
   approved: "done",
   edited: "done",
 };

@@ -419,5 +419,5 @@ def _drawing(timeline: bool) -> "Callable[[PlanGraph, str], Iterator[str]]":
     )
 
 
-def _done(plan: "object") -> int:
-    return sum(s.status == "completed" for s in plan.subtasks)  # type: ignore[attr-defined]
+def _done(plan: "PlanView") -> int:
+    return sum(s.status == "completed" and not s.rolled_back for s in plan.subtasks)

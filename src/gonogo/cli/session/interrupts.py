@@ -178,11 +178,12 @@ BY_ITSELF = frozenset({"quota", "model", "budget", "rollback"})
 
 
 def standing(plan: PlanView, locale: str = DEFAULT) -> str:
-    """A plan's status in a word or two: a pause that nobody asked for with its reason."""
+    """A plan's status in a few words: why it is paused, if nobody asked, and what was undone."""
+    told = [one_line(term("pause", plan.pause_reason, locale))] if plan.pause_reason else []
+    if undone := sum(subtask.rolled_back or False for subtask in plan.subtasks):
+        told.append(say("cli_rolled_back", locale, count=undone, total=len(plan.subtasks)))
     status = term("plan", plan.status, locale)
-    if not plan.pause_reason:
-        return status
-    return f"{status} ({one_line(term('pause', plan.pause_reason, locale))})"
+    return f"{status} ({', '.join(told)})" if told else status
 
 
 def pause_lines(plan: PlanView, pending: list[ApprovalView], locale: str) -> list[str]:

@@ -28,6 +28,7 @@ from gonogo.cli.session.interrupts import standing
 from gonogo.cli.session.live import conversing
 from gonogo.cli.support import Exit, Stop, complain, said_of
 from gonogo.cli.terminal.output import beside, line, one_line, spoken
+from gonogo.cli.terminal.plan_graph import mark_of
 from gonogo.cli.terminal.render import question_lines
 from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
@@ -516,7 +517,7 @@ async def _recap(
     history = await client.history(session.session_id)
     lines += _said([m for m in history.messages if _is_told(m)], session, locale)
     if plan is not None:
-        done = sum(subtask.status in SUBTASK.terminal for subtask in plan.subtasks)
+        done = sum(s.status in SUBTASK.terminal and not s.rolled_back for s in plan.subtasks)
         lines.append(
             say(
                 "cli_recap_plan", locale, plan_id=plan.plan_id, status=standing(plan, locale),
@@ -536,7 +537,7 @@ def _outcome_of(subtask: SubtaskView) -> str:
     found: Any = subtask.result
     result = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
     said = (subtask.error or {}).get("message") or subtask.reason or result.get("output") or ""
-    mark = MARKS[f"subtask_{subtask.status}"]
+    mark = mark_of(subtask) if subtask.rolled_back else MARKS[f"subtask_{subtask.status}"]
     return f"{mark} {one_line(subtask.id)} {one_line(str(said), 200)}".rstrip()
 
 

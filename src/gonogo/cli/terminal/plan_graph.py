@@ -120,6 +120,7 @@ MARKS = {
     "failed": "✗",
     "skipped": "↷",
     "cancelled": "■",
+    "rolled_back": "↶",
 }
 """How a state looks beside a subtask."""
 
@@ -231,7 +232,8 @@ def _by_depth(nodes: Sequence[Node], depth: Mapping[str, int]) -> list[list[Node
 
 
 def _headline(node: Node) -> str:
-    mark = MARKS.get(str(node.get("status")), "·")
+    stands = "rolled_back" if node.get("rolled_back") else str(node.get("status"))
+    mark = MARKS.get(stands, "·")
     return f"{mark} {one_line(node['id'])}: {indented(node['description'], ' ' * 7)}"
 
 
@@ -245,6 +247,8 @@ def _facts_of_subtask(subtask: Node, locale: str) -> str:
     if subtask.get("dependencies"):
         names = ", ".join(map(one_line, subtask["dependencies"]))
         parts.append(phrase("after {subtasks}", locale, subtasks=names))
+    if subtask.get("rolled_back"):
+        parts.append(say("state_rolled_back", locale))
     return " · ".join(part for part in parts if part)
 
 
@@ -307,7 +311,16 @@ def timeline_lines(graph: PlanGraph, *, width: int, locale: str) -> Iterator[str
 
 def state_of(node: GraphNode, locale: str) -> str:
     """Where a subtask stands, in words."""
-    return say(f"state_{node.status}", locale)
+    return say(f"state_{_stands(node)}", locale)
+
+
+def mark_of(node: SubtaskView) -> str:
+    """Where a subtask stands, in one sign."""
+    return MARKS[_stands(node)]
+
+
+def _stands(node: SubtaskView) -> str:
+    return "rolled_back" if node.rolled_back else node.status
 
 
 def fitted(line: str, width: int) -> str:
@@ -320,7 +333,7 @@ def _rail_line(row: Row, by_id: dict[str, GraphNode], graph: PlanGraph, locale: 
     if row.key is None:
         return row.text
     node = by_id[row.key]
-    return f"{row.text.replace('●', MARKS[node.status])} {_label(node, graph, locale)}"
+    return f"{row.text.replace('●', mark_of(node))} {_label(node, graph, locale)}"
 
 
 def _label(node: GraphNode, graph: PlanGraph, locale: str) -> str:
@@ -348,7 +361,7 @@ def _by_stage(graph: PlanGraph, width: int, locale: str) -> Iterator[str]:
         yield say("graph_stage", locale, number=number)
         for each in stage:
             node = by_id[each["id"]]
-            yield fitted(f"  {MARKS[node.status]} {_label(node, graph, locale)}", width)
+            yield fitted(f"  {mark_of(node)} {_label(node, graph, locale)}", width)
             if node.dependencies:
                 after = ", ".join(map(one_line, node.dependencies))
                 yield fitted(f"      {say('graph_after', locale, after=after)}", width)
@@ -365,7 +378,7 @@ def _path(graph: PlanGraph, width: int, locale: str) -> Iterator[str]:
 
 
 def _told(node: GraphNode, graph: PlanGraph, locale: str) -> str:
-    return f"{MARKS[node.status]} {', '.join(_facts_of_node(node, graph, locale))}"
+    return f"{mark_of(node)} {', '.join(_facts_of_node(node, graph, locale))}"
 
 
 def _begin(node: GraphNode) -> datetime | None:
@@ -477,13 +490,11 @@ def _drawn(nodes: Sequence[GraphNode], width: int, room: int) -> list[_Row]:
 
 
 def _drawn_row(text: str, node: GraphNode | None) -> _Row:
-    return _Row(
-        text if node is None else text.replace("●", MARKS[node.status]), node, is_drawn=True
-    )
+    return _Row(text if node is None else text.replace("●", mark_of(node)), node, is_drawn=True)
 
 
 def _listed(nodes: Sequence[GraphNode], room: int) -> list[_Row]:
-    return [_Row(MARKS[node.status], node) for node in _weightiest(nodes, room)]
+    return [_Row(mark_of(node), node) for node in _weightiest(nodes, room)]
 
 
 def _head(graph: PlanGraph, width: int, locale: str) -> Text:

@@ -21,7 +21,7 @@ from gonogo.execution.plans.engine import Engine, PlanRunner, Threads, check_hel
 from gonogo.execution.plans.lifecycle import LookedOver, Planning, Proposals, in_words
 from gonogo.execution.plans.replanning import ABOUT as REPLAN_QUESTION
 from gonogo.execution.plans.replanning import Replanning, Search
-from gonogo.execution.plans.revisions import PlanReader
+from gonogo.execution.plans.revisions import PlanReader, undone
 from gonogo.execution.plans.rounds import PlanQuestions, PlanRules
 from gonogo.execution.plans.subtasks import BuiltInKinds, Subtasks
 
@@ -51,4 +51,5 @@ __all__ = [
     "Threads",
     "check_held",
     "in_words",
+    "undone",
 ]

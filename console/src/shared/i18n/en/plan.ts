@@ -17,6 +17,7 @@ export const en = {
   progress: "Progress",
   over: "{{done}} of {{total}}",
   failed: "failed: {{number}}",
+  rolledBack: "rolled back: {{number}}",
   failures_one: "{{count}} subtask failed",
   failures_other: "{{count}} subtasks failed",
   attempt: "attempt {{number}}",

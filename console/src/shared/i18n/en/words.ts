@@ -29,6 +29,7 @@ export const en = {
       skipped: "skipped",
       cancelled: "cancelled",
       retrying: "retrying",
+      rolled_back: "rolled back",
     },
     session: {
       waiting: "waiting for you",

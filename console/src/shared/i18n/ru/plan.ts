@@ -18,6 +18,7 @@ export const ru: Texts<typeof en> = {
   progress: "Ход выполнения",
   over: "{{done}} из {{total}}",
   failed: "с ошибкой: {{number}}",
+  rolledBack: "откачено: {{number}}",
   failures_one: "{{count}} подзадача завершилась ошибкой",
   failures_few: "{{count}} подзадачи завершились ошибкой",
   failures_many: "{{count}} подзадач завершились ошибкой",

@@ -27,6 +27,7 @@ export const ru: Texts<typeof en> = {
       skipped: "пропущена",
       cancelled: "отменена",
       retrying: "повторяется",
+      rolled_back: "откачена",
     },
     session: {
       waiting: "ждёт вас",
