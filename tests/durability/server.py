@@ -77,6 +77,11 @@ class Server:
         self.url = found[0]
         return self
 
+    @property
+    def said(self) -> str:
+        """What it has printed so far."""
+        return self._out.read_text()
+
     def kill(self) -> None:
         """End it as a power cut would, as far as it can tell."""
         self.process.kill()

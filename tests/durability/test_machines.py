@@ -107,6 +107,16 @@ async def test_the_work_of_a_killed_worker_goes_on_elsewhere_and_every_follower_
 
 
 @pytest.mark.feature(235)
+def test_a_worker_says_that_it_works_once_it_is_one_of_those_who_do(ground: Ground) -> None:
+    server(ground)
+    found = worker(ground)
+    assert asked(ground, "SELECT count(*) FROM nodes WHERE pid = %s", found.pid) == 1
+    waits, works = found.said.splitlines()[:2]
+    assert waits.startswith("Waiting for the database")
+    assert works.startswith("Working in the workspaces of the pool default (process")
+
+
+@pytest.mark.feature(235)
 async def test_a_worker_that_was_stopped_past_its_lease_has_no_effect_when_it_goes_on(
     ground: Ground,
 ) -> None:

@@ -1,23 +1,27 @@
 """The places of one process among several: what others set is done in time."""
 
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
 from datetime import timedelta
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from anyio.abc import TaskGroup
 from sqlalchemy import text
 
 from fakes.rows import session
 from fakes.until import LIMIT
+from gonogo.domain.errors import Busy
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.records import Job, Timer
 from gonogo.execution.event_bus import Hub, LiveText
 from gonogo.execution.places import Places, Recovery
 from gonogo.store import Membership, Store, Tx, Whose, go_on
 from gonogo.store import events as log
+from gonogo.store.driver import Lease
 from gonogo.store.jobs import set_timer
 from gonogo.store.places import add_place, settle_in
 from gonogo.store.sessions import add_session, add_turn
@@ -139,6 +143,28 @@ async def test_what_belongs_to_no_workspace_is_done_once_and_leaves_nothing_behi
         left = await server.read(lambda tx: tx.execute(text("SELECT kind FROM handoffs")))
         assert swept == ["all"]
         assert list(left) == []
+
+
+async def test_nobody_counts_as_one_of_the_nodes_before_the_database_knows_it(
+    database_url: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join, is_back, refused = Store.join, list[bool](), threading.Event()
+
+    def joined(store: Store) -> Lease:
+        if not is_back:
+            refused.set()
+            raise Busy(reason="it is away")
+        return join(store)
+
+    monkeypatch.setattr(Store, "join", joined)
+    async with both(database_url) as ((_, places), (server, _), group):
+        await group.start(places.serve, {"turn": nothing_to_do}, lambda tx, timer: None)
+        await anyio.to_thread.run_sync(refused.wait, LIMIT)
+        assert not places.joined.is_set()
+        is_back.append(True)
+        await places.joined.wait()
+        nodes = await server.read(lambda tx: tx.execute(text("SELECT kind FROM nodes")))
+        assert [row.kind for row in nodes] == ["worker"]
 
 
 async def test_what_is_told_in_a_session_that_is_followed_elsewhere_comes_without_a_read(

@@ -81,8 +81,10 @@ async def run_worker(
     member = member_of(settings, "worker", pool, capacity, labels)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with Runtime.open(settings, shared_as=member) as runtime, _measured(runtime):
-            typer.echo(say("cli_working", locale, pool=visible(pool), pid=os.getpid()))
-            await anext(signals)
+            async with _cut_off_by(signals, wait=True):
+                typer.echo(say("cli_joining", locale, pool=visible(pool)))
+                await runtime.joined()
+                typer.echo(say("cli_working", locale, pool=visible(pool), pid=os.getpid()))
             typer.echo(say("cli_draining", locale))
             async with _cut_off_by(signals):
                 await runtime.drain()
@@ -116,8 +118,14 @@ async def _measured(runtime: "Runtime") -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def _cut_off_by(signals: AsyncIterator[signal.Signals]) -> AsyncGenerator[None]:
-    """Leave a block where it is when the next signal comes."""
+async def _cut_off_by(
+    signals: AsyncIterator[signal.Signals], *, wait: bool = False
+) -> AsyncGenerator[None]:
+    """Leave a block where it is when the next signal comes.
+
+    Args:
+        wait: Do not leave it before that.
+    """
     async with anyio.create_task_group() as group:
 
         async def cut_off() -> None:
@@ -126,7 +134,8 @@ async def _cut_off_by(signals: AsyncIterator[signal.Signals]) -> AsyncGenerator[
 
         group.start_soon(cut_off)
         yield
-        group.cancel_scope.cancel()
+        if not wait:
+            group.cancel_scope.cancel()
 
 
 async def _take(folder: Folder, held: ExitStack, settings: Settings) -> bool:

@@ -117,6 +117,8 @@ class Places:
         self._on_timer: OnTimer | None = None
         self._runs: dict[str, _DrivenPlace] = {}
         self._lease: Lease | None = None
+        self.joined = anyio.Event()
+        """Set once this process is one of the nodes."""
         self._news = anyio.Event()
         self._is_draining = self._differs = False
         self._lost: set[str] = set()
@@ -194,6 +196,7 @@ class Places:
         """Be a node until the lease is lost."""
         self._lease = lease
         self._lost.clear()
+        self.joined.set()
         try:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._compare)

@@ -18,6 +18,7 @@ from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.undo import shown_path
 from gonogo.domain.views import AgentView, ToolView
 from gonogo.execution.agent import Gated
+from gonogo.execution.places import Places
 from gonogo.llm import Model, available_models
 from gonogo.runtime.approvals import Approvals
 from gonogo.runtime.audit import AuditLog
@@ -174,6 +175,11 @@ class Runtime:
         """End every open stream."""
         self.parts.closing.set()
         self.parts.hub.wake_all()
+
+    async def joined(self) -> None:
+        """Return once this process shares the work with others, or at once where it does not."""
+        if isinstance(self.parts.dispatcher, Places):
+            await self.parts.dispatcher.joined.wait()
 
     async def drain(self) -> None:
         """As one of several processes: have the others go on with what this one drives."""
