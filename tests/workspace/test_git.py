@@ -64,6 +64,23 @@ def test_its_programs_have_an_environment_of_their_own(
         assert {name: value for name, value in told.items() if name not in own} == wanted
 
 
+def test_a_store_with_other_settings_gets_those_of_now_when_it_is_opened(git: Git) -> None:
+    names = ("config", "info/exclude", "info/attributes", "HEAD")
+    made = {name: (git.folder / name).stat().st_ino for name in names}
+    git.keep(b"hello\n")
+    again = Git(git.folder)
+    again.prepare()
+    assert {name: (git.folder / name).stat().st_ino for name in names} == made
+
+    (git.folder / "config").write_text("[core]\n\tbare = true\n")
+    (git.folder / "info/attributes").unlink()
+    older = Git(git.folder)
+    older.prepare()
+    assert older.run("config", "core.fsync") == b"objects\n"
+    assert (git.folder / "info/attributes").read_text().startswith("* -text")
+    assert older.run("cat-file", "blob", HELLO) == b"hello\n"
+
+
 def test_it_is_prepared_once_and_is_its_owners_alone(git: Git) -> None:
     settings = git.folder / "config"
     settings.write_text("[core]\n\tbare = true\n")

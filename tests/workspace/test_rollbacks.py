@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import random
+import re
 import stat
 from pathlib import Path
 
@@ -80,6 +82,55 @@ def test_a_content_that_is_not_what_was_there_is_named(
         snapshots.apply(workspace, restore)
     assert str(refused.value) == "The stored content of 'a' has changed"
     assert os.listdir(workspace.root) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("damage", "said"),
+    [
+        ("content", "The snapshot store's content '[0-9a-f]{40}' is damaged$"),
+        ("head", "The snapshot store has no content '[0-9a-f]{40}'$"),
+        ("pack", "The snapshot store has no content '[0-9a-f]{40}'$"),
+    ],
+)
+def test_nothing_is_put_back_from_a_damaged_pack(
+    snapshots: Snapshots, workspace: Workspace, tmp_path: Path, damage: str, said: str
+) -> None:
+    good, bad = "good\n", random.Random(7).randbytes(4_096).hex()
+    write(workspace, a=good, b=bad)
+    before = snapshots.take(workspace)
+    write(workspace, a="new", b="new")
+    after = snapshots.take(workspace)
+    changes = snapshots.diff(before, after)
+    restore = snapshots.plan_restore(
+        workspace, {c.path: c.before for c in changes}, {c.path: c.after for c in changes}
+    )
+    spoil(snapshots, max((tmp_path / "store/objects/pack").glob("*.pack"), key=size_of), damage)
+
+    with refusal("io_error") as refused:
+        snapshots.apply(workspace, restore)
+    assert re.match(said, str(refused.value))
+    assert {path.name: path.read_text() for path in workspace.root.iterdir()} == {
+        "a": "new", "b": "new",
+    }  # fmt: skip
+    if damage == "content":
+        assert snapshots.verify(before) == ("b",)
+        assert snapshots.verify(after) == ()
+
+
+def size_of(path: Path) -> int:
+    return path.stat().st_size
+
+
+def spoil(snapshots: Snapshots, pack: Path, damage: str) -> None:
+    """Damage the middle of the largest content of a pack, its head, or all of the pack."""
+    data = bytearray(pack.read_bytes())
+    middle = len(data) // 2
+    if damage == "content":
+        data[middle : middle + 8] = bytes(byte ^ 0x55 for byte in data[middle : middle + 8])
+    pack.chmod(0o600)
+    pack.write_bytes(
+        b"" if damage == "pack" else bytes(64) + data[64:] if damage == "head" else data
+    )
 
 
 def test_a_rollback_waits_for_a_change_and_not_for_ever(

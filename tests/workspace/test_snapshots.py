@@ -659,6 +659,35 @@ def test_a_pack_that_is_lost_or_has_a_damaged_index_is_missed(
         assert again.verify(tree) == ()
 
 
+def test_what_is_given_out_has_its_name_on_the_disk(
+    snapshots: Snapshots, workspace: Workspace, root: Path, place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    store, real, kept = place / "state/snapshots", os.fsync, dict[Path, set[str]]()
+
+    def noting(descriptor: int) -> None:
+        real(descriptor)
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.is_dir():
+            kept[path] = set(os.listdir(path))
+
+    monkeypatch.setattr(os, "fsync", noting)
+    for number in range(2):
+        fill(root, {"a": f"one {number}", "d/b": "two"})
+        snapshots.take(workspace)
+        snapshots.blob(b"beside %d" % number, root)
+        for path in (store / "objects").rglob("*"):
+            while path != store.parent:
+                assert path.name in kept[path.parent], path
+                path = path.parent
+
+    shutil.copytree(root, place / "same")
+    kept.clear()
+    snapshots.take(Workspace(place / "same"))
+    snapshots.blob(b"beside 0", root)
+    assert {*kept} == {store / "objects/pack", Git(store).place(blob_id(b"beside 0")).parent}
+
+
 @pytest.mark.parametrize("name", ["", "--help", "HEAD", "0" * 39, "0" * 40])
 def test_what_is_no_id_is_refused(snapshots: Snapshots, workspace: Workspace, name: str) -> None:
     snapshots.take(workspace)

@@ -18,7 +18,7 @@ from typing import IO
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace.sandbox.process import DEFAULT_PATH, find_program
-from gonogo.workspace.snapshots.packs import PackIndex, object_id
+from gonogo.workspace.snapshots.packs import PackIndex, keep_names, object_id
 
 TIME_LIMIT = 60.0
 """Seconds of one program that reads or builds a tree."""
@@ -60,6 +60,11 @@ _CONFIG = """\
 _ID = re.compile("[0-9a-f]{40}")
 _EXCLUDED = ".gonogo/\n.hg/\n.svn/\n"
 _ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding\n"
+_OWN_FILES = {
+    "config": _CONFIG, "info/exclude": _EXCLUDED, "info/attributes": _ATTRIBUTES,
+    # It is what makes it a repository, so it comes last.
+    "HEAD": "ref: refs/heads/none\n",
+}  # fmt: skip
 
 
 class Git:
@@ -67,6 +72,9 @@ class Git:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._is_prepared = False
+        self._folders = set[str]()
+        """Folders of loose objects that are certainly on the disk."""
         self._packs: dict[str, PackIndex] = {}
         self._environment = {
             "PATH": DEFAULT_PATH,
@@ -85,20 +93,19 @@ class Git:
         }
 
     def prepare(self) -> None:
-        """Create the repository where there is none."""
-        if (self.folder / "HEAD").exists():
+        """Create the repository where there is none, and give an older one the settings of now."""
+        if self._is_prepared:
             return
+        is_new = not (self.folder / "HEAD").exists()
         for name in ("objects/info", "objects/pack", "refs/heads", "refs/tags", "info"):
             (self.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         self.folder.chmod(0o700)
-        # The head is what makes it a repository, so it comes last.
-        for name, text in (
-            ("config", _CONFIG),
-            ("info/exclude", _EXCLUDED),
-            ("info/attributes", _ATTRIBUTES),
-            ("HEAD", "ref: refs/heads/none\n"),
-        ):
-            replace_file(self.folder / name, text.encode())
+        for name, text in _OWN_FILES.items():
+            if _content(self.folder / name) != text.encode():
+                replace_file(self.folder / name, text.encode())
+        for folder in (self.folder / "objects", self.folder, self.folder.parent) if is_new else ():
+            keep_names(folder)
+        self._is_prepared = True
 
     def run(
         self,
@@ -144,6 +151,10 @@ class Git:
         except FileNotFoundError:
             place.parent.mkdir(mode=0o700, exist_ok=True)
             _write_object(place, zlib.compress(_headed(data), 1))
+        if place.parent.name not in self._folders:
+            keep_names(self.folder / "objects")
+            self._folders.add(place.parent.name)
+        keep_names(place.parent)
         return name
 
     def lacking(self, names: set[str]) -> set[str]:
@@ -176,13 +187,17 @@ class Git:
         self._packs = dict(sorted(packs, key=lambda pack: -len(pack[1].seen)))
 
     def renew(self, names: Iterable[str]) -> None:
-        """Have objects that were asked for again as young as if they were new."""
-        in_packs = False
+        """Have objects that were asked for again as young and as safe as if they were new."""
+        in_packs, folders = False, set[Path]()
         for name in names:
+            place = self.place(name)
             try:
-                os.utime(self.place(name))
+                os.utime(place)
+                folders.add(place.parent)
             except FileNotFoundError:
                 in_packs = True
+        for folder in (*folders, *([self.folder / "objects/pack"] if in_packs else ())):
+            keep_names(folder)
         for pack in (self.folder / "objects/pack").glob("*.pack") if in_packs else ():
             with suppress(FileNotFoundError):
                 os.utime(pack)
@@ -258,11 +273,14 @@ def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
     finally:
         temporary.unlink(missing_ok=True)
     if durable:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        keep_names(path.parent)
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
 
 
 def check_id(name: str) -> str:
@@ -304,6 +322,8 @@ class Outlet:
 
     def __init__(self, running: subprocess.Popen[bytes]) -> None:
         self._given, self._answers = _there(running.stdin), _there(running.stdout)
+        self.has_ended = False
+        """Git gives up at a content that is damaged in a pack."""
 
     def read(self, blob: str) -> bytes:
         """The content of a blob, compared with its id.
@@ -314,15 +334,20 @@ class Outlet:
         self._given.write(check_id(blob).encode() + b"\n")
         self._given.flush()
         said = self._answers.readline().split()
+        if not said:
+            self.has_ended = True
+            raise _damaged(blob)
         if len(said) != 3 or said[1] != b"blob":
             raise ToolFailed("io_error", "The snapshot store has no content {blob!r}", blob=blob)
         data = self._answers.read(int(said[2]))
         self._answers.read(1)
         if blob_id(data) != blob:
-            raise ToolFailed(
-                "io_error", "The snapshot store's content {blob!r} is damaged", blob=blob
-            )
+            raise _damaged(blob)
         return data
+
+
+def _damaged(blob: str) -> ToolFailed:
+    return ToolFailed("io_error", "The snapshot store's content {blob!r} is damaged", blob=blob)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +16,7 @@ from msgspec import Struct
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.snapshots.git import EMPTY_TREE, IMPORT_LIMIT, Git, Outlet, check_id, outlet
+from gonogo.workspace.snapshots.packs import keep_names
 from gonogo.workspace.snapshots.scan import now_in
 from gonogo.workspace.snapshots.states import (
     Change,
@@ -161,9 +163,25 @@ class Trees:
 
     def verify(self, tree: Tree) -> tuple[str, ...]:
         """See `Snapshots.verify`."""
-        entries = sorted(self.entries(tree).items())
-        with outlet(self._git) as contents:
-            return tuple(path for path, (_, blob) in entries if not _whole(contents, blob))
+        left = deque(sorted(self.entries(tree).items()))
+        lost: list[str] = []
+        while left:
+            lost += self._lost(left)
+        return tuple(lost)
+
+    def _lost(self, left: deque[tuple[str, Entry]]) -> list[str]:
+        """Take files until git gives up; those of them whose contents are lost or damaged."""
+        lost: list[str] = []
+        try:
+            with outlet(self._git) as contents:
+                while left and not contents.has_ended:
+                    path, (_, blob) = left.popleft()
+                    if not _whole(contents, blob):
+                        lost.append(path)
+        except ToolFailed:
+            if not lost:
+                raise
+        return lost
 
     def _sides(
         self, pairs: Sequence[tuple[str | None, str | None]]
@@ -395,6 +413,7 @@ def _into_one_pack(git: Git, names: Iterable[str], replaced: Collection[Path]) -
         limit=IMPORT_LIMIT,
     )  # fmt: skip
     made = f"pack-{said.decode().strip()}"
+    keep_names(git.folder / "objects/pack")
     for index in replaced:
         if index.stem != made:
             _remove_pack(index)

@@ -1,7 +1,8 @@
 """What a snapshot adds to its store: one pack of objects, written and looked up without a program.
 
 The form is git's own (https://git-scm.com/docs/gitformat-pack), version 2 of both files. Git sees a
-pack by its index, which gets its name last, when both are on the disk.
+pack by its index, which gets its name last, when both are on the disk. Whoever is told that an
+object is held may write that down: by then the names are on the disk, too.
 """
 
 import hashlib
@@ -86,6 +87,7 @@ class PackWriter:
             _bring_to_disk(made)
         self._temporary.replace(place)
         index.replace(place.with_suffix(".idx"))
+        keep_names(self._folder)
 
     def clear(self) -> None:
         """Leave nothing half-written."""
@@ -153,6 +155,15 @@ def _raw(name: str) -> bytes:
     except ValueError:
         # No id, as one that was read from a damaged file.
         return bytes(20)
+
+
+def keep_names(folder: Path) -> None:
+    """Have the names of what lies in a folder be on the disk, whoever gave them."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _bring_to_disk(file: BufferedWriter | BufferedRandom) -> None:
