@@ -14,6 +14,7 @@ HEADS = (
     "mv a .gonogo/rules.toml", "sed -i s/a/b/ .git/config", "chmod -R 777 /etc", "tar xf a -C /etc",
     "cat /etc/shadow", "cat .gonogo/token", "git config core.hooksPath x", "gonogo approve x",
     "curl http://localhost:8001/api/v1/approvals", "find /etc -delete",
+    "curl https://x.test -o .git/config", "tar xCf .git a", "git -c core.fsmonitor=./evil status",
 )  # fmt: skip
 
 
@@ -143,3 +144,73 @@ def test_nothing_that_starts_what_is_denied_is_less_than_denied(carrier):
 def test_a_list_of_words_that_code_starts_is_read_as_a_command():
     found = check_command('python -c \'import subprocess as s; s.run(["rm", "-rf", "/"])\'', P2)
     assert found.reason == "removes /"
+
+
+WRITES = r"""
+curl -o .git/config u
+curl -sSLo .git/config u
+curl --output=.git/config u
+curl --out .git/config u
+curl -o.git/config u
+wget -O .git/config u
+awk '{print > ".git/config"}' x
+gawk '{print>>".git/config"}' x
+sed -n 'w .git/config' x
+sed 's/a/b/w .git/config' x
+tar xf a.tar -C .git
+tar xCf .git a.tar
+tar xfC a.tar .git
+tar xvzfC a.tar .git
+tar cf .git/config a
+tar -cf .git/config a
+git -c core.fsmonitor=evil status
+git -ccore.fsmonitor=./evil status
+git clone -c core.fsmonitor=evil u
+git clone --config core.fsmonitor=evil u
+git --config-env=core.pager=X log
+git -c alias.x=!evil x
+sort -o .git/config x
+find . -fprint .git/config
+gcc -o .git/x a.c
+git log --output=.git/config
+git diff --output .git/config
+openssl rand -out .git/config 5
+patch -o .git/config a
+php -r 'exec("reboot");'
+php -r 'exec ("reboot");'
+perl -e 'exec reboot'
+node -e 'require("child_process").execSync("reboot")'
+python -c 'import os; os.execvp("reboot", [])'
+""".strip().splitlines()
+HARMLESS = r"""
+curl -o /dev/null u
+curl -o out.txt u
+curl -sS -c jar.txt u
+awk '{print >> "out"}' x
+awk '$1 > "abc" {print}' x
+tar xf a.tar -C build
+tar xfC a.tar build
+tar cf a.tar .git
+tar tf .git/a.tar
+git -c core.pager=cat log
+git -c core.hooksPath=/dev/null commit -m x
+git switch -c include-tests
+git commit -c HEAD
+git -c user.name=x commit -m y
+git -c protocol.file.allow=always submodule update
+php -r 'echo "exec reboot";'
+python -c 'print("exec reboot")'
+sed -n '/now x/p' f
+scp a host:.git/config
+sort -o out x
+""".strip().splitlines()
+
+
+@pytest.mark.parametrize("text", WRITES)
+def test_what_an_option_a_setting_or_code_ruins_is_denied_as_a_plain_word_is(text):
+    assert check_command(text, P2).decision == "deny"
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_only_looks_like_it_is_not_denied(text):
+    assert check_command(text, P2).decision != "deny"

@@ -128,6 +128,16 @@ def test_credentials_are_secret(path):
         "x.tfstate.backup",
         ".git/config~",
         ".git/config.worktree",
+        "id_rsa (copy)",
+        "id_rsa copy",
+        "id_rsa copy 2",
+        "id_rsa - Copy",
+        "id_rsa - Copy (3)",
+        "Copy of id_rsa",
+        "Copy (2) of id_rsa",
+        "a/id_rsa 2",
+        ".env (1)",
+        ".env (copy 2)~",
     ],
 )
 def test_copies_of_credentials_are_secret(path):
@@ -135,7 +145,21 @@ def test_copies_of_credentials_are_secret(path):
     assert is_secret(path.upper())
 
 
-@pytest.mark.parametrize("path", ["app.py~", "id_rsa.pub.bak", "notes.bak", ".main.rs.swp", ".bak"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "app.py~",
+        "id_rsa.pub.bak",
+        "notes.bak",
+        ".main.rs.swp",
+        ".bak",
+        "notes 2",
+        "Copy of notes",
+        "id_rsa.pub (copy)",
+        " (copy)",
+        " 2",
+    ],
+)
 def test_copies_of_other_files_are_not_secret(path):
     assert not is_secret(path)
 

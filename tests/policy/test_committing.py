@@ -84,7 +84,7 @@ def test_git_that_only_reads_starts_nothing_either():
         "git add --sparse a", "git add ':(exclude)a' .", "git add ':/'", "git add ':!a'",
         "git add ':^a'", "git add 'a*'", "git add '.en?'", "git add '[.]env'", "git add 'a\\b'",
         "git add .env", "git add secrets/k", "git add x.pem", "git add ../x", "git add /etc/passwd",
-        "git add src/*.pem", "git -c core.hooksPath=h commit -m x", "git -C sub add -A",
+        "git add src/*.pem", "git -C sub add -A",
         "git --git-dir=x add -A", "git --work-tree=/ add -A", "git --exec-path=x commit -m x",
         "git --attr-source=x add -A", "git --namespace=x commit -m x",
         "GIT_DIR=x git add -A", "GIT_EDITOR=x git commit", "env GIT_DIR=x git add -A",
@@ -95,6 +95,10 @@ def test_git_that_only_reads_starts_nothing_either():
 )  # fmt: skip
 def test_whatever_may_start_something_or_change_what_was_committed_asks(text):
     assert judge(text, *BOTH, "git --git-dir=x", "git -C sub").decision == "ask"
+
+
+def test_what_git_is_told_to_run_is_denied():
+    assert judge("git -c core.hooksPath=h commit -m x", *BOTH).decision == "deny"
 
 
 @pytest.mark.parametrize("word", [":(top)a", ":!a", "a*", "[.]env", "a\\b"])

@@ -29,16 +29,22 @@ RULE, PLAN, RUN = "rule: ", "plan: ", "run: "
 STARTS_OTHERS = ("{} sudo ls", "{} -c 'sudo ls'", "rule: {}", "rule: {} a.txt")
 USES: Mapping[str, tuple[str, ...]] = {
     "command_verdict._MOVING": ("plan: {} sub", "plan: {} sub && python a.py --x"),
+    "denials._AWKS": ("{} '{print > \".git/config\"}' a", "{} '{print > \"b\"}' a"),
     "denials._CLIENTS": ("{} a.txt", "{} http://127.0.0.1:8001/api/v1/x", "{} --unix-socket x"),
     "denials._DATABASES": ("{} a.txt", "{} x 'drop table approvals'"),
+    "denials._GIT_HARMLESS": ("git -c core.pager={} log", "git -c core.pager={}x log"),
+    "denials._INTO": ("{} a.txt", "{} .git/config", "{}=.git/config"),
     "denials._OVERWRITERS": ("{} a.txt b.txt", "{} a.txt /etc/hosts", "{} of=/dev/sda"),
     "denials._OWNERS": ("{} x a.txt", "{} x /etc/hosts", "{} x ."),
     "denials._READS_NAMES_ONLY": ("{} x a.txt", "{} x /dev/sda", "{} .gonogo/x"),
     "denials._REMOVERS": ("{} a.txt", "{} /etc/hosts", "{} .", "find / -exec {} a.txt ';'"),
+    "denials._SEDS": ("{} -n 'w .git/config' a", "{} -n 'w b' a"),
+    "denials._TARS": ("{} xCf a b", "{} xCf .git b", "{} cf .git/b a"),
     "denials._TRACERS": ("{} a.txt", "{} -p 7"),
     "globs._INVISIBLE": ("cat a{}b",),
     "jq._HARMLESS": ("jq '.[] | {}' a.json",),
     "kinds._RUNNER_FLAGS": ("npm test -- {}", "npm test -- {}x"),
+    "commands.CALLERS": ("{} -e 'say \"exec reboot\"'", "{} -e 'exec(\"reboot\")'"),
     "commands.CONSOLES": STARTS_OTHERS,
     "commands.FAR_RUNNERS": STARTS_OTHERS,
     "commands._GNU": (

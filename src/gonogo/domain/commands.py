@@ -83,6 +83,9 @@ HOSTS = _words(
 )
 """They run it in another place: on another machine, in a container, in a session of their own."""
 
+CALLERS = _words("bun deno lua luajit node nodejs php pypy python")
+"""In their code a name starts nothing without a bracket."""
+
 CONSOLES = _words(
     """vi vim nvim view rview rvim vimdiff gvim gview elvis nvi vile ed red ex emacs emacsclient
     xemacs jove mg zile nano rnano pico micro joe jmacs jstar jpico rjoe ne kak hx helix code

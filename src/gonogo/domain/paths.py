@@ -140,6 +140,13 @@ SECRET_NAMES = tuple(
 """Globs of one name each, in lower case."""
 COPIES = ("~", "#", ".bak", ".backup", ".old", ".orig", ".save", ".swp", ".swo", ".swn")
 """How the names of copies end that editors and people leave beside a file."""
+COPY_GLOBS = (
+    *(f"*{ending}" for ending in COPIES),
+    "copy of *", "* copy", "* (copy*)", "* copy [0-9]", "* [0-9]", "* ([0-9])",
+)  # fmt: skip
+"""The names of copies, in lower case: those, and what file managers call theirs."""
+_MANAGED = re.compile(r"^copy (?:\([0-9]+\) )?of |(?: -)? (?:\(?copy(?: [0-9]+)?\)?|\(?[0-9]+\)?)$")
+"""What file managers put before the name of a copy, or behind it."""
 
 
 @cache
@@ -223,11 +230,11 @@ def _holds_secrets(path: str, names: list[str]) -> bool:
 
 
 def _originals(name: str) -> set[str]:
-    """The names of the files that this one may be a copy of, by its ending."""
-    ending = next((ending for ending in COPIES if name.endswith(ending)), None)
-    if ending is None:
+    """The names of the files that this one may be a copy of."""
+    ending = next((ending for ending in COPIES if name.endswith(ending)), "")
+    original = name.removesuffix(ending) if ending else _MANAGED.sub("", name, count=1)
+    if original == name:
         return set()
-    original = name.removesuffix(ending)
     # Vim puts a dot before the name of a swap file, and Emacs a `#` before that of its own.
     return {original, original.removeprefix("."), original.removeprefix("#"), *_originals(original)}
 

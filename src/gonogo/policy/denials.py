@@ -23,11 +23,30 @@ _FILLERS = frozenset({"tee", "touch", "truncate", "dd"})
 """They write each file that they name."""
 _INTO = {
     **dict.fromkeys(("cp", "mv", "ln", "install"), ("-t", "--target-directory")),
-    **dict.fromkeys(("tar", "bsdtar", "gtar"), ("-C", "--directory", "--cd")),
     "unzip": ("-d",), "cpio": ("-D", "--directory"),
+    "curl": ("-o", "--output", "--output-dir", "-D", "--dump-header", "-c", "--cookie-jar",
+             "--trace", "--trace-ascii", "--stderr", "--etag-save", "--libcurl"),
+    "wget": ("-O", "--output-document", "-P", "--directory-prefix", "-o", "--output-file",
+             "-a", "--append-output", "--save-cookies"),
+    "aria2c": ("-o", "--out", "-d", "--dir"), "axel": ("-o", "--output"),
+    **dict.fromkeys(("http", "https", "xh", "sort", "patch", "gpg"), ("-o", "--output")),
+    **dict.fromkeys(("gcc", "cc", "clang", "ld", "7z"), ("-o",)),
+    "git": ("--output", "--output-directory"), "find": ("-fprint", "-fprint0", "-fls", "-fprintf"),
+    "openssl": ("-out",),
 }  # fmt: skip
-"""Options whose value is the folder that files are put into."""
+"""Options whose value is a file that is written, or the folder that files are put into."""
+_TARS = frozenset({"tar", "bsdtar", "gtar"})
+_VALUED_LETTERS = re.compile("[bCfFgIKLNTVX]")
+"""Letters of tar's first word whose values are the words behind it, in order."""
+_AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "goawk"})
+_SEDS = frozenset({"sed", "gsed"})
+_WRITTEN = (
+    (_AWKS, re.compile(r'>{1,2}\s*"([^"\n]+)"')),
+    (_SEDS, re.compile(r"(?:^|[\s;{}/|,#$0-9gpeiIMm])w\s+([^\n;}]+)")),
+)
+"""Where the code of a program names the files that it writes."""
 _EXTRACTS = re.compile(r"-\w*x\w*$|--(?:extract|get)$")
+_CREATES = re.compile(r"-\w*[cruA]\w*$|--(?:create|append|update|catenate|concatenate)$")
 _OWNERS = frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr"})
 _PRIVILEGE = frozenset("sudo sudo-rs sudoedit doas su pkexec runuser run0 gosu su-exec".split())
 _HOST = frozenset(
@@ -70,6 +89,11 @@ _GIT_PLANTS = re.compile(
     r"|submodule\..*\.update$|interactive\.difffilter|init\.templatedir|protocol\.",
     re.IGNORECASE,
 )
+_GIT_HARMLESS = frozenset(
+    {"", "0", "1", "true", "false", "no", "off", "never", "cat", "less", ":", "/dev/null", "ssh",
+     "openpgp", "x509"}
+)  # fmt: skip
+"""Values of such settings that start nothing of anybody's."""
 _SOCKET = re.compile(r"--(?:abstract-)?unix|unix(?:-\w+)?:|abstract-\w+:", re.IGNORECASE)
 _SHOWN = (".git", ".gonogo", ".ssh", ".gnupg", ".aws", "shadow", "gshadow", "sudoers")
 """Names that are looked for behind a pattern."""
@@ -171,9 +195,9 @@ def _values(argv: Argv, names: Iterable[str]) -> Iterator[str]:
         name, equals, value = word.partition("=")
         for option in names:
             glued = re.match(rf"-[a-zA-Z]{{0,3}}?{option[1]}(.*)", word)
-            if len(name) > 3 and option.startswith(name):
+            if name == option or (len(name) > 3 and option.startswith(name)):
                 yield value if equals else following
-            elif glued and not option.startswith("--"):
+            elif glued and len(option) == 2:
                 yield glued[1] or following
 
 
@@ -239,17 +263,34 @@ def _meant(operand: str, workspace: str) -> Iterator[str]:
     yield from (name for name in (".git", ".gonogo") if fnmatchcase(name, path))
 
 
-def _unpacking(argv: Argv, workspace: str) -> str | None:
-    """Files put where an option says, and not the last word."""
-    first = (*argv, "")[1]
-    options = (first if first.startswith("-") else f"-{first}", *argv[2:])
-    if "tar" in argv[0] and not any(map(_EXTRACTS.match, options)):
-        return None
-    for folder in _values(argv, _INTO.get(argv[0], ())):
-        far = _is_system(folder, workspace) or _normal(folder) == "/"
-        if far or _is_protected(folder, workspace):
-            return because("writes to the protected {target}", target=folder)
+def _told_places(argv: Argv, workspace: str) -> str | None:
+    """Files put where an option or code says, and not the last word."""
+    places = _tar_places(argv) if argv[0] in _TARS else _values(argv, _INTO.get(argv[0], ()))
+    codes = [code for programs, code in _WRITTEN if argv[0] in programs]
+    named = (name for code in codes for word in argv[1:] for name in code.findall(word))
+    for place in (*places, *named):
+        is_device = place.startswith("/dev/") and not _DEVICE.match(place)
+        far = _normal(place) == "/" or (_is_system(place, workspace) and not is_device)
+        if far or _is_protected(place, workspace):
+            return because("writes to the protected {target}", target=place)
     return None
+
+
+def _tar_places(argv: Argv) -> Iterator[str]:
+    """Where tar puts what it takes out, or the archive that it makes."""
+    first = (*argv, "")[1]
+    is_bundle = not first.startswith("-")
+    options = (f"-{first}" if is_bundle else first, *argv[2:])
+    names: tuple[str, ...] = ()
+    if any(map(_EXTRACTS.match, options)):
+        names = ("-C", "--directory", "--cd")
+    elif any(map(_CREATES.match, options)):
+        names = ("-f", "--file")
+    yield from _values(argv, names)
+    letters = _VALUED_LETTERS.findall(first) if is_bundle else []
+    yield from (
+        value for letter, value in zip(letters, argv[2:], strict=False) if f"-{letter}" in names
+    )
 
 
 def _ownership(argv: Argv, workspace: str) -> str | None:
@@ -338,6 +379,22 @@ def _git_configuration(argv: Argv, workspace: str) -> str | None:
     return None
 
 
+def _git_settings(argv: Argv, workspace: str) -> str | None:
+    """What git runs for this one command."""
+    del workspace
+    if argv[0] != "git":
+        return None
+    for setting in _values(argv, ("-c", "--config")):
+        key, equals, value = setting.partition("=")
+        is_planted = equals and _GIT_PLANTS.search(key) and not key.lower().startswith("protocol.")
+        if is_planted and value.lower() not in _GIT_HARMLESS:
+            return because("makes git run {key!r} automatically", key=value)
+    for setting in _values(argv, ("--config-env",)):
+        if _GIT_PLANTS.search(setting.partition("=")[0]):
+            return because("makes git run {key!r} automatically", key=setting)
+    return None
+
+
 def _tampering(argv: Argv, workspace: str) -> str | None:
     del workspace
     words = unicodedata.normalize("NFKC", unquote(" ".join(argv[1:])))
@@ -364,16 +421,16 @@ def _tampering(argv: Argv, workspace: str) -> str | None:
 
 
 _CHECKS: Sequence[Callable[[Argv, str], str | None]] = (
-    _removal, _overwriting, _unpacking, _ownership, _wide_find, _signals, _host, _devices, _keys,
-    _git_configuration, _tampering,
+    _removal, _overwriting, _told_places, _ownership, _wide_find, _signals, _host, _devices, _keys,
+    _git_configuration, _git_settings, _tampering,
 )  # fmt: skip
 
 
 _MAX_FOLDERS = 4
 _PROGRAMS = sorted(
-    {"nsenter", "perl", "sed", "unzip"}
+    {"nsenter", "perl"} | _INTO.keys() | _AWKS | _SEDS | _TARS
     | _REMOVERS | _OVERWRITERS | _FILLERS | _OWNERS | _PRIVILEGE | _HOST | _TRACERS | _DATABASES
-    | _CLIENTS | SHELLS | {"kill", "pkill", "killall", "gonogo", "find", "git", "tar"}
+    | _CLIENTS | SHELLS | {"kill", "pkill", "killall", "gonogo", "find", "git"}
 )  # fmt: skip
 
 

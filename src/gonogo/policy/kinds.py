@@ -175,7 +175,11 @@ def may_match_secret(pattern: str) -> bool:
     return any(_overlap(last, secret) for secret in _SECRETS)
 
 
-_SECRETS = ("#*#", *(name + ending for name in SECRET_NAMES for ending in ("", *COPIES)))
+_SECRETS = (
+    "#*#",
+    *(name + ending for name in SECRET_NAMES for ending in ("", *COPIES, " copy", " (copy)", " 2")),
+    *(f"copy of {name}" for name in SECRET_NAMES if name.startswith("id_")),
+)
 
 
 def _overlap(pattern: str, secret: str) -> bool:

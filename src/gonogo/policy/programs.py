@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gonogo.domain.errors import because
-from gonogo.domain.paths import COPIES, SECRET_DIRECTORIES, SECRET_NAMES
+from gonogo.domain.paths import COPY_GLOBS, SECRET_DIRECTORIES, SECRET_NAMES
 from gonogo.policy.kinds import KINDS, CommandPlace, Kind, argument, guarded, listing, named, none
 from gonogo.policy.shell import (
     ParsedCommand,
@@ -218,14 +218,11 @@ def _walks(table: Table, seen: Iterable[str]) -> bool:
     return not table.recursive or not table.recursive.isdisjoint(seen)
 
 
-_COPIES = tuple(f"*{ending}" for ending in COPIES)
-"""Copies of any file: to name those of each secret would make the command too long."""
-
-
 @cache
 def _excluded(table: Table) -> list[str]:
+    # Copies of any file: to name those of each secret would make the command too long.
     named = str if "iglob" in table.exclude else _any_case
-    names = [table.exclude.format(named(name)) for name in (*SECRET_NAMES, *_COPIES)]
+    names = [table.exclude.format(named(name)) for name in (*SECRET_NAMES, *COPY_GLOBS)]
     directories = [
         table.exclude_directory.format(named(name)) for name in (*SECRET_DIRECTORIES, ".git")
     ]
@@ -235,7 +232,7 @@ def _excluded(table: Table) -> list[str]:
 @cache
 def _unseen() -> list[str]:
     """Pathspecs of git that leave out what may hold secrets."""
-    globs = (*SECRET_NAMES, *_COPIES, *(f"{name}/**" for name in SECRET_DIRECTORIES))
+    globs = (*SECRET_NAMES, *COPY_GLOBS, *(f"{name}/**" for name in SECRET_DIRECTORIES))
     return [quote(f":(exclude,icase,glob)**/{glob}") for glob in globs]
 
 

@@ -18,6 +18,7 @@ from msgspec import Struct
 from tree_sitter import Language, Node, Parser
 
 from gonogo.domain.commands import (
+    CALLERS,
     SHELLS,
     base_name,
     family,
@@ -452,6 +453,7 @@ _STARTS = re.compile(
     re.VERBOSE,
 )
 """Behind these, code of an interpreter or a console has a command."""
+_CALLED = re.compile(_STARTS.pattern.replace(r"18)\b", r"18)\b(?=\s*\()"), re.VERBOSE)
 _LISTED = re.compile(r"""["']\s*,\s*["']""")
 _TAIL = re.compile(r"""[=:!"']+""")
 _RUN_LATER = re.compile(
@@ -663,9 +665,12 @@ def _code(commands: Iterable[tuple[str, ...]], fed: Sequence[str]) -> Iterator[s
 
 def _started(found: Sequence[tuple[str, ...]], fed: Sequence[str]) -> Iterator[str]:
     """What code in the words of interpreters and consoles starts, and in what they are fed."""
-    told = [word for argv in found if reads_code(argv[0]) for word in (*argv[1:], *fed)]
-    for text in dict.fromkeys(told):
-        starts = _STARTS.finditer(_LISTED.sub(" ", text))
+    told = [
+        (word, _CALLED if family(argv[0]) in CALLERS else _STARTS)
+        for argv in found if reads_code(argv[0]) for word in (*argv[1:], *fed)
+    ]  # fmt: skip
+    for text, code in dict.fromkeys(told):
+        starts = code.finditer(_LISTED.sub(" ", text))
         yield from (start["code"] for start in islice(starts, _MAX_STARTS))
 
 
