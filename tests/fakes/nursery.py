@@ -8,6 +8,7 @@ the start of a Python, it says with `subprocess`.
 
 import asyncio
 import atexit
+import ctypes
 import fcntl
 import gc
 import json
@@ -34,6 +35,7 @@ import coverage
 from gonogo import demo
 from gonogo.cli import background
 
+_PDEATHSIG = 1
 _LONGEST = 1 << 17
 _FILES = 4
 _LONGEST_QUEUE = 64
@@ -252,6 +254,8 @@ class _Mother:
         if not order:
             return None
         if (pid := os.fork()) == 0:
+            # Who was killed has ended nothing of what it ordered: it goes with the last of them.
+            ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
             self._forget()
             os.close(files.pop())
             _end(_become(self._place, json.loads(order), files))
