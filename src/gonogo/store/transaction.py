@@ -1,17 +1,16 @@
 """A transaction, and what it sets going once it is committed, and not a moment earlier."""
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from time import time_ns
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 from sqlalchemy import Connection, Executable
+from uuid6 import uuid7
 
 from gonogo.domain.records import Job, JobStop, Plan, Timer
 from gonogo.domain.schedule import Shape, Standings
@@ -309,14 +308,7 @@ def stop(tx: Tx, kind: str, key: str) -> None:
 
 # Ids: a prefix that says what it names, and a UUID of version 7, so that they sort by age.
 
-_VERSION, _VARIANT = 7 << 76, 2 << 62
-_CHANCE = (1 << 80) - 1 & ~(15 << 76 | 3 << 62)
-_last_moment = [0]
-"""The milliseconds that the last id names: the next one names later ones."""
-
 
 def new_id(prefix: str) -> str:
     """A new id, such as `plan_0197f3…`."""
-    moment = _last_moment[0] = max(time_ns() // 1_000_000, _last_moment[0] + 1)
-    chance = int.from_bytes(os.urandom(10), "big") & _CHANCE
-    return f"{prefix}_{moment << 80 | _VERSION | _VARIANT | chance:032x}"
+    return f"{prefix}_{uuid7().hex}"
