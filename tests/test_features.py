@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -244,9 +245,14 @@ def test_whatever_is_left_to_the_night_has_tests_of_every_run_that_hold_its_prom
 def is_there(name: str) -> bool:
     """Whether a file of tests has a function of this name."""
     file, _, test = name.partition("::")
-    path = ROOT / "tests" / file
-    functions = ast.walk(ast.parse(path.read_text())) if path.exists() else ()
-    return test.partition("[")[0] in {getattr(each, "name", None) for each in functions}
+    return test.partition("[")[0] in named(ROOT / "tests" / file)
+
+
+@cache
+def named(path: Path) -> set[str | None]:
+    """What has a name in a file of tests; nothing, if there is no such file."""
+    found = ast.walk(ast.parse(path.read_text())) if path.exists() else ()
+    return {getattr(each, "name", None) for each in found}
 
 
 def test_every_run_has_on_postgresql_the_store_the_first_of_each_folder_and_what_is_marked(

@@ -10,7 +10,9 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -42,20 +44,52 @@ def is_small(name: str, source: str) -> bool:
     return lines(source) < MIN_LINES and not exempt
 
 
-def classes(source: str) -> list[str]:
-    return [node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+def classes(tree: ast.AST) -> list[str]:
+    return [node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
 
 
-def long_functions(source: str) -> list[str]:
+def long_functions(tree: ast.AST) -> list[str]:
     """Those over the limit; a docstring is not counted."""
     found: list[str] = []
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             body = node.body[1:] if ast.get_docstring(node) is not None else node.body
             said = body[0].lineno if body else node.lineno
             if (node.end_lineno or 0) - said + 1 > MAX_FUNCTION:
                 found.append(node.name)
     return found
+
+
+def callable_fields(tree: ast.AST) -> set[str]:
+    """Fields of classes that hold a function which whoever builds the object has to hand in."""
+    return {
+        f"{made.name}.{field.target.id}"
+        for made in ast.walk(tree)
+        if isinstance(made, ast.ClassDef)
+        for field in made.body
+        if isinstance(field, ast.AnnAssign)
+        and isinstance(field.target, ast.Name)
+        and field.value is None
+        and ast.unparse(field.annotation).startswith("Callable")
+    }
+
+
+class Parsed(NamedTuple):
+    """What is looked at in a file."""
+
+    classes: list[str]
+    long_functions: list[str]
+    callable_fields: set[str]
+
+
+@cache
+def parsed() -> dict[str, Parsed]:
+    """All files, each parsed once; to keep their trees would take hundreds of megabytes."""
+    trees = ((name, ast.parse(source)) for name, source in SOURCES.items())
+    return {
+        name: Parsed(classes(tree), long_functions(tree), callable_fields(tree))
+        for name, tree in trees
+    }
 
 
 def test_every_source_file_is_one_noun_of_a_length_that_can_be_read() -> None:
@@ -71,13 +105,13 @@ def test_no_source_file_has_a_private_name() -> None:
 
 
 def test_no_class_has_the_name_of_another() -> None:
-    named = Counter(each for source in SOURCES.values() for each in classes(source))
+    named = Counter(each for file in parsed().values() for each in file.classes)
 
     assert {name: count for name, count in named.items() if count > 1} == {}
 
 
 def test_no_function_is_long() -> None:
-    long = {f"{name} {each}" for name, source in SOURCES.items() for each in long_functions(source)}
+    long = {f"{name} {each}" for name, file in parsed().items() for each in file.long_functions}
 
     assert long == LONG
 
@@ -86,30 +120,16 @@ def test_a_docstring_is_no_part_of_a_function_that_is_too_long() -> None:
     body = "".join(f"    x = {n}\n" for n in range(MAX_FUNCTION))
     said = '    """Do.\n\n    More.\n    """\n'
 
-    assert long_functions(f"def f():\n{said}{body}") == []
-    assert long_functions(f"def f():\n{said}{body}    y = 1\n") == ["f"]
-
-
-def callable_fields(source: str) -> set[str]:
-    """Fields of classes that hold a function which whoever builds the object has to hand in."""
-    return {
-        f"{made.name}.{field.target.id}"
-        for made in ast.walk(ast.parse(source))
-        if isinstance(made, ast.ClassDef)
-        for field in made.body
-        if isinstance(field, ast.AnnAssign)
-        and isinstance(field.target, ast.Name)
-        and field.value is None
-        and ast.unparse(field.annotation).startswith("Callable")
-    }
+    assert long_functions(ast.parse(f"def f():\n{said}{body}")) == []
+    assert long_functions(ast.parse(f"def f():\n{said}{body}    y = 1\n")) == ["f"]
 
 
 def test_each_function_that_leads_back_up_to_a_higher_room_has_its_reason() -> None:
     found = {
         field
-        for name, source in SOURCES.items()
+        for name, file in parsed().items()
         if name.startswith(("execution/", "runtime/", "webhooks/"))
-        for field in callable_fields(source)
+        for field in file.callable_fields
     }
     page = (ROOT / "docs" / "explanation" / "architecture.md").read_text(encoding="utf-8")
     listed = re.search(r"## Functions that lead back up\n(.*?)\n## ", page, re.DOTALL)

@@ -88,6 +88,12 @@ def calls(path: Path) -> Iterator[tuple[str, ast.expr]]:
 
 
 @cache
+def reasons() -> list[tuple[str, ast.expr]]:
+    """What makes a reason anywhere in the source."""
+    return [made for path in SOURCE.rglob("*.py") for made in calls(path)]
+
+
+@cache
 def templates() -> Set[str]:
     """Each reason that stands in the source."""
     made = [TooFast("", 1), AlreadyDecided("", "", "", ""), IllegalTransition("", "", "")]
@@ -95,8 +101,7 @@ def templates() -> Set[str]:
     plain = [str(error) for error in (Busy(), Internal(), NoRole(""), NotValid(""))]
     found = {
         expression.value
-        for path in SOURCE.rglob("*.py")
-        for _, expression in calls(path)
+        for _, expression in reasons()
         if isinstance(expression, ast.Constant) and isinstance(expression.value, str)
     }
     of_the_system = {text for _, text in OF_THE_SYSTEM.values()}
@@ -104,12 +109,7 @@ def templates() -> Set[str]:
 
 
 def test_an_error_names_its_parts_so_that_each_client_can_say_it() -> None:
-    formatted = [
-        place
-        for path in SOURCE.rglob("*.py")
-        for place, expression in calls(path)
-        if isinstance(expression, ast.JoinedStr)
-    ]
+    formatted = [place for place, made in reasons() if isinstance(made, ast.JoinedStr)]
     assert formatted == []
 
 

@@ -7,6 +7,7 @@ judged because its tool refused it, and those that are written out.
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,7 @@ def refused_by_tools(tree: ast.AST) -> Iterator[str]:
                 yield literal(kind)
 
 
+@cache
 def rules() -> set[str]:
     """The names of all rules that are not the operator's, the user's or a plan's."""
     found, written = {kind for kind, _ in OF_THE_SYSTEM.values()}, set[str]()

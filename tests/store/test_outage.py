@@ -63,7 +63,8 @@ async def test_who_waits_patiently_waits_longer_than_anybody_else_would() -> Non
             found.append(await outage.ride(thing.use))
 
     async def come_back() -> None:
-        await thing.until_asked(8)
+        # The pauses before the fifth try are at least six times as long as the patience of others.
+        await thing.until_asked(5)
         thing.is_back = True
 
     await together(wait, come_back)

@@ -418,9 +418,10 @@ async def test_a_row_that_is_there_for_good_is_an_error_after_some_tries(store):
 
 @pytest.mark.parametrize("kind", ["postgresql"])
 async def test_a_transaction_that_never_comes_through_is_tried_some_times_and_then_busy(
-    store, boxes, kind
+    database_url, kind
 ):
-    tries = []
+    store, boxes, tries = Store(database_url, patience=0.25), [], []
+    store.deliver = boxes.append
 
     def collides(tx):
         tries.append(1)
@@ -431,6 +432,7 @@ async def test_a_transaction_that_never_comes_through_is_tried_some_times_and_th
         await store.write(collides)
     assert len(tries) % 5 == 0
     assert boxes == []
+    store.close()
 
 
 async def test_two_that_wait_for_each_other_both_come_through(store, boxes):

@@ -135,16 +135,18 @@ async def test_a_server_that_fails_again_and_again_is_left_alone(folder, config)
 
 
 @pytest.mark.parametrize(
-    ("command", "problem"),
+    ("command", "problem", "seconds"),
     [
-        (("no-such-program",), "There is no program 'no-such-program' on its PATH"),
-        (("sh", "-c", "echo oh no >&2; exit 1"), "oh no"),
-        (("sh", "-c", "echo hello; cat >/dev/null"), "does not answer in time"),
-        (("sh", "-c", "head -c 9000000 /dev/zero; cat >/dev/null"), ""),
+        (("no-such-program",), "There is no program 'no-such-program' on its PATH", 4.0),
+        (("sh", "-c", "echo oh no >&2; exit 1"), "oh no", 4.0),
+        (("sh", "-c", "echo hello; cat >/dev/null"), "does not answer in time", 0.5),
+        (("sh", "-c", "head -c 9000000 /dev/zero; cat >/dev/null"), "", 4.0),
     ],
 )
-async def test_a_program_that_is_no_server_offers_nothing_and_says_why(config, command, problem):
-    odd = replace(config, command=command, start_timeout=4.0)
+async def test_a_program_that_is_no_server_offers_nothing_and_says_why(
+    config, command, problem, seconds
+):
+    odd = replace(config, command=command, start_timeout=seconds)
     async with serving(odd) as servers:
         assert await servers.offered(lambda server: True) == ()
         [report] = servers.report()
