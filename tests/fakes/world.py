@@ -369,7 +369,7 @@ async def is_running(mark: str, wanted: bool = True) -> None:
 
 
 async def ends(mark: str) -> None:
-    """Wait until no process whose command line holds the text runs, whatever the loop's clock says."""
+    """Wait until no process whose command line holds the text runs; the loop's clock may stand."""
 
     def look() -> None:
         until = monotonic() + LIMIT

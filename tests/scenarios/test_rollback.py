@@ -680,9 +680,11 @@ async def test_a_paused_plan_stays_paused_until_a_rollback_that_was_cut_off_is_d
         "a": [calls(write("a.txt")), says("a")], "b": [says("b")],
     }  # fmt: skip
     async with make(lines) as world:
+        goes_on = world.model.hold("a")
         plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="a")
         await world.runtime.plans.pause(world.ann, plan_id)
+        goes_on.set()
         await world.idle()
 
         def cut_off(tx):
