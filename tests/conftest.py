@@ -15,6 +15,7 @@ from fakes.nursery import Nursery, nursery
 from fakes.postgres import Server, programs, server
 from fakes.rows import NOW
 from fakes.template import empty_database
+from fakes.until import LIMIT
 from gonogo.store import Store
 from plugins.nightly import examples
 
@@ -146,6 +147,6 @@ def db(request: pytest.FixtureRequest) -> str | None:
 @pytest.fixture
 def store(database_url: str) -> Iterator[Store]:
     """An open store over a fresh database."""
-    opened = Store(database_url, clock=lambda: NOW)
+    opened = Store(database_url, clock=lambda: NOW, patience=LIMIT)
     yield opened
     opened.close()

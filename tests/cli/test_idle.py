@@ -13,6 +13,7 @@ import anyio
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
+from fakes.until import LIMIT
 from gonogo.cli.background import (
     answers,
     facts_of_this,
@@ -50,7 +51,7 @@ class Runtime:
         return None if self._due is None else datetime.now(UTC) + self._due
 
 
-async def stays(folder: Folder, runtime: Any, linger: float, seconds: float = 0.5) -> bool:
+async def stays(folder: Folder, runtime: Any, linger: float, seconds: float) -> bool:
     """Whether the process is still there after a time; where it left, nobody comes in any more."""
     with ExitStack() as last:
         with anyio.move_on_after(seconds):
@@ -77,20 +78,20 @@ async def stays(folder: Folder, runtime: Any, linger: float, seconds: float = 0.
 async def test_it_leaves_when_it_is_idle_for_long_enough_and_nothing_is_due_soon(
     folder, runtime, linger, is_there
 ):
-    assert await stays(folder, runtime, linger) is is_there
+    assert await stays(folder, runtime, linger, 0.5 if is_there else LIMIT) is is_there
 
 
 async def test_it_lingers_as_long_as_it_is_told_to(folder):
     began = anyio.current_time()
-    assert not await stays(folder, Runtime(), 0.3, seconds=60)
+    assert not await stays(folder, Runtime(), 0.3, LIMIT)
     assert anyio.current_time() - began >= 0.3
 
 
 async def test_it_stays_for_its_guests(folder):
     with folder.visited() as inside:
         assert inside
-        assert await stays(folder, Runtime(), 0, seconds=0.3)
-    assert not await stays(folder, Runtime(), 0, seconds=60)
+        assert await stays(folder, Runtime(), 0, 0.3)
+    assert not await stays(folder, Runtime(), 0, LIMIT)
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,7 @@ async def test_asked_to_it_leaves_at_once_if_it_is_idle_and_a_closed_window_is_n
     found: list[bool] = []
 
     async def stay() -> None:
-        found.append(await stays(folder, runtime, 1, seconds=0.4))
+        found.append(await stays(folder, runtime, 600, 0.4 if is_there else LIMIT))
 
     async with anyio.create_task_group() as group:
         group.start_soon(stay)

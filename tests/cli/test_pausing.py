@@ -20,15 +20,19 @@ from gonogo.domain.errors import Refused
 LIMIT = 60
 LINES = {
     "main/architect": [plan(step("a"), step("b", "a"))], "main/orchestrator": [says("Later.")],
-    "a": [says("done", 0.3)], "b": [says("done")],
+    "a": [says("done")], "b": [says("done")],
 }  # fmt: skip
 TASK = {"type": "user_message", "content": "Build it", "agent_type": "architect"}
 
 
 class AtKeys:
-    """A person at a terminal who answers with what they were going to."""
+    """A person at a terminal who answers with what they were going to.
+
+    What models hold back comes once the person has nothing to do with the plan.
+    """
 
     is_there = has_keys = True
+    held, lets_go = (), {"leave", "message"}
 
     def __init__(self, *words):
         self.words, self.told, self.asked, self.prompts = list(words), [], [], []
@@ -45,7 +49,10 @@ class AtKeys:
 
     async def choose(self, question, options):
         self.asked.append(set(options))
-        return self.words.pop(0)
+        word = self.words.pop(0)
+        for each in self.held if word in self.lets_go else ():
+            each.set()
+        return word
 
 
 class Interrupting(PlainScreen):
@@ -161,14 +168,15 @@ async def talks(client, person, *, owns, screen=None):
     ],
 )
 async def test_the_person_says_what_comes_next(tmp_path, words, code, statuses):
-    person = AtKeys("approve", *words)
-    async with anns(tmp_path) as client:
-        assert await talks(client, person, owns=False) is code
+    person, model = AtKeys("approve", *words), Model(LINES)
+    person.held = [model.hold("a")]
+    screen = Interrupting(held=person.held)
+    async with anns(tmp_path, model) as client:
+        assert await talks(client, person, owns=False, screen=screen) is code
         [found] = (await client.plans()).plans
 
     assert str(found.status) in statuses
-    # Whether an agent is still at work then, nobody knows.
-    assert person.asked[1] - {"steer"} == {"resume", "message", "cancel", "leave"}
+    assert person.asked[1] == {"resume", "message", "steer", "cancel", "leave"}
     assert person.words == []
     assert any("The work keeps running" in text for text in person.told) == (words == ["leave"])
 
@@ -270,8 +278,9 @@ async def test_why_a_plan_does_not_go_on_is_safe_to_look_at():
 
 @pytest.mark.anyio
 async def test_who_carries_the_plan_out_and_leaves_sees_what_runs_to_its_end(tmp_path):
-    person = AtKeys("approve", "leave")
-    async with anns(tmp_path) as client:
+    person, model = AtKeys("approve", "leave"), Model(LINES)
+    person.held = [model.hold("a")]
+    async with anns(tmp_path, model) as client:
         with pytest.raises(BaseExceptionGroup) as raised:
             await talks(client, person, owns=True)
         [found] = (await client.plans()).plans

@@ -133,7 +133,8 @@ def test_a_message_has_at_most_two_mebibytes_however_it_is_written():
     "text", ['"' + '\\"' * 900_000, '"' * 1_900_001, '"a' * 900_000, '["\\' * 600_000]
 )
 def test_a_hostile_text_is_refused_in_time_that_grows_with_its_length(text):
-    began = time.process_time()
+    used = time.thread_time()
     with pytest.raises((InvalidMessage, TooLarge)):
         strict_json.loads(text)
-    assert time.process_time() - began < 3
+    # Of CPU time, of which the slowest takes 0.2 s; by the square of its length it takes hours.
+    assert time.thread_time() - used < 10

@@ -27,10 +27,10 @@ from gonogo.domain.errors import GonogoError
 
 MESSAGES = 8
 """What is said in one session; the next things are said in a new one, in a folder of its own."""
-FINISHING = 45.0
+FINISHING = 120.0
 """Seconds in which all that was begun has to end, once nobody disturbs it any more."""
-TAKEN_OVER = 12.0
-"""Seconds after which the work of a dead worker has another one."""
+TAKEN_OVER = 60.0
+"""Seconds after which the work of a dead worker has another one, on however busy a machine."""
 _STOPPED = 7.0
 _AWAY = "The database cannot be used now"
 """Why a process ends as soon as it has begun; what supervises it starts it again."""

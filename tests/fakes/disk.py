@@ -48,18 +48,36 @@ class Disk:
 @contextmanager
 def small_disk(folder: Path, *, megabytes: int = 8, inodes: int = 500) -> Iterator[Disk]:
     """A disk on a folder, which is made; the test is skipped where none can be mounted."""
-    if os.geteuid() != 0:
-        pytest.skip("only root may mount a disk")
+    with _mounted(folder, f"size={megabytes}m,nr_inodes={inodes}") as problem:
+        if problem:
+            pytest.skip(f"no disk can be mounted here: {problem}")
+        yield Disk(folder)
+
+
+@contextmanager
+def own_disk(folder: Path, *, megabytes: int) -> Iterator[Path]:
+    """A folder on a disk that nobody else takes from or frees; everybody's where none can be
+    mounted."""
+    with _mounted(folder, f"size={megabytes}m"):
+        yield folder
+
+
+@contextmanager
+def _mounted(folder: Path, options: str) -> Iterator[str | None]:
+    """A folder, which is made, with a disk on it, or why there is none."""
     folder.mkdir(mode=0o700, parents=True)
-    options = f"size={megabytes}m,nr_inodes={inodes},mode=700"
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", options, "tmpfs", folder],
+    if os.geteuid() != 0:
+        yield "only root may mount a disk"
+        return
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", f"{options},mode=700", "tmpfs", folder],
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
-    if mounted.returncode:
-        pytest.skip(f"no disk can be mounted here: {mounted.stderr.strip()}")
+    if made.returncode:
+        yield made.stderr.strip() or "it says nothing"
+        return
     try:
-        yield Disk(folder)
+        yield None
     finally:
         # Whatever still has a file of it open keeps what it has.
         subprocess.run(["umount", "--lazy", folder], check=True, timeout=60)

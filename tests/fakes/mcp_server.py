@@ -14,7 +14,6 @@ answer who asks for the list. What a call does follows from its arguments:
 
 import json
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -27,6 +26,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult, TextContent, Tool
 
+from fakes.sockets import held_port
 from fakes.until import until
 
 PLAIN = {"type": "object", "properties": {"text": {"type": "string"}}}
@@ -101,14 +101,13 @@ def over_http(folder: Path, port: int) -> uvicorn.Server:
 @asynccontextmanager
 async def served_over_http(folder: Path) -> AsyncIterator[str]:
     """A server in this process, for the time of a block; gives its address."""
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    server = over_http(folder, port)
-    async with anyio.create_task_group() as group:
-        group.start_soon(server.serve)
-        await until(lambda: server.started)
-        yield f"http://127.0.0.1:{port}/mcp"
-        server.should_exit = True
+    with held_port() as port:
+        server = over_http(folder, port)
+        async with anyio.create_task_group() as group:
+            group.start_soon(server.serve)
+            await until(lambda: server.started)
+            yield f"http://127.0.0.1:{port}/mcp"
+            server.should_exit = True
 
 
 if __name__ == "__main__":

@@ -1,9 +1,21 @@
-"""What the kernel knows of this machine's connections."""
+"""What the kernel knows of this machine's connections, and a port that nobody else gets."""
 
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _NET = Path("/proc/net/tcp")
 _ESTABLISHED = "01"
+
+
+@contextmanager
+def held_port() -> Iterator[int]:
+    """A port where only a server of the test ever listens: nobody else is given it."""
+    with socket.socket() as holder:
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
 
 
 def connected(mine: int, theirs: int) -> bool:

@@ -1,6 +1,11 @@
-"""Waiting for what nobody tells of: processes, files, locks, and servers of libraries."""
+"""Waiting for what nobody tells of: processes, files, locks, and servers of libraries.
 
-from collections.abc import Awaitable, Callable
+What is done after a time is not waited for: the event loop's clock is moved.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 import anyio
@@ -14,6 +19,27 @@ async def until(holds: Callable[[], object]) -> None:
     with anyio.fail_after(LIMIT):
         while not holds():  # noqa: ASYNC110 - whoever can be waited for is not asked here
             await anyio.sleep(0.01)
+
+
+def time_passes(seconds: float) -> None:
+    """Have the event loop's clock go forward: what it would do until then, it does now."""
+    loop = asyncio.get_running_loop()
+    loop.time = lambda before=loop.time: before() + seconds
+
+
+@contextmanager
+def clock_stops_after(seconds: float) -> Iterator[None]:
+    """What waits for the event loop's clock to go on for longer waits for ever.
+
+    So it is shown that something takes no longer, on however busy a machine.
+    """
+    loop = asyncio.get_running_loop()
+    time, last = loop.time, loop.time() + seconds
+    loop.time = lambda: min(time(), last)
+    try:
+        yield
+    finally:
+        loop.time = time
 
 
 async def with_time_to_begin(

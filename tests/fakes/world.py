@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import anyio
@@ -365,6 +366,18 @@ async def is_running(mark: str, wanted: bool = True) -> None:
     with anyio.fail_after(LIMIT):
         while _runs(mark) is not wanted:  # noqa: ASYNC110 - processes tell nobody
             await anyio.sleep(0.01)
+
+
+async def ends(mark: str) -> None:
+    """Wait until no process whose command line holds the text runs; the loop's clock may stand."""
+
+    def look() -> None:
+        until = monotonic() + LIMIT
+        while _runs(mark):
+            assert monotonic() < until, f"{mark} runs still"
+            sleep(0.01)
+
+    await anyio.to_thread.run_sync(look)
 
 
 def _runs(mark: str) -> bool:

@@ -14,6 +14,7 @@ from pydantic_ai.exceptions import (
 )
 from pydantic_ai.messages import ModelResponse
 
+from fakes.until import time_passes
 from gonogo.domain.errors import Conflict, ModelFailed
 from gonogo.llm import ModelSettings, open_model
 from gonogo.llm.model import model_failed, redacted
@@ -179,10 +180,22 @@ async def test_what_the_listener_raises_on_purpose_is_not_the_models_failure(pro
 
 
 async def test_silence_is_a_time_out_that_is_tried_again(provider, settings, asked):
-    provider.replies({**GOOD, "delay": 6}, {"text": ["a", "b"], "pause": 6}, GOOD)
-    model = open_model(settings(timeout=2.0), {})
-    with anyio.fail_after(60):
-        assert (await model.request(asked(), lambda _text: None)).text == "Fine"
+    provider.replies({**GOOD, "delay": 90}, {"text": ["a", "b"], "pause": 90}, GOOD)
+    model = open_model(settings(timeout=30.0), {})
+
+    async def is_silent():
+        for known in (0, 1):
+            while len(await anyio.to_thread.run_sync(provider.news, known)) == known:
+                pass
+            # By then the second answer has begun, unless the machine is slow.
+            await anyio.sleep(0.5)
+            time_passes(30)
+
+    with anyio.fail_after(2 * 60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(is_silent)
+            assert (await model.request(asked(), lambda _text: None)).text == "Fine"
+    assert len(provider.requests) == 3
     await model.aclose()
 
 
@@ -337,13 +350,23 @@ async def test_a_request_that_never_left_is_told_from_one_that_may_have_cost(set
         deaf.bind(("127.0.0.1", 0))
         deaf.listen()
         sent = []
-        for door in (unused, deaf):
-            url = f"http://127.0.0.1:{door.getsockname()[1]}/v1"
-            model = open_model(settings(base_url=url, max_attempts=1, timeout=0.5), {})
-            with pytest.raises(ModelFailed) as caught:
-                await model.request(asked(), lambda _text: None)
-            await model.aclose()
-            sent.append(caught.value.sent)
+
+        async def says_nothing():
+            taken, _ = await anyio.to_thread.run_sync(deaf.accept)
+            with taken:
+                await anyio.to_thread.run_sync(taken.recv, 1)
+                await anyio.wait_all_tasks_blocked()
+                time_passes(30)
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(says_nothing)
+            for door in (unused, deaf):
+                url = f"http://127.0.0.1:{door.getsockname()[1]}/v1"
+                model = open_model(settings(base_url=url, max_attempts=1, timeout=30.0), {})
+                with pytest.raises(ModelFailed) as caught:
+                    await model.request(asked(), lambda _text: None)
+                await model.aclose()
+                sent.append(caught.value.sent)
     assert sent == [False, True]
 
 

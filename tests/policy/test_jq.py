@@ -141,7 +141,7 @@ def _run(text):
     if shutil.which("jq") is None:
         pytest.skip("jq is not here")
     return subprocess.run(
-        ["jq", "-n", "--arg", "x", "1", text], env={"CANARY": CANARY.decode()}, timeout=10,
+        ["jq", "-n", "--arg", "x", "1", text], env={"CANARY": CANARY.decode()}, timeout=60,
         check=False, capture_output=True, executable=shutil.which("jq"),
     )  # fmt: skip
 

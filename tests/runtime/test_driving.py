@@ -22,7 +22,7 @@ from gonogo.execution.jobs import LocalDispatcher
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
 from gonogo.runtime.maintenance import Driving
-from gonogo.store import Store, Tx, driver
+from gonogo.store import Store, Tx, driver, patiently
 from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.telemetry import Metrics
@@ -133,7 +133,8 @@ async def test_what_runs_when_another_process_drives_is_dropped_and_taken_up_ane
             await runtime.check_ready()
         assert (await runtime.plans.get(world.ann, (await plans(world))[0])).status == "running"
 
-        await second.write(say, world.session, "said by the other")
+        with patiently():
+            await second.write(say, world.session, "said by the other")
         is_slow = False
         await in_thread(second.close)
         await world.until("plan_completed")

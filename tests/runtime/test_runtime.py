@@ -152,7 +152,7 @@ class Stuck(Snapshots):
         self.goes_on, self.has_answered = threading.Event(), False
 
     def probe(self) -> None:
-        self.goes_on.wait(5)
+        self.goes_on.wait(LIMIT)
         self.has_answered = True
 
 

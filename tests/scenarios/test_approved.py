@@ -179,11 +179,13 @@ async def test_what_was_rejected_is_no_ground_for_what_is_proposed_next(reviewed
 
 async def test_a_plan_of_which_all_that_was_approved_is_done_is_completed_though_more_is_not(make):
     lines = script(plan(step("c", "a")), **{"main/architect": [plan(step("a"))]})
-    lines["a"] = [says("a", delay=0.3)]
+    lines["a"] = [says("a")]
     async with make(lines) as world:
+        goes_on = world.model.hold("a")
         plan_id = await world.begin()
         await world.until("subtask_started")
         await world.runtime.plans.replan(world.ann, plan_id, "And c")
+        goes_on.set()
         await world.until("plan_notification", revision=2)
         await reject(world, plan_id)
 

@@ -5,7 +5,7 @@ commands and calls of subtasks too. What happens between that and its run is not
 import anyio
 import pytest
 
-from fakes.world import calls, of, on_both, plan, run, says, step, write
+from fakes.world import LIMIT, calls, of, on_both, plan, run, says, step, write
 from gonogo.execution.agent import Hands, executor
 from gonogo.store.calls import approval_of_call, call_of
 from gonogo.store.checkpoints import changes_of_session
@@ -127,7 +127,7 @@ async def test_a_command_that_started_with_its_approval_and_never_ran_is_asked_a
         with monkeypatch.context() as patch:
             patch.setattr(Hands, "run_begun", gone)
             await world.send({"type": "hitl_decision", "call_id": call_id, "decision": "approve"})
-            with anyio.fail_after(10):
+            with anyio.fail_after(LIMIT):
                 await reached.wait()
             await world.stop()
         await world.start()

@@ -195,8 +195,9 @@ async def test_a_search_that_takes_too_long_ends_and_can_be_begun_again(make):
 
 @on_both
 async def test_a_restart_in_the_middle_of_the_search_loses_nothing(make):
-    lines = script(answering(*TWO, only=0), answering(step("a"), delay=0.5))
+    lines = script(answering(*TWO, only=0), answering(step("a")))
     async with make(lines) as world:
+        world.model.hold("revise-1", 2)
         plan_id = await commented(world)
         await world.runtime.plans.revise(world.ann, plan_id)
         await world.asked_model("revise-1", 2)
@@ -299,15 +300,15 @@ async def test_a_plan_with_open_comments_can_be_approved_and_says_how_many_there
 
 
 async def test_comments_that_come_while_the_planner_works_stay_open_and_are_shown(make):
-    lines = script(
-        answering(*TWO, delay=0.5), **{"revise-2": [answering(step("a"), said="Now {content}")]}
-    )
+    lines = script(answering(*TWO), **{"revise-2": [answering(step("a"), said="Now {content}")]})
     async with make(lines) as world:
+        goes_on = world.model.hold("revise-1")
         plan_id = await commented(world)
         await world.runtime.plans.revise(world.ann, plan_id)
         await world.runtime.plans.comment(world.ann, plan_id, "One more")
         with pytest.raises(Conflict, match="already"):
             await world.runtime.plans.revise(world.ann, plan_id)
+        goes_on.set()
         notice = await world.until("plan_notification", revision=2)
         told = [(c["content"], c.get("answer")) for c in notice["metadata"]["comments"]]
         assert told == [("Is b needed?", "Done: Is b needed?"), ("One more", None)]

@@ -79,10 +79,11 @@ async def test_a_message_of_blanks_is_answered(make):
 @pytest.mark.feature(14)
 async def test_a_message_while_a_plan_runs_is_kept_and_answered_after_it(make):
     lines = {
-        "main/architect": [plan(step("a"))], "a": [says("a", delay=0.3)],
+        "main/architect": [plan(step("a"))], "a": [says("a")],
         "main/orchestrator": [says("Now I can")],
     }  # fmt: skip
     async with make(lines) as world:
+        goes_on = world.model.hold("a")
         plan_id = await world.propose()
         receipt = await world.send(
             {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
@@ -93,6 +94,7 @@ async def test_a_message_while_a_plan_runs_is_kept_and_answered_after_it(make):
             events[-1]["content"]
             == "Message received. gonogo will answer it after the current work."
         )
+        goes_on.set()
         assert (await world.answer(receipt))[-1]["type"] == "plan_completed"
         await world.until("assistant_message", content="Now I can")
 
@@ -101,10 +103,12 @@ async def test_a_message_while_a_plan_runs_is_kept_and_answered_after_it(make):
 
 
 async def test_a_message_while_a_turn_runs_waits_for_its_turn(make):
-    lines = {"main/orchestrator": [says("First", delay=0.3), says("Second")]}
+    lines = {"main/orchestrator": [says("First"), says("Second")]}
     async with make(lines) as world:
+        goes_on = world.model.hold("main")
         first = await world.send({"type": "user_message", "content": "One"})
         second = await world.send({"type": "user_message", "content": "Two"})
+        goes_on.set()
 
         assert (await world.answer(second))[-1]["content"] == "Second"
         assert (await world.answer(first))[-1]["content"] == "First"
@@ -222,14 +226,15 @@ async def test_cancel_withdraws_what_a_turn_asks(make):
 
 
 async def test_cancel_of_a_kept_message_and_of_none(make):
-    lines = {"main/orchestrator": [says("First", delay=0.3)]}
-    async with make(lines) as world:
+    async with make({"main/orchestrator": [says("First")]}) as world:
+        goes_on = world.model.hold("main")
         first = await world.send({"type": "user_message", "content": "One"})
         second = await world.send({"type": "user_message", "content": "Two"})
         await world.ask({"type": "cancel", "turn_id": second.turn_id})
         with pytest.raises(NotFound):
             await world.ask({"type": "cancel", "turn_id": "turn_x"})
 
+        goes_on.set()
         assert (await world.answer(first))[-1]["content"] == "First"
         with pytest.raises(Conflict):
             await world.ask({"type": "cancel", "turn_id": first.turn_id})

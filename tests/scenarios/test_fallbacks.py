@@ -1,12 +1,12 @@
 """Models by role: where the model of one provider is away, that of another carries the plan on."""
 
-import socket
 from collections.abc import Iterator
 
 import pytest
 
 from fakes.openai_server import FakeOpenAI, fake_openai
 from fakes.provider_servers import AnthropicWire, ProviderServer, provider_server
+from fakes.sockets import held_port
 from fakes.world import World, call, calls, kinds, of, plan, step, write
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.llm import provider_variables
@@ -60,9 +60,10 @@ def second(monkeypatch: pytest.MonkeyPatch) -> Iterator[ProviderServer]:
         yield running
 
 
-def dead_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+@pytest.fixture
+def dead_port() -> Iterator[int]:
+    with held_port() as port:
+        yield port
 
 
 def script(how: dict) -> dict:
@@ -93,10 +94,10 @@ def answered(events: list[dict]) -> list[tuple[str | None, str]]:
 @pytest.mark.feature(229)
 @pytest.mark.parametrize("way", [*WAYS, "a dead server"])
 async def test_a_plan_whose_model_goes_away_is_completed_by_that_of_another_provider(
-    make, first, second, way
+    make, first, second, dead_port, way
 ):
     first.script(script(WAYS.get(way, {})))
-    dead = f"http://127.0.0.1:{dead_port()}/v1"
+    dead = f"http://127.0.0.1:{dead_port}/v1"
     async with make({}, model_timeout=HANG) as world:
         url = dead if way == "a dead server" else first.base_url
         plan_id = await begin(world, first, url)

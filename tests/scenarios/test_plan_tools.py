@@ -2,10 +2,9 @@
 
 from contextlib import suppress
 
-import anyio
 import pytest
 
-from fakes.world import LIMIT, call, calls, of, plan, run, says, step, write
+from fakes.world import call, calls, of, plan, run, says, step, write
 from gonogo.domain.errors import Conflict
 
 
@@ -295,10 +294,10 @@ async def test_a_scope_covers_what_it_names_and_a_question_names_the_subtask(mak
 @pytest.mark.feature(36)
 async def test_a_revoked_grant_allows_nothing_more(make):
     lines = architect(
-        plan(step("a"), step("b", "a")), a=[says("ok", delay=0.2)],
-        b=[calls(write("b.txt")), says("ok")],
+        plan(step("a"), step("b", "a")), a=[says("ok")], b=[calls(write("b.txt")), says("ok")],
     )  # fmt: skip
     async with make(lines) as world:
+        goes_on = world.model.hold("a")
         plan_id = await world.propose()
         receipt = await world.send(
             {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
@@ -306,6 +305,7 @@ async def test_a_revoked_grant_allows_nothing_more(make):
         grants = await world.runtime.plans.grants(world.ann, world.session)
         [of_b] = [g for g in grants if g.subtask_id == "b"]
         await world.runtime.plans.revoke_grant(world.ann, of_b.grant_id)
+        goes_on.set()
         events = await world.answer(receipt)
 
         assert events[-1]["type"] == "approval_requested"
@@ -415,16 +415,15 @@ async def test_a_model_that_waits_for_a_plan_shows_what_it_does_and_where_it_wai
 
 async def test_a_model_that_waits_for_a_paused_plan_ends_its_answer(make):
     lines = architect(
-        plan(step("a")), {**calls(call("execute_plan")), "delay": 0.5}, says("It is done"),
-        a=[says("made")],
+        plan(step("a")), calls(call("execute_plan")), says("It is done"), a=[says("made")],
     )  # fmt: skip
     async with make(lines) as world:
+        goes_on = world.model.hold("main", 2)
         plan_id, receipt = await held_and_asked(world)
-        with anyio.fail_after(LIMIT):
-            while len(world.model.asked("main")) < 2:
-                await anyio.lowlevel.checkpoint()
+        await world.asked_model("main", 2)
         await world.runtime.plans.start(world.ann, plan_id)
         await world.runtime.plans.pause(world.ann, plan_id)
+        goes_on.set()
         events = await world.answer(receipt)
 
         assert (events[-1]["tool_name"], events[-1]["is_final"]) == ("execute_plan", True)

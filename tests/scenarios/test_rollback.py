@@ -149,11 +149,13 @@ async def test_a_whole_plan_is_undone_and_that_can_be_undone(make):
 
 @pytest.mark.feature(218)
 async def test_a_paused_plan_that_was_undone_as_a_whole_begins_anew(make):
-    lines = {**THREE, "b": [says("b", delay=0.5)]}
+    lines = {**THREE, "b": [says("b")]}
     async with make(lines) as world:
+        goes_on = world.model.hold("b")
         plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="b")
         await world.runtime.plans.pause(world.ann, plan_id)
+        goes_on.set()
         await world.until("subtask_completed", subtask_id="b")
         await world.idle()
 
@@ -473,16 +475,18 @@ async def test_a_change_by_a_person_before_the_call_has_ended_is_a_conflict_too(
 async def test_what_was_undone_in_a_paused_plan_runs_again_when_it_goes_on(make):
     lines = {
         "main/architect": [plan(step("a"), step("b", "a"), step("last", "b"))],
-        "a": [calls(write("a.txt", "first\n")), says("a", 0.0), calls(write("a.txt")), says("A")],
-        "b": [calls(write("b.txt")), says("b", 0.3)],
+        "a": [calls(write("a.txt", "first\n")), says("a"), calls(write("a.txt")), says("A")],
+        "b": [calls(write("b.txt")), says("b")],
         "last": [says("last")],
     }
     async with make(lines) as world:
+        goes_on = world.model.hold("b", 2)
         plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="b")
         with pytest.raises(Conflict, match="pause it first"):
             await world.runtime.checkpoints.rollback(world.ann, plan_id)
         await world.runtime.plans.pause(world.ann, plan_id)
+        goes_on.set()
         await world.until("subtask_completed", subtask_id="b")
         await world.idle()
 
@@ -708,9 +712,11 @@ async def test_a_paused_plan_stays_paused_until_a_rollback_that_was_cut_off_is_d
         "a": [calls(write("a.txt")), says("a")], "b": [says("b")],
     }  # fmt: skip
     async with make(lines) as world:
+        goes_on = world.model.hold("a")
         plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="a")
         await world.runtime.plans.pause(world.ann, plan_id)
+        goes_on.set()
         await world.idle()
 
         def cut_off(tx):
@@ -809,10 +815,13 @@ async def test_snapshots_of_plans_that_ended_long_ago_are_given_up_and_say_so(ma
     async with make(lines, keep_checkpoints_days=30) as world:
         old = await ran(world)
         first, *_ = await checkpoints(world, old)
+        # The plan before had a subtask of that name, which asked twice.
+        goes_on = world.model.hold("c", 3)
         live = await world.begin()
-        await world.until("subtask_started", subtask_id="c")
+        await world.until("subtask_started", plan_id=live, subtask_id="c")
         await world.runtime.plans.pause(world.ann, live)
-        await world.until("subtask_completed", subtask_id="c")
+        goes_on.set()
+        await world.until("subtask_completed", plan_id=live, subtask_id="c")
         await world.idle()
         world.clock.ahead += timedelta(days=29)
         await world.runtime.parts.sweeps.job(Job(kind=SWEEP, key="snapshots"))
@@ -842,13 +851,15 @@ async def test_snapshots_of_plans_that_ended_long_ago_are_given_up_and_say_so(ma
 async def test_a_rollback_that_was_cut_off_comes_before_another_one_and_need_not_be_named(make):
     lines = {
         "main/architect": [plan(step("a"), step("b"), step("c", "a"))],
-        "a": [calls(write("a.txt")), says("a")], "b": [calls(write("b.txt")), says("b", 0.3)],
+        "a": [calls(write("a.txt")), says("a")], "b": [calls(write("b.txt")), says("b")],
         "c": [says("c")],
     }  # fmt: skip
     async with make(lines) as world:
+        goes_on = world.model.hold("b", 2)
         plan_id = await world.begin()
         await world.until("subtask_started", subtask_id="b")
         await world.runtime.plans.pause(world.ann, plan_id)
+        goes_on.set()
         await world.until("subtask_completed", subtask_id="b")
         await world.idle()
 

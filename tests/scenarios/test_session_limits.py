@@ -79,14 +79,12 @@ async def test_a_session_cannot_lift_what_the_settings_say(make):
 
 @on_both
 async def test_when_the_time_is_over_the_plan_ends_although_nobody_looks_on(make):
-    async with make(lines("a", "b")) as world:
+    slow = {"b": [{**reply, "delay": 3_600} for reply in lines("b")["b"]]}
+    async with make(lines("a", "b") | slow) as world:
         await opened(world, seconds=60)
-        held = world.model.hold("b")
         plan_id = await world.begin()
         await world.asked_model("b")
         await world.restart()
-        held.set()
-        held = world.model.hold("b")
         await world.asked_model("b")
         await world.later(61)
         ended = await world.until("plan_completed")
@@ -94,7 +92,6 @@ async def test_when_the_time_is_over_the_plan_ends_although_nobody_looks_on(make
         [failed] = of(await world.log(), "subtask_failed")
         assert failed["metadata"]["error"]["category"] == "timeout"
         assert "60 s" in failed["metadata"]["error"]["message"]
-        held.set()
         await world.idle()
         assert world.read("b.txt") is None
         assert (await world.runtime.plans.get(world.ann, plan_id)).status == "partial"

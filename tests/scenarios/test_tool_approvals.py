@@ -386,9 +386,10 @@ async def test_outside_a_plan_and_in_another_session_a_write_asks(make):
     lines = {
         **ONE,
         "main/architect": [plan(step("slow"))],
-        "slow": [calls(write("slow.txt")), says("done", delay=0.3)],
+        "slow": [calls(write("slow.txt")), says("done")],
     }
     async with make(lines) as world:
+        goes_on = world.model.hold("slow", 2)
         plan_id = await world.propose()
         receipt = await world.send(
             {"type": "plan_decision", "plan_id": plan_id, "decision": "approve"}
@@ -398,6 +399,7 @@ async def test_outside_a_plan_and_in_another_session_a_write_asks(make):
         message = {"type": "user_message", "content": "Write", "agent_type": "coder"}
         events = await world.ask(message, session=other.session_id)
         assert events[-1]["type"] == "approval_requested"
+        goes_on.set()
         assert of(await world.answer(receipt), "plan_completed")
         assert not of(await world.log(), "approval_requested", kind="tool")
         events = await world.say("Write", "coder")

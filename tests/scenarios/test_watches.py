@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 
+from fakes.until import time_passes, until
 from fakes.world import World, call, calls, kinds, of, on_both, plan, run, says, step, write
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.i18n import say
@@ -404,9 +405,7 @@ async def test_a_command_that_is_cut_off_is_looked_after(make):
     async with make(lines()) as world:
         does(world, f"{PLANTS}; touch started; sleep 300")
         plan_id = await world.begin()
-        with anyio.fail_after(60):
-            while not (world.folder / "started").exists():  # noqa: ASYNC110 - a command tells nobody
-                await anyio.sleep(0.01)
+        await until((world.folder / "started").exists)
         await world.runtime.plans.cancel(world.ann, plan_id)
         await world.until("approval_requested", kind="intervention")
         [asked] = await world.pending()
@@ -418,9 +417,11 @@ async def test_a_command_that_is_cut_off_is_looked_after(make):
 
 
 async def test_a_subtask_that_takes_too_long_is_looked_after(make):
-    async with make(lines(), subtask_timeout=3) as world:
-        does(world, f"{PLANTS}; sleep 300")
+    async with make(lines(), subtask_timeout=100) as world:
+        does(world, f"{PLANTS}; touch started; sleep 300")
         await world.begin()
+        await until((world.folder / "started").exists)
+        time_passes(100)
         await world.until("approval_requested", kind="intervention")
         [asked] = await world.pending()
 
@@ -444,9 +445,7 @@ async def test_a_session_that_is_deleted_while_a_command_runs_has_taken_away_wha
     async with make(lines()) as world:
         does(world, f"{PLANTS}; touch started; sleep 300")
         await world.begin()
-        with anyio.fail_after(60):
-            while not (world.folder / "started").exists():  # noqa: ASYNC110 - a command tells nobody
-                await anyio.sleep(0.01)
+        await until((world.folder / "started").exists)
         await world.runtime.sessions.delete(world.ann, world.session)
         await world.idle()
 

@@ -19,6 +19,7 @@ import pytest
 from websockets.sync.client import connect
 
 from fakes.nursery import python
+from fakes.sockets import held_port
 from fakes.template import lay_out
 from gonogo.server.connections import Connections, Room, _turn_away
 
@@ -72,11 +73,15 @@ class Poor:
 
 
 @pytest.fixture(scope="module")
-def poor(tmp_path_factory) -> Iterator[Poor]:
+def port() -> Iterator[int]:
+    with held_port() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def poor(tmp_path_factory, port) -> Iterator[Poor]:
     root = tmp_path_factory.mktemp("poor")
     lay_out(root / "home")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
     environment = {
         **python(), "GONOGO_HOME": str(root / "home"), "GONOGO_CONFIG": str(root / "config"),
         "GONOGO_MODEL": "scripted", "GONOGO_RATE_REQUESTS": "0",

@@ -20,6 +20,7 @@ from fakes.between import Breaking, breaking
 from fakes.disk import small_disk
 from fakes.postgres import Server
 from fakes.rows import begin
+from fakes.until import time_passes, until
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
 from gonogo.store import Outbox, Store, Tx, driver, patiently, postgres
@@ -230,7 +231,8 @@ async def test_a_server_that_is_away_is_said_in_time_and_is_no_empty_database(
     url = mortal_postgres.url(database)
     engine = engine_of(url)
     with opened(url, patience=0.5) as store:
-        await store.write(begin)
+        with patiently():
+            await store.write(begin)
         mortal_postgres.stop()
         with anyio.fail_after(LIMIT):
             with pytest.raises(Busy):
@@ -259,7 +261,8 @@ async def test_a_server_that_never_answers_holds_up_neither_who_asks_nor_the_end
     monkeypatch.setattr(postgres, "_MANNERS", 0.2)
     store = Store(mortal_postgres.url(database), drives=True, patience=0.5)
     with anyio.fail_after(LIMIT):
-        await store.write(begin)
+        with patiently():
+            await store.write(begin)
         with mortal_postgres.frozen():
             async with anyio.create_task_group() as group:
                 assert store.driver is not None
@@ -306,8 +309,10 @@ async def test_a_file_that_another_process_locks_for_long_is_waited_for(tmp_path
                         group.start_soon(store.write, say, "later")
                     with pytest.raises(Busy):
                         await store.write(say, "nor this")
-                    assert await store.read(events_after, "s1", 0) == []
-            told = await store.read(events_after, "s1", 0)
+                    with patiently():
+                        assert await store.read(events_after, "s1", 0) == []
+            with patiently():
+                told = await store.read(events_after, "s1", 0)
 
     assert [body["content"] for body in told] == sayers.handed_over == ["later"]
 
@@ -377,7 +382,7 @@ def no_room(store: Store) -> Iterator[None]:
 
 async def test_who_is_refused_beside_one_who_has_no_room_stays_refused(tmp_path: Path) -> None:
     outcomes: dict[str, str] = {}
-    with opened(f"sqlite:///{tmp_path / 'gonogo.db'}", patience=1) as store:
+    with opened(f"sqlite:///{tmp_path / 'gonogo.db'}", patience=LIMIT / 4) as store:
         with patiently():
             await store.write(begin)
 
@@ -392,6 +397,8 @@ async def test_who_is_refused_beside_one_who_has_no_room_stays_refused(tmp_path:
                 async with anyio.create_task_group() as group:
                     group.start_soon(ask, fills)
                     group.start_soon(ask, refuses)
+                    await until(lambda: "refuses" in outcomes)
+                    time_passes(LIMIT / 2)
             with patiently():
                 await store.write(fills)
                 found = await store.read(session_of, "s1")

@@ -97,7 +97,7 @@ def test_one_that_joins_when_the_schema_has_gone_up_meanwhile_is_refused(
     def join() -> None:
         member = Membership(kind="worker", pool="default", home="home")
         try:
-            Store(empty_url, drives=True, shared_as=member, patience=20).close()
+            Store(empty_url, drives=True, shared_as=member, patience=60).close()
         except Conflict as error:
             refused.append(str(error))
 
@@ -107,7 +107,7 @@ def test_one_that_joins_when_the_schema_has_gone_up_meanwhile_is_refused(
         until_true(lambda: looker.execute(_LOCKS).scalar_one() > 1)
         with engine.begin() as later:
             later.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    joining.join(20)
+    joining.join(60)
     assert refused == [
         f"The database has the schema 9999, newer than {HEAD}: upgrade gonogo to use it"
     ]
@@ -115,7 +115,7 @@ def test_one_that_joins_when_the_schema_has_gone_up_meanwhile_is_refused(
 
 
 def until_true(holds: Callable[[], object]) -> None:
-    until = time.monotonic() + 20
+    until = time.monotonic() + 60
     while not holds():
         assert time.monotonic() < until
         time.sleep(0.01)

@@ -60,7 +60,7 @@ class Outsider:
         assert self.process.stdout.readline() == "done\n"
 
     def close(self) -> None:
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=60)
 
 
 @pytest.fixture

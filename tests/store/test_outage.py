@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy.exc import DBAPIError, PendingRollbackError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from fakes.until import time_passes
 from gonogo.domain.errors import Busy, Conflict, NotFound
 from gonogo.store import outage as module
 from gonogo.store.outage import Outage, Stopwatch, is_away, patiently, standing_still, told
@@ -72,18 +73,25 @@ async def test_who_waits_patiently_waits_longer_than_anybody_else_would() -> Non
     assert found == ["used"]
 
 
-async def test_who_is_in_a_hurry_is_told_in_time_and_at_once_when_it_is_known() -> None:
-    outage, thing = Outage("it", SHORT), Thing()
+async def test_who_is_in_a_hurry_is_told_in_time_and_at_once_when_it_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "monotonic", anyio.current_time)
+    outage, thing = Outage("it", LONG), Thing()
 
-    with anyio.fail_after(LIMIT):
+    async def hurry() -> None:
         with pytest.raises(Busy):
             await outage.ride(thing.use)
-        await anyio.sleep(2 * SHORT)
-        before = thing.asked
-        with pytest.raises(Busy):
-            await outage.ride(thing.use)
 
-    assert before > 2, "it was tried again meanwhile"
+    async def wait() -> None:
+        # It is tried again meanwhile.
+        await thing.until_asked(4)
+        time_passes(LONG + 1)
+
+    await together(hurry, wait)
+    before = thing.asked
+    await together(hurry)
+
     assert thing.asked == before + 1
 
 

@@ -51,7 +51,7 @@ _WAITS = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
 
 @contextmanager
 def opened(url: str, member: Membership = WORKER) -> Iterator[Store]:
-    store = Store(url, drives=True, shared_as=member, patience=0.5)
+    store = Store(url, drives=True, shared_as=member, patience=30)
     store.routes = {"turn": Whose.TURN, "hook": Whose.NONE}
     try:
         yield store
@@ -313,7 +313,7 @@ async def test_what_is_handed_over_while_a_place_changes_hands_is_in_reach_after
         go_on(tx, "turn", "t1")
         hand_over(tx, shared.routes)
         loop.call_soon_threadsafe(held.set)
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while not over.is_set() and not tx.execute(_WAITS).scalar():
             assert time.monotonic() < until
             over.wait(0.01)

@@ -9,12 +9,12 @@ import pytest
 from sqlalchemy import event, select, text
 
 from fakes.rows import begin
+from fakes.until import time_passes
 from gonogo.domain.errors import Busy, InvalidMessage
 from gonogo.store import Store, patiently, postgres
 from gonogo.store.schema import writers
 
 LIMIT = 60
-SHORT = 0.05
 
 
 @pytest.fixture
@@ -34,10 +34,18 @@ class Away:
 
 
 async def test_what_lies_beside_the_database_is_waited_for_as_it_is(url, caplog):
-    store, away = Store(url, patience=SHORT), Away()
-    with caplog.at_level(logging.WARNING), anyio.fail_after(LIMIT), pytest.raises(Busy):
-        await store.ride(away.use)
-    assert away.asked > 1
+    store, away = Store(url, patience=LIMIT / 4), Away()
+
+    async def hurry() -> None:
+        with pytest.raises(Busy):
+            await store.ride(away.use)
+
+    with caplog.at_level(logging.WARNING), anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(hurry)
+            while away.asked < 2:  # noqa: ASYNC110 - it tells nobody
+                await anyio.sleep(0.005)
+            time_passes(LIMIT / 2)
     assert [record.getMessage() for record in caplog.records] == [
         "work waits for the state folder: its disk is full"
     ]
@@ -64,7 +72,7 @@ async def refused_by(store: Store, refuse: Callable[[], None]) -> str | None:
 
 
 async def test_who_waits_is_refused_once_it_is_nobodys_work_any_more(url):
-    store = Store(url, patience=SHORT)
+    store = Store(url)
     for refuse in (store.drop_waiting, store.stop_waiting):
         assert await refused_by(store, refuse) == "its disk is full"
     await store.write(begin)

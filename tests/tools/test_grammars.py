@@ -2,15 +2,12 @@
 
 import subprocess
 import sys
-from time import monotonic
 
 import pytest
 
-from gonogo.tools import grammars
+from fakes.world import a_while, is_running
+from gonogo.tools import diagnostics, grammars
 from gonogo.tools.diagnostics import broken, each_broken
-
-DEEP = b"x(" * 130_000
-"""To read it takes a grammar of Go seconds, and more with its length."""
 
 
 @pytest.mark.parametrize(
@@ -61,22 +58,35 @@ def test_nothing_is_said_of_what_reads_or_never_did_or_is_not_looked_at(path, be
 )  # fmt: skip
 @pytest.mark.parametrize("path", ["a.js", "a.tsx", "a.go"])
 def test_no_text_takes_us_with_it_or_holds_us_up(path, data):
-    began = monotonic()
     assert broken(path, None, data).keys() <= {"problem"}
-    assert monotonic() - began < grammars.SECONDS + 5
 
 
-def test_one_that_takes_too_long_is_ended_and_nothing_is_said():
-    began = monotonic()
-    assert grammars.misread("Go", DEEP, seconds=0.2) is None
-    assert monotonic() - began < 2
+async def test_one_that_takes_too_long_is_ended_and_nothing_is_said(tmp_path, monkeypatch):
+    mark, parser = a_while(), tmp_path / "parser"
+    parser.write_text(f"#!/bin/sh\nexec sleep {mark}\n")
+    parser.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(parser))
+
+    assert grammars.misread("Go", b"func (", seconds=0.2) is None
+    await is_running(mark, False)
 
 
-def test_the_last_file_of_a_change_has_only_the_time_that_is_left():
-    began = monotonic()
-    changes = [("a.go", None, b"func ("), ("b.go", DEEP, DEEP)]
-    assert list(each_broken(changes, patience=1))[1:] == [{}]
-    assert monotonic() - began < 3
+@pytest.mark.parametrize("before", [None, b"func ("], ids=["new", "as it was before"])
+def test_the_last_files_of_a_change_have_only_the_time_that_is_left(before, monkeypatch):
+    now, given = [0.0], []
+
+    def misread(kind, data, *, seconds):
+        given.append(seconds)
+        now[0] += 4
+        return "odd"
+
+    monkeypatch.setattr(diagnostics, "monotonic", lambda: now[0])
+    monkeypatch.setattr(grammars, "misread", misread)
+    changes = [(f"{name}.go", before, b"func (") for name in "abcd"]
+
+    told = list(each_broken(changes, patience=10))
+    assert given == [grammars.SECONDS, grammars.SECONDS, 2]
+    assert [bool(each) for each in told] == [before is None, before is None, before is None, False]
 
 
 def alone(program, *flags):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import sys
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -13,6 +12,8 @@ import pytest
 
 from fakes import mcp_stdio
 from fakes.mcp_server import served_over_http, write_tools
+from fakes.sockets import held_port
+from fakes.until import time_passes, until
 from fakes.world import is_running
 from gonogo.domain.errors import OutcomeUnknown, ToolFailed
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
@@ -113,8 +114,15 @@ async def test_an_answer_is_bounded_and_a_failure_is_told(folder, sdk):
 
 
 async def test_a_call_without_an_answer_has_an_outcome_that_nobody_knows(folder, config):
-    quick = replace(config, timeout=3.0)
-    async with serving(quick) as servers:
+    slow = replace(config, timeout=50.0)
+    async with serving(slow) as servers, anyio.create_task_group() as group:
+
+        async def is_silent():
+            await until((folder / "calls").exists)
+            await anyio.wait_all_tasks_blocked()
+            time_passes(50)
+
+        group.start_soon(is_silent)
         with pytest.raises(OutcomeUnknown, match="timed out"):
             await run(servers, folder, wait=True)
         with pytest.raises(OutcomeUnknown):
@@ -137,10 +145,10 @@ async def test_a_server_that_fails_again_and_again_is_left_alone(folder, config)
 @pytest.mark.parametrize(
     ("command", "problem", "seconds"),
     [
-        (("no-such-program",), "There is no program 'no-such-program' on its PATH", 4.0),
-        (("sh", "-c", "echo oh no >&2; exit 1"), "oh no", 4.0),
+        (("no-such-program",), "There is no program 'no-such-program' on its PATH", 60.0),
+        (("sh", "-c", "echo oh no >&2; exit 1"), "oh no", 60.0),
         (("sh", "-c", "echo hello; cat >/dev/null"), "does not answer in time", 0.5),
-        (("sh", "-c", "head -c 9000000 /dev/zero; cat >/dev/null"), "", 4.0),
+        (("sh", "-c", "head -c 9000000 /dev/zero; cat >/dev/null"), "", 60.0),
     ],
 )
 async def test_a_program_that_is_no_server_offers_nothing_and_says_why(
@@ -203,12 +211,11 @@ async def test_an_address_is_spoken_to_over_http_with_its_headers(folder, config
 
 
 async def test_an_address_where_nobody_is_offers_nothing(config):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-    nobody = replace(config, command=(), url=f"http://127.0.0.1:{port}/mcp", start_timeout=60.0)
-    async with serving(nobody) as servers:
-        assert await servers.offered(lambda server: True) == ()
-        assert servers.report()[0].state == "failed"
+    with held_port() as port:
+        nobody = replace(config, command=(), url=f"http://127.0.0.1:{port}/mcp", start_timeout=60.0)
+        async with serving(nobody) as servers:
+            assert await servers.offered(lambda server: True) == ()
+            assert servers.report()[0].state == "failed"
 
 
 async def test_a_tool_that_was_seen_is_known_though_nobody_is_asked_and_others_are_not(config):

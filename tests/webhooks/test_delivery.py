@@ -16,6 +16,7 @@ import pytest
 from fakes import receiver as receivers
 from fakes.receiver import Received, answers, receiver
 from fakes.rows import NOW, begin
+from fakes.until import time_passes
 from gonogo import __version__
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Job, Timer
@@ -205,9 +206,18 @@ async def test_a_receiver_that_behaves_badly_is_told_again_later(begun, how):
     behaviour, problem = BAD[how]
     async with receiver() as told:
         told.once = [behaviour]
-        post = Post(begun, chat=hook(told.url, timeout=3.0 if "in time" in problem else LIMIT))
+        post = Post(begun, chat=hook(told.url, timeout=LIMIT / 2))
         asked = await post.ask()
-        await post.send()
+
+        async def is_silent():
+            await told.got(1)
+            await anyio.sleep(0.1)
+            time_passes(LIMIT / 2)
+
+        async with anyio.create_task_group() as group:
+            if "in time" in problem:
+                group.start_soon(is_silent)
+            await post.send()
 
         (row,) = await post.rows(asked.id)
         assert (row.status, row.attempt, row.error) == (DeliveryStatus.PENDING, 1, problem)

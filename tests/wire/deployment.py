@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import anyio.from_thread
 import httpx
+from msgspec.structs import replace
 from websockets.sync.client import connect
 
 from fakes.template import lay_out
@@ -24,6 +25,7 @@ from gonogo.runtime import Runtime
 from gonogo.server import Ready, WaitLimits, serve
 from gonogo.settings import Settings
 
+USUAL = WaitLimits()
 WAIT = 60.0
 """Seconds that a test waits for something that will happen."""
 STREAM = "/api/v1/agent/message/stream"
@@ -176,10 +178,11 @@ class Deployment:
 
 
 @contextmanager
-def deployed(
-    home: Path, *, limits: WaitLimits | None = None, **settings: Any
-) -> Iterator[Deployment]:
-    """Run a server until the block ends; it must not have logged an error."""
+def deployed(home: Path, *, limits: WaitLimits = USUAL, **settings: Any) -> Iterator[Deployment]:
+    """Run a server until the block ends; it must not have logged an error.
+
+    On a stream without news it says each second that it is still there.
+    """
     work, clock, complaints = home / "work", Clock(), Complaints()
     work.mkdir(parents=True, exist_ok=True)
     # A few people say in seconds what others say in hours.
@@ -201,7 +204,7 @@ def deployed(
                 found.append(Deployment(runtime, where, clock, work))
                 listening.set()
 
-            await serve(runtime, port=0, limits=limits, on_ready=ready)
+            await serve(runtime, port=0, limits=replace(limits, heartbeat=1.0), on_ready=ready)
 
     logging.getLogger().addHandler(complaints)
     try:

@@ -5,7 +5,6 @@ docs/reference/protocol.md §3, and what the case files call it.
 """
 
 import json
-import os
 from typing import Any
 
 import httpx
@@ -14,10 +13,11 @@ from gonogo.domain import errors
 from wire.deployment import STREAM, Deployment
 from wire.states import Scene
 
-_HANG = 2.0
-"""Seconds of silence that are a hang on a machine with nothing else to do."""
 PATIENCE = 60.0
-"""Seconds that an answer may take to begin."""
+"""Seconds that an answer may take to begin, or to go on."""
+_STILL, _HANG = 3, 60
+"""Comments of a server that it is still there and has nothing to say: after so many a stream stays
+open, where a command runs for ever, and hangs, where none does."""
 _STATUS = {
     kind.code: kind.status
     for kind in vars(errors).values()
@@ -63,24 +63,30 @@ def send(scene: Scene, case: dict[str, Any], message: dict[str, Any]) -> Outcome
     if body is not None:
         headers["Content-Type"] = message.get("content_type", "application/json")
     before = last_seq(scene) if path == STREAM and scene.state != "S11" else 0
-    outcome = exchange(deployment.url, method, path + query, headers, body)
+    outcome = exchange(
+        deployment.url, method, path + query, headers, body, stays=scene.state == "S5"
+    )
     if "accepted" in outcome.names and path == STREAM and last_seq(scene) == before:
         outcome.names = {"ignored_idempotent"}
     return outcome
 
 
-def silence() -> float:
-    """Seconds after which an answer hangs, or a stream stays open, as busy as the machine is."""
-    return _HANG * max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
-
-
 def exchange(
-    url: str, method: str, path: str, headers: dict[str, str], body: bytes | None
+    url: str,
+    method: str,
+    path: str,
+    headers: dict[str, str],
+    body: bytes | None,
+    *,
+    stays: bool = False,
 ) -> Outcome:
-    """One request on a connection of its own."""
-    timeout = httpx.Timeout(PATIENCE, read=silence())
+    """One request on a connection of its own.
+
+    Args:
+        stays: Its stream may stay open.
+    """
     with (
-        httpx.Client(base_url=url, timeout=timeout, trust_env=False) as http,
+        httpx.Client(base_url=url, timeout=PATIENCE, trust_env=False) as http,
         http.stream(method, path, headers=headers, content=body) as answer,
     ):
         if answer.is_error:
@@ -89,7 +95,7 @@ def exchange(
         if not answer.headers["content-type"].startswith("text/event-stream"):
             answer.read()
             return Outcome("accepted")
-        return of_stream(answer)
+        return of_stream(answer, _STILL if stays else _HANG)
 
 
 def of_problem(answer: httpx.Response) -> Outcome:
@@ -103,20 +109,25 @@ def of_problem(answer: httpx.Response) -> Outcome:
     return Outcome(str(answer.status_code), events=[problem])
 
 
-def of_stream(answer: httpx.Response) -> Outcome:
-    """The name of an answer that is a stream, after a look at its form."""
-    outcome, finals = Outcome("accepted"), 0
-    try:
-        for line in answer.iter_lines():
-            if not line.startswith("data: "):
-                continue
-            event = json.loads(line[6:])
-            if event["type"] == "done":
-                break
-            outcome.events.append(event)
-            finals += event.get("is_final") is True
-    except httpx.ReadTimeout:
-        outcome.is_open = True
+def of_stream(answer: httpx.Response, comments: int = _HANG) -> Outcome:
+    """The name of an answer that is a stream, after a look at its form.
+
+    Args:
+        comments: After so many of them it counts as open.
+    """
+    outcome, finals, heard = Outcome("accepted"), 0, 0
+    for line in answer.iter_lines():
+        heard += line.startswith(":")
+        outcome.is_open = heard >= comments
+        if outcome.is_open:
+            break
+        if not line.startswith("data: "):
+            continue
+        event = json.loads(line[6:])
+        if event["type"] == "done":
+            break
+        outcome.events.append(event)
+        finals += event.get("is_final") is True
     assert finals <= 1, outcome.events
     assert outcome.is_open or finals == 1 or not outcome.events, outcome.events
     refused = [event for event in outcome.events if event["type"] == "error"]

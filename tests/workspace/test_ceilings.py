@@ -3,13 +3,16 @@
 import os
 import secrets
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 
+from fakes.disk import own_disk
 from gonogo.workspace import Ceilings, CommandOutput, Sandbox, Workspace, run_command
-from gonogo.workspace.sandbox.command import Disk
+from gonogo.workspace.sandbox import command
+from gonogo.workspace.sandbox.command import Disk, Space
 
 BUBBLEWRAP = Sandbox.detect()
 pytestmark = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not work here")
@@ -19,6 +22,21 @@ pytestmark = pytest.mark.skipif(BUBBLEWRAP is None, reason="bubblewrap does not 
 def workspace(tmp_path: Path) -> Workspace:
     (tmp_path / "ws").mkdir()
     return Workspace(tmp_path / "ws")
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[Workspace]:
+    """A workspace of whose disk no other test takes anything, or gives it back."""
+    with own_disk(tmp_path / "ws", megabytes=600) as folder:
+        yield Workspace(folder)
+
+
+def lay(path: Path, mebibytes: int) -> None:
+    """A file, with its place on the disk."""
+    with path.open("wb") as file:
+        file.write(os.urandom(mebibytes << 20))
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def long_ago(folder: Path) -> None:
@@ -118,21 +136,20 @@ socket.socketpair(); socket.socket(); socket.socket(socket.AF_INET6); print("usu
 
 
 async def test_files_that_together_take_too_much_of_the_disk_end_the_command(
-    workspace: Workspace,
+    alone: Workspace,
 ) -> None:
-    write = "for n in $(seq 400); do head -c 1M /dev/urandom >f$n; sleep 0.01; done; echo all"
+    # It waits for its end, however late it is looked at.
+    write = "for n in $(seq 400); do head -c 1M /dev/urandom >f$n; done; sleep 50; echo all"
 
-    done = await run(workspace, write, disk=40, file=2)
+    done = await run(alone, write, disk=40, file=2)
 
     assert done.over == "disk"
     assert "all" not in done.output
-    # What a quarter of a second more takes.
-    assert sum(path.stat().st_size for path in workspace.root.iterdir()) < 300 << 20
 
 
 @pytest.mark.parametrize("sandbox", [None, BUBBLEWRAP], ids=["plain", "boxed"])
 async def test_files_without_a_name_count_as_well(
-    workspace: Workspace, sandbox: Sandbox | None
+    alone: Workspace, sandbox: Sandbox | None
 ) -> None:
     hold = (
         "import os, time\n"
@@ -143,31 +160,32 @@ async def test_files_without_a_name_count_as_well(
     )
     with anyio.fail_after(90):
         done = await run_command(
-            workspace, f'exec python3 -c "{hold}"', cwd=None, timeout=40, sandbox=sandbox,
+            alone, f'exec python3 -c "{hold}"', cwd=None, timeout=40, sandbox=sandbox,
             ceilings=Ceilings(disk=60),
         )  # fmt: skip
 
     assert done.over == "disk"
 
 
-def test_what_others_take_of_the_disk_is_not_held_against_a_command(tmp_path: Path) -> None:
-    (tmp_path / "ws").mkdir()
-    (tmp_path / "ws" / "old").write_bytes(os.urandom(8 << 20))
-    long_ago(tmp_path / "ws")
-    disk = Disk(tmp_path / "ws")
-    (tmp_path / "somebody's").write_bytes(os.urandom(6 << 20))
-    os.sync()
+def test_what_others_take_of_the_disk_is_not_held_against_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = Space(100 << 20, 100)
+    monkeypatch.setattr(command, "_free", lambda folder: free)
+    lay(tmp_path / "old", 8)
+    long_ago(tmp_path)
+    disk = Disk(tmp_path)
 
+    free -= Space(6 << 20, 1)
     assert not disk.is_over(4 << 20)
-    (tmp_path / "ws" / "ours").write_bytes(os.urandom(5 << 20))
-    os.sync()
+    lay(tmp_path / "ours", 5)
+    free -= Space(5 << 20, 1)
     assert disk.is_over(4 << 20)
 
 
-def test_what_nobody_can_account_for_is_held_against_it_in_the_end(tmp_path: Path) -> None:
-    (tmp_path / "ws").mkdir()
-    disk = Disk(tmp_path / "ws")
-    (tmp_path / "hidden").write_bytes(os.urandom(12 << 20))
-    os.sync()
+def test_what_nobody_can_account_for_is_held_against_it_in_the_end(alone: Workspace) -> None:
+    (alone.root / "ws").mkdir()
+    disk = Disk(alone.root / "ws")
+    lay(alone.root / "hidden", 12)
 
     assert disk.is_over(4 << 20)

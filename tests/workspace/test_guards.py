@@ -55,7 +55,7 @@ def fill(folder: Path, count: int) -> None:
 
 def settle(root: Path) -> None:
     """Wait until a look believes that the folders change no more unseen."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         if all(record.signature for record in guarded_paths(root).records.values()):
             return

@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from subprocess import PIPE, Popen
 
@@ -98,19 +98,28 @@ def test_a_keeper_without_a_box_takes_orphans_and_names_what_it_cannot_start(
         assert found.end() == end
 
 
+def outlives_its_silence(found: Kept, seconds: float) -> bool:
+    """Whether a program is there still when it has been heard of for twice as long as it may be
+    silent: on a machine that does nothing else for so long, it is not."""
+    for _ in range(6):
+        with suppress(BrokenPipeError):
+            os.write(found.ours, b".")
+        time.sleep(seconds / 3)
+    return found.keeper.poll() is None
+
+
 @pytest.mark.parametrize("by", [ANY, OF_A_BOX])
 def test_a_keeper_that_hears_nothing_for_so_long_as_it_was_told_ends_its_program(
     tmp_path: Path, by: list[str]
 ) -> None:
-    began = time.monotonic()
-    with kept(tmp_path, "sleep", "60", seconds=0.6, by=by) as found:
-        for _ in range(6):
-            os.write(found.ours, b".")
-            time.sleep(0.2)
-        assert found.keeper.poll() is None
-        # The box's keeper goes with it.
-        assert found.end()[0] == (137 if by is ANY else -signal.SIGKILL)
-    assert time.monotonic() - began >= 1.4
+    for seconds in (0.6, 3, 15):
+        with kept(tmp_path, "sleep", "300", seconds=seconds, by=by) as found:
+            outlived = outlives_its_silence(found, seconds)
+            # The box's keeper goes with it.
+            assert found.end()[0] == (137 if by is ANY else -signal.SIGKILL)
+        if outlived:
+            break
+    assert outlived
 
 
 @pytest.mark.parametrize("by", [ANY, OF_A_BOX])
