@@ -81,6 +81,12 @@ def test_what_is_asked_wrongly_is_refused_and_the_next_is_answered(raw, folder):
     assert raw.ask("initialize", HELLO)["result"]["agentInfo"]["name"] == "gonogo"
 
 
+@pytest.mark.parametrize("able", [[], 5, "all", True, {"elicitation": []}])
+def test_abilities_that_cannot_be_read_are_none(raw, able):
+    answer = raw.ask("initialize", {"protocolVersion": 1, "clientCapabilities": able})
+    assert answer["result"]["protocolVersion"] == 1
+
+
 def test_fields_of_meta_take_the_place_of_nothing(raw, folder):
     opened = raw.ask("session/new", {"cwd": str(folder), "mcpServers": []})["result"]
     answer = raw.ask(
