@@ -54,7 +54,9 @@ def test_a_signature_tells_files_apart(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("name", [".gitignore", "a/.gitignore", "a/b/.git/HEAD", "x/.git/commondir"])
+@pytest.mark.parametrize(
+    "name", [".gitignore", "a/.gitignore", "a/b/.git/HEAD", "x/.git/commondir"]
+)
 @pytest.mark.parametrize("kind", ["pipe", "long"])
 def test_what_git_would_not_read_to_its_end_is_named_and_git_is_not_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
