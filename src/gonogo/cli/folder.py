@@ -187,6 +187,15 @@ class Folder(Struct, frozen=True):
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
+    def holder(self) -> "OwnerFacts | None":
+        """What the process says of itself that owns the folder now; None: nobody does, or says it.
+
+        What one has left that was killed is not said of its successor: the number of its process
+        may be that of any other by now.
+        """
+        facts = self.read_facts() if self.is_owned() else None
+        return facts if facts is not None and str(facts.pid) == self.owner() else None
+
     def write_facts(self, facts: "OwnerFacts") -> None:
         """Say what this process is, which owns the folder."""
         self._write(self.facts, msgspec.json.encode(facts).decode())
@@ -233,4 +242,10 @@ def _taken(handle: int, how: int = fcntl.LOCK_EX) -> bool:
         fcntl.flock(handle, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        raise Stop(
+            "The state folder cannot be locked: {problem}; set GONOGO_HOME to a folder on a disk "
+            "of this machine",
+            problem=error.strerror,
+        ) from error
     return True
