@@ -16,6 +16,8 @@ NO_MESSAGES = (
     (b"{bad", -32700),
     (b'{"a": 1, "a": 2}', -32700),
     (b"\xff\xfe", -32700),
+    (b'{"jsonrpc": "2.0", "id": "\xd1", "method": "initialize"}', -32700),
+    (b'{"jsonrpc": "2.0", "id": "\t", "method": "initialize"}', -32700),
     (b'"text"', -32600),
     (b"[]", -32600),
     (b"{}", -32600),

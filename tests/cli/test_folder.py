@@ -122,6 +122,14 @@ def test_the_token_is_readable_by_its_user_only(folder):
     assert mode(folder.token_file) == 0o600
 
 
+@pytest.mark.parametrize("torn", [b"", b"\n", b"\xcb\xff", b"to\0ken", b"to\nken", b"\0" * 48])
+def test_a_token_file_that_was_torn_has_none(folder, torn):
+    folder.token_file.write_bytes(torn)
+    assert folder.read_token() is None
+    folder.write_token("secret")
+    assert folder.read_token() == "secret"
+
+
 def test_a_token_file_that_waits_as_a_link_is_not_followed(folder, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.write_text("kept")

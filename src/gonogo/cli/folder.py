@@ -209,8 +209,10 @@ class Folder(Struct, frozen=True):
         self._write(self.token_file, secret)
 
     def _read(self, path: Path) -> str | None:
-        with suppress(FileNotFoundError):
-            return path.read_text(encoding="utf-8").strip() or None
+        with suppress(FileNotFoundError, UnicodeDecodeError):
+            said = path.read_text(encoding="ascii").strip()
+            # What is no word is half a token, or none; the owner makes another.
+            return said if said.isprintable() and said else None
         return None
 
     def _write(self, path: Path, text: str) -> None:

@@ -201,7 +201,7 @@ class Guarded(Struct):
         if each.is_link:
             # What it leads to may have any name, and others run it by this one.
             real = Path(os.path.realpath(path))
-            return real if self.root in real.parents and real.exists() else None
+            return real if self.root in real.parents and os.path.exists(real) else None
         is_bound = not each.installed or each.is_repository or each.guard == "ask"
         return path if is_bound else None
 
