@@ -89,6 +89,23 @@ def test_abilities_that_cannot_be_read_are_none(raw, able):
     assert answer["result"]["protocolVersion"] == 1
 
 
+def test_a_session_that_is_closed_twice_at_once_is_closed(raw, folder, provider):
+    provider.script({"default": {"text": "Late.", "delay": 1}})
+    where = raw.ask("session/new", {"cwd": str(folder), "mcpServers": []})["result"]["sessionId"]
+    text = [{"type": "text", "text": "hi"}]
+    for number, method, more in (
+        (2, "session/prompt", {"prompt": text}), (3, "session/close", {}), (4, "session/close", {})
+    ):  # fmt: skip
+        params = {"sessionId": where, **more}
+        raw.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+    answers = {}
+    while len(answers) < 3:
+        message = raw.read()
+        if "method" not in message:
+            answers[message["id"]] = message.get("result", message)
+    assert answers == {2: {"stopReason": "cancelled"}, 3: {}, 4: {}}
+
+
 def test_fields_of_meta_take_the_place_of_nothing(raw, folder):
     opened = raw.ask("session/new", {"cwd": str(folder), "mcpServers": []})["result"]
     answer = raw.ask(

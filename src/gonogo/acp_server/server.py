@@ -209,7 +209,9 @@ class EditorAgent:
         dialogue = self._known(request.session_id)
         await dialogue.cancel()
         dialogue.leave()
-        del self._dialogues[request.session_id]
+        # Meanwhile the editor may have closed it once more, or opened it anew.
+        if self._dialogues.get(request.session_id) is dialogue:
+            del self._dialogues[request.session_id]
         return {}
 
     async def _delete(self, request: schema.DeleteSessionRequest) -> Answer:
