@@ -67,6 +67,7 @@ def test_a_link_in_a_prompt_is_named_within_the_project_and_else_whole() -> None
     assert said("file:///project/src/a%20b.py") == "See `src/a b.py`"
     assert said("file:///projects/a.py") == "See `/projects/a.py`"
     assert said("https://a.example/project/x%20y") == "See `https://a.example/project/x%20y`"
+    assert said("file://[::1/a") == "See `file://[::1/a`"
 
 
 def test_the_fence_of_a_quotation_is_longer_than_any_in_it() -> None:

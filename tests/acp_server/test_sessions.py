@@ -53,6 +53,33 @@ async def test_what_was_open_is_asked_again_when_the_session_is_loaded(editor, f
             await pad.say(session, "and?")
 
 
+@pytest.mark.parametrize("again", ["load_session", "resume_session"])
+async def test_a_prompt_is_answered_though_its_session_is_opened_again(
+    editor, folder, provider, again
+):
+    provider.script(SCRIPT)
+    async with editor() as pad, anyio.create_task_group() as group:
+        session = (await pad.open(folder)).session_id
+        await pad.agent.set_session_mode(session_id=session, mode_id="coder")
+        refused: list[RequestError] = []
+
+        async def ask() -> None:
+            with pytest.raises(RequestError) as error:
+                await pad.say(session, "make")
+            refused.append(error.value)
+            pad.tell()
+
+        pad.patience = anyio.Event()
+        group.start_soon(ask)
+        await pad.until(lambda: pad.questions)
+        await getattr(pad.agent, again)(session_id=session, cwd=str(folder), mcp_servers=[])
+        await pad.until(lambda: refused)
+        assert str(refused[0]).startswith("The session was opened again or deleted here")
+        await pad.until(lambda: len(pad.questions) == 2)
+        pad.patience.set()
+        await pad.until(lambda: (folder / "a.txt").exists())
+
+
 async def _unanswered(pad: Any, session: str) -> None:
     with pytest.raises(ConnectionError):
         await pad.say(session, "make")

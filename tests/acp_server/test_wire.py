@@ -16,6 +16,8 @@ NO_MESSAGES = (
     (b"{bad", -32700),
     (b'{"a": 1, "a": 2}', -32700),
     (b"\xff\xfe", -32700),
+    (b'{"jsonrpc": "2.0", "id": "\xd1", "method": "initialize"}', -32700),
+    (b'{"jsonrpc": "2.0", "id": "\t", "method": "initialize"}', -32700),
     (b'"text"', -32600),
     (b"[]", -32600),
     (b"{}", -32600),
@@ -79,6 +81,29 @@ def test_what_is_asked_wrongly_is_refused_and_the_next_is_answered(raw, folder):
     raw.send({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "none"}})
     raw.send({"jsonrpc": "2.0", "id": 99, "result": {}})
     assert raw.ask("initialize", HELLO)["result"]["agentInfo"]["name"] == "gonogo"
+
+
+@pytest.mark.parametrize("able", [[], 5, "all", True, {"elicitation": []}])
+def test_abilities_that_cannot_be_read_are_none(raw, able):
+    answer = raw.ask("initialize", {"protocolVersion": 1, "clientCapabilities": able})
+    assert answer["result"]["protocolVersion"] == 1
+
+
+def test_a_session_that_is_closed_twice_at_once_is_closed(raw, folder, provider):
+    provider.script({"default": {"text": "Late.", "delay": 1}})
+    where = raw.ask("session/new", {"cwd": str(folder), "mcpServers": []})["result"]["sessionId"]
+    text = [{"type": "text", "text": "hi"}]
+    for number, method, more in (
+        (2, "session/prompt", {"prompt": text}), (3, "session/close", {}), (4, "session/close", {})
+    ):  # fmt: skip
+        params = {"sessionId": where, **more}
+        raw.send({"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+    answers = {}
+    while len(answers) < 3:
+        message = raw.read()
+        if "method" not in message:
+            answers[message["id"]] = message.get("result", message)
+    assert answers == {2: {"stopReason": "cancelled"}, 3: {}, 4: {}}
 
 
 def test_fields_of_meta_take_the_place_of_nothing(raw, folder):

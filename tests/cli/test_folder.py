@@ -1,5 +1,7 @@
 """The state folder: one owner at a time, reachable by the same user only."""
 
+import errno
+import fcntl
 import os
 import signal
 import socket
@@ -9,8 +11,9 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from gonogo.cli.background import facts_of_this
+from gonogo.cli.background import facts_of_this, leaves
 from gonogo.cli.daemon import _opening
 from gonogo.cli.folder import Folder, hold, program, read_settings
 from gonogo.cli.language import own_locale
@@ -83,12 +86,48 @@ def test_a_killed_owner_holds_nothing(folder):
         assert ours
 
 
+def test_a_disk_that_knows_no_locks_is_told_with_what_to_do(folder, monkeypatch):
+    def refusing(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refusing)
+    told = "^The state folder cannot be locked: No locks available; set GONOGO_HOME to "
+    for lock in (folder.owned(), folder.visited(), folder.closed()):
+        with pytest.raises(Stop, match=told), lock:
+            pass
+
+
+async def test_what_a_killed_owner_has_said_is_not_taken_for_its_successors(folder, monkeypatch):
+    signals = []
+    monkeypatch.setattr(os, "kill", lambda *given: signals.append(given))
+    killed = replace(facts_of_this("background"), pid=os.getpid() + 1)
+    folder.write_facts(killed)
+    assert folder.holder() is None
+    assert await leaves(folder)
+    with folder.owned():
+        assert folder.holder() is None
+        assert not await leaves(folder)
+        folder.write_facts(facts_of_this("command"))
+        assert folder.holder().pid == os.getpid()
+        assert not await leaves(folder)
+    assert signals == []
+    assert folder.holder() is None
+
+
 def test_the_token_is_readable_by_its_user_only(folder):
     assert folder.read_token() is None
     folder.write_token("secret")
     folder.write_token("newer")
     assert folder.read_token() == "newer"
     assert mode(folder.token_file) == 0o600
+
+
+@pytest.mark.parametrize("torn", [b"", b"\n", b"\xcb\xff", b"to\0ken", b"to\nken", b"\0" * 48])
+def test_a_token_file_that_was_torn_has_none(folder, torn):
+    folder.token_file.write_bytes(torn)
+    assert folder.read_token() is None
+    folder.write_token("secret")
+    assert folder.read_token() == "secret"
 
 
 def test_a_token_file_that_waits_as_a_link_is_not_followed(folder, tmp_path):

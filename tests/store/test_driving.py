@@ -1,6 +1,9 @@
 """A driver drives while it holds its lock, says why when it does not, and waits to drive again."""
 
+import errno
+import fcntl
 import logging
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -196,6 +199,20 @@ def test_a_lock_that_cannot_be_made_is_told_with_the_reason(tmp_path: Path) -> N
         refused.value.reason
         == f"{tmp_path}/none/x.lock cannot be locked: No such file or directory"
     )
+
+
+def test_a_disk_that_knows_no_locks_is_told_and_no_file_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refusing)
+    before, lock = os.listdir("/proc/self/fd"), FileLock(tmp_path / "x.lock")
+    with pytest.raises(Busy) as refused:
+        lock.take(60)
+    assert refused.value.reason == f"{tmp_path}/x.lock cannot be locked: No locks available"
+    assert (lock.is_held(), os.listdir("/proc/self/fd")) == (False, before)
 
 
 async def test_threads_that_are_closed_take_nothing_more() -> None:

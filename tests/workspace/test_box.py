@@ -168,6 +168,27 @@ def test_what_is_hidden_is_empty_and_cannot_be_filled(root: Path) -> None:
     assert f"{root}/none" not in line
 
 
+def test_places_that_cannot_be_looked_at_are_left_out_and_the_box_is_built(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A name that is too long fails as another user's folder does, and for the superuser too.
+    closed = f"{root}/{'x' * 300}"
+    listed = tmp_path / "unix"
+    head = "Num       RefCount Protocol Flags    Type St Inode Path\n"
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(root / "s"))
+        names = (f"{closed}/bus", str(root / "s"))
+        listed.write_text(
+            head + "".join(f"0: 00000002 00000000 00010000 0001 01 7 {name}\n" for name in names)
+        )
+        monkeypatch.setattr(bubblewrap, "_SOCKETS", listed)
+        box = Box(workspace=root, cwd=root, hidden=(Path(closed),), search_path=f"{closed}:/bin")
+        line = wrapped(box)
+
+    assert has(line, "--ro-bind", "/dev/null", f"{root}/s")
+    assert not any(closed in word for word in line)
+
+
 def test_a_secret_that_is_not_shown_is_covered_and_a_folder_of_them_too(root: Path) -> None:
     (root / "secrets").mkdir()
     (root / ".env").touch()

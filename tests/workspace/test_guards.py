@@ -115,6 +115,7 @@ def test_what_a_guarded_link_leads_to_is_guarded_with_it(root: Path, tmp_path: P
     (root / ".vscode").symlink_to(root / "conf")
     (root / ".idea").symlink_to(tmp_path)
     (root / ".zed").symlink_to("nowhere")
+    (root / "conf/.vscode").symlink_to("x" * 300)
 
     assert guarded_paths(root).protected == [root / "conf", root / "store"]
 

@@ -58,6 +58,21 @@ def hook(root: Path, name: str) -> Path:
     return folder
 
 
+def pipe(root: Path, name: str) -> None:
+    (root / ".git" / name).unlink()
+    os.mkfifo(root / ".git" / name)
+
+
+def endless(root: Path, name: str) -> None:
+    (root / ".git" / name).unlink()
+    (root / ".git" / name).symlink_to("/dev/zero")
+
+
+def long(root: Path, name: str) -> None:
+    with (root / ".git" / name).open("a") as file:
+        file.write("\n" * (1 << 20))
+
+
 def linked_hooks(root: Path) -> None:
     shutil.rmtree(root / ".git/hooks", ignore_errors=True)
     (root.parent / "hooks").mkdir()
@@ -74,6 +89,10 @@ HARMS: dict[str, Callable[[Path], object]] = {
     "its head is a link": lambda root: link(root, "HEAD"),
     "its settings have another name": lambda root: hard_link(root, "config"),
     "its head has another name": lambda root: hard_link(root, "HEAD"),
+    "its settings are a pipe": lambda root: pipe(root, "config"),
+    "its head is a pipe": lambda root: pipe(root, "HEAD"),
+    "its settings have no end": lambda root: endless(root, "config"),
+    "its settings are longer than any are": lambda root: long(root, "config"),
     "it has no settings": lambda root: (root / ".git/config").unlink(),
     "it has no head": lambda root: (root / ".git/HEAD").unlink(),
     "it has a hook": lambda root: hook(root, "post-checkout"),

@@ -1,11 +1,16 @@
 """What stops a rollback, and what is read of a damaged snapshot: said in whole sentences."""
 
+import errno
 import fcntl
 import os
 import random
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +18,7 @@ from msgspec.structs import replace
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import FileState, Folders, Snapshots, Tree, Workspace
+from gonogo.workspace.snapshots import restore as restoring
 from gonogo.workspace.snapshots import scan
 from gonogo.workspace.snapshots.git import Git
 
@@ -131,6 +137,80 @@ def spoil(snapshots: Snapshots, pack: Path, damage: str) -> None:
     pack.write_bytes(
         b"" if damage == "pack" else bytes(64) + data[64:] if damage == "head" else data
     )
+
+
+def tree(root: Path) -> dict[str, str]:
+    """All that is below a folder, with the contents of its files."""
+    return {
+        path.relative_to(root).as_posix(): path.read_text() if path.is_file() else "a folder"
+        for path in root.rglob("*")
+    }
+
+
+@pytest.mark.parametrize("refused", ["a rename", "new folders"])
+def test_what_a_full_disk_refuses_in_the_middle_is_undone_and_done_later(
+    snapshots: Snapshots, workspace: Workspace, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    one, two = held(snapshots, "one"), held(snapshots, "two")
+    (workspace.root / "new").mkdir()
+    write(workspace, a="two", b="two", c="two", **{"new/x": "two"})
+    restore = snapshots.plan_restore(
+        workspace, {"a": one, "b": one, "c": None, "in/d": one, "new/x": None},
+        {"a": two, "b": two, "c": two, "in/d": None, "new/x": two},
+        folders=Folders(made=("new",), gone=("empty",)),
+    )  # fmt: skip
+    place, name = (os, "mkdir") if refused == "new folders" else (restoring, "rename_new")
+    before, really, done = tree(workspace.root), getattr(place, name), False
+
+    def undo(first: Any, *more: Any, **where: Any) -> None:
+        if name == "mkdir":
+            os.rmdir(first, dir_fd=where.get("dir_fd"))
+        else:
+            old, folder, new = more
+            really(folder, new, first, old)
+
+    for point in count():
+        calls = count()
+
+        def refusing(
+            *given: Any, point: int = point, calls: Iterator[int] = calls, **more: Any
+        ) -> None:
+            really(*given, **more)
+            at = next(calls)
+            if at == point or (at > point and name == "mkdir"):
+                undo(*given, **more)
+                raise OSError(errno.ENOSPC, "No space left on device")
+
+        monkeypatch.setattr(place, name, refusing)
+        with suppress(ToolFailed):
+            snapshots.apply(workspace, restore)
+            done = True
+        monkeypatch.setattr(place, name, really)
+        if done:
+            break
+        snapshots.recover(workspace)
+        assert tree(workspace.root) == before, point
+    assert point > 2
+    assert tree(workspace.root) == {
+        "a": "one", "b": "one", "in": "a folder", "in/d": "one", "empty": "a folder",
+    }  # fmt: skip
+
+
+def test_a_folder_that_the_disk_does_not_let_go_goes_the_next_time(
+    snapshots: Snapshots, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(workspace, a="two")
+    restore = snapshots.plan_restore(workspace, {"a": None}, {"a": held(snapshots, "two")})
+
+    def refusing(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "rmdir", refusing)
+        snapshots.apply(workspace, restore)
+    assert len(os.listdir(workspace.root)) == 1
+    snapshots.recover(workspace)
+    assert os.listdir(workspace.root) == []
 
 
 def test_a_rollback_waits_for_a_change_and_not_for_ever(

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from gonogo.domain.errors import ToolFailed
+from gonogo.workspace import Snapshots, Workspace
+from gonogo.workspace.files.safe_open import root_opened
 from gonogo.workspace.snapshots import scan as scanning
 from gonogo.workspace.snapshots.scan import (
     FoundFile,
@@ -18,7 +20,6 @@ from gonogo.workspace.snapshots.scan import (
     lock,
     now_in,
     open_store,
-    root_opened,
     settled,
 )
 from gonogo.workspace.snapshots.states import SnapshotLimits
@@ -51,6 +52,36 @@ def test_a_signature_tells_files_apart(tmp_path: Path) -> None:
     assert FoundFile("a", status).signature == (
         status.st_mode, 3, status.st_mtime_ns, status.st_ctime_ns, status.st_ino,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name", [".gitignore", "a/.gitignore", "a/b/.git/HEAD", "x/.git/commondir"]
+)
+@pytest.mark.parametrize("kind", ["pipe", "long"])
+def test_what_git_would_not_read_to_its_end_is_named_and_git_is_not_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
+) -> None:
+    root, snapshots = tmp_path / "ws", Snapshots(tmp_path / "store")
+    (root / "a").mkdir(parents=True)
+    (root / "f").write_text("one")
+    before = snapshots.take(Workspace(root))
+    place = root / name
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "pipe":
+        os.mkfifo(place)
+    else:
+        place.touch()
+        os.truncate(place, (8 << 20) + 1)
+    monkeypatch.setattr(scanning, "_status", lambda *_: pytest.fail("git is asked"))
+    for store in (snapshots, Snapshots(tmp_path / "another")):
+        with refusal("not_a_regular_file") as refused:
+            store.take(Workspace(root))
+        assert str(refused.value).startswith(
+            f"No snapshot: git would not come to the end of {name!r}"
+        )
+    monkeypatch.undo()
+    place.unlink()
+    assert snapshots.files_id(snapshots.take(Workspace(root))) == snapshots.files_id(before)
 
 
 @pytest.mark.parametrize("how", ["new", "same", "mixed"])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.strict_json import content_hash
-from gonogo.workspace import Workspace
+from gonogo.workspace import Query, Snapshots, Workspace
 from gonogo.workspace.files import safe_open
 from gonogo.workspace.files.safe_open import (
     best_opener,
@@ -231,6 +231,41 @@ def test_a_link_that_leads_out_is_refused_for_everything(
         with refused("symlink_escape"):
             attempt()
     assert (workspace.root / "../outside/secret.txt").read_text() == "CANARY"
+
+
+@pytest.mark.parametrize("link", ["up", "up/ws"])
+@pytest.mark.parametrize("opener", OPENERS)
+def test_a_link_that_has_come_on_the_way_to_the_folder_leads_nobody_out(
+    opener: safe_open.Opener, link: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(safe_open, "best_opener", lambda: opener)
+    for name in ("up/ws", "outside/ws"):
+        (tmp_path / name).mkdir(parents=True)
+    outside = tmp_path / "outside/ws"
+    (outside / "f").write_text("CANARY")
+    workspace, snapshots = Workspace(tmp_path / "up/ws"), Snapshots(tmp_path / "store")
+    (tmp_path / link).rename(tmp_path / "aside")
+    (tmp_path / link).symlink_to(tmp_path / link.replace("up", "outside"))
+
+    for act in (
+        lambda: workspace.read("f"),
+        lambda: workspace.hash("f"),
+        lambda: workspace.stat("f"),
+        lambda: workspace.list(".", depth=1, limit=9),
+        lambda: workspace.search(Query(pattern="CANARY")),
+        lambda: workspace.write("f", b"x", base="any"),
+        lambda: workspace.write("new", b"x", base=None),
+        lambda: workspace.delete("f", base="any"),
+        lambda: workspace.move("f", "g", base="any"),
+        lambda: workspace.mkdir("folder"),
+        lambda: snapshots.take(workspace),
+        lambda: snapshots.hold(workspace, "f"),
+        lambda: snapshots.plan_restore(workspace, {"f": None}, {"f": content_hash(b"CANARY")}),
+        lambda: Workspace(tmp_path / "up/ws"),
+    ):
+        with refused("symlink_escape", "goes through a symbolic link now; put the folder back"):
+            act()
+    assert [(file.name, file.read_text()) for file in outside.iterdir()] == [("f", "CANARY")]
 
 
 def test_dots_after_a_link_are_refused_because_they_mean_two_things(workspace: Workspace) -> None:

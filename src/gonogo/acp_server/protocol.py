@@ -280,6 +280,9 @@ def _problem(message: object) -> str | None:
 def _refusal(line: bytes, error: RequestError) -> Message:
     head = line[:_HEAD]
     found = _ID.search(head) if _METHOD.search(head) else None
-    number = json.loads(found[1]) if found else None
+    number = None
+    # One that is no text, or has a tab in it, cannot be given back.
+    with suppress(ValueError):
+        number = json.loads(found[1]) if found else None
     problem = {"code": error.code, "message": str(error)}
     return {"jsonrpc": "2.0", "id": number, "error": problem}

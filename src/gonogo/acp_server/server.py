@@ -139,8 +139,9 @@ class EditorAgent:
 
     async def _initialize(self, request: schema.InitializeRequest) -> Answer:
         able = request.client_capabilities
-        forms = able.elicitation.form if able and able.elicitation else None
-        self._editor.forms = forms is not None
+        # Abilities that cannot be read come as a bare dict from the library, and are none.
+        asks = able.elicitation if isinstance(able, schema.ClientCapabilities) else None
+        self._editor.forms = asks is not None and asks.form is not None
         abilities = schema.AgentCapabilities(
             load_session=True,
             prompt_capabilities=schema.PromptCapabilities(embedded_context=True),
@@ -208,7 +209,9 @@ class EditorAgent:
         dialogue = self._known(request.session_id)
         await dialogue.cancel()
         dialogue.leave()
-        del self._dialogues[request.session_id]
+        # Meanwhile the editor may have closed it once more, or opened it anew.
+        if self._dialogues.get(request.session_id) is dialogue:
+            del self._dialogues[request.session_id]
         return {}
 
     async def _delete(self, request: schema.DeleteSessionRequest) -> Answer:

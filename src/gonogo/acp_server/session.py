@@ -187,8 +187,13 @@ class Dialogue:
         self._outer.start_soon(self._follow)
 
     def leave(self) -> None:
-        """Show and ask nothing more. What runs goes on."""
+        """Show and ask nothing more. What runs goes on; the prompts that wait for it are over."""
+        self._broken = Conflict(
+            "The session was opened again or deleted here; what the prompt has set going is shown "
+            "where it was opened"
+        )
         self._scope.cancel()
+        self._tell()
 
     async def show(self, *updates: Update) -> None:
         """Send updates of this session."""
@@ -348,7 +353,7 @@ class Dialogue:
         """
         async with self._running() as run:
             await act()
-            if not run.cancelled:
+            if not run.cancelled and self._broken is None:
                 await self._ask_again()
             while self._open or self._seen < self._due or run.cancelled > run.stopped:
                 if self._broken is not None:
@@ -607,7 +612,10 @@ def _longest_run(text: str) -> int:
 
 
 def _name(uri: str, root: str) -> str:
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return uri
     if parts.scheme != "file":
         return uri
     path = Path(unquote(parts.path))

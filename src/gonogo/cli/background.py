@@ -192,8 +192,8 @@ def _digests(given: Mapping[str, str], salt: str) -> dict[str, str]:
 
 async def leaves(folder: Folder) -> bool:
     """Ask the process to leave if it is idle; whether it has left."""
-    facts = folder.read_facts()
-    if facts is None or facts.kind != "background" or not folder.is_owned():
+    facts = folder.holder()
+    if facts is None or facts.kind != "background":
         return not folder.is_owned()
     with suppress(ProcessLookupError):
         os.kill(facts.pid, signal.SIGUSR1)

@@ -166,8 +166,8 @@ async def _suited(folder: Folder) -> None:
 
     One that works goes on, and the difference is said.
     """
-    facts = folder.read_facts()
-    if facts is None or facts.kind != "background" or not folder.is_owned():
+    facts = folder.holder()
+    if facts is None or facts.kind != "background":
         return
     locale = own_locale()
     if facts.version != __version__ and not await leaves(folder):

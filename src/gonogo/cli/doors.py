@@ -145,7 +145,7 @@ async def _take(folder: Folder, held: ExitStack, settings: Settings) -> bool:
     """
     until, told = anyio.current_time() + _MOMENT, False
     while not hold(held, folder.owned()):
-        facts = folder.read_facts()
+        facts = folder.holder()
         if facts is not None and facts.kind == "background":
             if await leaves(folder):
                 continue

@@ -187,6 +187,15 @@ class Folder(Struct, frozen=True):
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
+    def holder(self) -> "OwnerFacts | None":
+        """What the process says of itself that owns the folder now; None: nobody does, or says it.
+
+        What one has left that was killed is not said of its successor: the number of its process
+        may be that of any other by now.
+        """
+        facts = self.read_facts() if self.is_owned() else None
+        return facts if facts is not None and str(facts.pid) == self.owner() else None
+
     def write_facts(self, facts: "OwnerFacts") -> None:
         """Say what this process is, which owns the folder."""
         self._write(self.facts, msgspec.json.encode(facts).decode())
@@ -200,8 +209,10 @@ class Folder(Struct, frozen=True):
         self._write(self.token_file, secret)
 
     def _read(self, path: Path) -> str | None:
-        with suppress(FileNotFoundError):
-            return path.read_text(encoding="utf-8").strip() or None
+        with suppress(FileNotFoundError, UnicodeDecodeError):
+            said = path.read_text(encoding="ascii").strip()
+            # What is no word is half a token, or none; the owner makes another.
+            return said if said.isprintable() and said else None
         return None
 
     def _write(self, path: Path, text: str) -> None:
@@ -233,4 +244,10 @@ def _taken(handle: int, how: int = fcntl.LOCK_EX) -> bool:
         fcntl.flock(handle, how | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:
+        raise Stop(
+            "The state folder cannot be locked: {problem}; set GONOGO_HOME to a folder on a disk "
+            "of this machine",
+            problem=error.strerror,
+        ) from error
     return True

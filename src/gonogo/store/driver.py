@@ -181,11 +181,8 @@ class FileLock:
         try:
             handle = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            said = because(
-                "{file} cannot be locked: {strerror}", file=self._path, strerror=error.strerror
-            )
-            raise Busy(reason=said) from error
-        while not _locked(handle):
+            raise self._refused(error) from error
+        while not self._locked(handle):
             if monotonic() >= until:
                 holder = os.pread(handle, 20, 0).decode(errors="replace").strip()
                 os.close(handle)
@@ -200,6 +197,24 @@ class FileLock:
         with suppress(OSError):
             os.ftruncate(handle, 0)
             os.pwrite(handle, b"%d\n" % os.getpid(), 0)
+
+    def _locked(self, handle: int) -> bool:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            # As on a disk of another machine that lends no locks.
+            os.close(handle)
+            raise self._refused(error) from error
+        return True
+
+    def _refused(self, error: OSError) -> Busy:
+        return Busy(
+            reason=because(
+                "{file} cannot be locked: {strerror}", file=self._path, strerror=error.strerror
+            )
+        )
 
     def claim(self) -> None:
         """See `DriverLock.claim`."""
@@ -222,14 +237,6 @@ class FileLock:
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None
-
-
-def _locked(handle: int) -> bool:
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 class AdvisoryLock:

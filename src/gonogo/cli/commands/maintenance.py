@@ -55,8 +55,8 @@ async def _status(json: bool) -> Exit:
     found = folder.read_facts()
     if found is not None and not folder.is_owned() and runs_in_background(settings):
         await start(folder, settings)
-        found = folder.read_facts()
-    if found is None or not folder.is_owned():
+    found = folder.holder()
+    if found is None:
         if json:
             return facts({"running": False})
         line(say("cli_no_process", locale, home=settings.home))
@@ -101,8 +101,8 @@ async def _stop(now: bool) -> Exit:
     settings, locale = read_settings(), own_locale()
     folder = Folder(settings.home)
     folder.prepare()
-    found = folder.read_facts()
-    if found is None or not folder.is_owned():
+    found = folder.holder()
+    if found is None:
         line(say("cli_no_process", locale, home=settings.home))
         return Exit.DONE
     if found.kind != "background":
@@ -115,7 +115,7 @@ async def _stop(now: bool) -> Exit:
             raise Stop(say("cli_process_works", locale, pid=found.pid), Exit.WAITS)
         if await person.choose(question, options) != "yes":
             return Exit.DONE
-    if folder.is_owned():
+    if folder.holder() == found:
         os.kill(found.pid, signal.SIGTERM)
     if not await has_left(folder, PATIENCE):
         raise Stop(say("cli_process_silent", locale, pid=found.pid))

@@ -18,6 +18,7 @@ import unicodedata
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from gonogo.domain.errors import ToolFailed
@@ -34,6 +35,8 @@ _RESOLVE_NO_SYMLINKS = 0x04
 _RESOLVE_BENEATH = 0x08
 _BASE = os.O_CLOEXEC | os.O_NOCTTY
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | _BASE
+_WAY = getattr(os, "O_PATH", 0) | _FOLDER
+"""A folder that is passed through, which need not be readable."""
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 
@@ -77,10 +80,10 @@ def open_by_kernel(root: int, path: str, flags: int) -> int:
 def open_by_walk(root: int, path: str, flags: int) -> int:
     """Open `path` beneath `root` one component after the other; a link on the way is ELOOP."""
     *parents, name = path.split("/")
-    folder = os.open(".", _FOLDER, dir_fd=root)
+    folder = os.open(".", _WAY, dir_fd=root)
     try:
         for parent in parents:
-            below = open_component(folder, parent, _FOLDER)
+            below = open_component(folder, parent, _WAY)
             os.close(folder)
             folder = below
         return open_component(folder, name, flags | os.O_NOFOLLOW | _BASE)
@@ -126,6 +129,46 @@ def best_opener() -> Opener:
 def opened(opener: Opener, root: int, path: str, flags: int) -> Generator[int]:
     """The descriptor of `path`, closed at the end."""
     descriptor = opener(root, path, flags)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def open_root(path: str) -> int:
+    """Open a workspace's own folder, by the path that it had when it was chosen.
+
+    That path was without links. One that has come since leads to a folder that nobody chose.
+
+    Raises:
+        ToolFailed: `symlink_escape`.
+    """
+    try:
+        top = os.open("/", _WAY)
+        try:
+            return best_opener()(top, path.strip("/") or ".", os.O_RDONLY | os.O_DIRECTORY)
+        finally:
+            os.close(top)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise ToolFailed(
+            "symlink_escape",
+            "The way to the workspace {path!r} goes through a symbolic link now; put the folder "
+            "back, or open a session in the folder that the link leads to",
+            path=path,
+        ) from error
+
+
+@contextmanager
+def root_opened(path: Path) -> Generator[int]:
+    """The descriptor of a workspace's own folder.
+
+    Raises:
+        ToolFailed: as `open_root` and `told`.
+    """
+    with told("."):
+        descriptor = open_root(os.fspath(path))
     try:
         yield descriptor
     finally:

@@ -23,6 +23,7 @@ from gonogo.workspace.files.safe_open import (
     Opener,
     check_regular,
     open_component,
+    open_root,
     opened,
     read_all,
     told,
@@ -339,7 +340,7 @@ class _SearchPlace(Struct, frozen=True):
 
     @contextmanager
     def descriptor(self) -> Generator[int]:
-        root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        root = open_root(str(self.root))
         try:
             yield root
         finally:

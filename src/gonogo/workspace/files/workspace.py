@@ -34,6 +34,7 @@ from gonogo.workspace.files.safe_open import (
     folder_made,
     hash_all,
     is_link,
+    open_root,
     opened,
     put,
     read_all,
@@ -48,7 +49,6 @@ READ_LIMIT = 8 * 1024 * 1024
 LOCK_PATIENCE = 10.0
 """Seconds that a change waits for another change of the same workspace."""
 
-_ROOT = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
@@ -71,9 +71,9 @@ class Workspace:
         Raises:
             ToolFailed: `file_not_found` where there is none, `io_error`.
         """
-        with told(str(root)):
-            self.root = root.resolve(strict=True)
-        self._spellings = tuple({str(self.root), os.path.abspath(root)})
+        self.root = Path(os.path.abspath(root))
+        with told(str(root)), self._root():
+            self._spellings = (str(self.root),)
         self._protected = tuple(safe_open.join(safe_open.split(path, ())) for path in protected)
         self._open = opener or best_opener()
 
@@ -280,7 +280,7 @@ class Workspace:
 
     @contextmanager
     def _root(self) -> Generator[int]:
-        descriptor = os.open(self.root, _ROOT)
+        descriptor = open_root(str(self.root))
         try:
             yield descriptor
         finally:

@@ -380,12 +380,12 @@ _FOUND: dict[str, Sandbox] = {}
 def _mounts(box: Box) -> Iterable[str]:
     """The mounts over the read-only system; the deepest folder that holds a path decides."""
     empty = {
-        path for path in map(Path, _EMPTY) if path.is_dir() and not path.is_symlink()
+        path for path in map(Path, _EMPTY) if os.path.isdir(path) and not path.is_symlink()
     } | _homes()
-    hidden = {path.resolve() for path in (*box.hidden, *map(Path, _HIDDEN)) if path.exists()}
+    hidden = {path.resolve() for path in (*box.hidden, *map(Path, _HIDDEN)) if os.path.exists(path)}
     # A setting may name it where there is no file; it has nothing to hide, and programs need it.
     hidden.discard(Path(os.devnull))
-    folders = {path for path in empty | hidden if path.is_dir()} - {box.workspace}
+    folders = {path for path in empty | hidden if os.path.isdir(path)} - {box.workspace}
     guarded = box.guarded()
     mounts = [(path, "--tmpfs") for path in folders]
     mounts += [(path, "--ro-bind-try") for path in _kept(box, empty, hidden)]
@@ -399,7 +399,7 @@ def _mounts(box: Box) -> Iterable[str]:
     for path, option in mounts:
         source = box.written if path == box.workspace else path
         yield from _empty(path, box) if option == "--tmpfs" else (option, str(source), str(path))
-    covered = {path for path in hidden if not path.is_dir()} | _sockets(box, folders) | secret
+    covered = {path for path in hidden if not os.path.isdir(path)} | _sockets(box, folders) | secret
     for path in _outermost(covered):
         yield from _covered(path)
     for path in sorted({*folders, Path("/dev")} - set(map(Path, _OWN))):
@@ -458,7 +458,7 @@ def _empty(path: Path, box: Box) -> Iterable[str]:
 
 
 def _covered(path: Path) -> Iterable[str]:
-    if path.is_dir():
+    if os.path.isdir(path):
         return ("--tmpfs", str(path), "--remount-ro", str(path))
     return ("--ro-bind", "/dev/null", str(path))
 
@@ -470,7 +470,7 @@ def _kept(box: Box, empty: set[Path], hidden: set[Path]) -> set[Path]:
         folder = Path(entry)
         wanted.add(folder.parent if folder.name == "shims" else folder)
     wanted |= set(map(Path, _SHOWN))
-    true = {path.resolve() for path in wanted if path.is_absolute() and path.is_dir()}
+    true = {path.resolve() for path in wanted if path.is_absolute() and os.path.isdir(path)}
     return {
         path
         for path in true - hidden
@@ -495,9 +495,17 @@ def _sockets(box: Box, covered: set[Path]) -> set[Path]:
     return {
         path
         for path in paths
-        if path.is_socket()
+        if _is_socket(path)
         and (path.is_relative_to(box.workspace) or not covered.intersection(path.parents))
     }  # fmt: skip
+
+
+def _is_socket(path: Path) -> bool:
+    try:
+        return path.is_socket()
+    except OSError:
+        # Another user's folder: nobody of ours comes to it either.
+        return False
 
 
 def _homes() -> set[Path]:

@@ -37,7 +37,14 @@ from gonogo.domain.paths import (
     is_secret,
     write_guard,
 )
-from gonogo.workspace.files.safe_open import best_opener, opened
+from gonogo.workspace.files.safe_open import (
+    READING,
+    best_opener,
+    check_regular,
+    open_component,
+    opened,
+    read_all,
+)
 from gonogo.workspace.sandbox.process import find_program
 from gonogo.workspace.snapshots.scan import FoundFile, Signature, settled
 from gonogo.workspace.snapshots.states import parents
@@ -63,6 +70,8 @@ _USUAL = {
     "submodule": "url active".split(),
 }
 """Settings by which git runs no other program, in lower case."""
+_LONGEST = 1 << 20
+"""Bytes of the settings of a repository that is looked at."""
 _REMEMBERED = 16
 """Workspaces."""
 _MAX_PATH = 3_000
@@ -192,7 +201,7 @@ class Guarded(Struct):
         if each.is_link:
             # What it leads to may have any name, and others run it by this one.
             real = Path(os.path.realpath(path))
-            return real if self.root in real.parents and real.exists() else None
+            return real if self.root in real.parents and os.path.exists(real) else None
         is_bound = not each.installed or each.is_repository or each.guard == "ask"
         return path if is_bound else None
 
@@ -436,9 +445,9 @@ def _is_git(names: set[str]) -> bool:
 def _runs_nothing(folder: Path) -> bool:
     """Whether a git folder has only the settings and the hooks that git itself puts there."""
     try:
-        settings = (folder / "config").read_text("utf-8", "replace").splitlines()
+        settings = _settings_in(folder).decode("utf-8", "replace").splitlines()
         hooks = list((folder / "hooks").iterdir()) if (folder / "hooks").is_dir() else []
-    except OSError:
+    except (OSError, ToolFailed):
         return False
     # Another name of the same file would change it from outside.
     own = (folder / "config", folder / "HEAD", *hooks)
@@ -448,6 +457,16 @@ def _runs_nothing(folder: Path) -> bool:
     if any(os.path.lexists(path) for path in others) or (folder / "hooks").is_symlink():
         return False
     return all(path.suffix == ".sample" for path in hooks) and _is_usual(settings)
+
+
+def _settings_in(folder: Path) -> bytes:
+    """The settings, unless they are a link, a pipe, or without an end."""
+    with (
+        _opened(os.fspath(folder)) as place,
+        opened(open_component, place, "config", READING) as file,
+    ):
+        check_regular(file, "config")
+        return read_all(file, "config", _LONGEST)
 
 
 def _is_usual(settings: Iterable[str]) -> bool:

@@ -6,6 +6,7 @@ if it is something else, it goes back, and so does all that was done before. Not
 until every path is changed.
 """
 
+import errno
 import hashlib
 import json
 import os
@@ -28,12 +29,13 @@ from gonogo.workspace.files.safe_open import (
     open_component,
     opened,
     rename_new,
+    root_opened,
     told,
 )
 from gonogo.workspace.files.search import STATE_FOLDERS
 from gonogo.workspace.files.workspace import Workspace
 from gonogo.workspace.snapshots.git import Git, outlet, replace_file
-from gonogo.workspace.snapshots.scan import ScanRecord, lock, root_opened
+from gonogo.workspace.snapshots.scan import ScanRecord, lock
 from gonogo.workspace.snapshots.states import (
     ABSENT,
     DiskState,
@@ -320,10 +322,14 @@ class StagingFolder(Struct, frozen=True):
         name = self.note.kept(path)
         with parent_opened(self.root, path) as (folder, own):
             rename_new(self.folder, name, folder, name)
+            fits = _exchanged(folder, name, own, expected)
             try:
-                fits = _exchanged(folder, name, own, expected)
-            finally:
                 rename_new(folder, name, self.folder, name)
+            except OSError:
+                # Nobody else knows yet that it was done, so nobody else would undo it.
+                if fits:
+                    _exchange(folder, name, own)
+                raise
             return fits
 
 
@@ -360,8 +366,12 @@ def clear(root: int, file: Path) -> None:
             _settle(stage, noted)
         with suppress(FileNotFoundError):
             os.unlink(PART, dir_fd=stage.folder)
-    with suppress(OSError):
+    try:
         os.rmdir(note.folder, dir_fd=root)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+            # The disk does not let it go now: whoever clears next finds it by the note.
+            return
     os.fsync(root)
     file.unlink()
 
@@ -548,13 +558,19 @@ class _Work(Struct):
         for item in todo:
             if item.wanted is None:
                 self._delete(item)
-        for path in reversed(folders.made):
+        places = {item.path for item in todo if item.found.kind == "folder"}
+        made = [*reversed(folders.made)]
+        in_the_way = [path for path in made if places.intersection((path, *parents(path)))]
+        for path in in_the_way:
             self._remove_folder(path)
         for path in folders.gone:
             self._make_folders([*reversed(parents(path)), path])
         for item in todo:
             if item.wanted is not None:
                 self._write(item)
+        # Last: a full disk would not let them be made again.
+        for path in (path for path in made if path not in in_the_way):
+            self._remove_folder(path)
 
     def _delete(self, item: RestoreItem) -> None:
         with told(item.path):

@@ -21,7 +21,13 @@ from pathlib import Path
 from msgspec import DecodeError, Raw, Struct, field, msgpack
 
 from gonogo.domain.errors import ToolFailed, because
-from gonogo.workspace.files.safe_open import READING, best_opener, opened, read_all, told
+from gonogo.workspace.files.safe_open import (
+    READING,
+    best_opener,
+    opened,
+    read_all,
+    root_opened,
+)
 from gonogo.workspace.files.search import STATE_FOLDERS
 from gonogo.workspace.snapshots.git import Git, replace_file
 from gonogo.workspace.snapshots.states import SnapshotLimits, Tree
@@ -34,6 +40,9 @@ TEMPORARY = re.compile(r"\.gonogo-[0-9a-f]{16}\.tmp")
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _BARE = frozenset({"HEAD", "objects", "refs"})
+_AT_ONCE = frozenset({"HEAD", "commondir"})
+"""Files that git reads in what it takes for a repository, as it does `.gitignore` anywhere."""
+_LONGEST_RULES = 8 << 20
 _STATUS = (
     *("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all"),
     *("--untracked-files=all", "--ignored=matching"),
@@ -168,25 +177,16 @@ def scan(git: Git, root: Path, last: Index, limits: SnapshotLimits) -> Scan:
             walk.run()
         if walk.scan.rules != last.rules:
             walk = _TreeWalk(descriptor, last, _own_folder(git, root))
+            _check_readable(descriptor, ())
             walk.hear(*_sorted_by_git(git, root, limits, ()))
             walk.run()
         elif walk.asked:
+            _check_readable(descriptor, walk.asked)
             walk.hear(*_sorted_by_git(git, root, limits, walk.asked))
             walk.resume()
         walk.finish()
     _check_size(walk.scan, limits)
     return walk.scan
-
-
-@contextmanager
-def root_opened(root: Path) -> Generator[int]:
-    """The descriptor of a workspace's root."""
-    with told("."):
-        descriptor = os.open(root, _FOLDER | os.O_CLOEXEC)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def content(root: int, found: FoundFile, limit: int) -> tuple[bytes, Signature] | None:
@@ -417,6 +417,39 @@ def _sorted_by_git(
     ignored = {line[3:] for line in lines if line[0] == "!"}
     hidden = ignored | {line[3:] for line in lines if line[-1] == "/"}
     return {line[3:] for line in lines if line[0] == "?" and line[-1] != "/"}, hidden, ignored
+
+
+def _check_readable(root: int, asked: Collection[str]) -> None:
+    """Refuse what git would read without an end, such as a pipe that nobody writes to."""
+    todo = list(asked) or ["."]
+    while todo:
+        path = todo.pop().rstrip("/")
+        with (
+            suppress(OSError),
+            opened(best_opener(), root, path, _FOLDER) as folder,
+            os.scandir(folder) as entries,
+        ):
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    todo.append(joined(path, entry.name))
+                elif (entry.name == RULES or entry.name in _AT_ONCE) and _is_endless(entry):
+                    raise _unreadable(joined(path, entry.name))
+
+
+def _is_endless(entry: os.DirEntry[str]) -> bool:
+    status = entry.stat(follow_symlinks=False)
+    kind = stat.S_IFMT(status.st_mode)
+    return kind not in (stat.S_IFREG, stat.S_IFLNK) or status.st_size > _LONGEST_RULES
+
+
+def _unreadable(path: str) -> ToolFailed:
+    return ToolFailed(
+        "not_a_regular_file",
+        "No snapshot: git would not come to the end of {path!r}, which is a pipe, a device or has "
+        "more than {most} bytes; remove it",
+        path=path,
+        most=_LONGEST_RULES,
+    )
 
 
 def _status(git: Git, root: Path, limits: SnapshotLimits, words: Sequence[str]) -> list[str]:

@@ -25,6 +25,7 @@ from msgspec import Struct, field
 
 from gonogo.domain.errors import Busy, ToolFailed, because
 from gonogo.domain.strict_json import content_hash
+from gonogo.workspace.files.safe_open import root_opened
 from gonogo.workspace.files.workspace import Workspace
 from gonogo.workspace.snapshots.git import Git, outlet
 from gonogo.workspace.snapshots.objects import GRACE, NO_GRACE, Trees, pack, sweep, useless
@@ -42,7 +43,6 @@ from gonogo.workspace.snapshots.scan import (
     joined,
     now_in,
     open_store,
-    root_opened,
     scan,
     settled,
     split_path,
