@@ -2,8 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,12 @@ from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI, fake_openai
 from gonogo.server.routes import static
 
+HERE = Path(__file__).parent
 ROOT = Path(__file__).resolve().parents[2]
 AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
 LIMIT = 60_000
 """Milliseconds after which a page that does not come to where it should is given up."""
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser")
 _QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--no-first-run",
@@ -33,11 +35,34 @@ def model_server() -> Iterator[FakeOpenAI]:
         yield server
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    # Its driver holds the thread's event loop: it is over before other modules' tests begin.
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-    if chromium is None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """First of all, so that one worker has them in a row while the others do the rest."""
+    items.sort(key=lambda item: not _is_here(item))
+
+
+def _is_here(item: pytest.Item | None) -> bool:
+    return item is not None and item.path.is_relative_to(HERE)
+
+
+_OPEN = pytest.StashKey[tuple[Any, ExitStack]]()
+"""The browser, and what ends it."""
+
+
+@pytest.fixture
+def browser(request: pytest.FixtureRequest) -> Any:
+    """One for all the tests of this room that a worker has in a row."""
+    stash = request.config.stash
+    if _OPEN not in stash:
+        stash[_OPEN] = _start()
+        # A run that is stopped has no last test.
+        request.config.add_cleanup(stash[_OPEN][1].close)
+    return stash[_OPEN][0]
+
+
+def _start() -> tuple[Any, ExitStack]:
+    # The shell is the same browser without the windows, which cost as much as the pages in them.
+    found = filter(None, map(shutil.which, CHROMIUM))
+    if (chromium := next(found, None)) is None:
         pytest.skip("chromium is not installed")
     if not (static.FOLDER / "index.html").is_file():
         if os.environ.get("CI"):
@@ -45,10 +70,24 @@ def browser() -> Iterator[Any]:
         pytest.skip("the console was not built: run scripts/console")
     playwright = pytest.importorskip("playwright.sync_api")
     playwright.expect.set_options(timeout=LIMIT)
-    with playwright.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=chromium, args=_QUIET)
-        yield found
-        found.close()
+    with ExitStack() as stack:
+        driver = stack.enter_context(playwright.sync_playwright())
+        launched = driver.chromium.launch(executable_path=chromium, args=_QUIET)
+        stack.callback(launched.close)
+        return launched, stack.pop_all()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(
+    item: pytest.Item, nextitem: pytest.Item | None
+) -> Generator[None, object, object]:
+    """End the browser after the last: its driver holds the thread's event loop."""
+    try:
+        return (yield)
+    finally:
+        if _OPEN in item.config.stash and not _is_here(nextitem):
+            item.config.stash[_OPEN][1].close()
+            del item.config.stash[_OPEN]
 
 
 @pytest.fixture

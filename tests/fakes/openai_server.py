@@ -15,10 +15,11 @@ message), `tools` (names that are all offered), `assistants` (a number of assist
 
 REPLY: `text` (a string, or a list of pieces), `calls` ([{name, arguments, id?}]; a string of
 arguments is sent raw), `reasoning`, `finish_reason`, `usage`, `delay` and `pause` (seconds before
-the answer, and between pieces), `status` with `error` and `headers`, `cut` (the connection breaks
-after so many pieces), `end` (the stream ends properly after so many pieces, unfinished), `chunks`
-(the deltas themselves; a string is sent raw). A list of replies in the place of one answers the
-same request when it is asked again; its last item answers all the rest.
+the answer, and between pieces), `held` (the answer waits for `POST /go`), `status` with `error` and
+`headers`, `cut` (the connection breaks after so many pieces), `end` (the stream ends properly after
+so many pieces, unfinished), `chunks` (the deltas themselves; a string is sent raw). A list of
+replies in the place of one answers the same request when it is asked again; its last item answers
+all the rest.
 
 `GET /violations` and `GET /requests` tell what was wrong and what was asked, `GET /requests/NUMBER`
 as soon as that is not the number of requests, or after a second; `GET /v1/models` lists one model.
@@ -158,6 +159,7 @@ class Script:
             self._asked: dict[tuple, int] = {}
             self.requests: list[dict] = []
             self.violations: list[dict] = []
+            self._goes = False
             self._lock.notify_all()
 
     def news(self, known: int) -> list[dict]:
@@ -165,6 +167,17 @@ class Script:
         with self._lock:
             self._lock.wait_for(lambda: len(self.requests) != known, timeout=1)
             return list(self.requests)
+
+    def go(self) -> None:
+        """Let what is held be answered."""
+        with self._lock:
+            self._goes = True
+            self._lock.notify_all()
+
+    def hold(self) -> None:
+        """Wait for `go`, or a minute."""
+        with self._lock:
+            self._lock.wait_for(lambda: self._goes, timeout=60)
 
     def answer(self, body: dict, headers: dict) -> dict:
         """Record a request and find its reply."""
@@ -279,11 +292,17 @@ class Handler(BaseHTTPRequestHandler):
             self.server.script.load(body)
             self._json(200, {})
             return
+        if self.path == "/go":
+            self.server.script.go()
+            self._json(200, {})
+            return
         if self.path != "/v1/chat/completions":
             self._json(404, {"error": {"message": f"no {self.path}"}})
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
         reply = self.server.script.answer(body, headers)
+        if reply.get("held"):
+            self.server.script.hold()
         time.sleep(reply.get("delay", 0))
         if "status" in reply:
             self._fail(reply)
@@ -377,6 +396,10 @@ class FakeOpenAI:
     def script(self, script: dict) -> None:
         """Answer by this script from now on, and forget what was recorded."""
         self._call("/script", json.dumps(script).encode())
+
+    def go(self) -> None:
+        """Have it give the answers that it holds."""
+        self._call("/go", b"{}")
 
     def replies(self, *replies: dict) -> None:
         """Answer with these, in order."""

@@ -8,6 +8,7 @@
 import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useEffect } from "react";
 import { isObject } from "@/shared/json";
+import { fetchAgain } from "./again";
 import { refreshPlans } from "./plans";
 
 /** A change. Without a session it is about the list of them, or about questions of others'. */
@@ -120,10 +121,8 @@ export function useNews(): void {
 }
 
 function refresh(queries: QueryClient, isStale: (id: unknown, pages: number) => boolean): void {
-  void queries.invalidateQueries({
-    predicate: ({ queryKey: [first], state: { data } }) => {
-      const pages = isObject(data) && Array.isArray(data.pages) ? data.pages.length : 1;
-      return isStale(isObject(first) ? first._id : first, pages);
-    },
+  void fetchAgain(queries, ({ queryKey: [first], state: { data } }) => {
+    const pages = isObject(data) && Array.isArray(data.pages) ? data.pages.length : 1;
+    return isStale(isObject(first) ? first._id : first, pages);
   });
 }

@@ -4,6 +4,7 @@ import { type QueryClient, useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef } from "react";
 import type { Event } from "@/shared/api";
 import { isObject } from "@/shared/json";
+import { fetchAgain } from "./again";
 
 const OF_PLANS: ReadonlySet<unknown> = new Set([
   "listPlans",
@@ -35,9 +36,7 @@ export function refreshPlans(queries: QueryClient): Promise<void> {
 }
 
 function refresh(queries: QueryClient, ids: ReadonlySet<unknown>): Promise<void> {
-  return queries.invalidateQueries({
-    predicate: ({ queryKey: [first] }) => isObject(first) && ids.has(first._id),
-  });
+  return fetchAgain(queries, ({ queryKey: [first] }) => isObject(first) && ids.has(first._id));
 }
 
 /** Takes a session's events, and has its plans fetched again when these speak of them. */
