@@ -216,7 +216,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.console", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one run of each, no file")
     quick = parser.parse_args().quick
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    chromium = shutil.which("chromium") or shutil.which("chromium-headless-shell")
     with tempfile.TemporaryDirectory() as folder, fake_openai({"rules": []}) as model:
         (Path(folder) / "workspace").mkdir()
         server = Server(Path(folder), model.base_url, None, 0).wait()

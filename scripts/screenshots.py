@@ -272,7 +272,7 @@ def running(camera: Camera, asked: str) -> None:
 def main() -> None:
     """Take them all."""
     IMAGES.mkdir(exist_ok=True)
-    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    chromium = shutil.which("chromium") or shutil.which("chromium-headless-shell")
     with tempfile.TemporaryDirectory() as found, fake_openai(_says()) as model:
         _take_all(Path(found), model, chromium)
 
