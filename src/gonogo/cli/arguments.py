@@ -139,7 +139,9 @@ class Group(TyperGroup):
     """A group whose help has a whole sentence about each command, however long its line gets."""
 
     def format_commands(
-        self, ctx: typer.Context, formatter: Any  # noqa: ANN401 - Typer's own is not public
+        self,
+        ctx: typer.Context,
+        formatter: Any,  # noqa: ANN401 - Typer's own is not public
     ) -> None:
         """Write what there is in the group; Typer cuts each sentence at the end of its line."""
         said = {
