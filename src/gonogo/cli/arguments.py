@@ -140,8 +140,8 @@ class Group(TyperGroup):
 
     def format_commands(
         self,
-        ctx: typer.Context,
-        formatter: Any,  # noqa: ANN401 - Typer's own is not public
+        ctx: Any,  # noqa: ANN401 - Typer's own is not public
+        formatter: Any,  # noqa: ANN401
     ) -> None:
         """Write what there is in the group; Typer cuts each sentence at the end of its line."""
         said = {
