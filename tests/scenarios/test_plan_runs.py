@@ -97,9 +97,14 @@ async def test_commands_of_agents_that_write_nothing_run_beside_each_other(make)
 @pytest.mark.feature(53)
 async def test_never_more_run_at_once_than_the_limit(make):
     names = "abcde"
-    scripts = {name: [says(name, delay=0.05)] for name in names}
+    scripts = {name: [says(name)] for name in names}
     async with make(planned(*(step(n) for n in names), **scripts), max_parallel=2) as world:
-        _, events = await approve(world)
+        held = world.model.hold("b")
+        _, receipt = await begin(world)
+        # While one is under way the others go one by one in the place that is left.
+        await world.asked_model("e")
+        held.set()
+        events = await world.answer(receipt)
 
         assert together(events) == 2
         assert events[-1]["metadata"]["completed"] == 5

@@ -91,6 +91,24 @@ async def test_a_subtask_and_its_dependants_are_undone_while_a_sibling_and_a_per
         assert world.read("person.txt") == "mine too\n"
 
 
+@pytest.mark.feature(218)
+async def test_what_a_person_changed_between_two_subtasks_stays(make):
+    async with make(THREE) as world:
+        held = world.model.hold("b")
+        plan_id = await world.begin()
+        await world.asked_model("b")
+        (world.folder / "a.txt").write_text("a person's\n")
+        held.set()
+        await world.until("plan_completed")
+        await world.idle()
+
+        done = await world.runtime.checkpoints.rollback(world.ann, plan_id, whole=True)
+
+        [kept] = [file for file in done.files if file.action == "conflict"]
+        assert (kept.path, kept.reason) == ("a.txt", "changed_between")
+        assert (world.read("a.txt"), world.read("b.txt")) == ("by b\n", None)
+
+
 async def test_of_folders_on_the_way_to_a_new_file_only_the_missing_ones_go_with_it(make):
     lines = {
         "main/architect": [plan(step("a"))],

@@ -132,6 +132,7 @@ async def test_a_chain_can_be_verified_while_it_grows(store):
                 group.start_soon(store.write, noted, "s1")
 
 
+@pytest.mark.feature(210)
 @pytest.mark.parametrize(
     ("harm", "said"),
     [
@@ -177,6 +178,7 @@ def _in_steps(harm):
     return [move.format(to, was) for was, to in ((2, 99), (4, 2), (99, 4))]
 
 
+@pytest.mark.feature(210)
 async def test_a_rewritten_entry_breaks_the_link_of_the_next_one(store, engine):
     await store.write(begin)
     await store.write(noted, "s1", 3)

@@ -3,9 +3,10 @@
 import re
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 if TYPE_CHECKING:
     from gonogo.client import Client
@@ -21,6 +22,8 @@ _LIMIT = 1.5
 """Seconds that the owner may take."""
 _MOST = 100
 _MOST_COST, _MOST_SECONDS = 1e9, 10**8
+_SENTENCE = 1_000
+"""Characters that the longest first sentence about a command may have."""
 _HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 Ask = Callable[["Client"], Awaitable[Iterable[str]]]
@@ -132,6 +135,24 @@ def limits_of(cost: float | None, time: str | None) -> dict[str, float] | None:
     return limits or None
 
 
+class Group(TyperGroup):
+    """A group whose help has a whole sentence about each command, however long its line gets."""
+
+    def format_commands(
+        self,
+        ctx: Any,  # noqa: ANN401 - Typer's own is not public
+        formatter: Any,  # noqa: ANN401
+    ) -> None:
+        """Write what there is in the group; Typer cuts each sentence at the end of its line."""
+        said = {
+            name: each.get_short_help_str(_SENTENCE)
+            for name, each in self.commands.items()
+            if not each.hidden
+        }
+        with formatter.section("Commands"):
+            formatter.write_dl(list(said.items()))
+
+
 def group(about: str, epilog: str | None = None, *, completes: bool = False) -> typer.Typer:
     """A group of commands; alone, it shows its help.
 
@@ -139,6 +160,7 @@ def group(about: str, epilog: str | None = None, *, completes: bool = False) -> 
         completes: It is the whole program, and offers to complete its words in a shell.
     """
     return typer.Typer(
+        cls=Group,
         help=about,
         epilog=example(epilog) if epilog else None,
         no_args_is_help=True,

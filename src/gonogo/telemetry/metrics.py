@@ -153,8 +153,8 @@ class Metrics:
         self._tokens = self._counter("model_tokens_total", "Tokens.", "model", "direction")
         self._parts = self._counter(
             "model_token_classes_total",
-            "Tokens of those that have a price of their own: of the input, of the input, "
-            "of the output.", "model", "class",
+            "Tokens with a price of their own: cached and cache_write are part of the input, "
+            "reasoning of the output.", "model", "class",
         )  # fmt: skip
         self._cost = self._counter("model_cost_dollars_total", "Known cost.", "model")
 

@@ -298,7 +298,7 @@ async def test_a_search_for_another_revision_that_spends_a_budget_asks_once_and_
         assert (await shop.plan(plan_id)).pause_reason is None
 
 
-@pytest.mark.feature(213)
+@pytest.mark.feature(63, 213)
 async def test_the_last_that_is_refused_without_a_word_ends_what_is_told_of_the_plan(
     store: Store,
 ) -> None:

@@ -162,9 +162,9 @@ def _counts(counts: Mapping[str, int], kind: str, locale: str) -> str:
 
 
 def _took(what: str, took: "Percentiles | None", locale: str) -> Iterator[str]:
-    from gonogo.i18n import decimal, phrase
+    from gonogo.i18n import duration, phrase
 
     if took is not None:
-        named = {name: decimal(getattr(took, name), locale) for name in ("p50", "p90", "p99")}
-        told = phrase("median {p50} s, 90% within {p90} s, 99% within {p99} s", locale, **named)
+        named = {name: duration(getattr(took, name), locale) for name in ("p50", "p90", "p99")}
+        told = phrase("median {p50}, 90% within {p90}, 99% within {p99}", locale, **named)
         yield f"  {phrase(what, locale)}: {told}"
