@@ -56,7 +56,7 @@ from gonogo.execution.agent.file_changes import checkpoint_of
 from gonogo.execution.agent.gate import ConversationGrants, Gate, Gated, given_to, offered_schemas
 from gonogo.execution.agent.instructions import usable
 from gonogo.execution.agent.models import ModelPool, keep_usage
-from gonogo.execution.agent.questions import is_at_work, question_of_call
+from gonogo.execution.agent.questions import question_of_call
 from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.event_bus import LiveText
 from gonogo.i18n import say, told
@@ -243,7 +243,7 @@ class Loop(Struct, frozen=True, kw_only=True):
             await self.hands.give_up(thread, call)
         elif call.status is _C.ALLOWED:
             await self.hands.run_approved(thread, call)
-        elif is_at_work(call):
+        elif call.is_at_work:
             await self.hands.recover(thread, call)
 
     def _rest(
