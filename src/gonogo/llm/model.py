@@ -457,7 +457,7 @@ CUT_OFF = "The reply reached the output limit before the arguments were complete
 
 
 def read_arguments(
-    written: str | dict[str, Any] | None, *, cut_off: bool = False
+    written: str | Mapping[str, object] | None, *, cut_off: bool = False
 ) -> tuple[dict[str, Any] | None, str | None]:
     """Read what a model wrote as the arguments of a call.
 
@@ -487,7 +487,7 @@ def read_arguments(
 
 
 def tool_request(
-    name: str, written: str | dict[str, Any] | None, *, cut_off: bool = False
+    name: str, written: str | Mapping[str, object] | None, *, cut_off: bool = False
 ) -> ToolRequest:
     """A call as a model wrote it, under an id of ours: `call_` and 24 hex digits.
 

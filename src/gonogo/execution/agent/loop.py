@@ -52,7 +52,6 @@ from gonogo.execution.agent.context import (
 )
 from gonogo.execution.agent.conversation import Explorers, Thread
 from gonogo.execution.agent.executor import Hands, ReadyCall
-from gonogo.execution.agent.file_changes import checkpoint_of
 from gonogo.execution.agent.gate import ConversationGrants, Gate, Gated, given_to, offered_schemas
 from gonogo.execution.agent.instructions import usable
 from gonogo.execution.agent.models import ModelPool, keep_usage
@@ -360,9 +359,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         keep_reply(tx, thread, reply)
         record.propose(tx, thread, reply)
         left = open_calls(tx, thread.session_id, thread.name)
-        return NextStep(
-            calls=left, given=given_to(tx, thread), checkpoint=checkpoint_of(tx, thread)
-        )
+        return NextStep(calls=left, given=given_to(tx, thread), checkpoint=thread.checkpoint(tx))
 
 
 def _found(tx: Tx, thread: Thread) -> NextStep:
