@@ -158,8 +158,8 @@ class Proposals(Struct, frozen=True, kw_only=True):
         findings, maker = in_words(noticed, session.spoken), sole_maker_of(tx, plan)
         made_by = None if maker is None else name_of(tx, maker)
         # Nobody has said anything of a plan before it is shown.
-        said = comments_of(tx, plan.id) if revision.number > 1 else []
-        comments = standing_comments(said, revision.number)
+        number = revision.number
+        comments = standing_comments(comments_of(tx, plan.id), number) if number > 1 else []
         summary = plan_summary(
             revision, session.spoken, findings=findings, tool_host=session.tool_host,
             changes=changes, comments=comments, made_by=made_by,

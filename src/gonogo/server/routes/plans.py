@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
+from gonogo.domain.base import Filter, Page
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.plan_views import (
     Changes,
@@ -20,12 +21,12 @@ from gonogo.domain.plan_views import (
     PlanDiff,
     PlanGraph,
     PlanList,
+    PlanQuery,
     PlanStatusView,
     PlanView,
     RevisionView,
     RollbackView,
 )
-from gonogo.domain.states import PlanStatus
 from gonogo.domain.views import Revisions
 from gonogo.server.auth import Authenticated, Caller
 from gonogo.server.openapi import (
@@ -42,7 +43,7 @@ from gonogo.server.openapi import (
     WordsToSubtask,
     takes,
 )
-from gonogo.server.requests import Filter, Name, Page, WantedFiles, answer, once, read_body
+from gonogo.server.requests import Name, WantedFiles, answer, once, read_body
 
 router = APIRouter(prefix="/plans", tags=["plans"])
 Number = Annotated[int, Query(ge=1, lt=2**31)]
@@ -50,15 +51,8 @@ _NO_BODY = takes(Nothing, required=False)
 _MAY_SAY_WHY = takes(CancelReason, required=False)
 
 
-class WantedPlans(Page):
-    """Which plans a list shows."""
-
-    session_id: Filter = None
-    status: PlanStatus | None = None
-
-
 @router.get("", response_model=PlanList)
-async def list_plans(caller: Authenticated, wanted: Annotated[WantedPlans, Query()]) -> Response:
+async def list_plans(caller: Authenticated, wanted: Annotated[PlanQuery, Query()]) -> Response:
     """Plans, newest first."""
     return answer(await caller.runtime.plans.page(caller.principal, **wanted.model_dump()))
 
