@@ -46,6 +46,5 @@ class LenientRequest(Request):
 class Page(BaseModel):
     """Which part of a long list is asked for."""
 
-    model_config = ConfigDict(defer_build=True)
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     offset: Annotated[int, Field(ge=0, lt=2**31)] = 0

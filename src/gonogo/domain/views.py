@@ -7,7 +7,7 @@ wire (`model_dump(exclude_none=True)`).
 from datetime import datetime
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from gonogo.domain.base import Filter, Page, View
 from gonogo.domain.errors import GonogoError, of_parts, parts_of
@@ -447,7 +447,6 @@ class ApprovalFilter(View):
 class ApprovalQuery(BaseModel):
     """A page of the approvals."""
 
-    model_config = ConfigDict(defer_build=True)
     status: ApprovalStatus | None = None
     session_id: Filter = None
     kind: ApprovalKind | None = None
