@@ -50,9 +50,9 @@ class WithinProcess(httpx.AsyncBaseTransport):
 
 
 async def _plans(runtime: "Runtime", principal: "Principal", words: _Words) -> BaseModel:
-    from gonogo.domain.plan_views import PlanQuery
+    from gonogo.domain.plan_views import WantedPlans
 
-    return await runtime.plans.page(principal, **PlanQuery.model_validate(words).model_dump())
+    return await runtime.plans.page(principal, **WantedPlans.model_validate(words).model_dump())
 
 
 async def _sessions(runtime: "Runtime", principal: "Principal", words: _Words) -> BaseModel:
@@ -61,9 +61,9 @@ async def _sessions(runtime: "Runtime", principal: "Principal", words: _Words) -
 
 
 async def _approvals(runtime: "Runtime", principal: "Principal", words: _Words) -> BaseModel:
-    from gonogo.domain.views import ApprovalQuery
+    from gonogo.domain.views import WantedApprovals
 
-    wanted = ApprovalQuery.model_validate(words)
+    wanted = WantedApprovals.model_validate(words)
     return await runtime.approvals.page(principal, wanted.filter, wanted.before, wanted.limit)
 
 

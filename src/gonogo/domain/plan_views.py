@@ -131,7 +131,7 @@ class PlanView(View):
     """The person who wrote it; absent where an agent proposed it."""
 
 
-class PlanQuery(Page):
+class WantedPlans(Page):
     """Which plans a list shows."""
 
     session_id: Filter = None

@@ -105,7 +105,7 @@ class Vacuumed(View):
     after: StateRoom
 
 
-class SessionQuery(Page):
+class WantedSessions(Page):
     """Which sessions a list shows."""
 
     q: Annotated[str | None, Field(max_length=200)] = None
@@ -444,7 +444,7 @@ class ApprovalFilter(View):
     """Only those that wait for the one who asks."""
 
 
-class ApprovalQuery(BaseModel):
+class WantedApprovals(BaseModel):
     """A page of the approvals."""
 
     status: ApprovalStatus | None = None

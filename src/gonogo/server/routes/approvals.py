@@ -19,11 +19,11 @@ from gonogo.domain.text_safety import visible
 from gonogo.domain.views import (
     ApprovalFilter,
     ApprovalList,
-    ApprovalQuery,
     ApprovalView,
     DecisionAnswer,
     DecisionAnswers,
     LinkView,
+    WantedApprovals,
 )
 from gonogo.i18n import LOCALES, say
 from gonogo.i18n.plans import asked
@@ -43,7 +43,7 @@ router = APIRouter(prefix="/approvals", tags=["approvals"])
 
 @router.get("", response_model=ApprovalList)
 async def list_approvals(
-    caller: Authenticated, wanted: Annotated[ApprovalQuery, Query()]
+    caller: Authenticated, wanted: Annotated[WantedApprovals, Query()]
 ) -> Response:
     """The newest approvals, oldest first; `mine`: those that wait for the one who asks."""
     page = caller.runtime.approvals.page

@@ -21,11 +21,11 @@ from gonogo.domain.plan_views import (
     PlanDiff,
     PlanGraph,
     PlanList,
-    PlanQuery,
     PlanStatusView,
     PlanView,
     RevisionView,
     RollbackView,
+    WantedPlans,
 )
 from gonogo.domain.views import Revisions
 from gonogo.server.auth import Authenticated, Caller
@@ -52,7 +52,7 @@ _MAY_SAY_WHY = takes(CancelReason, required=False)
 
 
 @router.get("", response_model=PlanList)
-async def list_plans(caller: Authenticated, wanted: Annotated[PlanQuery, Query()]) -> Response:
+async def list_plans(caller: Authenticated, wanted: Annotated[WantedPlans, Query()]) -> Response:
     """Plans, newest first."""
     return answer(await caller.runtime.plans.page(caller.principal, **wanted.model_dump()))
 

@@ -27,12 +27,12 @@ from gonogo.domain.views import (
     History,
     PendingApprovals,
     SessionList,
-    SessionQuery,
     SessionRules,
     SessionRuleView,
     SessionUsage,
     SessionView,
     SteeredTurn,
+    WantedSessions,
 )
 from gonogo.server.auth import Authenticated, Caller, Known
 from gonogo.server.middleware import is_local_socket
@@ -84,7 +84,7 @@ async def open_session(caller: Authenticated) -> Response:
 
 @router.get("", response_model=SessionList)
 async def list_sessions(
-    caller: Authenticated, wanted: Annotated[SessionQuery, Query()]
+    caller: Authenticated, wanted: Annotated[WantedSessions, Query()]
 ) -> Response:
     """A page of the sessions, newest first, or of those with `q` in title, folder or id.
 
