@@ -19,8 +19,8 @@ from gonogo.domain.tool_calls import (
     UserText,
     repaired,
 )
-from gonogo.llm.model import TokenPrice
-from gonogo.llm.provider import CUT_OFF, ProviderTraits, from_provider, parameters, to_provider
+from gonogo.llm.model import CUT_OFF, TokenPrice
+from gonogo.llm.provider import ProviderTraits, from_provider, parameters, to_provider
 
 TEXT = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 SAID = TEXT.filter(str.strip)

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from gonogo.llm.provider import CUT_OFF, Relay, clean, clean_json, joined, read_arguments
+from gonogo.llm.model import CUT_OFF, clean, clean_json, read_arguments
+from gonogo.llm.provider import Relay, joined
 
 
 def relayed(*attempts):

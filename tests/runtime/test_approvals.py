@@ -13,7 +13,7 @@ from gonogo.domain.messages import HitlDecision
 from gonogo.domain.states import ApprovalStatus
 from gonogo.domain.views import ApprovalFilter, ApprovalList
 from gonogo.execution.approvals import Question
-from gonogo.runtime.people import Receipt
+from gonogo.runtime.streams import Receipt
 
 LATER = timedelta(seconds=1)
 

@@ -8,8 +8,7 @@ import pytest
 
 from fakes.world import calls, plan, run, says, step, world_of
 from gonogo.domain.views import DecisionAnswer
-from gonogo.runtime.people import Receipt
-from gonogo.runtime.streams import _answer
+from gonogo.runtime.streams import Receipt, _answer
 
 Body = dict[str, Any]
 

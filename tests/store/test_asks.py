@@ -29,8 +29,9 @@ from gonogo.store.jobs import (
     tool_host_of,
 )
 from gonogo.store.people import OWNER, add_login_code, take_login_code
-from gonogo.store.places import add_place, appoint, owning, place_id_of, settle_in
+from gonogo.store.places import add_place, appoint, place_id_of, settle_in
 from gonogo.store.sessions import add_session
+from gonogo.store.transaction import owning
 
 WORKER = Membership(kind="worker", pool="default", home="home", capacity=8)
 PLACE = place_id_of(session().workspace)

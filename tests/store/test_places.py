@@ -29,7 +29,6 @@ from gonogo.store.places import (
     glance,
     hand_over,
     owned_by,
-    owning,
     place_id_of,
     release,
     settle_in,
@@ -38,6 +37,7 @@ from gonogo.store.places import (
 from gonogo.store.rows import put
 from gonogo.store.schema import handoffs, nodes, places, sessions
 from gonogo.store.sessions import add_session, add_turn, set_session
+from gonogo.store.transaction import owning
 from plugins.nightly import examples
 
 pytestmark = [pytest.mark.parametrize("kind", ["postgresql"]), pytest.mark.feature(235)]

@@ -26,7 +26,7 @@ from gonogo.workspace.snapshots.git import Git
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
     (tmp_path / "ws").mkdir()
-    return Workspace(tmp_path / "ws", protected=["own"])
+    return Workspace(tmp_path / "ws")
 
 
 @pytest.fixture
@@ -235,24 +235,24 @@ def test_why_a_path_stays_is_told_with_what_stands_there(
     snapshots: Snapshots, workspace: Workspace
 ) -> None:
     one, two = held(snapshots, "one"), held(snapshots, "two")
-    for folder in ("own", ".git", "full", "made"):
+    for folder in (".gonogo", ".git", "full", "made"):
         (workspace.root / folder).mkdir()
-    for path in ("own/a", ".git/a", "file", "full/theirs", "made/gone", ".envrc"):
+    for path in (".gonogo/a", ".git/a", "file", "full/theirs", "made/gone", ".envrc"):
         (workspace.root / path).write_text("two")
         (workspace.root / path).chmod(0o644)
-    wanted = dict.fromkeys(("own/a", ".git/a", "file/x", "full", "made", ".envrc"), one)
-    left = {"own/a": two, ".git/a": two, ".envrc": two, "made/gone": two}
+    wanted = dict.fromkeys((".gonogo/a", ".git/a", "file/x", "full", "made", ".envrc"), one)
+    left = {".gonogo/a": two, ".git/a": two, ".envrc": two, "made/gone": two}
     restore = snapshots.plan_restore(
         workspace, {**wanted, "made/gone": None}, dict.fromkeys(wanted) | left,
-        folders=Folders(made=("made", "full"), gone=(".git/x", "file/y", "own/z", "free/w")),
+        folders=Folders(made=("made", "full"), gone=(".git/x", "file/y", ".gonogo/z", "free/w")),
     )  # fmt: skip
 
     assert {item.path: (item.action, item.reason) for item in restore.items} == {
-        "own/a": ("conflict", "protected"), ".git/a": ("conflict", "protected"),
+        ".gonogo/a": ("conflict", "protected"), ".git/a": ("conflict", "protected"),
         "file/x": ("conflict", "in_the_way"), "full": ("conflict", "in_the_way"),
         "made": ("restore", ""), ".envrc": ("restore", ""), "made/gone": ("restore", ""),
     }  # fmt: skip
-    assert [item.path for item in restore.conflicts] == [".git/a", "file/x", "full", "own/a"]
+    assert [item.path for item in restore.conflicts] == [".git/a", ".gonogo/a", "file/x", "full"]
     assert [item.path for item in restore.changes] == [".envrc", "made", "made/gone"]
     assert restore.folders == Folders(made=("made", "full"), gone=("free/w",))
     snapshots.apply(workspace, restore)

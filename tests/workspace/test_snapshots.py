@@ -967,19 +967,18 @@ def test_a_link_in_place_of_a_folder_leads_a_rollback_nowhere(
     assert picture(place / "outside") == outside
 
 
-def test_a_file_with_a_second_name_and_a_protected_one_are_conflicts(
-    snapshots: Snapshots, root: Path
+def test_a_file_with_a_second_name_is_a_conflict_and_settings_of_editors_are_not(
+    snapshots: Snapshots, workspace: Workspace, root: Path
 ) -> None:
-    workspace = Workspace(root, protected=["own"])
-    fill(root, {"linked": "one", "own/x": "one", ".vscode/tasks.json": "one"})
+    fill(root, {"linked": "one", ".vscode/tasks.json": "one"})
     before = snapshots.take(workspace)
-    fill(root, {"linked": "two", "own/x": "two", ".vscode/tasks.json": "slipped in"})
+    fill(root, {"linked": "two", ".vscode/tasks.json": "slipped in"})
     after = snapshots.take(workspace)
     os.link(root / "linked", root.parent / "second")
 
     restore = undo(snapshots, workspace, before, after)
 
-    assert reasons(restore) == {"linked": "hard_link", "own/x": "protected"}
+    assert reasons(restore) == {"linked": "hard_link"}
     assert (root.parent / "second").read_text() == "two"
     assert (root / ".vscode" / "tasks.json").read_text() == "one"
 

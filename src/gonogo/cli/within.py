@@ -5,15 +5,14 @@ server has for them. Whatever else is asked the app of all clients answers, and 
 is wrong with a question.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import httpx
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
-from gonogo.domain.base import ID
+from gonogo.domain.base import Filter, Page
 
 if TYPE_CHECKING:
     from gonogo.domain.identity import Principal
@@ -40,7 +39,7 @@ class WithinProcess(httpx.AsyncBaseTransport):
             with suppress(Exception):
                 token = request.headers.get("Authorization", "").removeprefix("Bearer ")
                 principal = await self._runtime.people.authenticate(token)
-                said = await known(self._runtime, principal, request.url.params)
+                said = await known(self._runtime, principal, dict(request.url.params))
                 body = said.model_dump_json(exclude_none=True)
                 return httpx.Response(200, headers=_JSON, content=body)
         if self._app is None:
@@ -51,62 +50,33 @@ class WithinProcess(httpx.AsyncBaseTransport):
 
 
 async def _plans(runtime: "Runtime", principal: "Principal", words: _Words) -> BaseModel:
-    from gonogo.domain.states import PlanStatus
+    from gonogo.domain.plan_views import WantedPlans
 
-    status = words.get("status")
-    return await runtime.plans.page(
-        principal, _id(words, "session_id"), None if status is None else PlanStatus(status),
-        _number(words, "limit", 1, 500, 50), _number(words, "offset", 0, 2**31 - 1, 0),
-    )  # fmt: skip
+    return await runtime.plans.page(principal, **WantedPlans.model_validate(words).model_dump())
 
 
 async def _sessions(runtime: "Runtime", principal: "Principal", words: _Words) -> BaseModel:
     _refuse_others(words, {"limit", "offset"})
-    return await runtime.sessions.page(
-        principal, _number(words, "limit", 1, 500, 50), _number(words, "offset", 0, 2**31 - 1, 0)
-    )
+    return await runtime.sessions.page(principal, **Page.model_validate(words).model_dump())
 
 
 async def _approvals(runtime: "Runtime", principal: "Principal", words: _Words) -> BaseModel:
-    from gonogo.domain.states import ApprovalStatus
-    from gonogo.domain.views import ApprovalFilter
+    from gonogo.domain.views import WantedApprovals
 
-    _refuse_others(words, {"status", "session_id", "mine", "before"})
-    status, mine = words.get("status"), words.get("mine", "false")
-    if mine not in ("true", "false"):
-        raise ValueError(mine)
-    wanted = ApprovalFilter(
-        status=None if status is None else ApprovalStatus(status),
-        session_id=_id(words, "session_id"), mine=mine == "true",
-    )  # fmt: skip
-    return await runtime.approvals.page(principal, wanted, _id(words, "before"), 1_000)
+    wanted = WantedApprovals.model_validate(words)
+    return await runtime.approvals.page(principal, wanted.filter, wanted.before, wanted.limit)
 
 
 async def _verified(runtime: "Runtime", principal: "Principal", words: _Words) -> BaseModel:
     _refuse_others(words, {"session_id"})
-    return await runtime.audit.verify(principal, (), _id(words, "session_id"))
+    only = TypeAdapter[str | None](Filter).validate_python(words.get("session_id"))
+    return await runtime.audit.verify(principal, (), only)
 
 
 def _refuse_others(words: _Words, known: set[str]) -> None:
     """Leave to the app what is asked rarely."""
     if others := words.keys() - known:
         raise ValueError(others)
-
-
-def _id(words: _Words, name: str) -> str | None:
-    said = words.get(name)
-    if said is not None and not re.fullmatch(ID, said):
-        raise ValueError(said)
-    return said
-
-
-def _number(words: _Words, name: str, least: int, most: int, otherwise: int) -> int:
-    said = words.get(name)
-    if said is None:
-        return otherwise
-    if not (said.isascii() and said.isdecimal() and least <= int(said[:20]) <= most):
-        raise ValueError(said)
-    return int(said)
 
 
 _ANSWERS: Mapping[str, _Answer] = {

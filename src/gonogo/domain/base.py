@@ -2,11 +2,13 @@
 
 from typing import Annotated, Any, ClassVar, cast
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 ID = r"^[A-Za-z0-9_.:-]{1,128}$"
 Id = Annotated[str, StringConstraints(pattern=ID, strict=True)]
 Text = Annotated[str, StringConstraints(strict=True)]
+Filter = Annotated[str | None, StringConstraints(pattern=ID)]
+"""An id in a query."""
 
 
 class Frozen(BaseModel):
@@ -39,3 +41,10 @@ class LenientRequest(Request):
             return fields
         given = cast("dict[str, Any]", fields)
         return {n: value for n, value in given.items() if value is not None or n in cls.nulls}
+
+
+class Page(BaseModel):
+    """Which part of a long list is asked for."""
+
+    limit: Annotated[int, Field(ge=1, le=500)] = 50
+    offset: Annotated[int, Field(ge=0, lt=2**31)] = 0

@@ -5,7 +5,7 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct
 
-from gonogo.domain.base import View
+from gonogo.domain.base import Filter, Page, View
 from gonogo.domain.checks import DoneCheck
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.states import PlanStatus, SubtaskStatus
@@ -132,6 +132,13 @@ class PlanView(View):
     """The instruction files that its planner was told of; absent where there were none."""
     made_by: str | None = None
     """The person who wrote it; absent where an agent proposed it."""
+
+
+class WantedPlans(Page):
+    """Which plans a list shows."""
+
+    session_id: Filter = None
+    status: PlanStatus | None = None
 
 
 class PlanList(View):

@@ -4,7 +4,7 @@ Records are read in one transaction and may be stale in the next; whoever change
 the status (and epoch) that the record shows with the row's, in the same statement.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any, Self
 
@@ -236,6 +236,24 @@ class CallRow(Struct, frozen=True, kw_only=True):
         """Whether what came of it is kept back until a person has decided about what it left."""
         came = self.result is not None or self.error is not None
         return self.status is CallStatus.STARTED and came
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether somebody carries it out."""
+        started = self.status is CallStatus.STARTED and not self.is_held
+        return started and self.tool_class is not ToolClass.CONTROL
+
+    def waits_for_person(self, retried: Collection[str | None]) -> bool:
+        """Whether a person has to do something about it.
+
+        Args:
+            retried: The calls that were run again as others.
+        """
+        if self.status is CallStatus.UNKNOWN:
+            return self.id not in retried
+        if self.status is CallStatus.STARTED:
+            return self.tool_class is ToolClass.CONTROL
+        return self.status is CallStatus.AWAITING_APPROVAL
 
 
 class Watch(Struct, frozen=True, kw_only=True):

@@ -5,9 +5,11 @@ wire (`model_dump(exclude_none=True)`).
 """
 
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from gonogo.domain.base import View
+from pydantic import BaseModel, Field
+
+from gonogo.domain.base import Filter, Page, View
 from gonogo.domain.errors import GonogoError, of_parts, parts_of
 from gonogo.domain.identity import RoleWord
 from gonogo.domain.plan_views import ModelUsageView, RevisionView
@@ -101,6 +103,14 @@ class Vacuumed(View):
     """Nothing was done: `after` is what would be left at most."""
     before: StateRoom
     after: StateRoom
+
+
+class WantedSessions(Page):
+    """Which sessions a list shows."""
+
+    q: Annotated[str | None, Field(max_length=200)] = None
+    state: SessionState | None = None
+    after: Annotated[str | None, Field(max_length=200)] = None
 
 
 class SessionList(View):
@@ -432,6 +442,24 @@ class ApprovalFilter(View):
     group: str | None = None
     mine: bool = False
     """Only those that wait for the one who asks."""
+
+
+class WantedApprovals(BaseModel):
+    """A page of the approvals."""
+
+    status: ApprovalStatus | None = None
+    session_id: Filter = None
+    kind: ApprovalKind | None = None
+    group: Filter = None
+    mine: bool = False
+    before: Filter = None
+    """The `before` of the page that follows the one that is asked for."""
+    limit: Annotated[int, Field(ge=1, le=1_000)] = 1_000
+
+    @property
+    def filter(self) -> ApprovalFilter:
+        """Which approvals it shows."""
+        return ApprovalFilter(**self.model_dump(exclude={"before", "limit"}))
 
 
 class DecisionAnswer(View):

@@ -29,7 +29,7 @@ from gonogo.domain.written_events import WrittenEvent
 from gonogo.store import Hold, Store, new_id, patiently
 from gonogo.store.events import last_seqs
 from gonogo.store.hints import Hint, TextPart
-from gonogo.store.places import held
+from gonogo.store.transaction import held
 
 _LOG = logging.getLogger(__name__)
 Body = Mapping[str, Any]

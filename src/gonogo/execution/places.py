@@ -49,12 +49,11 @@ from gonogo.store.places import (
     drain,
     give_away,
     glance,
-    held,
     owned_by,
-    owning,
     release,
     take_handoffs,
 )
+from gonogo.store.transaction import held, owning
 
 # The places that this process owns: each is driven by a dispatcher of its own.
 #

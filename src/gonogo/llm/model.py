@@ -36,12 +36,14 @@ from gonogo.domain.errors import (
     ModelFailed,
     PromptTooLong,
     Reason,
+    TooLarge,
     because,
     defect_of,
     together,
 )
 from gonogo.domain.network import address_problem
-from gonogo.domain.tool_calls import ModelRequest, Reply, Usage
+from gonogo.domain.strict_json import canonical_json, loads
+from gonogo.domain.tool_calls import ModelRequest, Reply, ToolRequest, Usage
 from gonogo.tables import TableFile
 
 # A provider's failure as `ModelFailed`: what happened, what to do, and no secrets.
@@ -418,6 +420,80 @@ class ModelSettings:
     """What no cassette may hold, besides the key."""
 
 
-def new_call_id() -> str:
-    """A fresh id for a tool call: `call_` and 24 hex digits."""
-    return f"call_{secrets.token_hex(12)}"
+# Text as models write it, made safe to store and to show.
+#
+# Lone surrogates and NUL have no place in UTF-8 or in PostgreSQL, so they become U+FFFD.
+
+_UNSTORABLE = re.compile("[\ud800-\udfff\x00]")
+
+
+def clean(text: str) -> str:
+    """The text with what cannot be stored replaced."""
+    if not _UNSTORABLE.search(text):
+        return text
+    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return joined.replace("\x00", "\ufffd")
+
+
+def clean_json(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+    """A JSON value with every string in it cleaned, keys too."""
+    match value:
+        case str():
+            return clean(value)
+        case list():
+            return [clean_json(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
+        case dict():
+            return {clean_json(key): clean_json(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
+        case _:
+            return value
+
+
+# Tool calls as models write them.
+#
+# A model's JSON is a stranger's: keys twice, NaN, a broken end. Whatever cannot be read in exactly
+# one way is a problem that the model is told of, never a guess.
+
+CUT_OFF = "The reply reached the output limit before the arguments were complete"
+
+
+def read_arguments(
+    written: str | Mapping[str, object] | None, *, cut_off: bool = False
+) -> tuple[dict[str, Any] | None, str | None]:
+    """Read what a model wrote as the arguments of a call.
+
+    Args:
+        cut_off: The reply ended at its length limit in the middle of these arguments, or right
+            behind them: only what is written as a whole JSON object is what was meant.
+
+    Returns:
+        The arguments and None, or None and the problem in a sentence.
+    """
+    if not written or (isinstance(written, str) and not written.strip()):
+        return (None, CUT_OFF) if cut_off else ({}, None)
+    if cut_off and not isinstance(written, str):
+        # Somebody has put it together already, and may have closed what was open.
+        return None, CUT_OFF
+    try:
+        value = loads(written if isinstance(written, str) else canonical_json(written))
+        # Also refuses numbers such as 1e999, which are read as infinite.
+        canonical_json(value)
+    except (InvalidMessage, TooLarge) as error:
+        return None, CUT_OFF if cut_off else f"Arguments: {error}"
+    except (ValueError, RecursionError):
+        return None, "Arguments: a number is out of range"
+    if not isinstance(value, dict):
+        return None, f"Arguments must be a JSON object, not {type(value).__name__}"
+    return cast("dict[str, Any]", value), None
+
+
+def tool_request(
+    name: str, written: str | Mapping[str, object] | None, *, cut_off: bool = False
+) -> ToolRequest:
+    """A call as a model wrote it, under an id of ours: `call_` and 24 hex digits.
+
+    Args:
+        cut_off: As in `read_arguments`.
+    """
+    arguments, problem = read_arguments(written, cut_off=cut_off)
+    call_id = f"call_{secrets.token_hex(12)}"
+    return ToolRequest(id=call_id, name=clean(name), arguments=arguments, problem=problem)

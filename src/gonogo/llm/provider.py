@@ -18,9 +18,8 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 from msgspec import Struct
 
-from gonogo.domain.errors import GonogoError, InvalidMessage, ModelFailed, TooLarge
+from gonogo.domain.errors import GonogoError, ModelFailed
 from gonogo.domain.failures import is_away
-from gonogo.domain.strict_json import canonical_json, loads
 from gonogo.domain.tool_calls import (
     Instructions,
     Message,
@@ -32,7 +31,16 @@ from gonogo.domain.tool_calls import (
     Usage,
     UserText,
 )
-from gonogo.llm.model import Effort, ModelSettings, OnText, TokenPrice, model_failed, new_call_id
+from gonogo.llm.model import (
+    Effort,
+    ModelSettings,
+    OnText,
+    TokenPrice,
+    clean,
+    clean_json,
+    model_failed,
+    tool_request,
+)
 
 if TYPE_CHECKING:
     from pydantic_ai import messages as theirs
@@ -42,72 +50,9 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings as TheirSettings
 
 
-# Reading the arguments that a model wrote for a tool call.
-#
-# A model's JSON is a stranger's: keys twice, NaN, a broken end. Whatever cannot be read in exactly
-# one way is a problem that the model is told of, never a guess.
+# Text as providers stream it: a pair of surrogates that was cut between two pieces is joined again.
 
-CUT_OFF = "The reply reached the output limit before the arguments were complete"
-
-
-def read_arguments(
-    written: str | dict[str, Any] | None, *, cut_off: bool = False
-) -> tuple[dict[str, Any] | None, str | None]:
-    """Read what a model wrote as the arguments of a call.
-
-    Args:
-        cut_off: The reply ended at its length limit in the middle of these arguments, or right
-            behind them: only what is written as a whole JSON object is what was meant.
-
-    Returns:
-        The arguments and None, or None and the problem in a sentence.
-    """
-    if not written or (isinstance(written, str) and not written.strip()):
-        return (None, CUT_OFF) if cut_off else ({}, None)
-    if cut_off and not isinstance(written, str):
-        # Somebody has put it together already, and may have closed what was open.
-        return None, CUT_OFF
-    try:
-        value = loads(written if isinstance(written, str) else canonical_json(written))
-        # Also refuses numbers such as 1e999, which are read as infinite.
-        canonical_json(value)
-    except (InvalidMessage, TooLarge) as error:
-        return None, CUT_OFF if cut_off else f"Arguments: {error}"
-    except (ValueError, RecursionError):
-        return None, "Arguments: a number is out of range"
-    if not isinstance(value, dict):
-        return None, f"Arguments must be a JSON object, not {type(value).__name__}"
-    return cast("dict[str, Any]", value), None
-
-
-# Text as providers stream it, made safe to store and to show.
-#
-# Lone surrogates and NUL have no place in UTF-8 or in PostgreSQL, so they become U+FFFD; a pair of
-# surrogates that was cut between two pieces is joined again.
-
-_UNSTORABLE = re.compile("[\ud800-\udfff\x00]")
 _BETWEEN_PARTS = "\n\n"
-
-
-def clean(text: str) -> str:
-    """The text with what cannot be stored replaced."""
-    if not _UNSTORABLE.search(text):
-        return text
-    joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return joined.replace("\x00", "\ufffd")
-
-
-def clean_json(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON value with every string in it cleaned, keys too."""
-    match value:
-        case str():
-            return clean(value)
-        case list():
-            return [clean_json(item) for item in value]  # pyright: ignore[reportUnknownVariableType]
-        case dict():
-            return {clean_json(key): clean_json(item) for key, item in value.items()}  # pyright: ignore[reportUnknownVariableType]
-        case _:
-            return value
 
 
 def joined(parts: list[str]) -> str:
@@ -335,7 +280,8 @@ def from_provider(
     ended_early = response.finish_reason in ("length", "content_filter")
     for part in response.parts:
         if isinstance(part, ToolCallPart):
-            call = _call(part, cut_off=part is last and ended_early)
+            cut_off = part is last and ended_early
+            call = tool_request(part.tool_name, part.args, cut_off=cut_off)
             calls.append(call)
             parts.append(_under_our_id(part, call))
         else:
@@ -349,13 +295,6 @@ def from_provider(
         model=model,
         raw=_stored(replace(response, parts=parts)),
         usage=_usage(response, duration_ms, price),
-    )
-
-
-def _call(part: "theirs.ToolCallPart", *, cut_off: bool) -> ToolRequest:
-    arguments, problem = read_arguments(part.args, cut_off=cut_off)
-    return ToolRequest(
-        id=new_call_id(), name=clean(part.tool_name), arguments=arguments, problem=problem
     )
 
 

@@ -17,10 +17,9 @@ import anyio
 import msgspec
 
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured
-from gonogo.domain.tool_calls import Message, ModelRequest, Reply, ToolAnswer, ToolRequest, Usage
+from gonogo.domain.tool_calls import Message, ModelRequest, Reply, ToolAnswer, Usage
 from gonogo.llm.cassette import HttpExchange, agreed, difference, json_of
-from gonogo.llm.model import OnText, new_call_id
-from gonogo.llm.provider import clean, read_arguments
+from gonogo.llm.model import OnText, clean, tool_request
 
 DEMO = "demo"
 """The name of the model that plays the recorded demo."""
@@ -76,7 +75,9 @@ class ScriptedModel:
             await anyio.lowlevel.checkpoint()
         return Reply(
             text=text,
-            calls=tuple(_call(call) for call in line.get("calls", ())),
+            calls=tuple(
+                tool_request(call["name"], call.get("arguments")) for call in line.get("calls", ())
+            ),
             cut=bool(line.get("cut")),
             model=self._mark(request),
             usage=Usage(
@@ -122,12 +123,6 @@ def _size(message: Message) -> int:
     """Characters of a message; not of what a provider, or the record, has noted beside it."""
     made = "".join(map(str, getattr(message, "calls", ())))
     return len(getattr(message, "content", "") or getattr(message, "text", "")) + len(made)
-
-
-def _call(call: Mapping[str, Any]) -> ToolRequest:
-    arguments, problem = read_arguments(call.get("arguments"))
-    name = clean(call["name"])
-    return ToolRequest(id=new_call_id(), name=name, arguments=arguments, problem=problem)
 
 
 def demo_model() -> ScriptedModel:

@@ -113,8 +113,9 @@ def _never(call: Call, conditions: Conditions) -> Verdict | None:
     for path in (*call.access.reads, *_changes(call), *filter(None, [call.access.cwd])):
         if odd := spoofing(path):
             return _deny("spoofing", because("a path contains {odd}", odd=odd))
-    if leaves(posixpath.normpath(call.access.cwd or ".")):
-        return _deny("outside", because("{cwd!r} is outside the workspace", cwd=call.access.cwd))
+    cwd = call.access.cwd
+    if cwd and leaves(posixpath.normpath(cwd)):
+        return _deny("outside", because("{cwd!r} is outside the workspace", cwd=cwd))
     for path in _changes(call):
         if write_guard(path) == "deny":
             return _deny("protected-path", because("{path!r} is protected", path=path))

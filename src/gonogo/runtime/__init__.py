@@ -13,8 +13,8 @@ try:
     from gonogo.runtime.build import Extensions, database_file, look_at_database
     from gonogo.runtime.foreign_tools import look_at_servers
     from gonogo.runtime.links import LinkPage
+    from gonogo.runtime.messages import Once
     from gonogo.runtime.oidc import look_for_keys
-    from gonogo.runtime.people import Once, Receipt
     from gonogo.runtime.runtime import Runtime
     from gonogo.runtime.services import (
         bare_thread,
@@ -23,6 +23,7 @@ try:
         open_gate,
         open_reader,
     )
+    from gonogo.runtime.streams import Receipt
 finally:
     gc.freeze()
     if _collects:

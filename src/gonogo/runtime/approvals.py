@@ -27,15 +27,14 @@ from gonogo.execution.agent import (
     RUNTIME,
     CallAsked,
     Thread,
-    checkpoint_of,
     fields_from,
     given_to,
     runtime_profile,
 )
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
-from gonogo.runtime.people import Receipt
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, seen_plan, visible
+from gonogo.runtime.streams import Receipt
 from gonogo.runtime.views import view_of
 from gonogo.store import Tx, part
 from gonogo.store.approvals import reviewed_of_plan, votes_of
@@ -371,7 +370,7 @@ def _to_start(tx: Tx, find: Find) -> tuple[Approval, CallAsked | None]:
     if plan is not None:
         thread = replace(thread, auto_approve=plan.auto_approve_tools)
     asked = CallAsked(
-        thread=thread, call=call, given=given_to(tx, thread), checkpoint=checkpoint_of(tx, thread)
+        thread=thread, call=call, given=given_to(tx, thread), checkpoint=thread.checkpoint(tx)
     )
     return approval, asked
 

@@ -64,7 +64,7 @@ from gonogo.execution.scheduling import BUDGET, MODEL, REPLAN, Kind
 from gonogo.execution.turns import Controls, Turns
 from gonogo.llm import Model, load_roles
 from gonogo.policy import ALWAYS_ASK
-from gonogo.runtime.foreign_tools import classes_of, facts_of, open_toolkit
+from gonogo.runtime.foreign_tools import facts_of, open_toolkit
 from gonogo.runtime.links import open_hooks
 from gonogo.runtime.maintenance import take_up_common, take_up_place, tell_of_lost
 from gonogo.runtime.oidc import open_bearers
@@ -294,7 +294,7 @@ def build(
         roles=load_roles(settings.models_file),
     )  # fmt: skip
     doings = Doings(
-        agents=facts_of(profiles, kit.servers), tools=classes_of(kit.tools), always_ask=ALWAYS_ASK
+        agents=facts_of(profiles, kit.servers), tools=kit.classes, always_ask=ALWAYS_ASK
     )
     desk = open_desk(settings, doings)
     gate = open_gate(

@@ -123,6 +123,14 @@ class Toolkit(Struct, frozen=True, kw_only=True):
         return self._with_servers({**self.own, **ending_tools()})
 
     @property
+    def classes(self) -> Mapping[str, ToolClass]:
+        """The class of each tool, also of those that servers bring later."""
+        tools = self.tools
+        if self.servers is None:
+            return {name: tool.tool_class for name, tool in tools.items()}
+        return Seen(tools, lambda name: tools[name].tool_class)
+
+    @property
     def names(self) -> Collection[str]:
         """What a profile may name."""
         return self.own if self.servers is None else KnownNames(self.own, self.servers)
@@ -178,11 +186,6 @@ class Seen(Mapping[str, V]):
 
     def __len__(self) -> int:
         return len(self.names)
-
-
-def classes_of(tools: Mapping[str, Tool]) -> Mapping[str, ToolClass]:
-    """The class of each tool, also of those that servers bring later."""
-    return Seen(tools, lambda name: tools[name].tool_class)
 
 
 def facts_of(

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Concatenate, ParamSpec
+from typing import Any, Concatenate, ParamSpec
 
 from msgspec import Struct
 
@@ -26,20 +26,89 @@ from gonogo.domain.tool_calls import ToolClass
 from gonogo.domain.views import DecisionAnswer
 from gonogo.execution.agent import CLIENT_CALL, end_call
 from gonogo.runtime.approvals import Approvals
-from gonogo.runtime.people import Once, Receipt, keep_answer, kept_answer, other_request
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import SessionOpening, Sessions, seen_plan, visible
+from gonogo.runtime.streams import Receipt
 from gonogo.store import Tx
 from gonogo.store import events as log
 from gonogo.store.calls import call_of
 from gonogo.store.erasing import was_erased
 from gonogo.store.jobs import drop_timer
+from gonogo.store.people import keep_answer as keep_row
+from gonogo.store.people import kept_answer as kept_row
 from gonogo.store.plans import plan_of, subtask_key, subtask_row
 from gonogo.store.sessions import open_turns, session_of, turn_of
 
 _LOG = logging.getLogger(__name__)
 _C = CallStatus
 P = ParamSpec("P")
+
+
+# Requests that may be repeated: the answer to the first one is kept.
+
+
+class Once(Struct, frozen=True, kw_only=True):
+    """A request that may be repeated and is carried out once: its sender's key for it."""
+
+    by: Principal
+    key: str
+    digest: str
+    """Of what is asked; the same key for something else is a mistake."""
+
+
+def kept_answer(tx: Tx, once: Once) -> Any:  # noqa: ANN401 - JSON
+    """The answer to an earlier request with that key, or None.
+
+    Raises:
+        Conflict: the key was used for another request.
+    """
+    row = kept_row(tx, once.by.id, once.key)
+    if row is None:
+        return None
+    if row.request_digest != once.digest:
+        raise other_request()
+    return row.answer
+
+
+def keep_answer(tx: Tx, once: Once, answer: Any, about: str = "") -> None:  # noqa: ANN401 - JSON
+    """Keep an answer for a repeat of its request.
+
+    Args:
+        about: The path that was asked.
+    """
+    row = {
+        "principal_id": once.by.id, "key": once.key, "request_digest": once.digest,
+        "answer": answer,
+    }  # fmt: skip
+    keep_row(tx, row, about)
+
+
+def other_request() -> Conflict:
+    """What is said of a key that stood for something else."""
+    return Conflict("This Idempotency-Key was used for another request; use a new key")
+
+
+class KeptAnswers(Struct, frozen=True):
+    """Answers kept for repeated requests, whatever they were about."""
+
+    _parts: Parts
+
+    async def find(self, principal: Principal, key: str, request_digest: str) -> Any:  # noqa: ANN401
+        """As `kept_answer`."""
+        once = Once(by=principal, key=key, digest=request_digest)
+        return await self._parts.store.read(kept_answer, once)
+
+    async def keep(
+        self,
+        principal: Principal,
+        key: str,
+        request_digest: str,
+        answer: Any,  # noqa: ANN401
+        about: str = "",
+    ) -> None:
+        """As `keep_answer`."""
+        once = Once(by=principal, key=key, digest=request_digest)
+        await self._parts.store.write(keep_answer, once, answer, about)
 
 
 class Messages(Struct, frozen=True):

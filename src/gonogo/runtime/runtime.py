@@ -27,8 +27,8 @@ from gonogo.runtime.changes import CHECKPOINT, ROLLBACK, Checkpoints, FileChange
 from gonogo.runtime.foreign_tools import ForeignServers, remember
 from gonogo.runtime.links import Links
 from gonogo.runtime.maintenance import Driving, Maintenance, take_up
-from gonogo.runtime.messages import Messages
-from gonogo.runtime.people import KeptAnswers, People
+from gonogo.runtime.messages import KeptAnswers, Messages
+from gonogo.runtime.people import People
 from gonogo.runtime.plans import Plans
 from gonogo.runtime.reports import Policies, Reports
 from gonogo.runtime.services import Parts, bare_thread

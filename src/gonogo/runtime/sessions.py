@@ -366,12 +366,9 @@ class Sessions(Struct, frozen=True):
 
     def create(self, tx: Tx, principal: Principal, opening: SessionOpening) -> Session:
         """Insert a session, in its caller's transaction."""
+        if opening.session_id:
+            _check_free(tx, opening.session_id)
         wanted = opening.session_id or new_id("s")
-        if not _ID.fullmatch(wanted):
-            raise InvalidMessage("session_id: 1 to 128 letters, digits, or any of _ . : -")
-        known = session_of(tx, wanted) is not None or was_erased(tx, wanted)
-        if known or wanted == log.SYSTEM:
-            raise Conflict("The session id {wanted} is taken; choose another one", wanted=wanted)
         if opening.tool_host not in _TOOL_HOSTS:
             raise InvalidMessage("tool_host: it must be server or client")
         session = Session(
@@ -564,6 +561,20 @@ def seen_plan(tx: Tx, principal: Principal, plan_id: str, session_id: str | None
 def whose(principal: Principal) -> str | None:
     """Whose sessions the principal sees; None is everybody's."""
     return None if principal.role >= Role.ADMIN else principal.id
+
+
+def _check_free(tx: Tx, session_id: str) -> None:
+    """Check that a session may have an id that a client names.
+
+    Raises:
+        Conflict: there is one, or was one, of that id.
+        InvalidMessage: it is no possible one.
+    """
+    if not _ID.fullmatch(session_id):
+        raise InvalidMessage("session_id: 1 to 128 letters, digits, or any of _ . : -")
+    known = session_of(tx, session_id) is not None or was_erased(tx, session_id)
+    if known or session_id == log.SYSTEM:
+        raise Conflict("The session id {wanted} is taken; choose another one", wanted=session_id)
 
 
 def _page(tx: Tx, wanted: SessionFilter, limit: int, offset: int) -> SessionList:

@@ -1,11 +1,16 @@
-"""Streams: what happened in a session, from any place in its log on, without gap or duplicate."""
+"""Streams: what happened in a session, from any place in its log on, without gap or duplicate.
+
+A message's receipt says which part of it is the answer.
+"""
 
 from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import aclosing, asynccontextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import anyio
 from msgspec import Struct
+from pydantic import TypeAdapter
 
 from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.errors import Busy, InvalidCursor, NotFound, parts_of
@@ -13,7 +18,6 @@ from gonogo.domain.identity import Principal
 from gonogo.domain.records import Session
 from gonogo.domain.views import DecisionAnswer
 from gonogo.execution.event_bus import Follower, Onlooker, TextOrder, body_of
-from gonogo.runtime.people import Receipt
 from gonogo.runtime.services import Parts
 from gonogo.runtime.sessions import seen, visible
 from gonogo.store import Tx, patiently
@@ -25,6 +29,52 @@ _NEWS: Body = {"type": "news"}
 _MOMENT = 0.2
 """Seconds in which whatever changes in a session is one piece of news."""
 _PLAN_ENDS = frozenset({"plan_completed", "plan_cancelled"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receipt:
+    """An accepted message. Its answer is what follows `after` in the session's log."""
+
+    session_id: str
+    after: int
+    turn_id: str | None = None
+    plan_id: str | None = None
+    answers: tuple[DecisionAnswer, ...] = ()
+    """One for each id of a batch."""
+    told: int = 0
+    """The last event that taking the message in told at once; it belongs to the answer."""
+    settled: int = 0
+    """Where the last decision of a batch was taken: nothing before it ends the answer."""
+    created: bool = False
+    """The message made the session."""
+    ends: int = 0
+    """The last event of an answer that sets nothing going: more people have to agree."""
+    approval_id: str = ""
+    """The question that was answered, or that an edit put in its place."""
+    outcome: Literal["decided", "voted", "asked_again"] | None = None
+    """What came of a decision."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The receipt as it is kept for a repeat of its request."""
+        return _RECEIPT.dump_python(self, mode="json", exclude_none=True)
+
+    @staticmethod
+    def of_json(kept: dict[str, Any]) -> "Receipt":
+        """A receipt that was kept."""
+        return _RECEIPT.validate_python(kept)
+
+    def covers(self, body: Mapping[str, Any]) -> bool:
+        """Whether an event belongs to the answer."""
+        if self.turn_id is None and self.plan_id is None:
+            return True
+        if self.turn_id is not None and body.get("turn_id") == self.turn_id:
+            return True
+        if self.plan_id is not None and body.get("plan_id") == self.plan_id:
+            return True
+        return body.get("seq", self.told + 1) <= self.told
+
+
+_RECEIPT: TypeAdapter[Receipt] = TypeAdapter(Receipt)
 
 
 class Streams(Struct, frozen=True):

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import anyio
-from fastapi import Query, Request, Response
+from fastapi import Request, Response
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints
 
 from gonogo.domain import strict_json
@@ -25,7 +25,6 @@ from gonogo.domain.errors import (
 )
 from gonogo.domain.identity import Principal
 from gonogo.domain.messages import (
-    ID,
     Cancel,
     ClientMessage,
     HitlDecision,
@@ -124,8 +123,6 @@ def _is_json(media: str) -> bool:
 
 Name = Annotated[str, AfterValidator(possible)]
 """An id in a path: what cannot be an id is answered like one that is not known."""
-Filter = Annotated[str | None, StringConstraints(pattern=ID)]
-"""An id in a query."""
 LANGUAGE = r"^[A-Za-z]{2}(-[A-Za-z]{2})?$"
 Language = Annotated[str | None, StringConstraints(pattern=LANGUAGE)]
 """A language in a query or a body."""
@@ -142,19 +139,12 @@ Moment = Annotated[AwareDatetime, Field(strict=False), AfterValidator(_in_utc)]
 """A time, of whatever zone it was written in."""
 
 
-class Page(BaseModel):
-    """Which part of a long list is shown."""
-
-    limit: Annotated[int, Query(ge=1, le=500)] = 50
-    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0
-
-
 class WantedFiles(BaseModel):
     """Which changed files are shown."""
 
     path: Annotated[str | None, StringConstraints(min_length=1, max_length=4096)] = None
-    limit: Annotated[int, Query(ge=1, le=500)] = 100
-    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0
+    limit: Annotated[int, Field(ge=1, le=500)] = 100
+    offset: Annotated[int, Field(ge=0, lt=2**31)] = 0
 
 
 # Answers to plain requests, and how a repeated request gets the same one.

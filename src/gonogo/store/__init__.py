@@ -24,7 +24,7 @@ from gonogo.store.driver import Driver, Lease, count_transaction, join_writers
 from gonogo.store.hints import Hints
 from gonogo.store.migrate import HEAD, check_known, is_current, migrate, migrate_beside
 from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
-from gonogo.store.places import Membership, Whose, hand_over, held
+from gonogo.store.places import Membership, Whose, hand_over
 from gonogo.store.sqlite import SqliteBackend
 from gonogo.store.transaction import (
     Clock,
@@ -34,6 +34,7 @@ from gonogo.store.transaction import (
     Tx,
     go_on,
     hand_begun,
+    held,
     new_id,
     part,
     stop,

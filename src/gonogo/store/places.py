@@ -7,9 +7,7 @@ owner lives is told by the beat of its node, by the clock of the database.
 """
 
 from collections import defaultdict
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from enum import Enum
 from functools import cache
 from hashlib import sha256
@@ -81,23 +79,7 @@ class Membership(Struct, frozen=True, kw_only=True):
 _NODE = "node:"
 """Before a node's id where it acts, in the audit log."""
 _LAST_OWNERS = 6
-_held: ContextVar[Hold | None] = ContextVar("held", default=None)
 _STOP, _RELEASE_IT = "stop", "release"
-
-
-@contextmanager
-def owning(hold: Hold) -> Generator[None]:
-    """What is written inside is written by the owner of a place."""
-    token = _held.set(hold)
-    try:
-        yield
-    finally:
-        _held.reset(token)
-
-
-def held() -> Hold | None:
-    """The place whose owner is writing, if it is one that does."""
-    return _held.get()
 
 
 # Nodes.

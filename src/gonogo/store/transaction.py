@@ -4,6 +4,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -172,6 +173,24 @@ class Hold(Struct, frozen=True, eq=False):
     """Whether nobody else can have the place yet, by the clock of this process."""
     lost: Callable[[], None]
     """Ends what is done under it; called in the event loop."""
+
+
+_held: ContextVar[Hold | None] = ContextVar("held", default=None)
+
+
+@contextmanager
+def owning(hold: Hold) -> Generator[None]:
+    """What is written inside is written by the owner of a place."""
+    token = _held.set(hold)
+    try:
+        yield
+    finally:
+        _held.reset(token)
+
+
+def held() -> Hold | None:
+    """The place whose owner is writing, if it is one that does."""
+    return _held.get()
 
 
 class Outbox(Struct):

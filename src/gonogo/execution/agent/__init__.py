@@ -26,7 +26,7 @@ from gonogo.execution.agent.conversation import (
     steer,
 )
 from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, CallAsked, Hands, ReadyCall
-from gonogo.execution.agent.file_changes import Traces, Watches, checkpoint_of
+from gonogo.execution.agent.file_changes import Traces, Watches
 from gonogo.execution.agent.gate import (
     ConversationGrants,
     Gate,
@@ -94,7 +94,6 @@ __all__ = [
     "Thread",
     "Traces",
     "Watches",
-    "checkpoint_of",
     "compose",
     "doubt",
     "drop_call",

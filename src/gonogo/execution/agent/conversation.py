@@ -13,7 +13,7 @@ from gonogo.domain.errors import InternalFailure, ModelFailed, RateLimited
 from gonogo.domain.events import Steered, SteeringFacts
 from gonogo.domain.failures import Classified, is_away, quota_pause
 from gonogo.domain.identity import Principal
-from gonogo.domain.records import CallRow, Session
+from gonogo.domain.records import CallRow, Checkpoint, Session
 from gonogo.domain.reviews import checked_content
 from gonogo.domain.tool_calls import Message, Reply, Steering, UserText, count_unheard, unfinished
 from gonogo.execution.agent.profiles import EXPLORER, Profile, explorer_profile
@@ -21,6 +21,7 @@ from gonogo.i18n import say
 from gonogo.llm import ModelRole
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
+from gonogo.store.checkpoints import attempt_checkpoint
 from gonogo.store.plans import lock_plan
 from gonogo.store.sessions import append_message, conversation, lock_turn, spoken_in
 from gonogo.tools.control import MOST_QUESTIONS
@@ -116,6 +117,12 @@ class Thread(Struct, frozen=True, kw_only=True):
             lock_plan(tx, self.plan_id or "")
         elif self.turn_id is not None:
             lock_turn(tx, self.turn_id)
+
+    def checkpoint(self, tx: Tx) -> Checkpoint | None:
+        """What was taken before the attempt that it is of; a turn has none."""
+        if self.plan_id is None or self.revision is None or self.subtask_id is None:
+            return None
+        return attempt_checkpoint(tx, self.plan_id, self.revision, self.subtask_id)
 
     @property
     def place(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.file_changes import ChangeTrace, Traces, Watches
 from gonogo.execution.agent.gate import ConversationGrants, Gate, Gated, given_to, may_call
 from gonogo.execution.agent.means import Means
-from gonogo.execution.agent.questions import file_outcome, is_at_work, staleness, waits_for_person
+from gonogo.execution.agent.questions import file_outcome, staleness
 from gonogo.execution.approvals import ApprovalService
 from gonogo.i18n import told_of
 from gonogo.store import Store, Tx
@@ -390,9 +390,9 @@ class Hands(Struct, frozen=True, kw_only=True):
         retried = {call.retry_of for call in left}
         if any(self._can_run(call) for call in left):
             return "ours"
-        if any(is_at_work(call) for call in left):
+        if any(call.is_at_work for call in left):
             return "client"
-        return "person" if any(waits_for_person(call, retried) for call in left) else "ours"
+        return "person" if any(call.waits_for_person(retried) for call in left) else "ours"
 
     def hand_over(self, tx: Tx, call: CallRow) -> None:
         """Start a call that a person allowed and a client carries out: it may answer at once."""

@@ -34,7 +34,6 @@ from gonogo.store.checkpoints import (
     Doer,
     Touched,
     add_changes,
-    attempt_checkpoint,
     clear_changes,
     drop_changes,
     set_after,
@@ -122,13 +121,6 @@ class ChangeTrace(Struct, kw_only=True):
             lock_plan(tx, self.doer.plan_id)
 
 
-def checkpoint_of(tx: Tx, thread: Thread) -> Checkpoint | None:
-    """What was taken before the attempt that a conversation is of; a turn has none."""
-    if thread.plan_id is None or thread.revision is None or thread.subtask_id is None:
-        return None
-    return attempt_checkpoint(tx, thread.plan_id, thread.revision, thread.subtask_id)
-
-
 class Traces(Struct, frozen=True, kw_only=True):
     """Follows what calls do to files."""
 
@@ -162,7 +154,7 @@ class Traces(Struct, frozen=True, kw_only=True):
             ToolFailed: it cannot be kept, so a subtask's call must not run.
         """
         if checkpoint is None and thread.subtask_id is not None:
-            checkpoint = await self.store.read(checkpoint_of, thread)
+            checkpoint = await self.store.read(thread.checkpoint)
         trace = ChangeTrace(doer=_doer(thread, call), checkpoint=checkpoint, is_open=is_open)
         try:
             return await self._insist(partial(self._kept, thread, trace, effects))

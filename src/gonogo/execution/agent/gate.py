@@ -586,8 +586,7 @@ class Gate(Struct, frozen=True, kw_only=True):
             max_write_globs=self.profile(thread).limits,
             readers=self._holds_readers(thread, call),
             writes_barred=self.bars_writes(thread),
-            outside=self._outside(thread),
-            matching=self._matching(thread),
+            **_on_disk(thread, call),
         )
 
     def rules_for(self, call: Call, own: Sequence[Rule]) -> Rules:
@@ -642,21 +641,19 @@ class Gate(Struct, frozen=True, kw_only=True):
         held = self.readers and self.sandbox is not None and not thread.remote
         return held and call.access.command is not None and not self._is_reviewed(call)
 
-    def _outside(self, thread: Thread) -> Callable[[str], bool]:
-        """Whether a path that a command names leads out of the workspace, or is no file in it."""
-        if thread.remote:
-            return lambda path: False
-        return partial(leads_out, Workspace(thread.workspace))
-
-    def _matching(self, thread: Thread) -> Callable[[str], Iterable[str]]:
-        """What on the disk a pattern of a command matches."""
-        if thread.remote:
-            return lambda pattern: ()
-        return lambda pattern: glob.iglob(pattern, root_dir=thread.workspace)
-
 
 def _speaks_of(reviews: Reviews, call: Call) -> bool:
     return reviews.of("tool", (deed_of(call.agent, call.tool, call.access),)) is not None
+
+
+def _on_disk(thread: Thread, call: Call) -> dict[str, Any]:
+    """How what a command names is looked up on the disk; other calls name what they touch."""
+    if thread.remote or call.access.command is None:
+        return {}
+    return {
+        "outside": partial(leads_out, Workspace(thread.workspace)),
+        "matching": partial(glob.iglob, root_dir=thread.workspace),
+    }
 
 
 def leads_out(workspace: Workspace, path: str) -> bool:

@@ -19,6 +19,7 @@ from gonogo.domain.instructions import (
     MOST_CHANGED,
     MOST_TOLD,
     FoundInstructions,
+    FoundSkill,
     InstructionText,
     beginning,
     changed_lines,
@@ -137,7 +138,8 @@ def compose(said: Sequence[Message], found: FoundInstructions, locale: str) -> I
     """The message that tells a conversation what it does not know of what was found."""
     before = [message for message in said if isinstance(message, Instructions)]
     telling = _Telling(before=before, locale=locale)
-    telling.index(found)
+    if found.skills:
+        telling.index(found.skills)
     for file in found.files:
         telling.tell(file)
     telling.gone({(file.source, file.path) for file in found.files})
@@ -176,9 +178,9 @@ class _Telling(Struct, kw_only=True):
         else:
             self._add(file, "changed")
 
-    def index(self, found: FoundInstructions) -> None:
+    def index(self, skills: Sequence[FoundSkill]) -> None:
         """Tell the names of skills, and what each is about."""
-        text = skill_index(found.skills)
+        text = skill_index(skills)
         if not text:
             return
         digest = sha256(text.encode()).hexdigest()

@@ -52,11 +52,10 @@ from gonogo.execution.agent.context import (
 )
 from gonogo.execution.agent.conversation import Explorers, Thread
 from gonogo.execution.agent.executor import Hands, ReadyCall
-from gonogo.execution.agent.file_changes import checkpoint_of
 from gonogo.execution.agent.gate import ConversationGrants, Gate, Gated, given_to, offered_schemas
 from gonogo.execution.agent.instructions import usable
 from gonogo.execution.agent.models import ModelPool, keep_usage
-from gonogo.execution.agent.questions import is_at_work, question_of_call
+from gonogo.execution.agent.questions import question_of_call
 from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.event_bus import LiveText
 from gonogo.i18n import say, told
@@ -243,7 +242,7 @@ class Loop(Struct, frozen=True, kw_only=True):
             await self.hands.give_up(thread, call)
         elif call.status is _C.ALLOWED:
             await self.hands.run_approved(thread, call)
-        elif is_at_work(call):
+        elif call.is_at_work:
             await self.hands.recover(thread, call)
 
     def _rest(
@@ -360,9 +359,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         keep_reply(tx, thread, reply)
         record.propose(tx, thread, reply)
         left = open_calls(tx, thread.session_id, thread.name)
-        return NextStep(
-            calls=left, given=given_to(tx, thread), checkpoint=checkpoint_of(tx, thread)
-        )
+        return NextStep(calls=left, given=given_to(tx, thread), checkpoint=thread.checkpoint(tx))
 
 
 def _found(tx: Tx, thread: Thread) -> NextStep:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.reviews import deed_of
-from gonogo.domain.states import ApprovalKind, CallStatus
+from gonogo.domain.states import ApprovalKind
 from gonogo.domain.tool_calls import A_FOLDER, Access, ToolClass
 from gonogo.execution.agent.gate import Gated
 from gonogo.execution.approvals import Matter, Question
@@ -81,9 +81,6 @@ def _shown_step(step: TraceStep, rules: Rules) -> dict[str, Any]:
     return said if step.decided is None else {**said, "decided": step.decided}
 
 
-_C = CallStatus
-
-
 def question_of_call(
     call: CallRow, gated: Gated, *, edited_by: str | None = None, before: Approval | None = None
 ) -> Question:
@@ -155,21 +152,6 @@ def staleness(call: CallRow, gated: Gated, locale: str) -> str:
         key = "model_overruled"
     said = f" ({gated.error})" if gated.error else ""
     return f"changed_since_approval: {say(key, locale)}{said}"
-
-
-def is_at_work(call: CallRow) -> bool:
-    """Whether somebody carries a call out."""
-    is_started = call.status is _C.STARTED and not call.is_held
-    return is_started and call.tool_class is not ToolClass.CONTROL
-
-
-def waits_for_person(call: CallRow, retried: set[str | None]) -> bool:
-    """Whether a person has to do something about a call."""
-    if call.status is _C.UNKNOWN:
-        return call.id not in retried
-    if call.status is _C.STARTED:
-        return call.tool_class is ToolClass.CONTROL
-    return call.status is _C.AWAITING_APPROVAL
 
 
 def file_outcome(root: Path, call: CallRow) -> Literal["after", "before", "unknown"]:

@@ -307,7 +307,7 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
 
     def _review(self, kind: str, matter: Matter, before: Approval | None) -> Review | None:
         """Who decides: all that the rules say, and what held for the question before the edit."""
-        found = self.reviews.of(kind, (*matter.deeds, *self.doings.of(matter.subtasks)))
+        found = self._by_rules(kind, matter) if self.reviews.rules else None
         if before is None or before.review is None:
             return found
         was = review_of(before)
@@ -315,6 +315,9 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
         # Whom a rule that speaks only now lets in later waits for its time.
         due = together.escalate_after == was.escalate_after
         return together.escalated() if before.escalated_at is not None and due else together
+
+    def _by_rules(self, kind: str, matter: Matter) -> Review | None:
+        return self.reviews.of(kind, (*matter.deeds, *self.doings.of(matter.subtasks)))
 
     def _lifetime(self, kind: str, review: Review | None) -> timedelta | None:
         given = self.expiry.get(kind)

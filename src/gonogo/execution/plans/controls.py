@@ -68,8 +68,6 @@ class Pauses(Struct, frozen=True):
 
     def hold_back(self, board: PlanState, deferred: Mapping[str, Deferred]) -> None:
         """Pause a plan whose subtasks could not go on, by their ids."""
-        if not deferred:
-            return
         needed = [deferred[key] for key in self.rounds.may_go_on(board) if key in deferred]
         spent = [each.spent for each in needed if each.spent is not None]
         resets = [each.until for each in needed if each.until is not None]

@@ -82,7 +82,8 @@ class WorkStates(Struct, frozen=True):
         over = [each for each in ours if each not in left]
         for work, outcome in over:
             self.rounds.settle(board, work, outcome)
-        self.pauses.hold_back(board, {w.subtask.id: o for w, o in over if isinstance(o, Deferred)})
+        if deferred := {w.subtask.id: o for w, o in over if isinstance(o, Deferred)}:
+            self.pauses.hold_back(board, deferred)
         if over:
             self.rounds.carry_on(board)
         return [*left]

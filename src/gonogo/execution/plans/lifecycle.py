@@ -157,7 +157,7 @@ class Proposals(Struct, frozen=True, kw_only=True):
             noticed = self.noticed(revision, unattended=session.unattended)
         findings, maker = in_words(noticed, session.spoken), sole_maker_of(tx, plan)
         made_by = None if maker is None else name_of(tx, maker)
-        comments = standing_comments(comments_of(tx, plan.id), revision.number)
+        comments = _comments_on(tx, revision)
         summary = plan_summary(
             revision, session.spoken, findings=findings, tool_host=session.tool_host,
             changes=changes, comments=comments, made_by=made_by,
@@ -193,6 +193,13 @@ class LookedOver(NamedTuple):
 
     revision: Revision
     noticed: Sequence[Finding]
+
+
+def _comments_on(tx: Tx, revision: Revision) -> list[dict[str, Any]]:
+    """The comments that are shown with a revision; before the first one nobody has made any."""
+    if revision.number == 1:
+        return []
+    return standing_comments(comments_of(tx, revision.plan_id), revision.number)
 
 
 def in_words(noticed: Sequence[Finding], locale: str) -> list[dict[str, Any]]:

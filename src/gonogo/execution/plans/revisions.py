@@ -202,19 +202,20 @@ class PlanReader(Struct, frozen=True, kw_only=True):
             raw, agents=self.workers, tools=usable, kinds=self.kinds, known=done
         )
         check_references(subtasks, done)
-        checks = SchemaChecks()
+        checks: SchemaChecks | None = None
         for subtask in subtasks:
             with defects_of(subtask.id):
                 _check_condition(subtask)
-                self._check_arguments(subtask, checks)
+                if subtask.tool is not None and not references(subtask.inputs):
+                    # Those of one plan share their time.
+                    checks = checks or SchemaChecks()
+                    self._check_arguments(subtask, subtask.tool, checks)
         return subtasks
 
-    def _check_arguments(self, subtask: Subtask, checks: SchemaChecks) -> None:
+    def _check_arguments(self, subtask: Subtask, tool: str, checks: SchemaChecks) -> None:
         """Check the inputs of a tool that are known already."""
-        if subtask.tool is None or references(subtask.inputs):
-            return
         try:
-            self.tools[subtask.tool].parse(subtask.inputs or {}, checks)
+            self.tools[tool].parse(subtask.inputs or {}, checks)
         except InvalidArguments as problem:
             raise InvalidPlan(
                 "Subtask {subtask_id!r}: inputs: {problem}", subtask_id=subtask.id, problem=problem

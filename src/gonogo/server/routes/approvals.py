@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 from urllib.parse import parse_qs
 
 from fastapi import APIRouter, Query, Request, Response
-from pydantic import BaseModel, Field
 
 from gonogo.domain.errors import Forbidden, InvalidMessage, NotFound, Refused, UnsupportedMedia
 from gonogo.domain.identity import Role
@@ -24,13 +23,14 @@ from gonogo.domain.views import (
     DecisionAnswer,
     DecisionAnswers,
     LinkView,
+    WantedApprovals,
 )
 from gonogo.i18n import LOCALES, say
 from gonogo.i18n.plans import asked
 from gonogo.server.auth import Authenticated, Caller, address_of, door_of
 from gonogo.server.middleware import LINKS
 from gonogo.server.openapi import Answers, ApprovalAnswer, NamedAnswer, NewLink, takes
-from gonogo.server.requests import Filter, Name, answer, once, read_body, read_bytes
+from gonogo.server.requests import Name, answer, once, read_body, read_bytes
 
 if TYPE_CHECKING:
     from gonogo.runtime import LinkPage, Receipt
@@ -41,26 +41,13 @@ if TYPE_CHECKING:
 router = APIRouter(prefix="/approvals", tags=["approvals"])
 
 
-class Filters(BaseModel):
-    """Which approvals a list shows."""
-
-    status: ApprovalStatus | None = None
-    session_id: Filter = None
-    kind: ApprovalKind | None = None
-    group: Filter = None
-    mine: bool = False
-    before: Filter = None
-    """The `before` of the page that follows the one that is asked for."""
-    limit: Annotated[int, Field(ge=1, le=1_000)] = 1_000
-
-
 @router.get("", response_model=ApprovalList)
-async def list_approvals(caller: Authenticated, filters: Annotated[Filters, Query()]) -> Response:
+async def list_approvals(
+    caller: Authenticated, wanted: Annotated[WantedApprovals, Query()]
+) -> Response:
     """The newest approvals, oldest first; `mine`: those that wait for the one who asks."""
-    wanted = ApprovalFilter(**filters.model_dump(exclude={"before", "limit"}))
-    return answer(
-        await caller.runtime.approvals.page(caller.principal, wanted, filters.before, filters.limit)
-    )
+    page = caller.runtime.approvals.page
+    return answer(await page(caller.principal, wanted.filter, wanted.before, wanted.limit))
 
 
 @router.post("/decisions", response_model=DecisionAnswers, openapi_extra=takes(Answers))

@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from starlette.responses import StreamingResponse
 
 from gonogo.domain.audit_chain import SYSTEM, AuditFilter, AuditPlace, ChainHead, read_anchors
+from gonogo.domain.base import Filter
 from gonogo.domain.errors import GonogoError, InvalidCursor
 from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.views import Audit, AuditHeads
@@ -15,7 +16,7 @@ from gonogo.i18n import resolve
 from gonogo.i18n.audit import about, why
 from gonogo.server.auth import Authenticated, Caller, address_of
 from gonogo.server.openapi import Nothing, Prune, takes
-from gonogo.server.requests import Filter, Language, Moment, answer, once, read_body
+from gonogo.server.requests import Language, Moment, answer, once, read_body
 
 router = APIRouter(tags=["audit"])
 LINES = "application/x-ndjson"

@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 
+from gonogo.domain.base import Filter
 from gonogo.domain.errors import Busy
 from gonogo.domain.identity import Role
 from gonogo.domain.plan import COMMAND_TOOL
@@ -29,7 +30,7 @@ from gonogo.domain.views import (
 )
 from gonogo.server.auth import Authenticated, caller_of, door_of
 from gonogo.server.openapi import Accepted, Tried, VacuumOrder, takes
-from gonogo.server.requests import Filter, Moment, Name, answer, once, read_body
+from gonogo.server.requests import Moment, Name, answer, once, read_body
 from gonogo.server.sse import EventStream
 from gonogo.telemetry import CONTENT_TYPE
 

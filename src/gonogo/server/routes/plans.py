@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Response
 from pydantic import BaseModel
 
+from gonogo.domain.base import Filter, Page
 from gonogo.domain.messages import PlanDecision
 from gonogo.domain.plan_views import (
     Changes,
@@ -24,8 +25,8 @@ from gonogo.domain.plan_views import (
     PlanView,
     RevisionView,
     RollbackView,
+    WantedPlans,
 )
-from gonogo.domain.states import PlanStatus
 from gonogo.domain.views import Revisions
 from gonogo.server.auth import Authenticated, Caller
 from gonogo.server.openapi import (
@@ -42,19 +43,12 @@ from gonogo.server.openapi import (
     WordsToSubtask,
     takes,
 )
-from gonogo.server.requests import Filter, Name, Page, WantedFiles, answer, once, read_body
+from gonogo.server.requests import Name, WantedFiles, answer, once, read_body
 
 router = APIRouter(prefix="/plans", tags=["plans"])
 Number = Annotated[int, Query(ge=1, lt=2**31)]
 _NO_BODY = takes(Nothing, required=False)
 _MAY_SAY_WHY = takes(CancelReason, required=False)
-
-
-class WantedPlans(Page):
-    """Which plans a list shows."""
-
-    session_id: Filter = None
-    status: PlanStatus | None = None
 
 
 @router.get("", response_model=PlanList)

@@ -22,7 +22,6 @@ from gonogo.domain.identity import Role
 from gonogo.domain.messages import ClientMessage, Steer, SwitchAgent, UserMessage, parse_message
 from gonogo.domain.plan_views import Changes
 from gonogo.domain.records import SessionPlace
-from gonogo.domain.states import SessionState
 from gonogo.domain.views import (
     ContextView,
     History,
@@ -33,6 +32,7 @@ from gonogo.domain.views import (
     SessionUsage,
     SessionView,
     SteeredTurn,
+    WantedSessions,
 )
 from gonogo.server.auth import Authenticated, Caller, Known
 from gonogo.server.middleware import is_local_socket
@@ -84,20 +84,19 @@ async def open_session(caller: Authenticated) -> Response:
 
 @router.get("", response_model=SessionList)
 async def list_sessions(
-    caller: Authenticated,
-    limit: Annotated[int, Query(ge=1, le=500)] = 50,
-    offset: Annotated[int, Query(ge=0, lt=2**31)] = 0,
-    q: Annotated[str | None, Query(max_length=200)] = None,
-    state: SessionState | None = None,
-    after: Annotated[str | None, Query(max_length=200)] = None,
+    caller: Authenticated, wanted: Annotated[WantedSessions, Query()]
 ) -> Response:
     """A page of the sessions, newest first, or of those with `q` in title, folder or id.
 
     `after` is the `next` of the page before, which holds however many come or go meanwhile.
     """
-    place = SessionPlace.read(after) if after is not None else None
-    page = caller.runtime.sessions.page
-    return answer(await page(caller.principal, limit, offset, q, state=state, after=place))
+    place = SessionPlace.read(wanted.after) if wanted.after is not None else None
+    return answer(
+        await caller.runtime.sessions.page(
+            caller.principal, wanted.limit, wanted.offset, wanted.q, state=wanted.state,
+            after=place,
+        )
+    )  # fmt: skip
 
 
 @router.get("/{session_id}", response_model=SessionView)

@@ -11,7 +11,7 @@ import posixpath
 import stat
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Generator, Sequence
+from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Literal
@@ -20,7 +20,7 @@ import anyio
 from msgspec import Struct, field
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.paths import is_secret, write_guard
+from gonogo.domain.paths import write_guard
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files import safe_open
 from gonogo.workspace.files.safe_open import (
@@ -63,9 +63,7 @@ class Stat(Struct, frozen=True, kw_only=True):
 class Workspace:
     """A folder that agents may touch, and nothing beside it."""
 
-    def __init__(
-        self, root: Path, *, protected: Sequence[str] = (), opener: Opener | None = None
-    ) -> None:
+    def __init__(self, root: Path, *, opener: Opener | None = None) -> None:
         """Open a folder.
 
         Raises:
@@ -74,7 +72,6 @@ class Workspace:
         self.root = Path(os.path.abspath(root))
         with told(str(root)), self._root():
             self._spellings = (str(self.root),)
-        self._protected = tuple(safe_open.join(safe_open.split(path, ())) for path in protected)
         self._open = opener or best_opener()
 
     def normal(self, path: str) -> str:
@@ -110,22 +107,13 @@ class Workspace:
             raise ToolFailed("not_a_regular_file", "{path!r} names a folder", path=path)
         return real
 
-    def is_protected(self, path: str) -> bool:
-        """Whether writing here needs a person, or is never allowed."""
-        normal = self.normal(path)
-        return self._is_denied(normal) or write_guard(normal) is not None
-
-    def is_secret(self, path: str) -> bool:
-        """Whether reading here needs a person."""
-        return is_secret(self.normal(path))
-
     def check_writable(self, path: str) -> None:
         """Refuse what nobody can allow to change.
 
         Raises:
             ToolFailed: `protected_path`.
         """
-        if self._is_denied(self.normal(path)):
+        if write_guard(self.normal(path)) == "deny":
             raise ToolFailed(
                 "protected_path", "{path!r} is protected: tools never change it", path=path
             )
@@ -312,10 +300,6 @@ class Workspace:
             raise ToolFailed("not_a_regular_file", "The root of the workspace cannot be changed")
         self.check_writable(normal)
         return normal
-
-    def _is_denied(self, normal: str) -> bool:
-        own = any(normal == path or normal.startswith(f"{path}/") for path in self._protected)
-        return own or write_guard(normal) == "deny"
 
     def _no_dots_behind_links(self, root: int, parts: tuple[str, ...]) -> None:
         for place, part in enumerate(parts):

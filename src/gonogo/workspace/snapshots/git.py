@@ -111,14 +111,12 @@ class Git:
         self,
         *arguments: str,
         given: bytes = b"",
-        extra: Mapping[str, str] | None = None,
         limit: float = TIME_LIMIT,
     ) -> bytes:
         """Run one program to its end and return what it wrote.
 
         Args:
             given: Its standard input.
-            extra: More environment.
             limit: Seconds.
 
         Raises:
@@ -127,7 +125,7 @@ class Git:
         try:
             done = subprocess.run(  # noqa: S603 - our own words, no shell
                 [_program(), *arguments], input=given, capture_output=True, timeout=limit,
-                env={**self._environment, **(extra or {})}, cwd=str(self.folder), check=False,
+                env=self._environment, cwd=str(self.folder), check=False,
             )  # fmt: skip
         except subprocess.TimeoutExpired as error:
             raise _too_slow(arguments) from error

@@ -21,7 +21,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gonogo.domain.errors import ToolFailed, because
-from gonogo.domain.paths import write_guard
 from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.safe_open import (
     best_opener,
@@ -110,12 +109,12 @@ def plan(
         check_path(path)
     with root_opened(workspace.root) as root:
         items = [
-            _guarded(workspace, _judged(path, wanted[path], left[path], look(root, path)))
+            _guarded(_judged(path, wanted[path], left[path], look(root, path)))
             for path in sorted(wanted)
         ]
         deleted = {item.path for item in items if item.action == "restore" and item.wanted is None}
         ways = _Ways(root, deleted, set(folders.made))
-        gone = tuple(path for path in folders.gone if _can_be_made(workspace, ways, path))
+        gone = tuple(path for path in folders.gone if _can_be_made(ways, path))
         return Restore(
             items=tuple(ways.checked(item) for item in items),
             folders=replace(folders, gone=gone),
@@ -170,34 +169,23 @@ def _merged(
     return replace(wanted, mode=found.mode)
 
 
-def _guarded(workspace: Workspace, item: RestoreItem) -> RestoreItem:
-    if item.action != "restore" or not _is_closed(workspace, item.path):
+def _guarded(item: RestoreItem) -> RestoreItem:
+    if item.action != "restore" or not _is_closed(item.path):
         return item
     return replace(item, action="conflict", reason="protected")
 
 
-def _is_closed(workspace: Workspace, path: str) -> bool:
+def _is_closed(path: str) -> bool:
     """Whether nothing may be restored there.
 
     Settings of editors and shells may: what an agent's command slipped in there is to go. So
-    only the folders of repositories, gonogo's own, and those that the workspace was told of are
-    closed.
+    only the folders of repositories and gonogo's own are closed.
     """
-    if any(name in STATE_FOLDERS or name.casefold() == ".git" for name in path.split("/")):
-        return True
-    return any(_is_own(workspace, place) for place in (path, *parents(path)))
+    return any(name in STATE_FOLDERS or name.casefold() == ".git" for name in path.split("/"))
 
 
-def _is_own(workspace: Workspace, path: str) -> bool:
-    try:
-        return workspace.is_protected(path) and write_guard(path) is None
-    except ToolFailed:
-        # A name that tools cannot say, so nobody can have named it to the workspace either.
-        return False
-
-
-def _can_be_made(workspace: Workspace, ways: "_Ways", path: str) -> bool:
-    return not _is_closed(workspace, path) and ways.is_free(path)
+def _can_be_made(ways: "_Ways", path: str) -> bool:
+    return not _is_closed(path) and ways.is_free(path)
 
 
 class _Ways(Struct, frozen=True):
