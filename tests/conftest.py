@@ -8,7 +8,6 @@ from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
-from coverage import Coverage
 from hypothesis import settings
 
 from fakes.nursery import Nursery, nursery
@@ -45,21 +44,6 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture
-def unmeasured(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that is not what shows which code is tested; without that it is twice as fast.
-
-    It is measured where it is asked which test runs what.
-    """
-    measuring = Coverage.current()
-    if measuring is None or request.config.getoption("cov_context"):
-        yield
-        return
-    measuring.stop()
-    yield
-    measuring.start()
 
 
 def _server() -> Iterator[Server]:

@@ -308,3 +308,13 @@ def test_words_between_them_do_not_end_what_was_begun():
     assert unfinished([UserText(content="?"), cut, Steering(content="Wait")]) == [cut]
     assert Steering.pinned
     assert not UserText.pinned
+
+
+def test_a_call_that_is_asked_for_twice_is_asked_for_once():
+    call = ToolRequest(id="c1", name="t", arguments={})
+
+    reply, answer = repaired([Reply(text="", calls=(call, call))], "lost")
+
+    assert isinstance(reply, Reply)
+    assert reply.calls == (call,)
+    assert answer == ToolAnswer(call_id="c1", tool_name="t", content="lost", is_error=True)

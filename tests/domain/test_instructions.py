@@ -124,6 +124,10 @@ def test_a_description_is_one_line_of_bounded_length():
     assert len(description_of({"description": "x" * 4_000})) == 500
 
 
+def test_a_text_that_there_is_room_for_is_its_own_beginning():
+    assert beginning("a\nb", 1_000) == "a\nb"
+
+
 @given(st.text("aé\n", max_size=60), st.integers(0, 80))
 def test_a_beginning_takes_no_more_room_than_there_is_and_wastes_none(text, most):
     kept = beginning(text, most)

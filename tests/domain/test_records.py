@@ -5,7 +5,8 @@ import pytest
 
 from fakes.rows import NOW, call
 from gonogo.domain import records
-from gonogo.domain.records import Job
+from gonogo.domain.errors import InvalidCursor
+from gonogo.domain.records import Job, SessionPlace
 from gonogo.domain.states import CallStatus
 
 COUNTED = {
@@ -65,3 +66,9 @@ def test_a_job_is_told_by_its_kind_its_key_and_the_proof_of_who_holds_it():
     assert Job("turn", "t1") == Job("turn", "t1", 0, None)
     assert Job("turn", "t1", 2) != Job("turn", "t1", 1)
     assert Job("turn", "t1", 2, NOW).since == NOW
+
+
+@pytest.mark.parametrize("text", ["2026-11-27T05:00:00~s1", "2026-11-27T05:00:00+00:00~", "now~s1"])
+def test_a_place_in_the_list_of_sessions_has_a_moment_with_a_zone_and_an_id(text):
+    with pytest.raises(InvalidCursor):
+        SessionPlace.read(text)

@@ -128,7 +128,7 @@ def test_a_message_has_at_most_two_mebibytes_however_it_is_written():
             strict_json.loads(text.encode())
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     "text", ['"' + '\\"' * 900_000, '"' * 1_900_001, '"a' * 900_000, '["\\' * 600_000]
 )

@@ -11,6 +11,11 @@ import pytest
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup() -> None:
+    """Begin anew."""
+    forget()
+
+
+def forget() -> None:
     """Empty every cache of our functions."""
     for name, module in list(sys.modules.items()):
         if name.startswith("gonogo."):

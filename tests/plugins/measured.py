@@ -1,10 +1,16 @@
 """What of a run with coverage is measured: enough to say which code the tests reach.
 
-To be measured makes a test twice as slow, and a process that it starts four times. Rooms that look
-at all of gonogo from outside are not measured: what they run, the tests of the rooms inside run
-too. Nor is what is told on PostgreSQL besides, but by the store's own tests. Of the processes that
-the other tests start, those of every fifth test of a file are. scripts/mutate, which asks which
-test runs what, has all of it.
+To be measured makes a test twice as slow, and a process that it starts four times. A test is
+measured, unless
+
+- it is in a room that looks at all of gonogo from outside: what it runs, those inside run too;
+- it tries examples at random: what is demanded must not hang on chance;
+- it is told on PostgreSQL besides, and is not one of the store's;
+- it is marked `unmeasured`: it is long because it repeats the same code.
+
+Of the processes that measured tests start, those of every fifth test of a file are measured. What
+all workers import is measured in the first of them; what is between tests is not. scripts/mutate,
+which asks which test runs what, has all of it.
 """
 
 import os
@@ -12,7 +18,10 @@ from collections import Counter
 from collections.abc import Generator
 
 import pytest
+import xdist
 from coverage import Coverage
+
+from plugins.fresh import forget
 
 OUTSIDE = ("adversary", "bench", "console", "docs", "durability", "terminal", "wire")
 """Rooms of tests that are not measured."""
@@ -22,38 +31,76 @@ _measures = pytest.StashKey[bool]()
 _measures_processes = pytest.StashKey[bool]()
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart() -> None:
+    """Have workers measured by pytest-cov alone, and not as processes besides."""
+    os.environ.pop(_PROCESSES, None)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Measure what is imported, in one process; from then on only what is chosen."""
+    measuring = Coverage.current()
+    if measuring is None or session.config.getoption("cov_context", None):
+        return (yield)
+    if xdist.get_xdist_worker_id(session) not in ("gw0", "master"):
+        _stop()
+    result = yield
+    _stop()
+    _choose(session.items)
+    session.config.pluginmanager.register(_Chosen(measuring))
+    return result
+
+
+def _stop() -> None:
+    # pytest-cov starts two in a worker; where one is stopped, the other would go on.
+    while measuring := Coverage.current():
+        measuring.stop()
+    os.environ.pop(_PROCESSES, None)
+
+
+def _choose(items: list[pytest.Item]) -> None:
     """Choose what is measured, alike in all workers of a run."""
-    if Coverage.current() is None:
-        return
     seen: Counter[str] = Counter()
     names = {item.nodeid for item in items}
     for item in items:
         file = item.nodeid.partition("::")[0]
-        room = file.removeprefix("tests/").partition("/")[0]
-        told = item.nodeid.replace("postgresql", "sqlite")
-        is_told_again = room != "store" and told != item.nodeid and told in names
-        item.stash[_measures] = not is_told_again and room not in OUTSIDE
+        item.stash[_measures] = _shows_what_is_tested(item, names)
         item.stash[_measures_processes] = item.stash[_measures] and seen[file] % EVERY == 0
-        seen[file] += 1
+        seen[file] += item.stash[_measures]
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Leave unmeasured what need not be measured."""
-    measuring = Coverage.current()
-    if measuring is None or item.config.getoption("cov_context", None):
-        return (yield)
-    processes = None
-    if not item.stash[_measures_processes]:
-        processes = os.environ.pop(_PROCESSES, None)
-    if not item.stash[_measures]:
-        measuring.stop()
-    try:
-        return (yield)
-    finally:
+def _shows_what_is_tested(item: pytest.Item, names: set[str]) -> bool:
+    room = item.nodeid.removeprefix("tests/").partition("/")[0]
+    told = item.nodeid.replace("postgresql", "sqlite")
+    return not (
+        room in OUTSIDE
+        or getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
+        or (room != "store" and told != item.nodeid and told in names)
+        or item.get_closest_marker("unmeasured")
+    )
+
+
+class _Chosen:
+    """Measures each test that is chosen, and nothing else."""
+
+    def __init__(self, measuring: Coverage) -> None:
+        self._measuring, self._remembers = measuring, False
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Measure it, or do not; and its processes."""
         if not item.stash[_measures]:
-            measuring.start()
-        if processes is not None:
-            os.environ[_PROCESSES] = processes
+            self._remembers = True
+            return (yield)
+        if self._remembers:
+            # What a test that is not measured has made the code remember would hide what runs.
+            forget()
+            self._remembers = False
+        self._measuring.start()
+        if not item.stash[_measures_processes]:
+            os.environ.pop(_PROCESSES, None)
+        try:
+            return (yield)
+        finally:
+            _stop()

@@ -325,7 +325,7 @@ def test_a_deny_rule_sees_through_what_stands_around(command):
     assert check_command(command, CONTEXTS["P8"]).decision == "deny"
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 def test_a_deny_rule_is_found_in_a_text_too_long_to_parse():
     command = "true;" * 15_000 + "rm x"
     assert check_command(command, CONTEXTS["P8"]).decision == "deny"
@@ -337,7 +337,7 @@ def test_shells_within_shells_are_looked_into_only_so_deep():
     assert check_command(nested, CONTEXTS["P1"]).decision == "ask"
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("command", "decision"),
     [

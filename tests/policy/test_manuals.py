@@ -32,7 +32,7 @@ def test_a_command_from_a_manual_gets_the_verdict_of_its_case(case):
     assert found.decision == case["expect"], f"{case['why']}: {found.reason}"
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 def test_what_is_allowed_of_them_changes_no_file_and_shows_no_secret(tmp_path):
     sandbox = Sandbox.detect()
     if sandbox is None:

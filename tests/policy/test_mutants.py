@@ -43,7 +43,7 @@ def _tally(box, count, seed):
     return tally
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(("fixed", "count"), [(FIXED, examples(500, nightly=1_500)), (None, 500)])
 def test_no_mutant_is_allowed_that_bash_or_a_manual_reads_otherwise(box, fixed, count):
     # Drawn here, so that all workers of a run collect the same tests.
@@ -65,7 +65,7 @@ def test_what_is_allowed_changes_no_file_and_shows_no_secret(box):
     assert Canary(sandbox, root).spills(allowed) == []
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 def test_no_option_of_a_program_that_walks_shows_a_secret(box):
     sandbox, root = box
     judge = Judge(TracedBash(sandbox, root), root)

@@ -207,3 +207,10 @@ def test_what_is_seldom_there_is_no_part_of_the_digest_of_what_lacks_it() -> Non
     assert plain == "sha256:ad4bd31c1976f6c518387c265bbdbd64127e7881ed77b82baf71a9d2d73e790b"
     assert len({plain, digest(command="make", own_programs=("x",)),
                 digest(command="make", unlooked=("x",))}) == 3  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "covered"), [("1a2b3cd", True), ("1a2b3c", False), ("abc/", False)]
+)
+def test_a_question_mark_among_many_wildcards_is_one_character_of_a_name(path, covered):
+    assert covers(["*a*b*c?"], path) is covered

@@ -160,7 +160,7 @@ def _json(value: object) -> str:
     return json.dumps(value)
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 def test_what_is_said_of_every_word_that_the_policy_knows_is_what_is_kept():
     found = anew()
     assert found == kept(GOLDEN, found)

@@ -241,7 +241,7 @@ async def test_words_that_would_be_gonogos_stay_inside_a_string(make):
         assert not {"\u202e", "\x1b"} & set(text)
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 @pytest.mark.feature(227)
 async def test_a_long_plan_is_told_in_bounded_space_its_failures_first(make):
     long, keys = "word " * 2_000, [f"s{n:03}" for n in range(200)]

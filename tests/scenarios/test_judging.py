@@ -11,7 +11,7 @@ FILES = "".join(f"--- a/{n}\n+++ b/{n}\n@@ -1 +1 @@\n-a\n+b\n" for n in range(8_
 SUBTASKS = [[1]] * 100_000
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 @pytest.mark.parametrize(
     ("tool", "arguments", "agent"),
     [

@@ -76,7 +76,7 @@ def reads(n, words=20):
     return calls(call("read_file", path=f"f{n}.py"), text=f"Step {n}. {WORDS * words}")
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 @pytest.mark.feature(221)
 async def test_two_hundred_steps_in_a_small_window_never_overflow_and_lose_no_fact(make):
     """Fixed points: the goal, the scope, a dependency's result, what a person said to a refusal."""
@@ -122,7 +122,7 @@ def _rows(tx):
     return [row[0] for row in tx.conn.execute(text("SELECT agent FROM model_requests"))]
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 @pytest.mark.feature(222)
 async def test_a_hundred_requests_of_a_thread_begin_with_the_same_bytes(make):
     steps = [reads(n, words=1) for n in range(99)]

@@ -66,7 +66,7 @@ def renamed(column: str, ids: dict[str, str]) -> str:
     return column
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 @pytest.mark.feature(216)
 async def test_ten_thousand_waiting_sessions_cost_no_task_no_timer_and_no_thread(
     tmp_path: Path, database_url: str

@@ -123,7 +123,7 @@ def tried(kind, found):
     return list(found)[:: 1 if kind == "sqlite" or is_nightly() else 5]
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 async def test_whatever_is_done_to_a_row_is_found(store, kind):
     await told(store)
     assert (await store.read(auditing.verify)).ok
@@ -134,7 +134,7 @@ async def test_whatever_is_done_to_a_row_is_found(store, kind):
     assert (await store.read(auditing.verify)).entries == 12
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 async def test_it_is_found_as_well_once_old_entries_were_removed(store, kind):
     await told(store)
     early = await store.read(auditing.links, "s1")

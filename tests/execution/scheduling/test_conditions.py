@@ -244,7 +244,7 @@ def test_how_much_there_is_to_look_at_is_counted_through_all_of_it():
     assert _Size(values=1, characters=129).volume == 3
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 def test_the_bounds_of_what_a_condition_looks_at_are_what_they_are():
     def answer(value):
         try:

@@ -469,14 +469,14 @@ def soon_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(engine, "MAX_SHRINKING_SECONDS", 60)
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 @pytest.mark.parametrize("part", SEEDS)
 def test_the_engine_keeps_its_promises_whatever_happens(ground: Ground, part: int) -> None:
     # On PostgreSQL a run has the first part alone.
     _run(ground, EXAMPLES // (len(SEEDS) if ground.is_sqlite else 20), part)
 
 
-@pytest.mark.usefixtures("unmeasured")
+@pytest.mark.unmeasured
 def test_files_on_disk_go_back_and_stay_as_they_should_whatever_happens(
     ground_on_disk: Ground,
 ) -> None:

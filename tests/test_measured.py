@@ -1,0 +1,81 @@
+"""What of a run with coverage is measured, and that nothing else is."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+TOLD = """
+import json, os, sys, threading
+from pathlib import Path
+
+def tell(name):
+    traced = []
+    thread = threading.Thread(target=lambda: traced.append(sys.gettrace() is not None))
+    thread.start()
+    thread.join()
+    told = [sys.gettrace() is not None, *traced, "COVERAGE_PROCESS_CONFIG" in os.environ]
+    Path(__file__).with_name(f"{name}.json").write_text(json.dumps(told))
+"""
+CALLS = """
+import pytest
+from hypothesis import given, strategies
+from told import tell
+
+@pytest.mark.unmeasured
+def test_repeats(): tell("repeats")
+
+def test_first(): tell("first")
+
+def test_second(): tell("second")
+
+@given(strategies.booleans())
+def test_at_random(value): tell("at random")
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_rows(kind): tell(kind)
+"""
+ALL, TEST, NOTHING = [True, True, True], [True, True, False], [False, False, False]
+
+
+def run(project: Path, calls: str, *options: str) -> dict[str, list[bool]]:
+    """For each test: whether it, its threads and its processes were measured."""
+    (project / "tests" / "wire").mkdir(parents=True)
+    (project / "tests" / "told.py").write_text(TOLD)
+    (project / "tests" / "test_calls.py").write_text(calls)
+    (project / "tests" / "wire" / "test_wire.py").write_text(
+        "from told import tell\ndef test_wire(): tell('from outside')\n"
+    )
+    (project / "pyproject.toml").write_text(
+        '[tool.pytest.ini_options]\naddopts = ["-p", "plugins.measured"]\n'
+        f'pythonpath = ["tests", "{ROOT / "tests"}"]\nmarkers = ["unmeasured"]\n'
+        '[tool.coverage.run]\nbranch = true\nparallel = true\npatch = ["subprocess"]\n'
+    )
+    command = [sys.executable, "-m", "pytest", "-q", "tests", "--cov", "--cov-report=", *options]
+    kept = {
+        name: word for name, word in os.environ.items() if not name.startswith(("COV", "PYTEST"))
+    }
+    subprocess.run(command, cwd=project, env=kept, timeout=120, check=True, capture_output=True)
+    told = (project / "tests").glob("*.json")
+    return {path.stem: json.loads(path.read_text()) for path in told}
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2", "--dist", "loadfile")], ids=["one", "several"])
+def test_what_a_test_says_of_itself_decides_whether_it_is_measured(
+    tmp_path: Path, workers: Iterable[str]
+) -> None:
+    assert run(tmp_path, CALLS, *workers) == {
+        "repeats": NOTHING,
+        "first": ALL,
+        "second": TEST,
+        "at random": NOTHING,
+        "sqlite": TEST,
+        "postgresql": NOTHING,
+        "from outside": NOTHING,
+    }
