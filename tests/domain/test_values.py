@@ -40,12 +40,12 @@ USED = {
     reviews: lambda: reviews.reviewer_id("a"), schedule: lambda: schedule.elapsed(NOW, NOW),
     states: lambda: states.was_refused(None), tool_calls: lambda: tool_calls.says_nothing("a"),
     undo: lambda: undo.shown_path("a"), cassette: lambda: cassette.text_of("a"),
-    choice: choice.provider_variables, model: model.new_call_id,
+    choice: choice.provider_variables, model: lambda: model.clean("a"),
     fallback: lambda: fallback.is_for_another(errors.ModelFailed("a")),
     recording: lambda: recording._error_of(
         cassette.HttpExchange(model="m", method="GET", path="/", body="")
     ),
-    provider: lambda: provider.clean("a"),
+    provider: lambda: provider.joined(["a"]),
     tables: lambda: tables.TableFile(what="", names=(), refusal=errors.InvalidMessage).read(
         None, "a"
     ),

@@ -11,7 +11,7 @@ import pytest
 
 from gonogo.domain.errors import ModelNotConfigured
 from gonogo.llm import ModelSettings, available_models, detect, open_model, provider_variables
-from gonogo.llm.model import new_call_id
+from gonogo.llm.model import tool_request
 
 KEY = "sk-test-0123456789abcdef"
 pytestmark = pytest.mark.anyio
@@ -144,7 +144,7 @@ def test_the_variables_that_say_who_is_asked_are_these():
 
 
 def test_what_a_model_is_opened_with_unless_something_else_is_said():
-    assert re.fullmatch("call_[0-9a-f]{24}", new_call_id())
+    assert re.fullmatch("call_[0-9a-f]{24}", tool_request("a", None).id)
     assert asdict(ModelSettings()) == {
         "name": None, "base_url": None, "api_key": None, "timeout": 120.0, "total_timeout": 1800.0,
         "max_attempts": 5, "temperature": None, "effort": None, "window": None, "price": None,
