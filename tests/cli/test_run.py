@@ -344,3 +344,28 @@ def test_no_model_is_said_with_the_choices(gonogo, project):
     assert done.returncode == 1
     assert "--model" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_subtask_is_stopped_run_again_and_left_out_by_command(gonogo, run, project):
+    def steered(verb, *words):
+        done = gonogo("plans", verb, name, *words, env={"GONOGO_MODEL": "demo"})
+        shown = json.loads(gonogo("plans", "show", name, "--json").stdout)
+        return done, shown["status"], shown["subtasks"][-1]["status"]
+
+    asked = gonogo(*run)
+    name = str(plans(gonogo, project)[0]["plan_id"])
+    decide = ("approvals", "decide", approval_in(asked.stderr), "approve")
+    assert gonogo(*decide, env={"GONOGO_MODEL": "demo"}).returncode == 3
+
+    early = steered("retry", "verify")
+    stopped = steered("cancel", "--subtask", "verify", "--reason", "Not now")
+    again = steered("retry", "verify")
+    without = steered("skip", "verify")
+
+    assert (early[0].returncode, *early[1:]) == (1, "running", "waiting_approval")
+    assert "Subtask verify" in early[0].stderr
+    assert (stopped[0].returncode, *stopped[1:]) == (0, "partial", "cancelled")
+    assert (again[0].returncode, *again[1:]) == (3, "running", "waiting_approval")
+    assert OUTSIDE in again[0].stdout
+    assert (without[0].returncode, *without[1:]) == (1, "partial", "skipped")
+    assert "skipped by local" in without[0].stdout

@@ -93,6 +93,7 @@ Session = Annotated[
 ]
 SessionId = Annotated[str, typer.Argument(help="The session's id.", autocompletion=session_ids)]
 PlanId = Annotated[str, typer.Argument(help="The plan's id.", autocompletion=plan_ids)]
+SubtaskId = Annotated[str, typer.Argument(help="The subtask's id.")]
 ApprovalId = Annotated[str, typer.Argument(help="The approval's id.", autocompletion=approval_ids)]
 Directory = Annotated[
     Path | None,

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import Events, Json, Limit, PlanId, Session, example, group
+from gonogo.cli.arguments import Events, Json, Limit, PlanId, Session, SubtaskId, example, group
 from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, carry_out
 
@@ -160,6 +161,21 @@ def resume_plan(plan_id: PlanId, json: Events = False) -> None:
     carry_out(_steer, "resume", plan_id, json)
 
 
+@app.command("retry", epilog=example("gonogo plans retry plan_0192 add-flag"))
+def retry_subtask(plan_id: PlanId, subtask: SubtaskId, json: Events = False) -> None:
+    """Run a failed subtask again, with those that were skipped because of it.
+
+    In a plan that still runs, this happens when nothing else of it runs or waits.
+    """
+    carry_out(partial(_steer, subtask_id=subtask), "retry", plan_id, json)
+
+
+@app.command("skip", epilog=example("gonogo plans skip plan_0192 add-flag"))
+def skip_subtask(plan_id: PlanId, subtask: SubtaskId, json: Events = False) -> None:
+    """Leave out a subtask that is not running, and those that depend on it."""
+    carry_out(partial(_steer, subtask_id=subtask), "skip", plan_id, json)
+
+
 @app.command(
     "replan", epilog=example('gonogo plans replan plan_0192 --reason "Use the other library"')
 )
@@ -207,9 +223,13 @@ def cancel_plan(
     reason: Annotated[
         str | None, typer.Option("--reason", help="The reason; it is saved with the plan.")
     ] = None,
+    subtask: Annotated[
+        str | None, typer.Option("--subtask", help="Stop only this subtask; the others continue.")
+    ] = None,
 ) -> None:
     """Stop a plan permanently; finished work stays."""
-    carry_out(_steer, "cancel", plan_id, False, reason)
+    given = {"reason": reason} if subtask is None else {"reason": reason, "subtask_id": subtask}
+    carry_out(partial(_steer, **given), "cancel", plan_id, False)
 
 
 async def _text(plan_id: str) -> Exit:
@@ -230,10 +250,10 @@ async def _edit(plan_id: str, source: Path | None, sure: bool, json: bool) -> Ex
     return await edit_plan(plan_id, source, sure=sure, json=json)
 
 
-async def _steer(verb: str, plan_id: str, json: bool, reason: str | None = None) -> Exit:
+async def _steer(verb: str, plan_id: str, json: bool, **given: str | None) -> Exit:
     from gonogo.cli.session.decisions import steer
 
-    return await steer(verb, plan_id, json=json, reason=reason)
+    return await steer(verb, plan_id, json=json, **given)
 
 
 async def _comment(plan_id: str, text: str, subtask: str | None, json: bool) -> Exit:

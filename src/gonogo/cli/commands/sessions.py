@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import Json, Limit, PlanId, SessionId, example, group
+from gonogo.cli.arguments import Json, Limit, PlanId, SessionId, SubtaskId, example, group
 from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, Stop, carry_out
 
@@ -134,7 +134,7 @@ Words = Annotated[str, typer.Argument(metavar="TEXT", help="Your message.")]
 @top.command(epilog=example('gonogo steer plan_0192 add-flag "Mind the tests"'))
 def steer(
     plan_id: PlanId,
-    subtask: Annotated[str, typer.Argument(help="The subtask's id.")],
+    subtask: SubtaskId,
     text: Words,
     json: Json = False,
 ) -> None:

@@ -103,25 +103,24 @@ def _told(answers: list[DecisionAnswer], ended: Exit, *, json: bool) -> Exit:
     return ended if all(answer.ok for answer in answers) else Exit.FAILED
 
 
-async def steer(verb: str, plan_id: str, *, json: bool, reason: str | None = None) -> Exit:
-    """Start, pause, resume or cancel a plan, or send it back with its comments.
+async def steer(verb: str, plan_id: str, *, json: bool, **given: str | None) -> Exit:
+    """Start, pause, resume or cancel a plan, send it back, or retry or skip one of its subtasks.
 
     Where this command is the owner, it stays until what it started is over or waits.
 
     Args:
-        reason: Why a plan is cancelled.
+        given: Why a plan is cancelled, or which subtask it is.
     """
     async with linked(read_settings()) as link:
-        act = getattr(link.client, f"{verb}_plan")
-        if reason is not None:
-            act = partial(act, reason=reason)
-        if link.runtime is not None and verb in {"start", "resume", "revise"}:
+        whole = "subtask" if "subtask_id" in given else "plan"
+        act = partial(getattr(link.client, f"{verb}_{whole}"), plan_id, **given)
+        if link.runtime is not None and verb not in {"pause", "cancel"}:
             plan = await link.client.plan(plan_id)
             async with _conversing(link, plan.session_id, Wish(json=json)) as talk:
                 if verb == "revise":
                     await talk.is_sent_back(plan_id)
-                return await talk.watch(lambda: act(plan_id))
-        plan = await act(plan_id)
+                return await talk.watch(act)
+        plan = await act()
     line(f"{plan.plan_id} {term('plan', plan.status, own_locale())}")
     return Exit.DONE
 
