@@ -394,8 +394,8 @@ class TestBox:
 def test_what_only_a_host_of_some_kind_has_is_hidden_where_it_is_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
-    exists = Path.exists
-    monkeypatch.setattr(Path, "exists", lambda each: str(each) == path or exists(each))
+    exists = os.path.exists
+    monkeypatch.setattr(os.path, "exists", lambda each: str(each) == path or exists(each))
 
     found = Sandbox("bwrap").wrap(["true"], Box(workspace=tmp_path, cwd=tmp_path))
 
