@@ -114,7 +114,7 @@ async def test_in_a_plan_readers_need_no_declaration_and_leave_no_snapshot(make,
         ({}, "", "ls > made"),
         ({}, "", "cat /etc/hostname"),
         ({}, "", "BASH_ENV=x ls"),
-        ({}, "", "git -c alias.status='!touch made' status"),
+        ({}, "", "git -c color.ui=always status"),
         ({}, "", "git --git-dir=other status"),
     ],
 )
