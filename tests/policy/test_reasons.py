@@ -241,6 +241,7 @@ NOT_KNOWN = [
     ("find . -exec ls {} +", "'-exec' is not a known option"),
     ("git", "no rule allows 'git'"),
     ("git push", "no rule allows 'git'"),
+    ("git --config-env=user.name=X push", "no rule allows 'git'"),
     ("git status -x", "'-x' is not a known option"),
     ("git show HEAD:.env", "'.env' may contain secrets"),
     ("git show :/text", "':/text' is a pathspec or a revision that is not known"),
