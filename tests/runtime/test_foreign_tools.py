@@ -7,7 +7,7 @@ import pytest
 from gonogo.domain.findings import ProfileFacts
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
 from gonogo.execution.agent import load_profiles
-from gonogo.runtime.foreign_tools import KnownNames, Seen, Toolkit, _view, classes_of, facts_of
+from gonogo.runtime.foreign_tools import KnownNames, Seen, Toolkit, _view, facts_of
 from gonogo.tools import ServerPool, ServerReport, builtin_tools
 from gonogo.workspace import InstructionReader
 
@@ -69,12 +69,14 @@ def test_what_a_server_may_bring_is_a_name_that_a_profile_may_have() -> None:
 
 
 def test_what_comes_while_we_run_is_looked_up_when_it_is_asked_for() -> None:
-    tools = dict(builtin_tools())
-    classes = classes_of(tools)
+    own, pool = builtin_tools(), ServerPool({}, nothing_seen)
+    classes = Toolkit(own=own, servers=pool, reader=InstructionReader()).classes
     assert classes["read_file"] is ToolClass.PURE
-    tools["later"] = tools["execute_command"]
-    assert classes["later"] is tools["execute_command"].tool_class
-    assert (len(classes), set(classes)) == (len(tools), set(tools))
+    assert dict(classes) == {name: tool.tool_class for name, tool in own.items()}
+    assert dict(classes) == Toolkit(own=own, servers=None, reader=InstructionReader()).classes
+    pool.known["later"] = own["execute_command"]
+    assert classes["later"] is own["execute_command"].tool_class
+    assert (len(classes), set(classes)) == (len(own) + 1, {*own, "later"})
     with pytest.raises(KeyError, match=r"^'cook'$"):
         classes["cook"]
     assert Seen(["a"], str.upper)["a"] == "A"

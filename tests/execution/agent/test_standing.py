@@ -16,11 +16,9 @@ from gonogo.execution.agent.gate import Gated
 from gonogo.execution.agent.questions import (
     explained,
     file_outcome,
-    is_at_work,
     parts_of,
     question_of_call,
     staleness,
-    waits_for_person,
 )
 from gonogo.policy import Rule, Rules, RuleText, VerdictStage, VerdictTrace
 
@@ -95,7 +93,7 @@ def test_a_call_is_carried_out_or_waits_for_a_person_or_neither(
         call = replace(call, result={"exit_code": 0})
         assert call.is_held
 
-    assert (is_at_work(call), waits_for_person(call, {None, "again"})) == (works, waits)
+    assert (call.is_at_work, call.waits_for_person({None, "again"})) == (works, waits)
 
 
 def effect(path: str, before: str | None, after: str | None) -> dict[str, Any]:
