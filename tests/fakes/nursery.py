@@ -253,9 +253,13 @@ class _Mother:
         order, files, *_ = socket.recv_fds(line, _LONGEST, _FILES)
         if not order:
             return None
+        mother = os.getpid()
         if (pid := os.fork()) == 0:
             # Who was killed has ended nothing of what it ordered: it goes with the last of them.
             ctypes.CDLL(None).prctl(_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != mother:
+                # It was killed before we had asked for that.
+                os._exit(1)
             self._forget()
             os.close(files.pop())
             _end(_become(self._place, json.loads(order), files))
