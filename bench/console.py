@@ -10,7 +10,6 @@ Writes CONSOLE.md.
 
 import argparse
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from playwright.sync_api import Browser, BrowserContext, CDPSession, Page, sync_
 
 from bench._report import Figure, say, write_console
 from bench._rig import layers, median
+from console.browser import find_chromium
 from console.plans import Person
 from durability.server import Server
 from fakes.openai_server import fake_openai
@@ -216,7 +216,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.console", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one run of each, no file")
     quick = parser.parse_args().quick
-    chromium = shutil.which("chromium") or shutil.which("chromium-headless-shell")
+    chromium = find_chromium(windows=True)
     with tempfile.TemporaryDirectory() as folder, fake_openai({"rules": []}) as model:
         (Path(folder) / "workspace").mkdir()
         server = Server(Path(folder), model.base_url, None, 0).wait()

@@ -6,7 +6,6 @@ takes a third of what a PNG takes.
 """
 
 import base64
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +14,7 @@ from typing import Any
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
+from console.browser import find_chromium
 from console.plans import Person
 from durability.server import Server
 from fakes.openai_server import FakeOpenAI, fake_openai
@@ -272,7 +272,7 @@ def running(camera: Camera, asked: str) -> None:
 def main() -> None:
     """Take them all."""
     IMAGES.mkdir(exist_ok=True)
-    chromium = shutil.which("chromium") or shutil.which("chromium-headless-shell")
+    chromium = find_chromium(windows=True)
     with tempfile.TemporaryDirectory() as found, fake_openai(_says()) as model:
         _take_all(Path(found), model, chromium)
 

@@ -1,7 +1,6 @@
 """A real server, a real browser, and a person who sits before it."""
 
 import os
-import shutil
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from console.browser import find_chromium
 from durability.ground import Ground
 from durability.server import Server
 from fakes.nursery import Nursery
@@ -20,7 +20,6 @@ ROOT = Path(__file__).resolve().parents[2]
 AXE = ROOT / "console" / "node_modules" / "axe-core" / "axe.min.js"
 LIMIT = 60_000
 """Milliseconds after which a page that does not come to where it should is given up."""
-CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser")
 _QUIET = (
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-background-networking",
     "--disable-component-update", "--disable-sync", "--no-first-run",
@@ -60,9 +59,7 @@ def browser(request: pytest.FixtureRequest) -> Any:
 
 
 def _start() -> tuple[Any, ExitStack]:
-    # The shell is the same browser without the windows, which cost as much as the pages in them.
-    found = filter(None, map(shutil.which, CHROMIUM))
-    if (chromium := next(found, None)) is None:
+    if (chromium := find_chromium()) is None:
         pytest.skip("chromium is not installed")
     if not (static.FOLDER / "index.html").is_file():
         if os.environ.get("CI"):

@@ -445,15 +445,14 @@ _ESCAPE = re.compile(
 )
 _NOTHING = re.compile(rf"(?<=\w){UNKNOWN}|{UNKNOWN}(?=\w)")
 """What is computed beside a letter, and may be nothing."""
-_STARTS = re.compile(
-    r"""(?:\b(?:system|popen|exec\w*|spawn\w*|shell[-\w]*|qx|syscmd|write18)\b
-      | \b(?:run|call|check_\w+|getoutput|Popen|Command|cmd)\b(?=\s*\() | %x(?=[({\[]) | (?<![\w$])!
-      | `|\|&?\s*(?=["']) | (?:^|(?<=[;{}\s\d$/]))e(?=\s))[\s(\[{"'`:,]{0,16}
-      (?=(?P<code>[^"'`)\]}\n]{2,400}))""",
-    re.VERBOSE,
+_STARTS, _CALLED = (
+    re.compile(rf"""(?x)(?:\b(?:system|popen|exec\w*|spawn\w*|shell[-\w]*|qx|syscmd|write18)\b{behind}
+      | \b(?:run|call|check_\w+|getoutput|Popen|Command|cmd)\b(?=\s*\() | %x(?=[({{\[])|(?<![\w$])!
+      | `|\|&?\s*(?=["']) | (?:^|(?<=[;{{}}\s\d$/]))e(?=\s))[\s(\[{{"'`:,]{{0,16}}
+      (?=(?P<code>[^"'`)\]}}\n]{{2,400}}))""")
+    for behind in ("", r"(?=\s*\()")
 )
-"""Behind these, code of an interpreter or a console has a command."""
-_CALLED = re.compile(_STARTS.pattern.replace(r"18)\b", r"18)\b(?=\s*\()"), re.VERBOSE)
+"""Behind these, code of an interpreter or a console has a command; a bracket makes it a call."""
 _LISTED = re.compile(r"""["']\s*,\s*["']""")
 _TAIL = re.compile(r"""[=:!"']+""")
 _RUN_LATER = re.compile(
