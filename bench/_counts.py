@@ -1,9 +1,9 @@
 """Counts that do not depend on the machine: what one plan takes, from the message to its end.
 
 A plan of one subtask after another, so that nothing is written together by chance. It is the same
-each time, but for the length of numbers in a count of bytes, and for a read more or less of one who
-follows, with what is encoded, validated and handed between threads for it. `counts.json` beside
-this file says what was counted last; none of it may grow.
+each time, but for the length of numbers in a count of bytes, and for a read more or less of those
+who follow or look for what is due, with what is encoded, validated and handed between threads for
+it. `counts.json` beside this file says what was counted last; none of it may grow.
 """
 
 import asyncio
@@ -30,8 +30,8 @@ from gonogo.settings import Settings
 from gonogo.store import Store, columns
 
 KEPT = Path(__file__).with_name("counts.json")
-SLACK = 0.03
-"""How much more a count may be that is not the same each time."""
+SLACK, READS_MORE = 0.03, 3
+"""How much more a count may be that is not the same each time: a part of it, or this many."""
 _BYTES, _READS = "bytes", "reads"
 _LOOSE = (_BYTES, _READS, "validations", "encodings", "store", "hops")
 _STEPS = ("one", "two", "three")
@@ -102,22 +102,24 @@ def _counted(fn: Callable[..., Any], what: str, found: Counter[str]) -> Callable
 def _statements(store: Store, found: Counter[str]) -> Iterator[None]:
     """Count the statements of all connections: the writer's, and the readers' as they are used."""
     backend: Any = store._backend
-
-    def trace(text: str) -> None:
-        found["statements"] += not text.lstrip().startswith(_FRAMES)
-
     traced: list[sqlite3.Connection] = []
 
-    def watch(raw: sqlite3.Connection, *_: object) -> None:
+    def watch(raw: sqlite3.Connection, what: str) -> None:
+        def trace(text: str) -> None:
+            found[what] += not text.lstrip().startswith(_FRAMES)
+
         raw.set_trace_callback(trace)
         traced.append(raw)
 
-    watch(backend._conn.connection.driver_connection)
-    event.listen(backend.engine, "checkout", watch)
+    def reads(raw: sqlite3.Connection, *_: object) -> None:
+        watch(raw, f"statements of {_READS}")
+
+    watch(backend._conn.connection.driver_connection, "statements")
+    event.listen(backend.engine, "checkout", reads)
     try:
         yield
     finally:
-        event.remove(backend.engine, "checkout", watch)
+        event.remove(backend.engine, "checkout", reads)
         for raw in traced:
             raw.set_trace_callback(None)
 
@@ -168,7 +170,8 @@ def told(kept: Mapping[str, int], found: Mapping[str, int]) -> bool:
     grown = False
     for name in sorted(kept.keys() | found.keys()):
         now, before = found.get(name, 0), kept.get(name, 0)
-        more = now > before * (1 + SLACK if name.endswith(_LOOSE) else 1)
+        slack = max(before * SLACK, READS_MORE) if name.endswith(_LOOSE) else 0
+        more = now > before + slack
         grown |= more
         print(f"{name:47} {before:10,} → {now:10,}{'  has grown' if more else ''}")
     return grown
