@@ -32,6 +32,7 @@ from typing import IO, Any, NamedTuple, NoReturn, TextIO
 
 import coverage
 
+from fakes.until import let_threads_end
 from gonogo import demo
 from gonogo.cli import background
 
@@ -202,7 +203,7 @@ def main(place: Path, number: int) -> None:
     # What it imports stays: neither it nor a process that ends looks through it for garbage.
     gc.disable()
     _import_everything()
-    assert threading.active_count() == 1, "threads do not survive a fork"
+    let_threads_end()
     gc.freeze()
     gc.enable()
     _Mother(place, socket.socket(fileno=number)).live()

@@ -4,6 +4,7 @@ What is done after a time is not waited for: the event loop's clock is moved.
 """
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
@@ -19,6 +20,17 @@ async def until(holds: Callable[[], object]) -> None:
     with anyio.fail_after(LIMIT):
         while not holds():  # noqa: ASYNC110 - whoever can be waited for is not asked here
             await anyio.sleep(0.01)
+
+
+def let_threads_end() -> None:
+    """Have this thread be the only one, before a fork: no other survives it.
+
+    One that was told to end may take a moment longer; it fails where one goes on.
+    """
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread():
+            thread.join(LIMIT)
+    assert threading.active_count() == 1, threading.enumerate()
 
 
 def time_passes(seconds: float) -> None:
