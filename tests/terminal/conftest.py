@@ -37,9 +37,10 @@ class Pane:
     def __init__(self, name: str, env: Mapping[str, str]) -> None:
         self.name, self.env = name, env
 
-    def begin(self, *words: str) -> None:
-        """Run a gonogo command; its code is shown when it ends."""
-        self.line(f"clear; {GONOGO} {shlex.join(words)}; echo CODE=$?")
+    def begin(self, *words: str, term: str = "screen") -> None:
+        """Run a gonogo command on a clean screen; its code is shown when it ends."""
+        # In one line: a shell that is told more before it asks writes its prompts between the rest.
+        self.line(f"clear; TERM={term} {GONOGO} {shlex.join(words)}; echo CODE=$?")
 
     def line(self, text: str) -> None:
         self.type(text)

@@ -92,8 +92,7 @@ def leaves(at):
 )
 def test_no_word_is_broken_however_wide_and_plain_the_terminal_is(pane, project, width, kind):
     at = pane(width=width, cwd=project, GONOGO_MODEL="demo")
-    at.line(f"export TERM={kind}")
-    at.begin("run", TASK)
+    at.begin("run", TASK, term=kind)
     at.shows("[a] approve")
     at.keys("C-d")
     at.shows("CODE=3")
