@@ -12,10 +12,12 @@ import pytest
 
 from fakes import mortal
 from fakes.world import (
+    HELD,
     LIMIT,
     a_while,
     call,
     calls,
+    held_once,
     is_running,
     of,
     on_both,
@@ -198,17 +200,19 @@ async def test_what_a_command_changed_before_the_kill_is_known_and_can_be_undone
 @pytest.mark.feature(212)
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 async def test_a_person_has_an_unknown_call_run_again_or_failed(make, decision):
-    mark = a_while(5)
+    mark = a_while()
     lines = {
-        "main/architect": [plan(step("b", scope={"commands": ["sleep"]}))],
-        "b": [calls(run(f"sleep {mark}")), says("b")],
+        "main/architect": [plan(step("b", scope={"commands": [HELD]}))],
+        "b": [calls(run(HELD)), says("b")],
     }
     async with make(lines) as world:
+        held_once(world.folder, mark)
         await world.begin()
         await is_running(mark)
         await world.restart()
         await world.until("approval_requested", kind="intervention")
         [question] = await world.pending()
+        (world.folder / "go").touch()
         events = await world.ask({
             "type": "hitl_decision", "approval_id": question.approval_id, "decision": decision,
         })  # fmt: skip
