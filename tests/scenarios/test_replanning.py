@@ -262,6 +262,7 @@ async def test_after_so_many_replans_a_person_is_asked_and_after_the_last_none_c
         assert "2" in question.reason
         assert world.model.asked("replan-3") == []
         await world.restart()
+        await world.idle()
         [question] = await world.pending()
 
         allowed = await world.ask(

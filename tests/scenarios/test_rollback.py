@@ -593,6 +593,10 @@ async def test_the_files_of_a_failed_subtask_go_back_where_that_is_configured(ma
         assert event["seq"] < of(log, "subtask_failed")[0]["seq"]
         found = {c.subtask_id: c for c in await checkpoints(world, plan_id) if c.subtask_id}
         assert set(found) == {"a", "b"}
+        kept = await world.runtime.parts.store.read(changes_after, plan_id, 0)
+        told = [(c.origin, c.after) for c in kept if c.path == "a.txt"]
+        assert [origin for origin, _ in told] == ["tool", "rollback"]
+        assert told[-1][1] == next(c.before for c in kept if c.path == "a.txt")
 
 
 @pytest.mark.feature(92)
