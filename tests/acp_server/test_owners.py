@@ -16,7 +16,7 @@ from fakes.world import calls, says, write
 SCRIPT = {
     "rules": [
         {"when": {"last": "make"}, "reply": calls(write("a.txt"))},
-        {"when": {"last": "slow"}, "reply": {"text": ["It took ", "a while."], "pause": 1}},
+        {"when": {"last": "slow"}, "reply": {"text": ["It took ", "a while."], "held_at": 2}},
     ],
     "default": says("Done."),
 }
@@ -91,6 +91,7 @@ async def test_an_editor_goes_on_when_the_process_in_the_background_is_killed(
         group.start_soon(say, "slow")
         await pad.until(lambda: "It took" in pad.text)
         os.kill(first, signal.SIGKILL)
+        provider.go()
         await pad.until(lambda: ended == ["end_turn"])
         assert owner(home) not in {first, pad.process.pid}
         assert pad.text.endswith("It took a while.")

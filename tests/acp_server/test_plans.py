@@ -23,7 +23,7 @@ def coder(path: str) -> list[dict[str, Any]]:
 SCRIPT = {
     "rules": [
         # Who answers comments is told of all subtasks, who writes the second file of the first.
-        {"when": {"user": "in blue"}, "reply": {"status": 503, "delay": 3}},
+        {"when": {"user": "in blue"}, "reply": {"status": 503, "held": True}},
         {"when": {"user": "Do readme"}, "replies": coder("README.md")},
         {"when": {"user": "Do app"}, "replies": coder("app.py")},
         {"when": {"tools": ["create_plan"], "last": "Build it"}, "reply": GRAPH},
@@ -129,6 +129,7 @@ async def answer_comment(provider: FakeOpenAI) -> None:
     made = calls(call("create_plan", goal="Blue", subtasks=STEPS, answers=answers))
     rules = [{"when": {"user": "in blue"}, "reply": made}, *SCRIPT["rules"]]
     provider.script({**SCRIPT, "rules": rules})
+    provider.go()
 
 
 @pytest.mark.parametrize("forms", [False, True])

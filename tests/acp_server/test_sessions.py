@@ -115,7 +115,7 @@ async def test_what_is_decided_elsewhere_is_taken_back_here(
 
 
 async def test_what_runs_goes_on_when_the_editor_is_closed(editor, folder, provider, background):
-    provider.script({"default": {"text": "It took a while.", "delay": 3}})
+    provider.script({"default": {"text": "It took a while.", "held": True}})
     async with editor(more=background) as pad:
         session = (await pad.open(folder)).session_id
         async with anyio.create_task_group() as group:
@@ -123,6 +123,7 @@ async def test_what_runs_goes_on_when_the_editor_is_closed(editor, folder, provi
             await until_asked(provider, lambda requests: len(requests) == 1)
             await pad.hang_up()
             assert await anyio.to_thread.run_sync(pad.process.wait, 60) == 0
+    provider.go()
     async with editor(more=background) as pad:
         await pad.greet()
         await pad.agent.load_session(session_id=session, cwd=str(folder), mcp_servers=[])

@@ -26,7 +26,7 @@ LIMIT = 120
 STEPS = [step("app"), step("readme", "app")]
 DONE = calls(call("attempt_completion", result="made"))
 RULES: list[dict[str, Any]] = [
-    {"when": {"user": "in blue"}, "reply": {"status": 503, "delay": 3}},
+    {"when": {"user": "in blue"}, "reply": {"status": 503, "held": True}},
     {"when": {"user": "Do readme"}, "replies": [calls(write("README.md")), DONE]},
     {"when": {"user": "Do app"}, "replies": [calls(write("app.py")), DONE]},
     {"when": {"tools": ["create_plan"], "last": "Build it"}, "reply": plan(*STEPS)},
@@ -104,6 +104,7 @@ async def answer_comment(provider: FakeOpenAI) -> None:
     made = calls(call("create_plan", goal="Blue", subtasks=STEPS, answers=answers))
     rules = [{"when": {"user": "in blue"}, "reply": made}, *RULES]
     provider.script({"rules": rules, "default": says("Done.")})
+    provider.go()
 
 
 def check(transcript: Path) -> None:

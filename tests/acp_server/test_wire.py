@@ -90,7 +90,7 @@ def test_abilities_that_cannot_be_read_are_none(raw, able):
 
 
 def test_a_session_that_is_closed_twice_at_once_is_closed(raw, folder, provider):
-    provider.script({"default": {"text": "Late.", "delay": 1}})
+    provider.script({"default": {"text": "Late.", "held": True}})
     where = raw.ask("session/new", {"cwd": str(folder), "mcpServers": []})["result"]["sessionId"]
     text = [{"type": "text", "text": "hi"}]
     for number, method, more in (

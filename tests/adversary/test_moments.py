@@ -7,6 +7,7 @@ import threading
 import pytest
 
 from adversary.ground import MARK
+from fakes.until import LIMIT, time_passes
 from fakes.world import a_while, call, calls, is_running, of, plan, run, says, step, write
 from gonogo.workspace.files.safe_open import exchange
 
@@ -156,7 +157,7 @@ async def test_a_command_that_swaps_what_others_write_takes_no_write_out_and_end
     reads = [call("read_file", path=f"d/f{n}.txt") for n in range(5)]
     lines = {
         "main/architect": [plan(step("a"))], "a": [calls(*writes, *reads), says("Well")],
-        "main/coder": [calls(run(SWAPS, timeout=5.0)), says("Well")],
+        "main/coder": [calls(run(SWAPS, timeout=LIMIT)), says("Well")],
     }  # fmt: skip
     async with make(lines, sandbox=sandbox) as world:
         plan_id = await world.propose()
@@ -169,7 +170,10 @@ async def test_a_command_that_swaps_what_others_write_takes_no_write_out_and_end
             session=other,
         )
         await is_running(LATE)
-        await world.decide_plan(plan_id)
+        await world.send({"type": "plan_decision", "plan_id": plan_id, "decision": "approve"})
+        await world.asked_model("a")
+        time_passes(LIMIT)
+        await world.until("plan_completed")
         ended = await world.until("tool_result", session=other, tool_name="execute_command")
 
         assert ended["result"]["timed_out"]

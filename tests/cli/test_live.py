@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from fakes.until import until
 from gonogo.cli.session.live import Live, safe_markdown
 from gonogo.cli.terminal.input import Foot, key_prompt, line_prompt, rows_taken
 from gonogo.cli.terminal.render import question_lines, question_texts
@@ -331,8 +332,11 @@ async def test_nothing_is_drawn_while_an_editor_has_the_terminal(foot, console, 
     once: Any = Quiet(1)
     live = Live(console, foot, once, nobody, "en")
     live.look_at("p")
-    with foot.away(), anyio.move_on_after(0.3):
-        await live.stay()
+    with foot.away():
+        async with anyio.create_task_group() as group:
+            group.start_soon(live.stay)
+            await until(lambda: nobody.asked)
+            group.cancel_scope.cancel()
     assert (written.getvalue(), once.changed, nobody.asked) == ("", 1, ["p"])
 
 

@@ -237,7 +237,7 @@ def test_how_full_the_window_is_stands_beside_who_takes_it(server, ground, plan_
     large = {"prompt_tokens": 13_000, "completion_tokens": 300}
     at_work = {"when": {"user": "Write the left half"}, "replies": [
         {"calls": [{"name": "write_file", "arguments": written}], "usage": large},
-        {"text": "It has left.", "delay": 10},
+        {"text": "It has left.", "held": True},
     ]}  # fmt: skip
     said = {"when": {"user": "How much?"}, "reply": {
         "text": "Half.", "usage": {"prompt_tokens": 16_000, "completion_tokens": 10},
@@ -246,6 +246,7 @@ def test_how_full_the_window_is_stands_beside_who_takes_it(server, ground, plan_
     page.get_by_role("button", name="Approve and start").click()
     left = page.locator("[data-id=left]")
     expect(left).to_contain_text("context 41%")
+    ground.model.go()
     expect(left).to_contain_text("completed")
     expect(left).not_to_contain_text("context")
 

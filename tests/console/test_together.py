@@ -7,6 +7,7 @@ import pytest
 from console.plans import Person
 from console.test_approvals import SWITCH
 from console.test_sessions import say, start, tell
+from fakes.sockets import held_port
 from fakes.world import call
 
 expect = pytest.importorskip("playwright.sync_api").expect
@@ -63,13 +64,21 @@ def test_two_people_see_the_same_and_the_slower_one_keeps_what_was_written(serve
     assert (ground.workspace / "a.txt").read_text() == "bold\n"
 
 
-def test_a_page_goes_on_when_the_server_was_killed_in_the_middle_of_an_answer(ground, look):
+@pytest.fixture
+def port():
+    """A port that stays free for a server between its two lives."""
+    with held_port() as found:
+        yield found
+
+
+def test_a_page_goes_on_when_the_server_was_killed_in_the_middle_of_an_answer(ground, look, port):
     slow = {"text": ["Half ", *(["of "] * 300)], "pause": 0.2}
     whole = {"text": ["Half ", "of it."]}
     ground.model.script({"rules": [{"when": {"user": "work"}, "replies": [
         {"text": "First.", "calls": [call("switch_mode", mode="coder")]},
         {"text": "Look.", "calls": [call("list_files", path=".")]}, [slow, whole],
     ]}]})  # fmt: skip
+    ground.environment["GONOGO_PORT"] = str(port)
     server = ground.server().wait()
     page = look(server.link)
     start(page, "Killed")
@@ -78,7 +87,6 @@ def test_a_page_goes_on_when_the_server_was_killed_in_the_middle_of_an_answer(gr
     log.get_by_text("Half").wait_for()
     server.kill()
     page.get_by_text("reconnecting").wait_for()
-    ground.environment["GONOGO_PORT"] = server.url.rpartition(":")[2]
     server = ground.server().wait()
 
     log.get_by_text("Half of it.", exact=True).wait_for()

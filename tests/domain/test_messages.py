@@ -210,6 +210,8 @@ def test_what_is_wrong_with_a_message_is_told_whole(raw, said):
 DECIDED = {"plan_id": "p", "decision": "approve"}
 
 
+@pytest.mark.feature(35)
+@pytest.mark.feature(35)
 @pytest.mark.parametrize(
     ("raw", "rest"),
     [

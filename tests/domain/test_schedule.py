@@ -138,6 +138,7 @@ def ended_by(word, row):
     )
 
 
+@pytest.mark.feature(59)
 @given(
     graphs(),
     st.integers(1, 4),
@@ -260,6 +261,7 @@ def test_a_retry_waits_for_its_time_and_says_when_it_is():
     assert next_round(two, later, now=NOW + 9 * SECOND).start == ("a", "b")
 
 
+@pytest.mark.feature(59)
 @pytest.mark.parametrize(
     ("statuses", "expected"),
     [

@@ -46,6 +46,7 @@ def test_a_run_of_changes_goes_back_to_where_it_began():
     assert not found.shared
 
 
+@pytest.mark.feature(92, 218)
 def test_a_change_of_somebody_else_in_between_breaks_the_run():
     [found] = reckon([change(1, "x", "0", "1"), change(3, "x", "person", "2")]).paths
 

@@ -247,7 +247,7 @@ async def test_a_reply_that_comes_while_the_database_is_away_is_kept_and_not_ask
     ground: Ground, on_postgres: str, mortal_postgres: Postgres
 ) -> None:
     slow = story.rules()
-    slow["rules"][-1]["replies"][2] |= {"delay": 2}
+    slow["rules"][-1]["replies"][2] |= {"held": True}
     ground.model.script(slow)
     server = ground.server()
     await in_thread(server.wait)
@@ -256,6 +256,7 @@ async def test_a_reply_that_comes_while_the_database_is_away_is_kept_and_not_ask
             while len(ground.model.requests) < 3:
                 await in_thread(ground.model.news, len(ground.model.requests))
         await in_thread(mortal_postgres.stop)
+        await in_thread(ground.model.go)
         await says_so(server, 2.5)
         await in_thread(mortal_postgres.start)
     server.kill()

@@ -1,14 +1,11 @@
 """Several servers and workers on one PostgreSQL: a worker that dies or stops harms nothing."""
 
 import json
-import os
 import re
 import signal
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, suppress
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 import anyio
@@ -146,33 +143,29 @@ async def test_a_worker_that_was_stopped_past_its_lease_has_no_effect_when_it_go
 
 
 @pytest.mark.feature(237)
-async def test_a_cancel_on_any_server_reaches_the_worker_within_a_second(ground: Ground) -> None:
+async def test_a_cancel_on_any_server_reaches_the_worker(ground: Ground) -> None:
     fronts = [server(ground), server(ground)]
     worker(ground)
     async with line(fronts[0]) as (client, _), fronts[0].http() as http, fronts[1].http() as other:
         await begin_held(ground, client, http)
-        began = time.monotonic()
         await say(other, {"type": "cancel"})
         await until(lambda: not [p for p in processes_in(ground.workspace) if HELD in p])
-        took = time.monotonic() - began
-    assert took < 1 or is_busy()
     assert [entry["phase"] for entry in story.ledger(ground.workspace)] == ["start"]
-
-
-NEWS = 200
-"""Events whose way to a follower is measured."""
 
 
 @pytest.mark.feature(236)
 @pytest.mark.parametrize("kind", ["postgresql"])
-async def test_what_is_told_by_one_process_is_with_a_follower_of_another_within_20_ms(
+async def test_of_what_one_process_tells_another_hears_without_looking_for_it(
     database_url: str, kind: str
 ) -> None:
+    """How long that takes is measured by `bench/machines.py`."""
     member = Membership(kind="server", pool="default", home="here")
-    heard, late = anyio.Event(), list[float]()
+    listening, heard = anyio.Event(), anyio.Event()
 
     def hear(hint: Hint | None) -> None:
-        if hint is not None:
+        if hint is None:
+            listening.set()
+        elif "s1" in hint.sessions:
             heard.set()
 
     with (
@@ -183,21 +176,14 @@ async def test_what_is_told_by_one_process_is_with_a_follower_of_another_within_
         teller.deliver = lambda box: say_hint(teller, box)
         reader.hints.listen(hear)
         await teller.write(begin, "s1")
-        for seq in range(NEWS):
-            heard = anyio.Event()
-            await teller.write(log.tell, "s1", AssistantMessage(content=str(seq)))
-            told = time.perf_counter()
-            with anyio.move_on_after(1):
+        with anyio.fail_after(LIMIT):
+            await listening.wait()
+            for seq in range(20):
+                heard = anyio.Event()
+                await teller.write(log.tell, "s1", AssistantMessage(content=str(seq)))
                 await heard.wait()
-            found = await reader.read(log.events_after, "s1", seq)
-            late.append(time.perf_counter() - told)
-            assert [event["seq"] for event in found] == [seq + 1]
-    assert median(late) <= 0.02 or is_busy()
-
-
-def is_busy() -> bool:
-    """Whether this machine has so much else to do that times say nothing of what is tested."""
-    return os.getloadavg()[0] > (os.cpu_count() or 1)
+                found = await reader.read(log.events_after, "s1", seq)
+                assert [event["seq"] for event in found] == [seq + 1]
 
 
 def say_hint(store: Store, box: Outbox) -> None:
@@ -420,9 +406,8 @@ async def read_text(client: Client, session: str, bodies: list[dict[str, Any]]) 
 async def test_a_text_is_shown_while_it_is_written_on_every_server_also_to_who_comes_later(
     ground: Ground,
 ) -> None:
-    ground.model.script({
-        "rules": [{"when": {"user": "Tell me"}, "replies": [{"text": WRITTEN, "pause": 0.1}]}]
-    })  # fmt: skip
+    reply = {"text": WRITTEN, "pause": 0.05, "held_at": 18}
+    ground.model.script({"rules": [{"when": {"user": "Tell me"}, "replies": [reply]}]})
     fronts = [server(ground), server(ground)]
     worker(ground)
     early, late, other = (list[dict[str, Any]]() for _ in range(3))
@@ -438,6 +423,8 @@ async def test_a_text_is_shown_while_it_is_written_on_every_server_also_to_who_c
         group.start_soon(say, http, message)
         await until(lambda: HALF in shown(early))
         group.start_soon(read_text, second, story.SESSION, late)
+        await until(lambda: HALF in shown(late))
+        ground.model.go()
         await until(lambda: all(bodies and bodies[-1].get("is_final") for bodies in (early, late)))
         group.cancel_scope.cancel()
 

@@ -19,9 +19,10 @@ from gonogo.domain.errors import Busy
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.records import Job, Timer
 from gonogo.execution import jobs
+from gonogo.execution import places as whole
 from gonogo.execution.event_bus import Hub, LiveText
 from gonogo.execution.places import Places, Recovery
-from gonogo.store import Membership, Store, Tx, Whose, go_on
+from gonogo.store import Membership, Store, Tx, Whose, go_on, stop
 from gonogo.store import events as log
 from gonogo.store.driver import Lease
 from gonogo.store.jobs import set_timer
@@ -182,6 +183,28 @@ async def test_what_is_told_in_a_session_that_is_followed_elsewhere_comes_withou
     body = follower.items[0]
     assert body in found
     assert not quiet.items
+
+
+@pytest.mark.feature(237)
+async def test_a_stop_of_another_process_ends_a_job_without_a_look_for_it(
+    database_url: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A worker looks once when it begins, and then only where it is told to.
+    monkeypatch.setattr(whole, "_LOOK", 10.0 * LIMIT)
+    begun, ended = anyio.Event(), anyio.Event()
+
+    async def turn(job: Job) -> None:
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    async with both(database_url) as ((_, ours), (server, _), group):
+        await group.start(ours.serve, {"turn": turn}, lambda tx, timer: None)
+        await begun.wait()
+        await server.write(stop, "turn", "t1")
+        await ended.wait()
 
 
 async def nothing_to_do(job: Job) -> None:

@@ -36,6 +36,12 @@ def _answer(folder: Path, request: dict[str, Any]) -> None:
     body: dict[str, Any] = {"jsonrpc": "2.0", "id": request["id"]}
     if asked == "server/discover":
         found: dict[str, Any] = {"capabilities": {"tools": {}}, "supportedVersions": [VERSION]}
+    elif asked == "initialize":
+        # How a client begins to which the answer to the first question came too late.
+        found = {
+            "protocolVersion": given["protocolVersion"], "capabilities": {"tools": {}},
+            "serverInfo": {"name": "fake", "version": "1"},
+        }  # fmt: skip
     elif asked == "tools/list":
         found = {"tools": _tools(folder)}
     elif asked == "tools/call":
@@ -50,6 +56,7 @@ def _answer(folder: Path, request: dict[str, Any]) -> None:
 
 def _tools(folder: Path) -> list[dict[str, Any]]:
     if (folder / "lists nothing").exists():
+        (folder / "was asked").touch()
         _never()
     return [
         {

@@ -15,11 +15,11 @@ message), `tools` (names that are all offered), `assistants` (a number of assist
 
 REPLY: `text` (a string, or a list of pieces), `calls` ([{name, arguments, id?}]; a string of
 arguments is sent raw), `reasoning`, `finish_reason`, `usage`, `delay` and `pause` (seconds before
-the answer, and between pieces), `held` (the answer waits for `POST /go`), `status` with `error` and
-`headers`, `cut` (the connection breaks after so many pieces), `end` (the stream ends properly after
-so many pieces, unfinished), `chunks` (the deltas themselves; a string is sent raw). A list of
-replies in the place of one answers the same request when it is asked again; its last item answers
-all the rest.
+the answer, and between pieces), `held` and `held_at` (the answer, or its piece of that number,
+waits for `POST /go`), `status` with `error` and `headers`, `cut` (the connection breaks after so
+many pieces), `end` (the stream ends properly after so many pieces, unfinished), `chunks` (the
+deltas themselves; a string is sent raw). A list of replies in the place of one answers the same
+request when it is asked again; its last item answers all the rest.
 
 `GET /violations` and `GET /requests` tell what was wrong and what was asked, `GET /requests/NUMBER`
 as soon as that is not the number of requests, or after a second; `GET /v1/models` lists one model.
@@ -335,7 +335,9 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         frame = self._frame(body, "chat.completion.chunk")
         pieces = pieces_of(reply)
-        for piece in pieces[: reply.get("cut", reply.get("end", len(pieces)))]:
+        for number, piece in enumerate(pieces[: reply.get("cut", reply.get("end", len(pieces)))]):
+            if number == reply.get("held_at"):
+                self.server.script.hold()
             if isinstance(piece, str):
                 self._chunk(f"data: {piece}\n\n".encode())
             else:

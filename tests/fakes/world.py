@@ -6,9 +6,10 @@ end it and open it again on the same folder.
 
 import os
 import secrets
+import signal
 import sqlite3
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import cache
@@ -356,9 +357,20 @@ def of(events: Sequence[Body], type_: str, **fields: Any) -> list[Body]:
     ]
 
 
-def a_while(seconds: int = 97) -> str:
+def a_while() -> str:
     """A time to sleep for, as nobody else has it: its process is found by it."""
-    return f"{seconds}.{secrets.randbelow(10**12):012}"
+    return f"97.{secrets.randbelow(10**12):012}"
+
+
+HELD = "sh hold.sh"
+
+
+def held_once(folder: Path, mark: str) -> None:
+    """Have `HELD` be a command that sleeps for a time of `a_while`, or not if `go` is there.
+
+    It succeeds, also where its sleep is ended.
+    """
+    (folder / "hold.sh").write_text(f"test -e go || sleep {mark} || true\n")
 
 
 async def is_running(mark: str, wanted: bool = True) -> None:
@@ -380,16 +392,27 @@ async def ends(mark: str) -> None:
     await anyio.to_thread.run_sync(look)
 
 
+def end_sleep(mark: str) -> None:
+    """End the process that sleeps for a time of `a_while`: the shell around it goes on."""
+    [process] = _processes(f"sleep\0{mark}\0", whole=True)
+    os.kill(process, signal.SIGTERM)
+
+
 def _runs(mark: str) -> bool:
-    for process in filter(str.isdecimal, os.listdir("/proc")):
+    return any(_processes(mark))
+
+
+def _processes(mark: str, *, whole: bool = False) -> Iterator[int]:
+    """Those whose command line holds the text, or is it."""
+    for process in map(int, filter(str.isdecimal, os.listdir("/proc"))):
         try:
             with open(f"/proc/{process}/cmdline", "rb", buffering=0) as line:
-                runs = mark.encode() in line.read()
+                found = line.read()
         except OSError:
             continue
-        if runs and int(process) != os.getpid():
-            return True
-    return False
+        has = found == mark.encode() if whole else mark.encode() in found
+        if has and process != os.getpid():
+            yield process
 
 
 @asynccontextmanager

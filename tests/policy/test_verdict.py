@@ -133,6 +133,10 @@ def test_an_operator_may_shorten_the_list_of_what_always_asks():
 def test_inside_its_scope_a_subtask_is_not_asked_and_outside_it_the_question_names_it():
     grant = _grant(Scope(tools=("write_file",), paths=("src/**", "README.md")))
     assert _decide(_write("src/a/b.py"), grant=grant).rule == "grant:p1#s1"
+    moving = _grant(Scope(tools=("move_file",), paths=("src/**",)))
+    for source, decision in (("src/old.py", "allow"), ("old.py", "ask")):
+        move = _call("move_file", writes=("src/new.py",), deletes=(source,))
+        assert _decide(move, grant=moving).decision == decision
     assert _decide(_write("README.md"), grant=grant).source == "grant"
     outside = _decide(_write("docs/a.md"), grant=grant)
     assert outside.decision == "ask"
@@ -161,13 +165,14 @@ def test_an_empty_list_of_a_scope_is_none_and_one_that_is_left_out_is_all():
     assert _decide(_call("mcp_tool"), grant=named).decision == "allow"
 
 
-@pytest.mark.feature(32)
+@pytest.mark.feature(32, 36, 205)
 @pytest.mark.parametrize("other", [{"plan_id": "p2"}, {"revision": 2}, {"subtask_id": "s2"}])
 def test_a_grant_of_something_else_allows_nothing(other):
     assert _decide(_write("a"), grant=_grant(**other)).decision == "ask"
     assert _decide(_write("a", planned=False), grant=_grant()).decision == "ask"
 
 
+@pytest.mark.feature(35)
 def test_without_auto_approval_a_plan_allows_nothing():
     found = _decide(_write("a"), grant=_grant(), conditions=_with(auto_approve=False))
     assert found.decision == "ask"

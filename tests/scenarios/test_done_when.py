@@ -3,12 +3,17 @@
 import json
 import socket
 
+import anyio
 import pytest
 
 from fakes.world import (
+    HELD,
+    LIMIT,
     a_while,
     call,
     calls,
+    end_sleep,
+    held_once,
     is_running,
     of,
     on_both,
@@ -19,6 +24,8 @@ from fakes.world import (
     write,
 )  # fmt: skip
 from gonogo.cli.terminal.plan_graph import plan_lines
+from gonogo.store.calls import thread_calls
+from gonogo.store.plans import subtask_key, thread_name
 from gonogo.workspace import Sandbox
 
 pytestmark = pytest.mark.skipif(Sandbox.detect() is None, reason="bubblewrap does not work here")
@@ -427,14 +434,17 @@ async def test_what_a_model_takes_to_judge_counts_to_the_budget(make):
 @pytest.mark.feature(225)
 @pytest.mark.parametrize("last", [says("Done."), DONE])
 async def test_a_check_that_was_cut_off_is_made_again_and_nobody_is_asked_again(make, last):
-    mark = a_while(4)
-    checked = step("a", scope=TEXTS, done_when=[{"command": f"sleep {mark}"}, THERE, ASKED])
+    mark = a_while()
+    checked = step("a", scope=TEXTS, done_when=[{"command": HELD}, THERE, ASKED])
     lines = script(checked, a=[calls(write("new.txt")), last])
     lines["a/checks/1/3"] = [verdict(True)]
     async with make(lines) as world:
+        held_once(world.folder, mark)
         plan_id = await world.begin()
         await is_running(mark)
-        await world.restart()
+        await world.stop()
+        (world.folder / "go").touch()
+        await world.start()
         await world.until("plan_completed", status="completed")
         assert world.model.asked("a") == []
         assert len(world.model.asked("a/checks/1/3")) == 1
@@ -460,12 +470,21 @@ async def test_a_subtask_that_is_cancelled_leaves_no_check_behind(make):
 
 @pytest.mark.feature(225)
 async def test_no_sibling_changes_files_while_a_check_runs(make):
-    mark = a_while(2)
-    checked = step("a", done_when=[{"command": f"sleep {mark}"}])
+    mark = a_while()
+    checked = step("a", done_when=[{"command": HELD}])
     lines = script(checked, step("b", scope=TEXTS), a=[says("Done.")])
-    lines["b"] = [{**calls(write("new.txt")), "delay": 1}, says("Done.")]
+    lines["b"] = [calls(write("new.txt")), says("Done.")]
     async with make(lines, max_parallel=2) as world:
-        await world.decide_plan(await world.propose())
+        held_once(world.folder, mark)
+        goes_on = world.model.hold("b")
+        plan_id = await world.begin()
+        await is_running(mark)
+        goes_on.set()
+        store, thread = world.runtime.parts.store, thread_name(subtask_key(plan_id, 1, "b"), 1)
+        with anyio.fail_after(LIMIT):
+            while not await store.read(thread_calls, world.session, thread):  # noqa: ASYNC110 - nobody tells of a call that waits
+                await anyio.sleep(0.01)
+        end_sleep(mark)
         written = await world.until("tool_result", subtask_id="b")
         checked = await world.until("tool_result", subtask_id="a")
         assert checked["seq"] < written["seq"]

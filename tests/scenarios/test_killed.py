@@ -12,10 +12,12 @@ import pytest
 
 from fakes import mortal
 from fakes.world import (
+    HELD,
     LIMIT,
     a_while,
     call,
     calls,
+    held_once,
     is_running,
     of,
     on_both,
@@ -195,20 +197,22 @@ async def test_what_a_command_changed_before_the_kill_is_known_and_can_be_undone
         assert not {"a.txt", "made.txt"} & {path.name for path in world.folder.iterdir()}
 
 
-@pytest.mark.feature(212)
+@pytest.mark.feature(210, 212)
 @pytest.mark.parametrize("decision", ["approve", "reject"])
 async def test_a_person_has_an_unknown_call_run_again_or_failed(make, decision):
-    mark = a_while(5)
+    mark = a_while()
     lines = {
-        "main/architect": [plan(step("b", scope={"commands": ["sleep"]}))],
-        "b": [calls(run(f"sleep {mark}")), says("b")],
+        "main/architect": [plan(step("b", scope={"commands": [HELD]}))],
+        "b": [calls(run(HELD)), says("b")],
     }
     async with make(lines) as world:
+        held_once(world.folder, mark)
         await world.begin()
         await is_running(mark)
         await world.restart()
         await world.until("approval_requested", kind="intervention")
         [question] = await world.pending()
+        (world.folder / "go").touch()
         events = await world.ask({
             "type": "hitl_decision", "approval_id": question.approval_id, "decision": decision,
         })  # fmt: skip
@@ -220,6 +224,14 @@ async def test_a_person_has_an_unknown_call_run_again_or_failed(make, decision):
         log = await world.log()
         called = {e["call_id"] for e in of(log, "tool_call")}
         assert {e["call_id"] for e in of(log, "tool_result")} == called
+        results = of(log, "tool_result", tool_name="execute_command")
+        ended = "failed" if decision == "reject" else "completed"
+        assert [e["metadata"]["status"] for e in results] == ["unknown", ended]
+        by = [e.details for e in await world.audit("tool.allowed") if "retry_of" in e.details]
+        if decision == "approve":
+            assert [(e["source"], e["call_id"], e["retry_of"]) for e in by] == [
+                ("person", results[1]["call_id"], results[0]["call_id"])
+            ]
 
 
 @pytest.mark.feature(32, 33)

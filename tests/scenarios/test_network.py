@@ -16,7 +16,7 @@ FETCH = """\
 import os, sys, urllib.request as web
 for name in ("NO_PROXY", "no_proxy"): os.environ.pop(name, None)
 for url in sys.argv[1:]:
-    try: print(web.urlopen(url, timeout=10).read().decode())
+    try: print(web.urlopen(url, timeout=60).read().decode())
     except OSError as error: print("no way", error)
 """
 

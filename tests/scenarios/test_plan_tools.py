@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 
 from fakes.world import call, calls, of, plan, run, says, step, write
-from gonogo.domain.errors import Conflict
+from gonogo.domain.errors import Conflict, NotFound
 
 
 def offered(profile):
@@ -288,6 +288,8 @@ async def test_a_scope_covers_what_it_names_and_a_question_names_the_subtask(mak
         assert world.read("b.py") is None
         [grant] = await world.runtime.plans.grants(world.ann, world.session)
         assert (grant.plan_id, grant.revision, grant.status) == (plan_id, 1, "active")
+        other = (await world.runtime.sessions.open(world.ann)).session_id
+        assert await world.runtime.plans.grants(world.ann, other) == []
         assert grant.scope["paths"] == ["src/*.py"]
 
 
@@ -304,7 +306,11 @@ async def test_a_revoked_grant_allows_nothing_more(make):
         )
         grants = await world.runtime.plans.grants(world.ann, world.session)
         [of_b] = [g for g in grants if g.subtask_id == "b"]
+        with pytest.raises(NotFound):
+            await world.runtime.plans.revoke_grant(world.bob, of_b.grant_id)
         await world.runtime.plans.revoke_grant(world.ann, of_b.grant_id)
+        with pytest.raises(Conflict, match="has already ended"):
+            await world.runtime.plans.revoke_grant(world.ann, of_b.grant_id)
         goes_on.set()
         events = await world.answer(receipt)
 
@@ -312,6 +318,27 @@ async def test_a_revoked_grant_allows_nothing_more(make):
         statuses = {g.subtask_id: g.status for g in await world.runtime.plans.grants(world.ann)}
         assert statuses == {"a": "active", "b": "revoked"}
         assert len(await world.audit("grant.revoked")) == 1
+
+
+@pytest.mark.feature(36)
+async def test_what_was_revoked_is_not_granted_anew_by_trying_again(make):
+    gives_up = calls(call("attempt_completion", result="No", success=False))
+    lines = architect(plan(step("a")), a=[gives_up])
+    async with make(lines) as world:
+        goes_on = world.model.hold("a")
+        plan_id = await world.begin()
+        [grant] = await world.runtime.plans.grants(world.ann, world.session)
+        await world.runtime.plans.revoke_grant(world.ann, grant.grant_id)
+        goes_on.set()
+        await world.until("plan_completed", status="failed")
+        world.lines["a"] = world.model._lines["a"] = [calls(write("a.txt"))]
+        await world.runtime.plans.retry_subtask(world.ann, plan_id, "a")
+        await world.until("approval_requested", kind="tool")
+
+        assert await world.audit("plan.retried")
+        found = await world.runtime.plans.grants(world.ann, world.session)
+        assert [(each.revision, each.status) for each in found] == [(1, "revoked")]
+        assert world.read("a.txt") is None
 
 
 @pytest.mark.feature(37)

@@ -126,6 +126,24 @@ async def test_progress_never_falls_although_the_new_revision_has_more_to_do(mak
         ]  # fmt: skip
 
 
+@pytest.mark.feature(63)
+async def test_progress_never_falls_although_a_revision_fails_before_it_is_as_far(make):
+    second = (step("c", "a"), step("d", "c"), step("e", "c"))
+    lines = script(
+        *TWO, a=[says("a")], b=[fails(LOST)], c=[fails(LOST)], f=[says("f")], g=[says("g")],
+        **{"replan-1": [plan(*second)], "replan-2": [plan(step("f", "a"), step("g", "f"))]},
+    )  # fmt: skip
+    async with make(lines) as world:
+        plan_id, _ = await approved(world)
+        await world.decide_plan(plan_id, revision=2)
+        await world.decide_plan(plan_id, revision=3)
+
+        told = [e["metadata"] for e in of(await world.log(), "plan_progress")]
+        assert [(each["done"], each["total"], each["percentage"]) for each in told] == [
+            (1, 2, 50), (2, 2, 100), (3, 3, 100),
+        ]  # fmt: skip
+
+
 @pytest.mark.feature(101)
 @pytest.mark.parametrize("said", ["Some random error", "Access to the folder was odd"])
 async def test_a_failure_that_is_not_bad_enough_changes_no_plan(make, said):
@@ -244,6 +262,7 @@ async def test_after_so_many_replans_a_person_is_asked_and_after_the_last_none_c
         assert "2" in question.reason
         assert world.model.asked("replan-3") == []
         await world.restart()
+        await world.idle()
         [question] = await world.pending()
 
         allowed = await world.ask(
@@ -573,10 +592,12 @@ def test_the_words_of_these_stories_mean_what_they_rely_on():
     assert patterns.classify_text("Some random error").severity == "medium"
 
 
+@pytest.mark.feature(36)
 async def test_what_a_person_revoked_no_later_revision_brings_back(make):
-    again = {**step("b", "a"), "description": "Do b in another way"}
+    again, anew = ({**step("b", "a"), "description": f"Do b {way}"} for way in ("again", "anew"))
     lines = script(
-        *TWO, a=[says("a")], b=[fails(LOST)], **{"replan-1": [plan(again)]}
+        *TWO, a=[says("a")], b=[fails(LOST), fails(LOST)],
+        **{"replan-1": [plan(again)], "replan-2": [plan(anew)]},
     )  # fmt: skip
     async with make(lines, replan_within_grant=True) as world:
         goes_on = world.model.hold("a")
@@ -586,8 +607,12 @@ async def test_what_a_person_revoked_no_later_revision_brings_back(make):
         await world.runtime.plans.revoke_grant(world.ann, mine.grant_id)
         goes_on.set()
         await world.until("plan_notification", revision=2)
-
         assert (await status(world, plan_id))[:2] == ("awaiting_approval", 2)
+
+        # Who approves the revision grants it for that one, and for no other.
+        await world.decide_plan(plan_id, revision=2)
+        assert (await status(world, plan_id))[:2] == ("awaiting_approval", 3)
+        assert await world.audit("plan.replanned_within_grant") == []
 
 
 async def test_a_search_that_meets_a_used_up_quota_goes_on_when_it_is_there_again(make):

@@ -33,7 +33,7 @@ from gonogo.execution.erasures import SWEEP
 from gonogo.execution.scheduling import ROLLING_BACK, Work
 from gonogo.store.checkpoints import changes_after
 from gonogo.store.plans import plan_of, revision_of, set_plan, subtask_key, subtask_row
-from gonogo.workspace import Tree
+from gonogo.workspace import Snapshots, Tree
 
 _FREE = {"commands": ["touch", "sh make.sh", "sleep"]}
 
@@ -269,6 +269,7 @@ async def test_a_rollback_is_undone_by_going_back_to_its_checkpoint(make):
         assert sorted(tree_of(world.folder)) == ["c.txt"]
 
 
+@pytest.mark.feature(218)
 async def test_the_first_checkpoint_brings_back_everything_and_the_event_says_so(make):
     async with make(THREE) as world:
         plan_id = await ran(world)
@@ -285,7 +286,9 @@ async def test_the_first_checkpoint_brings_back_everything_and_the_event_says_so
             "shared": [],
         }  # fmt: skip
         assert event["is_final"]
-        assert len(await world.audit("plan.rolled_back")) == 1
+        [entry] = await world.audit("plan.rolled_back")
+        assert (entry.actor, entry.details["back_to"]) == (world.ann.id, first.checkpoint_id)
+        assert entry.details["checkpoint_id"] == done.checkpoint_id
         assert (await world.runtime.audit.verify(world.ann)).ok
 
 
@@ -490,6 +493,7 @@ async def test_a_change_by_a_person_before_the_call_has_ended_is_a_conflict_too(
         assert world.read("x.txt") == "a person\n"
 
 
+@pytest.mark.feature(36)
 async def test_what_was_undone_in_a_paused_plan_runs_again_when_it_goes_on(make):
     lines = {
         "main/architect": [plan(step("a"), step("b", "a"), step("last", "b"))],
@@ -514,6 +518,11 @@ async def test_what_was_undone_in_a_paused_plan_runs_again_when_it_goes_on(make)
         view = await world.runtime.plans.get(world.ann, plan_id)
         assert (view.status, view.revision) == ("paused", 2)
         assert [s.status for s in view.subtasks] == ["completed", "pending", "pending"]
+        grants = await world.runtime.plans.grants(world.ann, world.session)
+        assert {(g.revision, g.subtask_id, g.status) for g in grants} == {
+            *((1, each, "ended") for each in ("a", "b", "last")),
+            *((2, each, "active") for each in ("b", "last")),
+        }  # fmt: skip
         undone = await world.runtime.checkpoints.rollback(world.ann, plan_id, done.checkpoint_id)
         view = await world.runtime.plans.get(world.ann, plan_id)
         assert (undone.again, view.revision) == ([], 3)
@@ -584,6 +593,10 @@ async def test_the_files_of_a_failed_subtask_go_back_where_that_is_configured(ma
         assert event["seq"] < of(log, "subtask_failed")[0]["seq"]
         found = {c.subtask_id: c for c in await checkpoints(world, plan_id) if c.subtask_id}
         assert set(found) == {"a", "b"}
+        kept = await world.runtime.parts.store.read(changes_after, plan_id, 0)
+        told = [(c.origin, c.after) for c in kept if c.path == "a.txt"]
+        assert [origin for origin, _ in told] == ["tool", "rollback"]
+        assert told[-1][1] == next(c.before for c in kept if c.path == "a.txt")
 
 
 @pytest.mark.feature(92)
@@ -595,6 +608,7 @@ async def test_the_files_of_a_failed_subtask_stay_by_default(make, tmp_path):
         assert of(await world.log(), "plan_rolled_back") == []
 
 
+@pytest.mark.feature(92)
 async def test_a_failed_attempt_that_was_being_undone_is_not_gone_on_with(make, tmp_path):
     lines = fails_after(tmp_path / "work", "a person\n")
     async with make(lines, on_failure="rollback") as world:
@@ -606,9 +620,66 @@ async def test_a_failed_attempt_that_was_being_undone_is_not_gone_on_with(make, 
         work = Work(key=row.key, revision=revision, subtask=revision.by_id["a"], epoch=row.epoch)
         other = Work(key="", revision=revision, subtask=revision.by_id["b"], epoch=1)
 
-        began = runtime.parts.runner.retreat.began
-        assert await runtime.parts.store.read(began, work)
-        assert not await runtime.parts.store.read(began, other)
+        retreat = runtime.parts.runner.retreat
+        assert await runtime.parts.store.read(retreat.began, work)
+        assert not await runtime.parts.store.read(retreat.began, other)
+        # Nor is it undone once more by whoever has it no longer.
+        await retreat.undo(work)
+        assert len(of(await world.log(), "plan_rolled_back")) == 1
+
+
+@pytest.mark.feature(92)
+async def test_of_a_failed_attempt_goes_back_what_it_did_itself_and_no_command_ran_beside(
+    make, tmp_path
+):
+    """What was there while a command ran may be a person's, and what was before is another's."""
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "make.sh").write_text("echo made > shared.txt\n")
+    said = ["a person\n"]
+
+    def gives_up(request):
+        if said:
+            (tmp_path / "work" / "mine.txt").write_text(said.pop())
+        return calls(call("attempt_completion", result="No", success=False))
+
+    again = {"max_attempts": 2, "delay": 0, "on": ["logic", "unknown"]}
+    tries = step("a", retry_policy=again, scope=_FREE)
+    lines = {
+        "main/architect": [plan(tries)],
+        "a": [calls(run("sh make.sh"), write("mine.txt", "an agent\n")), gives_up],
+    }
+    async with make(lines, on_failure="rollback") as world:
+        await ran(world)
+
+        first, second = (e["metadata"] for e in of(await world.log(), "plan_rolled_back"))
+        assert (first["restored"], first["conflicts"]) == ([], ["mine.txt"])
+        assert (second["restored"], second["conflicts"]) == (["mine.txt"], [])
+        assert first["shared"] == ["shared.txt"]
+        assert (world.read("mine.txt"), world.read("shared.txt")) == ("a person\n", "made\n")
+
+
+@pytest.mark.feature(92)
+async def test_files_that_cannot_go_back_stay_and_the_subtask_has_failed_all_the_same(
+    make, tmp_path, caplog
+):
+    async with make(fails_after(tmp_path / "work", "a person\n"), on_failure="rollback") as world:
+        runner = world.runtime.parts.runner
+        broken = replace(runner.retreat.rollbacks, snapshots=Cannot(tmp_path / "none"))
+        runner.retreat = replace(runner.retreat, rollbacks=broken)
+        await ran(world)
+
+        log = await world.log()
+        assert of(log, "subtask_failed")[0]["subtask_id"] == "a"
+        assert of(log, "plan_rolled_back") == []
+        assert world.read("a.txt") == "made\n"
+        assert "stays: The files cannot be restored" in caplog.text
+
+
+class Cannot(Snapshots):
+    """Snapshots of which none can be taken."""
+
+    def take(self, workspace):
+        raise ToolFailed("io_error", "no room")
 
 
 DIES = """

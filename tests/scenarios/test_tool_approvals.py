@@ -1,5 +1,7 @@
 """A tool call that asks waits for one decision, runs as it was decided, and has one result."""
 
+from functools import partial
+
 import anyio
 import pytest
 
@@ -14,7 +16,7 @@ from gonogo.domain.errors import (
 )
 from gonogo.execution.agent import Hands, make_session_rule
 from gonogo.policy import RuleText
-from gonogo.store.calls import approval_of_call, call_of
+from gonogo.store.calls import approval_of_call, call_of, set_call
 
 
 def coder(*lines):
@@ -320,6 +322,28 @@ async def test_a_decision_about_another_digest_is_a_conflict(make):
         digest = (await world.pending())[0].digest
         await world.decide(call_id, digest=digest)
         assert world.read("a.txt") == "one\n"
+
+
+@pytest.mark.feature(201)
+async def test_a_call_that_is_another_one_than_was_asked_about_does_not_run(make):
+    async with make(ONE) as world:
+        [call_id] = await asked(world)
+
+        def swap(tx, **to):
+            call = call_of(tx, call_id)
+            assert set_call(tx, call, call.status, **to)
+            return {name: getattr(call, name) for name in to}
+
+        write_ = world.runtime.parts.store.write
+        other = {"digest": "sha256:0", "arguments": {"path": "b.txt", "content": "x"}}
+        before = await write_(partial(swap, **other))
+        with pytest.raises(Conflict, match="has changed since the question was asked"):
+            await world.decide(call_id)
+        assert len(await world.pending()) == 1
+
+        await write_(partial(swap, **before))
+        await world.decide(call_id)
+        assert (world.read("a.txt"), world.read("b.txt")) == ("one\n", None)
 
 
 @pytest.mark.feature(201)

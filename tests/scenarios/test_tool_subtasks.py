@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from fakes.world import a_while, is_running, of, plan, says, step
+from fakes.world import HELD, a_while, held_once, is_running, of, plan, says, step
 from gonogo.domain.errors import InvalidPlan
 
 
@@ -16,9 +16,9 @@ def by_tool(key, *after, tool, **inputs):
     }  # fmt: skip
 
 
-def command(key, *after, run, allowed=True):
+def command(key, *after, run, allowed=True, scope=None):
     """One subtask that is one command."""
-    scope = {"scope": {"commands": [run.split()[0]]}} if allowed else {}
+    scope = {"scope": {"commands": [scope or run.split()[0]]}} if allowed else {}
     return by_tool(key, *after, tool="execute_command", command=run) | scope
 
 
@@ -151,16 +151,18 @@ async def test_a_call_that_is_denied_or_fails_fails_its_subtask(make, subtask, c
 async def test_a_command_of_a_tool_subtask_that_was_cut_off_is_unknown_and_not_run_twice(
     make, decision
 ):
-    sleep = f"sleep {a_while(5 if decision == 'approve' else 97)}"
-    lines = {"main/architect": [plan(command("a", run=sleep))]}
+    mark = a_while()
+    lines = {"main/architect": [plan(command("a", run=HELD, scope=HELD))]}
     async with make(lines) as world:
+        held_once(world.folder, mark)
         await world.begin()
-        await is_running(sleep)
+        await is_running(mark)
         await world.restart()
         await world.until("approval_requested", kind="intervention")
         await world.idle()
         [question] = await world.pending()
         assert len(of(await world.log(), "tool_call")) == 1 + 1  # create_plan and the command
+        (world.folder / "go").touch()
         answer = {"modified_arguments": {"result": {"exit_code": 0}}} if decision == "edit" else {}
         events = await world.ask({
             "type": "hitl_decision", "approval_id": question.approval_id, "decision": decision,

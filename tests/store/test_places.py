@@ -187,11 +187,18 @@ async def test_a_place_is_released_only_when_nothing_came_since_its_owner_looked
         assert not await shared.read(are_free, "another pool")
         again, boxes = await appointed(shared, lease), list[Outbox]()
         shared.deliver = boxes.append
+        # By who has it no longer it is not given away.
+        await shared.write(give_away, hold)
+        assert not await shared.read(are_free, "default")
         with owning(again):
             await shared.write(give_away, again)
         assert await shared.read(are_free, "default")
         # Others are told, and need not find it by looking each second.
         assert boxes[-1].wanted == {PLACE}
+        owned = [e for e in await shared.read(log.entries, log.SYSTEM) if e.subject == PLACE]
+        assert [(e.actor, e.action, e.details["fence"]) for e in owned] == [
+            (f"node:{lease.node}", "place.owned", fence) for fence in (hold.fence, again.fence)
+        ]
 
 
 async def test_what_belongs_to_no_workspace_takes_no_room_of_a_worker(

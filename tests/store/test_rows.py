@@ -269,6 +269,7 @@ async def test_the_next_revision_keeps_what_stands_as_it_did(store):
     assert (fresh.status, fresh.attempt, fresh.epoch) == (S.PENDING, 0, 0)
 
 
+@pytest.mark.feature(36)
 async def test_grants_end_with_their_plan_or_by_a_person(store):
     await store.write(begin)
     await store.write(begin_plan)

@@ -88,7 +88,7 @@ async def test_what_is_too_much_of_a_command_is_said(workspace):
 @boxed
 async def test_what_a_command_reached_and_was_refused_is_told(workspace):
     told = await run(
-        workspace, "curl -sS -m 10 http://bad.test/", network=Network(hosts=("good.test",))
+        workspace, "curl -sS -m 50 http://bad.test/", network=Network(hosts=("good.test",))
     )
 
     [refused] = told["network"]["refused"]

@@ -11,7 +11,7 @@ import pytest
 
 from fakes import hostile, hostile_http, mcp_stdio
 from fakes.mcp_server import write_tools
-from fakes.until import until
+from fakes.until import time_passes, until
 from fakes.world import is_running
 from gonogo.domain.errors import GonogoError, OutcomeUnknown, ToolFailed
 from gonogo.tools import ServerConfig
@@ -235,10 +235,17 @@ async def test_an_answer_that_is_none_leaves_a_doubt_that_says_why(trick, why, c
         assert str(doubt.value).startswith(why)
 
 
-async def test_an_answer_of_which_nothing_can_be_read_is_said_to_have_been_a_line(config):
-    odd = replace(config("what is no message"), timeout=2.0)
-    async with serving(odd) as servers:
-        with pytest.raises(OutcomeUnknown, match="2 s, and 1 lines that are not"):
+async def test_an_answer_of_which_nothing_can_be_read_is_said_to_have_been_a_line(config, caplog):
+    odd = replace(config("what is no message"), **PATIENT)
+
+    async def is_silent():
+        await until(lambda: "here is your answer" in caplog.text)
+        await anyio.wait_all_tasks_blocked()
+        time_passes(PATIENT["timeout"])
+
+    async with serving(odd) as servers, anyio.create_task_group() as group:
+        group.start_soon(is_silent)
+        with pytest.raises(OutcomeUnknown, match="60 s, and 1 lines that are not"):
             await use(servers, odd.folder)
 
 

@@ -83,6 +83,13 @@ async def run(servers, folder, name="mcp__docs__search", **given):
     return await tool.run(bench, tool.parse(given))
 
 
+async def silence(asked, seconds):
+    """Have so much time pass once the server has been asked, of which that file tells."""
+    await until(asked.exists)
+    await anyio.wait_all_tasks_blocked()
+    time_passes(seconds)
+
+
 async def test_a_program_starts_when_it_is_needed_and_nothing_of_it_is_left(folder, sdk):
     async with serving(sdk) as servers:
         assert servers.report()[0].state == "idle"
@@ -116,13 +123,7 @@ async def test_an_answer_is_bounded_and_a_failure_is_told(folder, sdk):
 async def test_a_call_without_an_answer_has_an_outcome_that_nobody_knows(folder, config):
     slow = replace(config, timeout=50.0)
     async with serving(slow) as servers, anyio.create_task_group() as group:
-
-        async def is_silent():
-            await until((folder / "calls").exists)
-            await anyio.wait_all_tasks_blocked()
-            time_passes(50)
-
-        group.start_soon(is_silent)
+        group.start_soon(silence, folder / "calls", 50)
         with pytest.raises(OutcomeUnknown, match="timed out"):
             await run(servers, folder, wait=True)
         with pytest.raises(OutcomeUnknown):
@@ -167,7 +168,9 @@ async def test_a_program_that_is_no_server_offers_nothing_and_says_why(
 
 async def test_a_server_that_does_not_list_its_tools_is_away_and_not_waited_for(folder, config):
     (folder / "lists nothing").touch()
-    async with serving(replace(config, start_timeout=3.0)) as servers:
+    slow = replace(config, start_timeout=50.0)
+    async with serving(slow) as servers, anyio.create_task_group() as group:
+        group.start_soon(silence, folder / "was asked", 50)
         with pytest.raises(ToolFailed, match=r"^MCP server docs does not list its tools$") as told:
             await servers.look("mcp__docs__search")
         assert told.value.kind == "server_unavailable"

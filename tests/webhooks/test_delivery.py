@@ -291,7 +291,7 @@ async def test_after_eight_attempts_in_a_day_it_is_given_up_and_said(begun):
 async def test_an_attempt_that_ends_with_its_process_is_made_again(begun):
     async with receiver() as told:
         told.once = [receivers.hangs]
-        post = Post(begun, chat=hook(told.url, timeout=5.0))
+        post = Post(begun, chat=hook(told.url, timeout=LIMIT / 2))
         asked = await post.ask()
         async with anyio.create_task_group() as group:
             group.start_soon(post.send)
@@ -303,7 +303,7 @@ async def test_an_attempt_that_ends_with_its_process_is_made_again(begun):
         await post.send()
         assert len(told.received) == 1, "whoever made the attempt may still live"
         await post.next_due()
-        assert post.now == NOW + timedelta(seconds=7)
+        assert post.now == NOW + timedelta(seconds=LIMIT / 2 + 2)
         boxes = []
         begun.deliver = boxes.append
         (timer,) = await begun.read(due_timers)

@@ -122,12 +122,12 @@ def to(server: Quiet, name: str = "good.test", **more: object) -> Network:
 
 
 async def run(workspace: Workspace, script: str, of: Network | None, **more) -> CommandOutput:
-    settings = {"cwd": None, "timeout": 30, "sandbox": BUBBLEWRAP, **more}
-    with anyio.fail_after(60):
+    settings = {"cwd": None, "timeout": 60, "sandbox": BUBBLEWRAP, **more}
+    with anyio.fail_after(120):
         return await run_command(workspace, script, network=of, **settings)
 
 
-CURL = "curl -sS -m 10"
+CURL = "curl -sS -m 50"
 
 
 async def test_a_listed_host_is_reached_by_http_and_by_a_tunnel(

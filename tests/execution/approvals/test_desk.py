@@ -318,6 +318,7 @@ async def test_a_question_warns_then_expires_with_a_notice_and_is_never_approved
     assert await store.read(first_timer) is None
 
 
+@pytest.mark.feature(84)
 async def test_an_answer_after_the_time_is_too_late_although_no_timer_fired(
     store, desk, deploys, asked
 ):
@@ -348,6 +349,7 @@ async def test_an_answer_and_the_expiry_at_one_moment_are_one_or_the_other(
     assert len(resolved) == 1
 
 
+@pytest.mark.feature(84)
 async def test_a_timer_that_comes_early_or_late_does_nothing(store, desk, deploys, asked):
     await store.write(at(NOW + HOUR, desk.on_timer), EXPIRE, asked.id)
     await store.write(at(NOW + HOUR, desk.on_timer), EXPIRE, "nothing")

@@ -235,6 +235,7 @@ async def test_everybody_whose_approval_counted_gets_the_decision_as_answer_agai
     assert isinstance(await at.decide(asked, ANN, REJECT), Refusal)
 
 
+@pytest.mark.feature(35)
 @pytest.mark.parametrize(("votes", "left"), [([True, False], False), ([False, True], False),
                                              ([True, True], True)])  # fmt: skip
 async def test_nobody_loosens_that_every_tool_is_to_ask(office, votes, left):
@@ -522,6 +523,7 @@ async def test_a_question_that_is_closed_is_not_escalated(office):
     assert await at.told("approval_escalated") == []
 
 
+@pytest.mark.feature(84)
 @pytest.mark.parametrize(
     ("kind", "rule", "after"),
     [(None, 60.0, 60), (HOUR, 60.0, 60), (HOUR, 7_200.0, 3_600), (HOUR, None, 3_600)],

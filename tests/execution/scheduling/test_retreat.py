@@ -3,6 +3,8 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+import pytest
+
 from fakes.workshop import Workshop
 from gonogo.domain.failures import Failure
 from gonogo.domain.states import SubtaskStatus
@@ -20,6 +22,7 @@ async def breaks(work: Work) -> Outcome:
     return Failed(Failure(message="broke"))
 
 
+@pytest.mark.feature(92)
 async def test_the_files_go_back_before_the_failure_is_written(store: Store) -> None:
     undone: list[tuple[str, SubtaskStatus]] = []
 
@@ -36,6 +39,7 @@ async def test_the_files_go_back_before_the_failure_is_written(store: Store) -> 
     assert undone == [("a", SubtaskStatus.RUNNING)]
 
 
+@pytest.mark.feature(92)
 async def test_an_attempt_that_was_being_undone_when_the_process_stopped_has_failed(
     store: Store,
 ) -> None:

@@ -26,6 +26,11 @@ def meets(*others: str) -> tuple[dict[str, anyio.Event], object]:
     return here, step
 
 
+async def hangs(work: Work) -> Outcome:
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
 async def fails(work: Work) -> Outcome:
     return Failed(Failure(message="no", category=Category.LOGIC))
 
@@ -159,6 +164,25 @@ async def test_progress_never_falls_and_ends_at_the_whole(open_shop: Workshop) -
     assert [facts["done"] for facts in told] == [1, 2, 4]
     assert [facts["percentage"] for facts in told] == [25.0, 50.0, 100.0]
     assert {facts["total"] for facts in told} == {4}
+
+
+@pytest.mark.feature(63)
+async def test_an_end_is_told_though_an_attempt_that_comes_with_it_is_none(
+    open_shop: Workshop,
+) -> None:
+    open_shop.steps |= {"a": hangs, "b": hangs}
+    again = {"max_attempts": 2, "delay": 60, "on": ["logic"]}
+    plan_id = await open_shop.start({"id": "a"}, {"id": "b", "retry_policy": again}, {"id": "c"})
+    await open_shop.until(plan_id, "c", _S.COMPLETED)
+    for each in "ab":
+        await open_shop.until_run(each)
+    works = [await open_shop.held(plan_id, each) for each in "ab"]
+    outcomes = [Completed({}), await fails(works[1])]
+    await open_shop.store.write(open_shop.engine.work.finish, [*zip(works, outcomes, strict=True)])
+
+    told = [e["metadata"] for e in await open_shop.events(plan_id) if e["type"] == "plan_progress"]
+    assert [facts["done"] for facts in told] == [1, 2]
+    assert (await open_shop.statuses(plan_id))["b"] is _S.PENDING
 
 
 async def test_an_event_tells_of_each_start_and_each_end_in_order(open_shop: Workshop) -> None:
