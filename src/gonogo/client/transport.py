@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 from uuid import uuid4
 
 import anyio
@@ -33,8 +33,10 @@ from gonogo.domain.errors import (
     of_parts,
     parts_of,
 )
-from gonogo.domain.events import EVENTS, AnyEvent, Event
 from gonogo.domain.messages import ClientMessage, possible
+
+if TYPE_CHECKING:
+    from gonogo.domain.events import AnyEvent, Event
 
 # Server-sent events, read as they come.
 #
@@ -44,8 +46,10 @@ from gonogo.domain.messages import ClientMessage, possible
 EventBody = dict[str, Any]
 
 
-def read_event(body: EventBody) -> AnyEvent | Event:
+def read_event(body: EventBody) -> "AnyEvent | Event":
     """An event as a value; one of a type that this version does not know keeps its envelope."""
+    from gonogo.domain.events import EVENTS, Event
+
     try:
         return EVENTS.validate_python(body)
     except ValidationError:

@@ -225,6 +225,8 @@ def starts_others(word: str, program: str) -> bool:
     Args:
         program: Its family.
     """
+    if not word.startswith("-"):
+        return False
     name = word.partition("=")[0]
     own = _OPTIONS_OF.get(program, frozenset())
     if name in _OPTIONS or name in own:
@@ -232,13 +234,15 @@ def starts_others(word: str, program: str) -> bool:
     if name.startswith("--"):
         return len(name) > 2 and any(option.startswith(name) for option in own)
     letters = {option[1] for option in own if len(option) == 2}
-    return name.startswith("-") and not letters.isdisjoint(name)
+    return not letters.isdisjoint(name)
 
 
 def started_at(argv: Sequence[str]) -> Iterator[int]:
     """Where among the words of a command the command may begin that its program starts."""
     program = family(argv[0])
-    verbs = _STARTING if program in HOSTS else (RUNNERS | FAR_RUNNERS).get(program)
+    verbs = FAR_RUNNERS.get(program, RUNNERS.get(program))
+    if program in HOSTS:
+        verbs = _STARTING
     if program == "git":
         verbs = _GIT_RUNS
     if program in WRAPPERS or verbs == frozenset():

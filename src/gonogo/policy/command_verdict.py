@@ -9,6 +9,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from msgspec import Struct
@@ -274,7 +275,8 @@ def _misfit(rule: Rule, call: Call, command: Command) -> str | None:
     if rule.words:
         understood = (part.argv for part in command.parts)
         met = any(map(rule.covers_argv, (*command.suspicion.commands, *understood)))
-        return None if met else because("nothing in it {begins}", begins=_begins(rule))
+        begins = _begins(rule.words, rule.text.exact)
+        return None if met else because("nothing in it {begins}", begins=begins)
     path = rule.text.path
     if path is None:
         return None
@@ -284,11 +286,11 @@ def _misfit(rule: Rule, call: Call, command: Command) -> str | None:
     return None if met else because("it names nothing that {path!r} covers", path=path)
 
 
-def _begins(rule: Rule) -> str:
-    words = " ".join(rule.words)
-    if rule.text.exact:
-        return because("is exactly {words!r}", words=words)
-    return because("begins with {words!r}", words=words)
+@lru_cache(maxsize=1_024)
+def _begins(words: tuple[str, ...], exact: bool) -> str:
+    if exact:
+        return because("is exactly {words!r}", words=" ".join(words))
+    return because("begins with {words!r}", words=" ".join(words))
 
 
 def shown(part: Part) -> str:
@@ -566,7 +568,7 @@ def _rule_covers(part: Part, call: Call, rules: Rules) -> Iterator[Cover]:
             misfit = misfit or because(
                 "{part!r} does not fit: nothing in it {begins}",
                 part=text,
-                begins=_begins(rule),
+                begins=_begins(rule.words, rule.text.exact),
             )
         yield Cover(rule.name, "" if misfit else rule.reason, len(rule.words), misfit)
 

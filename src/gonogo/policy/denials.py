@@ -189,9 +189,11 @@ def _below(argv: Argv, folder: str) -> Argv:
     return (argv[0], *words)
 
 
-def _values(argv: Argv, names: Iterable[str]) -> Iterator[str]:
+def _values(argv: Argv, names: Sequence[str]) -> Iterator[str]:
     """The values of an option, glued to it, behind other letters, or of a name cut short."""
-    for word, following in pairwise((*argv[1:], "")):
+    for word, following in pairwise((*argv[1:], "")) if names else ():
+        if not word.startswith("-"):
+            continue
         name, equals, value = word.partition("=")
         for option in names:
             glued = re.match(rf"-[a-zA-Z]{{0,3}}?{option[1]}(.*)", word)
@@ -399,7 +401,8 @@ def _tampering(argv: Argv, workspace: str) -> str | None:
     del workspace
     words = unicodedata.normalize("NFKC", unquote(" ".join(argv[1:])))
     program = family(argv[0])
-    runs = program in SHELLS | INTERPRETERS and "gonogo" in map(base_name, _operands(argv)[:1])
+    is_told = program in SHELLS or program in INTERPRETERS
+    runs = is_told and "gonogo" in map(base_name, _operands(argv)[:1])
     tells = argv[0] == "git" and not _WITH_MESSAGE.isdisjoint(argv[1:2])
     if argv[0] == "gonogo" or runs or (not tells and re.search(r"(?:^| )-\w*m ?gonogo\b", words)):
         return because("an agent may not control gonogo")

@@ -17,9 +17,12 @@ def covers(globs: Iterable[str], path: str) -> bool:
     return any(_compiled(glob)(path) for glob in globs)
 
 
+_WILDCARD = re.compile(r"[*?\[]")
+
+
 def is_literal(glob: str) -> bool:
     """Whether the glob names one path."""
-    return not re.search(r"[*?\[]", glob)
+    return _WILDCARD.search(glob) is None
 
 
 @lru_cache(maxsize=1_024)
@@ -138,8 +141,10 @@ def misread(field: str, written: str) -> str | None:
 
 
 def _first(text: str, categories: frozenset[str], odd: Callable[[str], bool]) -> str | None:
+    if text.isascii() and text.isprintable():
+        return None
     for character in text:
-        if character in " \t\n" or (character.isascii() and character.isprintable()):
+        if character in "\t\n" or (character.isascii() and character.isprintable()):
             continue
         if unicodedata.category(character) in categories or odd(character):
             return f"U+{ord(character):04X}"

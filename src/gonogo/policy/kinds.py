@@ -194,13 +194,18 @@ def _meet(one: str, other: str) -> bool:
     """Whether two globs have a name in common."""
     if not one or not other:
         return not (one or other).strip("*")
+    if _differ(one[0], other[0]) or _differ(one[-1], other[-1]):
+        return False
     if one[0] == "*":
         return _meet(one[1:], other) or _meet(one, other[1:])
     if other[0] == "*":
         return _meet(one, other[1:]) or _meet(one[1:], other)
-    if one[0] != other[0] and "?" not in (one[0], other[0]):
-        return False
     return _meet(one[1:], other[1:])
+
+
+def _differ(one: str, other: str) -> bool:
+    """Whether two characters of globs stand for different ones."""
+    return one != other and one not in "*?" and other not in "*?"
 
 
 def text(word: str, is_glob: bool, place: CommandPlace) -> str | None:

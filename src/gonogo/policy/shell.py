@@ -15,6 +15,7 @@ from itertools import islice
 
 import tree_sitter_bash
 from msgspec import Struct
+from msgspec.structs import replace
 from tree_sitter import Language, Node, Parser
 
 from gonogo.domain.commands import (
@@ -106,6 +107,8 @@ def quote(text: str) -> str:
 
 def read_word(source: str) -> Word | str:
     """Read one word from the source that it spans; a reason if the shell would compute it."""
+    if _BARE.fullmatch(source):
+        return literal(source)
     pieces: list[Piece] = []
     unquoted = ""
     at = 0
@@ -302,9 +305,7 @@ class _TreeReader:
             case kind if kind in _OPERATORS:
                 self._operate(node)
             case kind:
-                raise _NotUnderstood(
-                    because("uses {kind!r}, which gonogo does not parse", kind=kind)
-                )
+                _require(False, "uses {kind!r}, which gonogo does not parse", kind=kind)
 
     def _command(self, node: Node) -> None:
         _require(len(self._parts) < MAX_PARTS, "has more than {most} parts", most=MAX_PARTS)
@@ -345,9 +346,7 @@ class _TreeReader:
         _require(bool(known), "redirects: {text!r}", text=source[:40])
         canonical = re.sub(r"[ \t]|\|", "", source)
         part = self._parts[-1]
-        self._parts[-1] = Simple(
-            part.words, (*part.redirects, canonical), part.negated, part.joined_by
-        )
+        self._parts[-1] = replace(part, redirects=(*part.redirects, canonical))
 
     def _negate(self, node: Node) -> None:
         gap = self._skip(node, lines=True)
@@ -493,6 +492,8 @@ def suspect(text: str) -> Suspicion:
 
 def loose_text(source: str) -> str:
     """A word's text as well as one can tell; `~` for the home folder."""
+    if _BARE.fullmatch(source):
+        return source
     return _NOTHING.sub("", "".join(_loose_piece(found) for found in _WORD.finditer(source)))
 
 

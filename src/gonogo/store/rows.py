@@ -32,7 +32,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import dialect
 
 from gonogo.store.columns import Clean, WordColumn
 from gonogo.store.schema import sessions
@@ -49,7 +48,7 @@ Params = Mapping[str, Any]
 Converter = Callable[[Any], Any] | None
 FEWEST = 3
 """Rows from which it is worth it."""
-_DIALECT = dialect()
+_TOGETHER = "postgresql"
 _encode = Encoder().encode
 _NUL = "\\u0000"
 """As JSON writes it; a text that is JSON itself may have it, and keeps it."""
@@ -57,7 +56,7 @@ _NUL = "\\u0000"
 
 def takes(tx: Tx, rows: Sequence[Params]) -> bool:
     """Whether these rows go together."""
-    return len(rows) >= FEWEST and tx.conn.dialect.name == _DIALECT.name
+    return len(rows) >= FEWEST and tx.conn.dialect.name == _TOGETHER
 
 
 def are_apart(table: Table, rows: Sequence[Params]) -> bool:
@@ -119,7 +118,10 @@ def _converter(table: Table, name: str) -> Converter:
 
 @cache
 def _processor(table: Table, name: str) -> Converter:
-    return table.c[name].type.dialect_impl(_DIALECT).bind_processor(_DIALECT)
+    from sqlalchemy.dialects.postgresql import dialect
+
+    its = dialect()
+    return table.c[name].type.dialect_impl(its).bind_processor(its)
 
 
 @cache

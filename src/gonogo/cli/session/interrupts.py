@@ -3,13 +3,13 @@
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskStatus
 from msgspec import Struct
 
 from gonogo.cli.support import said_of
-from gonogo.cli.terminal.input import TerminalPerson, Withdrawn, at_editor
 from gonogo.cli.terminal.output import one_line, spoken
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError, Refused
@@ -17,6 +17,9 @@ from gonogo.domain.plan_views import PlanView, SubtaskView
 from gonogo.domain.states import ENDED, PlanStatus, SubtaskStatus
 from gonogo.domain.views import MOST_CHOICES, ApprovalView
 from gonogo.i18n import DEFAULT, say, term
+
+if TYPE_CHECKING:
+    from gonogo.cli.terminal.input import TerminalPerson
 
 
 class Interrupts:
@@ -43,6 +46,8 @@ class Interrupts:
             with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
                 task_status.started()
                 async for number in signals:
+                    from gonogo.cli.terminal.input import at_editor
+
                     if number == signal.SIGINT and at_editor():
                         continue
                     if number == signal.SIGINT and self._take is not None:
@@ -69,7 +74,7 @@ class Pausing(Struct, frozen=True, kw_only=True):
     """Stops a plan, and asks what is to become of it."""
 
     client: Client
-    person: TerminalPerson
+    person: "TerminalPerson"
     locale: str
     stays: bool
     """This process carries the plans out: what it leaves stands still."""
@@ -117,6 +122,8 @@ class Pausing(Struct, frozen=True, kw_only=True):
         Args:
             at_work: The subtasks to choose from; none: the agent of the session's turn hears it.
         """
+        from gonogo.cli.terminal.input import Withdrawn
+
         with suppress(Withdrawn):
             subtask = await self._one_of(at_work)
             said = await self.person.line(self._prompt(subtask))
@@ -139,6 +146,8 @@ class Pausing(Struct, frozen=True, kw_only=True):
         names = {str(n): one_line(each) for n, each in enumerate(at_work, start=1)}
         number = await self.person.choose(say("cli_steer_whom", self.locale), names)
         if number is None:
+            from gonogo.cli.terminal.input import Withdrawn
+
             raise Withdrawn
         return at_work[int(number) - 1]
 
