@@ -204,8 +204,8 @@ def test_a_path_that_some_systems_read_otherwise_is_none_elsewhere(path: str) ->
 
 
 def test_a_path_is_taken_apart_below_its_root() -> None:
-    assert split("/a/b/c/../d", ("/x", "/a/b")) == ("c", "..", "d")
-    assert split("/a/b", ("/a/b",)) == ()
+    assert split("/a/b/c/../d", "/a/b") == ("c", "..", "d")
+    assert split("/a/b", "/a/b") == ()
     assert (join(("a", "..", "b")), join(())) == ("b", ".")
 
 

@@ -107,7 +107,7 @@ def plan(
         )
     for path in (*wanted, *folders.made, *folders.gone):
         check_path(path)
-    with root_opened(workspace.root) as root:
+    with told("."), root_opened(workspace.root) as root:
         items = [
             _guarded(_judged(path, wanted[path], left[path], look(root, path)))
             for path in sorted(wanted)
