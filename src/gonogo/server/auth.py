@@ -10,7 +10,6 @@ import secrets
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from hashlib import sha256
 from math import ceil
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +20,7 @@ from msgspec import Struct, field
 from starlette.requests import HTTPConnection
 
 from gonogo.domain.errors import Busy, Forbidden, InternalFailure, RateLimited, Unauthorized
-from gonogo.domain.identity import Principal
+from gonogo.domain.identity import Principal, secret_hash
 from gonogo.server.connections import Connections
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ class Codes:
         """A code that lets one browser in as `principal` within ten minutes."""
         code = secrets.token_urlsafe(32)
         entry = _Entry(principal=principal, until=self._clock() + CODE_SECONDS)
-        self._entries[_digest(code)] = entry
+        self._entries[secret_hash(code)] = entry
         if len(self._entries) > KEPT:
             self._entries.popitem(last=False)
         return code
@@ -65,17 +64,13 @@ class Codes:
         Raises:
             Unauthorized: there is no such code, it was used, or it is too old.
         """
-        entry = self._entries.pop(_digest(code), None)
+        entry = self._entries.pop(secret_hash(code), None)
         if entry is None or entry.until < self._clock():
             raise Unauthorized(
                 "This login code is not valid: each code works once, for ten minutes; get a "
                 "new link from gonogo serve"
             )
         return entry.principal
-
-
-def _digest(secret: str) -> str:
-    return sha256(secret.encode(errors="replace")).hexdigest()
 
 
 # How often one address may be wrong about a credential, and how much one principal may ask.

@@ -88,8 +88,8 @@ def completed(tx: Tx, plan: Plan) -> dict[str, SubtaskRow]:
 
 def undone(tx: Tx, plan: Plan, rows: Iterable[SubtaskRow]) -> frozenset[str]:
     """The subtasks whose files were taken back after they ended, and those built on them."""
-    since = undone_subtasks(tx, plan.id)
     over = {row.subtask_id: row.finished_at for row in rows if row.finished_at is not None}
+    since = undone_subtasks(tx, plan.id) if over else {}
     gone = frozenset(key for key, at in over.items() if key in since and at <= since[key])
     if not gone:
         return gone
