@@ -50,7 +50,7 @@ from gonogo.llm.model import OnText
 from gonogo.runtime import Once, Runtime
 from gonogo.settings import Settings
 from gonogo.store import sqlite
-from gonogo.store.prepared import Direct
+from gonogo.store.transaction import Direct
 from gonogo.tools import builtin_tools
 from gonogo.workspace.files import safe_open as contents
 

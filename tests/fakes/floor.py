@@ -70,9 +70,8 @@ from gonogo.store.plans import (
     plan_of,
     subtask_row,
 )
-from gonogo.store.prepared import Direct
 from gonogo.store.sessions import add_session
-from gonogo.store.transaction import Recent
+from gonogo.store.transaction import Direct, Recent
 
 ANN = Principal(id="ann", name="Ann", role=Role.OPERATOR)
 QUOTA = timedelta(seconds=90)

@@ -27,7 +27,7 @@ from sqlalchemy.dialects.postgresql.psycopg import PGDialect_psycopg
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.exc import DBAPIError, DisconnectionError
 
-from gonogo.store.prepared import Found, Given, PreparedStatement, apart, prepared
+from gonogo.store.transaction import Found, Given, PreparedStatement, apart, prepared
 
 _DIALECT = PGDialect_psycopg(paramstyle="numeric_dollar")
 _LINE = "gonogo.line"
