@@ -25,8 +25,8 @@ from gonogo.store.calls import (
     set_call,
 )
 from gonogo.store.columns import as_kept
+from gonogo.store.rows import LONG
 from gonogo.store.sessions import append_message, conversation, history
-from gonogo.store.texts import LONG
 from plugins.nightly import examples
 
 WRITTEN = "def f() -> None:\n    ...  # «ünï» 😀\n" * 40

@@ -51,7 +51,7 @@ from gonogo.domain.states import ENDED, ApprovalStatus, TurnStatus
 from gonogo.store import events as log
 from gonogo.store.columns import Clean, Packed, Shared, Utc, stamp
 from gonogo.store.reports import held_of, held_of_system, known_in
-from gonogo.store.rows import change, many, put, rows
+from gonogo.store.rows import change, many, put, rows, whole_rows
 from gonogo.store.schema import (
     approvals,
     audit,
@@ -62,7 +62,6 @@ from gonogo.store.schema import (
     sessions,
     turns,
 )
-from gonogo.store.texts import whole_rows
 from gonogo.store.transaction import Tx
 
 START, END = (

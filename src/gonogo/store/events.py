@@ -19,9 +19,8 @@ from gonogo.domain.events import Event
 from gonogo.domain.report_views import AuditEntry
 from gonogo.domain.written_events import WrittenEvent, unbroken
 from gonogo.store.columns import as_kept, clean, json_text, stamp
-from gonogo.store.rows import many, put, put_packed
+from gonogo.store.rows import many, packed_value, put, put_packed, whole_texts
 from gonogo.store.schema import audit, chains, events, places, sessions
-from gonogo.store.texts import packed_value, whole_texts
 from gonogo.store.transaction import Extent, Hold, Tx
 
 _EXTENT = union_all(

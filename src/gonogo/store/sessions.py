@@ -28,7 +28,19 @@ from gonogo.domain.records import Session, SessionPlace, SessionRule, Turn
 from gonogo.domain.states import TURN, SessionState, SubtaskStatus, TurnStatus
 from gonogo.domain.tool_calls import MESSAGE, Message, Steering
 from gonogo.store.events import GENESIS
-from gonogo.store.rows import among, by, change, columns_of, found_in, many, one, put, row_of, rows
+from gonogo.store.rows import (
+    among,
+    by,
+    change,
+    columns_of,
+    found_in,
+    many,
+    one,
+    put,
+    row_of,
+    rows,
+    whole_rows,
+)
 from gonogo.store.schema import (
     approvals,
     messages,
@@ -39,7 +51,6 @@ from gonogo.store.schema import (
     subtasks,
     turns,
 )
-from gonogo.store.texts import whole_rows
 from gonogo.store.transaction import Tx
 
 _WORKSPACES = select(sessions.c.workspace).where(sessions.c.deleted == 0).distinct()
