@@ -10,7 +10,7 @@ from sqlalchemy.exc import IntegrityError
 
 from gonogo.domain.records import Timer
 from gonogo.store import Store
-from gonogo.store.pipelined import Pipelined
+from gonogo.store.postgres import Pipelined
 from gonogo.store.rows import among, by
 from gonogo.store.schema import events, sessions, timers
 from gonogo.store.transaction import Direct, prepared

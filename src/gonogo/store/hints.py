@@ -29,7 +29,7 @@ from gonogo.store.outage import Pool
 from gonogo.store.transaction import Tx, new_id
 
 if TYPE_CHECKING:
-    from gonogo.store.pipelined import Pipelined
+    from gonogo.store.postgres import Pipelined
 
 _PAUSE = 1.0
 _AT_ONCE, _MOST = 15, 7_900

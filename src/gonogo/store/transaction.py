@@ -27,7 +27,7 @@ from gonogo.store.columns import Converted
 from gonogo.store.schema import plans, subtasks
 
 if TYPE_CHECKING:
-    from gonogo.store.pipelined import Pipelined
+    from gonogo.store.postgres import Pipelined
 
 # Plans that the writer of a SQLite file knows, so that a step of one costs what changed.
 #
