@@ -25,7 +25,7 @@ from gonogo.domain.events import (
     plain,
     plain_json,
 )
-from gonogo.domain.written_events import WrittenEvent, as_line
+from gonogo.domain.strict_json import WrittenEvent, as_line
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ENVELOPE = {

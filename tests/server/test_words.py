@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from gonogo.domain.errors import AlreadyDecided, Busy, Conflict, Internal, RateLimited, Unauthorized
-from gonogo.domain.written_events import WrittenEvent
+from gonogo.domain.strict_json import WrittenEvent
 from gonogo.server import WaitLimits, create_app
 from gonogo.server.auth import CODE_SECONDS, WINDOW, Bucket, Codes, Failures, Rates, TooFast
 from gonogo.server.problems import error_event, problem_of, written

@@ -17,6 +17,7 @@ from gonogo.domain.messages import validated
 from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionPlace, SessionRule
 from gonogo.domain.replanning import Limits, Used, limits_of_session
 from gonogo.domain.states import ENDED, SessionState
+from gonogo.domain.strict_json import WrittenEvent
 from gonogo.domain.tool_calls import MESSAGE, Reply, Steering, ToolRequest, UserText
 from gonogo.domain.views import (
     ContextPart,
@@ -30,7 +31,6 @@ from gonogo.domain.views import (
     SessionView,
     Workspaces,
 )
-from gonogo.domain.written_events import WrittenEvent
 from gonogo.execution.agent import (
     EXPLORER,
     NOBODYS,

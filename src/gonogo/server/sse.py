@@ -17,7 +17,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from gonogo.domain.errors import GonogoError, Internal
-from gonogo.domain.written_events import WrittenEvent, as_line
+from gonogo.domain.strict_json import WrittenEvent, as_line
 from gonogo.server.auth import Caller, WaitLimits
 from gonogo.server.problems import error_event
 

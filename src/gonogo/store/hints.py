@@ -24,7 +24,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
 from gonogo.domain.errors import Busy
-from gonogo.domain.written_events import WrittenEvent
+from gonogo.domain.strict_json import WrittenEvent
 from gonogo.store.outage import Pool
 from gonogo.store.transaction import Tx, new_id
 

@@ -22,7 +22,7 @@ from uuid6 import uuid7
 
 from gonogo.domain.records import Job, JobStop, Plan, Timer
 from gonogo.domain.schedule import Shape, Standings
-from gonogo.domain.written_events import WrittenEvent
+from gonogo.domain.strict_json import WrittenEvent
 from gonogo.store.columns import Converted
 from gonogo.store.schema import plans, subtasks
 
