@@ -12,13 +12,13 @@ database over ends what earlier drivers have begun by deleting the rows.
 import asyncio
 import os
 import secrets
-import select
 import socket
 import threading
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
+from select import POLLIN, POLLOUT, poll
 from typing import Any, cast
 from weakref import WeakSet
 
@@ -110,7 +110,7 @@ class _SqlLine:
         self.conn = raw.pgconn
         self._encoding: str = raw.info.encoding
         self._rows = Transformer(raw)
-        self._poll = select.poll()
+        self._poll = poll()
         self._names = dict[str, bytes]()
         """Of each statement that was sent."""
         self._made = 0
@@ -211,10 +211,10 @@ class _SqlLine:
     def _results(self) -> Iterator[Any]:
         conn = self.conn
         while conn.flush():
-            self._wait(select.POLLIN | select.POLLOUT)
+            self._wait(POLLIN | POLLOUT)
         while True:
             while conn.is_busy():
-                self._wait(select.POLLIN)
+                self._wait(POLLIN)
             result = conn.get_result()
             if result is None:
                 if conn.status == ConnStatus.BAD:

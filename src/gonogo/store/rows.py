@@ -27,7 +27,6 @@ from sqlalchemy import (
     Text,
     Update,
     bindparam,
-    cast,
     column,
     exists,
     func,
@@ -35,6 +34,9 @@ from sqlalchemy import (
     literal,
     select,
     update,
+)
+from sqlalchemy import (
+    cast as sql_cast,
 )
 from sqlalchemy.dialects.postgresql import dialect
 
@@ -388,7 +390,7 @@ def _update_of_many(table: Table, where: tuple[str, ...], to: tuple[str, ...]) -
 
 def _given(table: Table, names: Mapping[str, str]) -> FromClause:
     """The rows of the parameter, as a table."""
-    rows = func.json_to_recordset(cast(bindparam("rows", type_=Text()), JSON))
+    rows = func.json_to_recordset(sql_cast(bindparam("rows", type_=Text()), JSON))
     columns = [column(name, table.c[of].type) for name, of in names.items()]
     return rows.table_valued(*columns).render_derived(with_types=True)
 
