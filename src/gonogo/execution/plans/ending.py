@@ -1,9 +1,10 @@
 """The end of a plan: the account of what came of it, and the end of what was begun for it."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, pairwise, starmap
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import anyio
 import anyio.to_thread
@@ -31,7 +32,6 @@ from gonogo.domain.undo import net_changes, shown_path
 from gonogo.execution.agent import drop_call, end_call
 from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, wake
-from gonogo.execution.plans.brief import cut, shaped
 from gonogo.execution.scheduling import REPLAN
 from gonogo.i18n import say, told
 from gonogo.i18n.plans import account
@@ -474,3 +474,25 @@ class PlanEnding(Struct, frozen=True):
             turn = turn_of(tx, call.turn_id or "")
             if turn is not None:
                 wake(tx, turn)
+
+
+# Results of subtasks, as others are told them.
+
+
+def cut(value: Any, limit: int, locale: str) -> str:  # noqa: ANN401 - any JSON value
+    """A value as text of bounded length that says how much was left out.
+
+    Args:
+        limit: Characters.
+    """
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(shown) <= limit:
+        return shown
+    return shown[:limit] + say("model_truncated", locale, count=len(shown) - limit)
+
+
+def shaped(result: object, status: str) -> dict[str, Any]:
+    """A subtask's result in the one shape that all have: `{status, output, metadata}`."""
+    if not isinstance(result, Mapping) or "output" not in result:
+        return {"status": status, "output": result, "metadata": {}}
+    return {"metadata": {}, **cast("Mapping[str, Any]", result), "status": status}

@@ -46,8 +46,7 @@ from gonogo.domain.tool_calls import UserText
 from gonogo.execution.agent import RUNTIME, Gate
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, tell_all_queued
-from gonogo.execution.plans.brief import cut
-from gonogo.execution.plans.ending import ARCHITECT, PlanEnding, execution_result
+from gonogo.execution.plans.ending import ARCHITECT, PlanEnding, cut, execution_result
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.revisions import PlanReader, completed, mint_grants
 from gonogo.i18n import DEFAULT, say, told

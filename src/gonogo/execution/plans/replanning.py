@@ -51,8 +51,7 @@ from gonogo.execution.agent import (
     role_of,
 )
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
-from gonogo.execution.plans.brief import cut
-from gonogo.execution.plans.ending import ARCHITECT, replan_thread
+from gonogo.execution.plans.ending import ARCHITECT, cut, replan_thread
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.lifecycle import Planning
 from gonogo.execution.plans.revisions import also_asked, completed, mint_grants, told_progress
