@@ -45,8 +45,7 @@ from gonogo.server.middleware import (
     Shelter,
     is_local_socket,
 )
-from gonogo.server.problems import add_handlers
-from gonogo.server.requests import read_body
+from gonogo.server.requests import add_handlers, read_body
 from gonogo.server.routes import access, approvals, audit, catalog, plans, sessions, static
 from gonogo.server.websocket import Frames
 

@@ -19,7 +19,7 @@ from starlette.types import Receive, Scope, Send
 from gonogo.domain.errors import GonogoError, Internal
 from gonogo.domain.strict_json import WrittenEvent, as_line
 from gonogo.server.auth import Caller, WaitLimits
-from gonogo.server.problems import error_event
+from gonogo.server.requests import error_event
 
 EventBody = Mapping[str, Any]
 Source = Callable[[], AbstractAsyncContextManager[AsyncIterator[EventBody]]]
