@@ -21,7 +21,6 @@ from gonogo.execution.agent import Gated
 from gonogo.execution.places import Places
 from gonogo.llm import Model, available_models
 from gonogo.runtime.approvals import Approvals
-from gonogo.runtime.audit import AuditLog
 from gonogo.runtime.build import Extensions, open_parts
 from gonogo.runtime.changes import CHECKPOINT, ROLLBACK, Checkpoints, FileChanges
 from gonogo.runtime.foreign_tools import ForeignServers, remember
@@ -30,7 +29,7 @@ from gonogo.runtime.maintenance import Driving, Maintenance, take_up
 from gonogo.runtime.messages import KeptAnswers, Messages
 from gonogo.runtime.people import People
 from gonogo.runtime.plans import Plans
-from gonogo.runtime.reports import Policies, Reports
+from gonogo.runtime.reports import AuditLog, Policies, Reports
 from gonogo.runtime.services import Parts, bare_thread
 from gonogo.runtime.sessions import Sessions, visible
 from gonogo.runtime.streams import Streams
