@@ -52,7 +52,7 @@ from gonogo.execution.agent.loop import (
     taken_up,
 )
 from gonogo.execution.agent.means import Means
-from gonogo.execution.agent.models import Meter, ModelPool, is_taped, name_of_limit
+from gonogo.execution.agent.models import Meter, ModelPool, ModelWait, is_taped, name_of_limit
 from gonogo.execution.agent.profiles import (
     EXPLORER,
     MODEL,
@@ -87,6 +87,7 @@ __all__ = [
     "Means",
     "Meter",
     "ModelPool",
+    "ModelWait",
     "NextStep",
     "Owner",
     "Profile",

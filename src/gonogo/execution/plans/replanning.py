@@ -38,11 +38,11 @@ from gonogo.domain.states import (
     SubtaskStatus,
 )
 from gonogo.domain.tool_calls import UserText
-from gonogo.execution.absences import ModelWait
 from gonogo.execution.agent import (
     Finished,
     Handed,
     Loop,
+    ModelWait,
     Resting,
     Thread,
     end_call,
