@@ -39,7 +39,7 @@ from gonogo.llm.cassette import (
     piece_of,
     told_apart,
 )
-from gonogo.llm.fallback import all_failed
+from gonogo.llm.choice import all_failed
 from gonogo.llm.model import Model, OnText
 from gonogo.llm.provider import Relay
 
