@@ -9,8 +9,13 @@ import pytest
 from gonogo.cli.commands import agents, audit, changes, maintenance
 from gonogo.cli.session.decisions import _told as told_of_group
 from gonogo.cli.support import Exit, Stop
-from gonogo.domain.plan_views import RollbackFile, RollbackView
-from gonogo.domain.report_views import AuditHead, AuditRemoved, AuditReport
+from gonogo.domain.plan_views import (
+    AuditHead,
+    AuditRemoved,
+    AuditReport,
+    RollbackFile,
+    RollbackView,
+)
 from gonogo.domain.views import DecisionAnswer
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)

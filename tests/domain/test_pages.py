@@ -5,11 +5,11 @@ from typing import get_args
 import pytest
 
 from fakes.rows import revision, subtask
-from gonogo.domain import plan_views, report_views, views
+from gonogo.domain import plan_views, views
+from gonogo.domain import plan_views as report_views
 from gonogo.domain import views as pages
 from gonogo.domain.base import View
-from gonogo.domain.plan_views import SubtaskView, as_planned, plan_diff
-from gonogo.domain.report_views import percentiles, rate
+from gonogo.domain.plan_views import SubtaskView, as_planned, percentiles, plan_diff, rate
 
 WRAPS = {
     pages.Revisions: "revisions", pages.DecisionAnswers: "answers", pages.Agents: "agents",

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.plan_views import AuditEntry
 from gonogo.domain.records import MAIN, Approval, CallRow, GrantRow, Plan, Session
-from gonogo.domain.report_views import AuditEntry
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, PlanStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.store import Tx

@@ -12,6 +12,11 @@ from gonogo.client.transport import EventBody, StreamQuery, Transport, given, na
 from gonogo.domain.audit_chain import AuditFilter, ChainHead
 from gonogo.domain.messages import ClientMessage, PlanDecision
 from gonogo.domain.plan_views import (
+    Analytics,
+    AuditAnchor,
+    AuditEntry,
+    AuditHead,
+    AuditReport,
     Changes,
     CheckpointDiff,
     CheckpointList,
@@ -28,7 +33,6 @@ from gonogo.domain.plan_views import (
     RevisionView,
     RollbackView,
 )
-from gonogo.domain.report_views import Analytics, AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.states import ENDED
 from gonogo.domain.views import (
     AcceptedTool,

@@ -12,7 +12,7 @@ from msgspec import Struct
 from gonogo.domain.audit_chain import SYSTEM, Anchor, AuditFilter, AuditPlace, ChainHead, end_of
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
 from gonogo.domain.identity import Principal, Role
-from gonogo.domain.report_views import (
+from gonogo.domain.plan_views import (
     WINDOW,
     Analytics,
     ApprovalOutcomes,

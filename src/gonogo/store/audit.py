@@ -46,7 +46,7 @@ from gonogo.domain.audit_chain import (
     read_json,
 )
 from gonogo.domain.errors import Conflict, because, parts_by_text
-from gonogo.domain.report_views import AuditEntry, AuditHead, AuditRemoved, AuditReport
+from gonogo.domain.plan_views import AuditEntry, AuditHead, AuditRemoved, AuditReport
 from gonogo.domain.states import ENDED, ApprovalStatus, TurnStatus
 from gonogo.store import events as log
 from gonogo.store.columns import Clean, Packed, Shared, Utc, stamp

@@ -34,9 +34,9 @@ from gonogo.domain.audit_chain import (
     claim_of_question,
 )
 from gonogo.domain.failures import Category
+from gonogo.domain.plan_views import SAMPLE
 from gonogo.domain.records import ModelRequestRow, Plan
 from gonogo.domain.replanning import Used
-from gonogo.domain.report_views import SAMPLE
 from gonogo.domain.states import ApprovalStatus, CallStatus
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.store.columns import Clean, Utc

@@ -12,9 +12,9 @@ from gonogo.cli.language import own_locale
 from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
-    from gonogo.domain.plan_views import ModelUsageView
-    from gonogo.domain.report_views import (
+    from gonogo.domain.plan_views import (
         Analytics,
+        ModelUsageView,
         ModelUse,
         Percentiles,
         PlanOutcomes,

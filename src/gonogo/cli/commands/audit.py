@@ -10,7 +10,7 @@ from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, Stop, carry_out
 
 if TYPE_CHECKING:
-    from gonogo.domain.report_views import AuditReport
+    from gonogo.domain.plan_views import AuditReport
 
 
 app = group("The audit log: who did what, who allowed it and why.")

@@ -36,8 +36,7 @@ from gonogo.domain.errors import Forbidden, GonogoError, InvalidMessage, TooLarg
 from gonogo.domain.events import MARKS
 from gonogo.domain.findings import FindingSeverity
 from gonogo.domain.messages import title_of
-from gonogo.domain.plan_views import PlanView, SubtaskView
-from gonogo.domain.report_views import ModelUse
+from gonogo.domain.plan_views import ModelUse, PlanView, SubtaskView
 from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
 from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import guarded

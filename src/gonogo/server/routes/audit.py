@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 from gonogo.domain.audit_chain import SYSTEM, AuditFilter, AuditPlace, ChainHead, read_anchors
 from gonogo.domain.base import Filter
 from gonogo.domain.errors import GonogoError, InvalidCursor
-from gonogo.domain.report_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
+from gonogo.domain.plan_views import AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.views import Audit, AuditHeads
 from gonogo.i18n import resolve
 from gonogo.i18n.audit import about, why

@@ -9,7 +9,7 @@ from gonogo.domain.base import Filter
 from gonogo.domain.errors import Busy
 from gonogo.domain.identity import Role
 from gonogo.domain.plan import COMMAND_TOOL
-from gonogo.domain.report_views import Analytics
+from gonogo.domain.plan_views import Analytics
 from gonogo.domain.views import (
     AcceptedTool,
     Agents,
