@@ -33,8 +33,16 @@ from gonogo.domain.identity import Role
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.strict_json import MAX_BYTES
 from gonogo.server import openapi, websocket
-from gonogo.server.auth import Rates, ServerState, WaitLimits, caller_of
-from gonogo.server.connections import LEAST, Connections, Room, room_for_connections
+from gonogo.server.auth import (
+    LEAST,
+    Connections,
+    Rates,
+    Room,
+    ServerState,
+    WaitLimits,
+    caller_of,
+    room_for_connections,
+)
 from gonogo.server.middleware import (
     WILDCARDS,
     Conditional,

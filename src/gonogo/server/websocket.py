@@ -34,8 +34,15 @@ from gonogo.domain.errors import (
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import parse_message
 from gonogo.domain.views import DecisionAnswer
-from gonogo.server.auth import Credential, ServerState, TooFast, address_of, door_of, presented
-from gonogo.server.connections import Connections
+from gonogo.server.auth import (
+    Connections,
+    Credential,
+    ServerState,
+    TooFast,
+    address_of,
+    door_of,
+    presented,
+)
 from gonogo.server.requests import counted, error_event, possible, problem_of, said
 from gonogo.server.routes.sessions import read_cursor
 from gonogo.server.sse import as_json
