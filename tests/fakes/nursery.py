@@ -33,7 +33,7 @@ from typing import IO, Any, NamedTuple, NoReturn, TextIO
 import coverage
 
 from gonogo import demo
-from gonogo.cli import background
+from gonogo.cli import daemon as background
 
 _PDEATHSIG = 1
 _LONGEST = 1 << 17

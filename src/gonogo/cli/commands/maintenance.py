@@ -42,8 +42,7 @@ def stop(
 
 
 async def _status(json: bool) -> Exit:
-    from gonogo.cli.background import runs_in_background, start
-    from gonogo.cli.daemon import glance
+    from gonogo.cli.daemon import glance, runs_in_background, start
     from gonogo.cli.folder import Folder, read_settings
     from gonogo.cli.terminal.output import facts, line
     from gonogo.domain.states import ApprovalStatus, PlanStatus
@@ -92,7 +91,7 @@ async def _stop(now: bool) -> Exit:
     import os
     import signal
 
-    from gonogo.cli.background import PATIENCE, has_left, leaves
+    from gonogo.cli.daemon import PATIENCE, has_left, leaves
     from gonogo.cli.folder import Folder, environment, read_settings
     from gonogo.cli.terminal.input import TerminalPerson
     from gonogo.cli.terminal.output import line
