@@ -23,8 +23,7 @@ from gonogo.cli.commands import (
     run,
     sessions,
 )
-from gonogo.cli.language import asked_locale, explain_in, own_locale, refusal
-from gonogo.cli.support import Exit, explained
+from gonogo.cli.support import Exit, asked_locale, explain_in, explained, own_locale, refusal
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -23,9 +23,8 @@ from msgspec import Struct, field
 
 from gonogo import __version__
 from gonogo.cli.folder import Folder, OwnerFacts, environment, hold, read_settings
-from gonogo.cli.language import named_locale, own_locale, own_words
 from gonogo.cli.session.interrupts import Interrupts
-from gonogo.cli.support import Exit, Stop, complain
+from gonogo.cli.support import Exit, Stop, complain, named_locale, own_locale, own_words
 from gonogo.client import Client, Unreachable, over_socket
 from gonogo.domain.errors import because
 from gonogo.domain.states import PlanStatus, SubtaskStatus

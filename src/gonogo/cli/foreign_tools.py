@@ -7,8 +7,7 @@ from msgspec.structs import replace
 
 from gonogo.cli.daemon import connected, linked
 from gonogo.cli.folder import read_settings
-from gonogo.cli.language import own_locale, own_words
-from gonogo.cli.support import Exit
+from gonogo.cli.support import Exit, own_locale, own_words
 from gonogo.cli.terminal.output import facts, line, spoken, table, word
 from gonogo.client import Client
 from gonogo.domain.errors import of_parts

@@ -17,8 +17,7 @@ from gonogo.cli.commands.analytics import moment
 from gonogo.cli.daemon import connected, linked
 from gonogo.cli.folder import environment, read_settings
 from gonogo.cli.foreign_tools import at, known_tools, remembered, seen_by
-from gonogo.cli.language import own_locale, own_words
-from gonogo.cli.support import Exit, Stop, complain, said_of
+from gonogo.cli.support import Exit, Stop, complain, own_locale, own_words, said_of
 from gonogo.cli.terminal.output import facts, line, plain, table, word
 from gonogo.client import Client
 from gonogo.domain.errors import InvalidMessage, Refused, ToolFailed, because

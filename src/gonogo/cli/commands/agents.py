@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from gonogo.cli.arguments import Directory, Json, example, group
-from gonogo.cli.language import own_locale, own_words
-from gonogo.cli.support import Exit, Stop, carry_out
+from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
 
 if TYPE_CHECKING:
     from gonogo.domain.instructions import FoundInstructions

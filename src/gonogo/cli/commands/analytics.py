@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gonogo.cli.arguments import Json, Session, example
-from gonogo.cli.language import own_locale
-from gonogo.cli.support import Exit, Stop, carry_out
+from gonogo.cli.support import Exit, Stop, carry_out, own_locale
 
 if TYPE_CHECKING:
     from gonogo.domain.plan_views import (

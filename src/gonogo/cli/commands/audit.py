@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gonogo.cli.arguments import Json, Limit, Session, example, group, session_ids
-from gonogo.cli.language import own_locale, own_words
-from gonogo.cli.support import Exit, Stop, carry_out
+from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
 
 if TYPE_CHECKING:
     from gonogo.domain.plan_views import AuditReport

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import Json, example, group
-from gonogo.cli.language import own_locale, own_words
-from gonogo.cli.support import Exit, Stop, carry_out
+from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
 
 # `status` and `stop`: the process that carries the work out.
 

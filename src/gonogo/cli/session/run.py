@@ -20,13 +20,12 @@ from msgspec.structs import replace
 
 from gonogo.cli.daemon import RuntimeLink, linked
 from gonogo.cli.folder import environment, program, read_settings
-from gonogo.cli.language import named_locale, own_locale, own_words
 from gonogo.cli.plan_file import Flaw, as_json, own_plan, text_of
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import standing
 from gonogo.cli.session.live import conversing
-from gonogo.cli.support import Exit, Stop, complain, said_of
+from gonogo.cli.support import Exit, Stop, complain, named_locale, own_locale, own_words, said_of
 from gonogo.cli.terminal.output import beside, line, one_line, spoken
 from gonogo.cli.terminal.plan_graph import mark_of
 from gonogo.cli.terminal.render import question_lines
