@@ -136,13 +136,13 @@ def accept(name: Annotated[str, typer.Argument(help="The tool's name.")]) -> Non
 
 
 async def _list(json: bool) -> Exit:
-    from gonogo.cli.foreign_tools import list_tools
+    from gonogo.cli.rules import list_tools
 
     return await list_tools(json=json)
 
 
 async def _accept(name: str) -> Exit:
-    from gonogo.cli.foreign_tools import accept_tool
+    from gonogo.cli.rules import accept_tool
 
     return await accept_tool(name)
 
