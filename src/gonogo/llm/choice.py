@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from httpx2 import AsyncClient
     from pydantic_ai.models import Model as TheirModel
 
-    from gonogo.llm.cassette import AskedModel
     from gonogo.llm.recording import Recorder
+    from gonogo.llm.scripted import AskedModel
 
 # Several models in the place of one: where the first is away, the next one answers.
 #
@@ -420,8 +420,8 @@ def _recorded(wanted: _Wanted, settings: ModelSettings, way: "AsyncClient | None
 
 
 def _recorder(wanted: _Wanted, settings: ModelSettings) -> "Recorder":
-    from gonogo.llm.cassette import AskedModel, Redaction
     from gonogo.llm.recording import Recorder, without_user
+    from gonogo.llm.scripted import AskedModel, Redaction
 
     assert settings.record is not None  # noqa: S101 - the only reason to come here
     price = settings.price.model_dump(exclude_none=True) if settings.price else None
@@ -440,8 +440,8 @@ def _replayed(told: str, settings: ModelSettings) -> Model:
     """The models that were recorded for a role, under the names that they had then."""
     from httpx2 import InvalidURL
 
-    from gonogo.llm.cassette import Redaction, read_cassette
     from gonogo.llm.recording import PlayedModel, Player, playing_client
+    from gonogo.llm.scripted import Redaction, read_cassette
 
     file, _, name = told.partition("#")
     path = Path(file)
