@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gonogo.cli.audit_files import check_file
-from gonogo.cli.commands.audit import _told
+from gonogo.cli.commands.analytics import _told
 from gonogo.cli.support import Exit
 from gonogo.domain.plan_views import AuditHead, AuditReport
 
