@@ -54,7 +54,7 @@ from gonogo.server.middleware import (
     is_local_socket,
 )
 from gonogo.server.requests import add_handlers, read_body
-from gonogo.server.routes import access, approvals, catalog, plans, sessions, static
+from gonogo.server.routes import approvals, catalog, plans, sessions, static
 from gonogo.server.websocket import Frames
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 PREFIX = "/api/v1"
 _PREFIXED = (
     sessions.messages, sessions.router, plans.router, plans.checkpoints, approvals.router,
-    catalog.router, catalog.audit, access.router, catalog.probes, websocket.router, openapi.router,
+    catalog.router, catalog.audit, catalog.access, catalog.probes, websocket.router, openapi.router,
 )  # fmt: skip
 _BARE = (sessions.messages, websocket.router, catalog.probes, static.router, approvals.links)
 _COMPRESSED = Middleware(

@@ -1,4 +1,4 @@
-"""What there is, and whether it works: health, agents, tools, models, nodes, grants, analytics."""
+"""What there is, what was done, and who may come in: what a person who operates gonogo asks."""
 
 import math
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -10,8 +10,8 @@ from starlette.responses import StreamingResponse
 
 from gonogo.domain.audit_chain import SYSTEM, AuditFilter, AuditPlace, ChainHead, read_anchors
 from gonogo.domain.base import Filter
-from gonogo.domain.errors import Busy, GonogoError, InvalidCursor
-from gonogo.domain.identity import Role
+from gonogo.domain.errors import Busy, GonogoError, InvalidCursor, Unauthorized
+from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import COMMAND_TOOL
 from gonogo.domain.plan_views import Analytics, AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.views import (
@@ -23,6 +23,8 @@ from gonogo.domain.views import (
     Grants,
     Health,
     Judgement,
+    MadeToken,
+    Me,
     Models,
     Nodes,
     PlaceLeft,
@@ -30,14 +32,32 @@ from gonogo.domain.views import (
     PlaceShown,
     PolicyView,
     Servers,
+    Tokens,
     Tools,
     Vacuumed,
     Workspaces,
 )
 from gonogo.i18n import resolve
 from gonogo.i18n.audit import about, why
-from gonogo.server.auth import Authenticated, Caller, address_of, caller_of, door_of
-from gonogo.server.openapi import Accepted, Nothing, Prune, Tried, VacuumOrder, takes
+from gonogo.server.auth import (
+    Authenticated,
+    Caller,
+    ServerState,
+    address_of,
+    caller_of,
+    cookie_name,
+    door_of,
+)
+from gonogo.server.openapi import (
+    Accepted,
+    Entry,
+    NewToken,
+    Nothing,
+    Prune,
+    Tried,
+    VacuumOrder,
+    takes,
+)
 from gonogo.server.requests import Language, Moment, Name, answer, once, read_body
 from gonogo.server.sse import EventStream
 from gonogo.telemetry import CONTENT_TYPE
@@ -384,3 +404,88 @@ async def _while_valid(caller: Caller, lines: AsyncGenerator[str]) -> AsyncItera
             except GonogoError:
                 return
         yield text
+
+
+# Getting in: browser sessions and tokens.
+
+access = APIRouter(tags=["access"])
+
+
+@access.post("/auth/session", status_code=204, openapi_extra=takes(Entry))
+async def log_in(request: Request) -> Response:
+    """Spend the code of the link that `gonogo serve` prints, or show a token; get a cookie."""
+    door = door_of(request)
+    body = await read_body(request, Entry)
+    try:
+        who = await _entering(door, body)
+    except Unauthorized:
+        door.failures.add(address_of(request))
+        raise
+    secret = await door.runtime.people.log_in(who, body.token)
+    welcome = answer(None)
+    welcome.set_cookie(
+        cookie_name(request),
+        secret,
+        httponly=True,
+        samesite="strict",
+        secure=_is_secure(request),
+    )
+    return welcome
+
+
+@access.delete("/auth/session", status_code=204)
+async def log_out(caller: Authenticated) -> Response:
+    """End the browser session of this request."""
+    if caller.credential is not None and caller.credential.session is not None:
+        await caller.runtime.people.log_out(caller.credential.session)
+        caller.door.credentials_changed()
+    farewell = answer(None)
+    farewell.delete_cookie(
+        cookie_name(caller.request),
+        httponly=True,
+        samesite="strict",
+        secure=_is_secure(caller.request),
+    )
+    return farewell
+
+
+@access.get("/me", response_model=Me)
+async def who_am_i(caller: Authenticated) -> Response:
+    """Who this request comes from, as it was authenticated."""
+    known = caller.principal
+    return answer(Me(id=known.id, name=known.name, role=known.role.word, until=known.until))
+
+
+@access.get("/tokens", response_model=Tokens)
+async def list_tokens(caller: Authenticated) -> Response:
+    """The tokens, without their secrets."""
+    return answer(Tokens(tokens=await caller.runtime.people.tokens(caller.principal)))
+
+
+@access.post("/tokens", status_code=201, response_model=MadeToken, openapi_extra=takes(NewToken))
+async def create_token(caller: Authenticated) -> Response:
+    """Make a token. Its secret is in this answer and nowhere else: no key stores it."""
+    body = await read_body(caller.request, NewToken)
+    view, token = await caller.runtime.people.create_token(
+        caller.principal, body.name, Role[body.role.upper()]
+    )
+    return answer(MadeToken(token=token, view=view), 201)
+
+
+@access.delete("/tokens/{token_id}", status_code=204, response_model=None)
+async def revoke_token(caller: Authenticated, token_id: Name) -> Response:
+    """End a token, and the connections that it opened."""
+    await caller.runtime.people.revoke_token(caller.principal, token_id)
+    return answer(None)
+
+
+async def _entering(door: ServerState, body: Entry) -> Principal:
+    if body.code is not None:
+        return await door.spend_code(body.code)
+    return await door.runtime.people.authenticate(body.token or "")
+
+
+def _is_secure(request: Request) -> bool:
+    # Behind a proxy the last step is plain; the page's origin, checked before, is where it began.
+    origin = request.headers.get("origin", "").lower()
+    return request.url.scheme == "https" or origin.startswith("https://")
