@@ -4,17 +4,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.conditions import check_references, references
-from gonogo.domain.errors import Conflict, InvalidArguments, InvalidPlan, NotFound, defects_of
-from gonogo.domain.plan import KindRule, Revision, Subtask, dependants, parse_subtasks
+from gonogo.domain.errors import Conflict, NotFound
+from gonogo.domain.plan import Revision, Subtask, dependants
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
 from gonogo.domain.schedule import count_ended
 from gonogo.domain.states import SUBTASK, SubtaskStatus
-from gonogo.domain.tool_calls import ToolClass
-from gonogo.execution.scheduling import check_condition
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store.checkpoints import undone_subtasks
@@ -29,7 +25,6 @@ from gonogo.store.plans import (
     revoked_subtasks,
     subtask_rows,
 )
-from gonogo.tools import SchemaChecks, Tool
 
 
 def also_asked(plan: Plan, by: str | None) -> list[str] | None:
@@ -171,63 +166,3 @@ def tried_again(revision: Revision, rows: Rows, subtask_id: str) -> frozenset[st
         )  # fmt: skip
     waiting = dependants(revision.subtasks, subtask_id)
     return frozenset({subtask_id}) | {key for key in waiting if rows[key].status in _AGAIN}
-
-
-# Reads the subtasks of a plan, and checks all that can be known before it runs.
-
-
-class PlanReader(Struct, frozen=True, kw_only=True):
-    """Knows who can carry out subtasks, and what they can give."""
-
-    workers: frozenset[str]
-    """The agents that may carry out subtasks."""
-    tools: Mapping[str, Tool]
-    kinds: Mapping[str, KindRule]
-
-    def read(
-        self,
-        raw: Any,  # noqa: ANN401 - as a stranger wrote it
-        done: Collection[str] = (),
-    ) -> tuple[Subtask, ...]:
-        """Read the subtasks of a new plan, of an edited one, or what is left of one.
-
-        Args:
-            done: Ids of subtasks that these may depend on and that are kept.
-
-        Raises:
-            InvalidPlan: with the first defect, naming the subtask and the field.
-        """
-        usable = {name for name, t in self.tools.items() if t.tool_class is not ToolClass.CONTROL}
-        subtasks = parse_subtasks(
-            raw, agents=self.workers, tools=usable, kinds=self.kinds, known=done
-        )
-        check_references(subtasks, done)
-        checks: SchemaChecks | None = None
-        for subtask in subtasks:
-            with defects_of(subtask.id):
-                _check_condition(subtask)
-                if subtask.tool is not None and not references(subtask.inputs):
-                    # Those of one plan share their time.
-                    checks = checks or SchemaChecks()
-                    self._check_arguments(subtask, subtask.tool, checks)
-        return subtasks
-
-    def _check_arguments(self, subtask: Subtask, tool: str, checks: SchemaChecks) -> None:
-        """Check the inputs of a tool that are known already."""
-        try:
-            self.tools[tool].parse(subtask.inputs or {}, checks)
-        except InvalidArguments as problem:
-            raise InvalidPlan(
-                "Subtask {subtask_id!r}: inputs: {problem}", subtask_id=subtask.id, problem=problem
-            ) from None
-
-
-def _check_condition(subtask: Subtask) -> None:
-    if subtask.condition is None:
-        return
-    try:
-        check_condition(subtask.condition)
-    except InvalidPlan as problem:
-        raise InvalidPlan(
-            "Subtask {subtask_id!r}: {problem}", subtask_id=subtask.id, problem=problem
-        ) from None
