@@ -16,9 +16,9 @@ from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import DecisionWord
 from gonogo.execution.approvals import ApprovalType, Matter, Ruling
 from gonogo.execution.plans.controls import Pauses
+from gonogo.execution.plans.ending import also_asked, completed
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.lifecycle import Planning
-from gonogo.execution.plans.revisions import also_asked, completed
 from gonogo.execution.scheduling import MODEL
 from gonogo.i18n import told
 from gonogo.store import Tx

@@ -56,9 +56,15 @@ from gonogo.domain.tool_calls import ToolClass, UserText
 from gonogo.execution.agent import RUNTIME, Gate
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, tell_all_queued
-from gonogo.execution.plans.ending import ARCHITECT, PlanEnding, cut, execution_result
+from gonogo.execution.plans.ending import (
+    ARCHITECT,
+    PlanEnding,
+    completed,
+    cut,
+    execution_result,
+    mint_grants,
+)
 from gonogo.execution.plans.engine import Engine
-from gonogo.execution.plans.revisions import completed, mint_grants
 from gonogo.execution.scheduling import check_condition
 from gonogo.i18n import DEFAULT, say, told
 from gonogo.i18n.plans import plan_summary, rejected_plan

@@ -51,10 +51,17 @@ from gonogo.execution.agent import (
     role_of,
 )
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
-from gonogo.execution.plans.ending import ARCHITECT, cut, replan_thread
+from gonogo.execution.plans.ending import (
+    ARCHITECT,
+    also_asked,
+    completed,
+    cut,
+    mint_grants,
+    replan_thread,
+    told_progress,
+)
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.lifecycle import Planning
-from gonogo.execution.plans.revisions import also_asked, completed, mint_grants, told_progress
 from gonogo.execution.scheduling import REPLAN, Superseded
 from gonogo.i18n import DEFAULT, cause_and_fix, say, told
 from gonogo.store import Stopwatch, Store, Tx, go_on

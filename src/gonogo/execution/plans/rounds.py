@@ -31,8 +31,7 @@ from gonogo.domain.strict_json import digest
 from gonogo.execution.agent import name_of_limit
 from gonogo.execution.approvals import ApprovalService, Matter, Question
 from gonogo.execution.checkpoints import checkpoint_starts
-from gonogo.execution.plans.ending import PlanEnding
-from gonogo.execution.plans.revisions import revise_again
+from gonogo.execution.plans.ending import PlanEnding, revise_again
 from gonogo.execution.scheduling import outcomes as _tell
 from gonogo.execution.scheduling.conditions import ConditionFailed, holds
 from gonogo.execution.scheduling.outcomes import Completed, Deferred, Failed, Start, Work
