@@ -60,14 +60,11 @@ from gonogo.store import events as log
 from gonogo.store.jobs import AGAIN, drop_timer, set_timer
 from gonogo.store.plans import lock_plan
 from gonogo.store.reports import (
-    add_request,
-    end_request,
     hold_session,
-    refuse_request,
     used_by_plan,
     used_by_session,
 )
-from gonogo.store.sessions import spoken_in
+from gonogo.store.sessions import add_request, end_request, refuse_request, spoken_in
 from gonogo.telemetry import Metrics
 
 # The models that agents ask: opened when they are first needed, and counted.

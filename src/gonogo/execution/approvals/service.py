@@ -39,7 +39,6 @@ from gonogo.store.approvals import (
     escalate_approval,
     keep_vote,
     place_of_work,
-    requester_of,
     votes_of,
 )
 from gonogo.store.calls import (
@@ -51,6 +50,7 @@ from gonogo.store.calls import (
     pending_approvals,
 )
 from gonogo.store.jobs import drop_timer, set_timer
+from gonogo.store.plans import requester_of
 from gonogo.store.sessions import session_of, spoken_in
 
 # Quorum: approvals are counted as votes until there are enough of them for one and the same thing.
