@@ -258,6 +258,11 @@ class Subtask(Frozen):
         return given or None
 
     @property
+    def check_commands(self) -> tuple[str, ...]:
+        """The commands that its checks run."""
+        return tuple(check.command for check in self.done_when or () if check.command is not None)
+
+    @property
     def minutes(self) -> float:
         """`estimated_time` as a number, for the critical path; five when it is not a time."""
         found = re.match(r"\s*(\d+(?:\.\d+)?)\s*([^\W\d_]?)", self.estimated_time.lower())

@@ -34,7 +34,7 @@ from gonogo.runtime.services import Parts, bare_thread
 from gonogo.runtime.sessions import Sessions, visible
 from gonogo.runtime.streams import Streams
 from gonogo.settings import Settings
-from gonogo.store import Clock, Membership, Outbox, Tx, utc_now
+from gonogo.store import Clock, Membership, Tx, utc_now
 from gonogo.store import events as log
 from gonogo.store.people import OWNER
 from gonogo.store.places import settle_in
@@ -106,11 +106,11 @@ class Runtime:
             partial(opened, drives=not idle, shared_as=shared_as)
         )
         runtime = cls(parts)
-        parts.store.deliver = runtime._deliver
         driving = Driving(
             store=parts.store, dispatcher=parts.dispatcher, hub=parts.hub, metrics=parts.metrics,
             handlers=parts.handlers, on_timer=parts.on_timer, take_up=partial(take_up, parts),
         )  # fmt: skip
+        parts.store.deliver = driving.deliver
         try:
             await remember(parts)
             if shared_as is not None:
@@ -270,16 +270,6 @@ class Runtime:
         return {**told, "error": error} if error is not None else {**told, "result": result}
 
     # Inside -----------------------------------------------------------------------------------
-
-    def _deliver(self, box: Outbox) -> None:
-        for body in box.events:
-            self.parts.hub.tell_event(body)
-        changed: dict[str, set[str]] = {chain: set() for chain in (*box.extents, *box.touched)}
-        for body in box.events:
-            changed.setdefault(body["session_id"], set()).add(body["type"])
-        if changed:
-            self.parts.hub.tell_news(changed)
-        self.parts.dispatcher.take(box)
 
     async def _close(self) -> None:
         self.close_streams()
