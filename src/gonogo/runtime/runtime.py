@@ -57,7 +57,7 @@ class Runtime:
     def __init__(self, parts: Parts) -> None:
         """Take opened rooms; use `Runtime.open`."""
         self.parts = parts
-        self.sessions = Sessions(parts)
+        self.sessions = Sessions(parts, parts.settings.default_workspace)
         self.approvals = Approvals(parts)
         self.messages = Messages(parts, self.sessions, self.approvals)
         self.links = Links(parts, self.approvals)
