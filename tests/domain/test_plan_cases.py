@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gonogo.domain import strict_json
+from gonogo.domain import base as strict_json
 from gonogo.domain.errors import InvalidPlan, Refused, TooLarge
 from gonogo.domain.messages import PlanDecision, parse_message
 from gonogo.domain.plan import parse_subtasks

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain import strict_json
+from gonogo.domain import base as strict_json
 from gonogo.domain.errors import InvalidMessage, TooLarge
 
 plain_text = st.text(

@@ -41,9 +41,9 @@ import anyio.to_thread
 from durability.person import Person, Told
 from durability.story import LINES, SESSION, lay_out
 from fakes.template import empty_database
+from gonogo.domain.base import digest
 from gonogo.domain.errors import AlreadyDecided, Conflict
 from gonogo.domain.messages import parse_message
-from gonogo.domain.strict_json import digest
 from gonogo.domain.tool_calls import ModelRequest, Reply, ToolAnswer
 from gonogo.llm import ScriptedModel
 from gonogo.llm.model import OnText

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from gonogo.domain import strict_json
+from gonogo.domain import base as strict_json
 
 LIMIT = 60
 """Seconds that a message may take to come."""

@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.client import unix_connect
 
 from fakes.door import LIMIT, served
-from gonogo.domain import strict_json as bodies
+from gonogo.domain import base as bodies
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.identity import Role
 from gonogo.store import columns

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Query, Workspace, elsewhere, matching_lines
 from gonogo.workspace.files import search
 from gonogo.workspace.files.safe_open import join, split, told

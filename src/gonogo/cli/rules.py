@@ -19,10 +19,10 @@ from gonogo.cli.folder import environment, read_settings
 from gonogo.cli.support import Exit, Stop, complain, own_locale, own_words, said_of
 from gonogo.cli.terminal.output import facts, line, plain, spoken, table, word
 from gonogo.client import Client
+from gonogo.domain.base import loads
 from gonogo.domain.errors import InvalidMessage, Refused, ToolFailed, because, of_parts
 from gonogo.domain.identity import Role
 from gonogo.domain.plan import Scope
-from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import visible, visible_json
 from gonogo.domain.tool_calls import (
     Access,

@@ -9,9 +9,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from gonogo.domain.base import Frozen
+from gonogo.domain.base import Frozen, canonical_json
 from gonogo.domain.errors import because
-from gonogo.domain.strict_json import canonical_json
 
 MOST_CHECKS = 20
 """Checks of one subtask."""

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from msgspec import Struct
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 
-from gonogo.domain.base import Frozen
+from gonogo.domain.base import Frozen, digest
 from gonogo.domain.checks import MOST_CHECKS, DoneCheck
 from gonogo.domain.errors import InvalidPlan, because, defect_of, defects_of
 from gonogo.domain.network import Network
 from gonogo.domain.paths import is_secret
-from gonogo.domain.strict_json import digest
 from gonogo.domain.text_safety import is_blank
 
 if TYPE_CHECKING:

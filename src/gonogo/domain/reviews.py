@@ -10,13 +10,12 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct, field
 
-from gonogo.domain.base import Frozen
+from gonogo.domain.base import Frozen, canonical_json
 from gonogo.domain.errors import InvalidMessage, InvalidPlan, because
 from gonogo.domain.findings import Overlaps, ProfileFacts, reach_of
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import COMMAND_TOOL, Subtask
 from gonogo.domain.records import Comment
-from gonogo.domain.strict_json import canonical_json
 from gonogo.domain.tool_calls import Access, ToolClass
 
 # Reviews: who may decide a question, how many of them have to agree, and who hears of it later.

@@ -21,8 +21,8 @@ import anyio
 import msgspec
 from msgspec import Meta, Struct
 
+from gonogo.domain.base import mapped
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured, because
-from gonogo.domain.strict_json import mapped
 from gonogo.domain.tool_calls import Message, ModelRequest, Reply, ToolAnswer, Usage
 from gonogo.llm.model import Effort, ModelRole, OnText, clean, redacted, tool_request
 

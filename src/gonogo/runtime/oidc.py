@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 from msgspec import Struct
 
-from gonogo.domain import strict_json
+from gonogo.domain import base as strict_json
 from gonogo.domain.errors import GonogoError, IdentityUnknown, NotValid, Refused, because
 from gonogo.domain.identity import (
     MAX_TOKEN,

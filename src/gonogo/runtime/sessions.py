@@ -11,13 +11,13 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from gonogo.domain.base import WrittenEvent
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, ModelNotConfigured, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
 from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionPlace, SessionRule
 from gonogo.domain.replanning import Limits, Used, limits_of_session
 from gonogo.domain.states import ENDED, SessionState
-from gonogo.domain.strict_json import WrittenEvent
 from gonogo.domain.tool_calls import MESSAGE, Reply, Steering, ToolRequest, UserText
 from gonogo.domain.views import (
     ContextPart,

@@ -27,11 +27,10 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from gonogo import __version__
-from gonogo.domain.base import Request
+from gonogo.domain.base import MAX_BYTES, Request
 from gonogo.domain.errors import Conflict, Forbidden, GonogoError, InvalidMessage
 from gonogo.domain.identity import Role
 from gonogo.domain.network import LOOPBACK
-from gonogo.domain.strict_json import MAX_BYTES
 from gonogo.server import openapi, websocket
 from gonogo.server.auth import (
     LEAST,

@@ -16,7 +16,8 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints
 from starlette.exceptions import HTTPException
 
-from gonogo.domain import strict_json
+from gonogo.domain import base as strict_json
+from gonogo.domain.base import MAX_BYTES, digest
 from gonogo.domain.errors import (
     AlreadyDecided,
     Busy,
@@ -43,7 +44,6 @@ from gonogo.domain.messages import (
     possible,
     validated,
 )
-from gonogo.domain.strict_json import MAX_BYTES, digest
 from gonogo.server.auth import Bucket, Caller, Rates, TooFast, door_of
 
 # Errors as `application/problem+json`: one shape for every status, and no traceback.

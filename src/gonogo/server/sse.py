@@ -16,8 +16,8 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from gonogo.domain.base import WrittenEvent, as_line
 from gonogo.domain.errors import GonogoError, Internal
-from gonogo.domain.strict_json import WrittenEvent, as_line
 from gonogo.server.auth import Caller, WaitLimits
 from gonogo.server.requests import error_event
 

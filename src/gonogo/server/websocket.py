@@ -21,7 +21,7 @@ from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-from gonogo.domain import strict_json
+from gonogo.domain import base as strict_json
 from gonogo.domain.errors import (
     Busy,
     Forbidden,

@@ -23,8 +23,8 @@ from msgspec.json import Decoder, encode
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from gonogo.domain.base import WrittenEvent
 from gonogo.domain.errors import Busy
-from gonogo.domain.strict_json import WrittenEvent
 from gonogo.store.outage import Pool
 from gonogo.store.transaction import Tx, new_id
 

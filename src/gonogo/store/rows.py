@@ -41,8 +41,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import dialect
 
 from gonogo.domain.audit_chain import SYSTEM
+from gonogo.domain.base import loads
 from gonogo.domain.errors import Refused
-from gonogo.domain.strict_json import loads
 from gonogo.store.columns import Clean, Packed, Shared, WordColumn, Written, clean, json_text
 from gonogo.store.schema import sessions, texts
 from gonogo.store.transaction import Tx

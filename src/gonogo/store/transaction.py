@@ -20,9 +20,9 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
 from uuid6 import uuid7
 
+from gonogo.domain.base import WrittenEvent
 from gonogo.domain.records import Job, JobStop, Plan, Timer
 from gonogo.domain.schedule import Shape, Standings
-from gonogo.domain.strict_json import WrittenEvent
 from gonogo.store.columns import Converted
 from gonogo.store.schema import plans, subtasks
 

@@ -186,7 +186,7 @@ async def _told(name: str, given: dict[str, Any], directory: Path | None) -> dic
 
 
 def _object(text: str) -> dict[str, Any]:
-    from gonogo.domain.strict_json import loads
+    from gonogo.domain.base import loads
 
     given = loads(text)
     if not isinstance(given, dict):

@@ -241,7 +241,7 @@ async def _decide(
 
 
 def _given(word: str, arguments: str | None) -> object:
-    from gonogo.domain.strict_json import loads
+    from gonogo.domain.base import loads
 
     if arguments is None:
         if word == "edit":

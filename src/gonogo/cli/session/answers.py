@@ -18,9 +18,9 @@ from gonogo.cli.terminal.render import (
     question_texts,
 )
 from gonogo.client import Client
+from gonogo.domain.base import loads
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.states import ApprovalKind, wants_words
-from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.views import ApprovalView
 from gonogo.i18n import phrase, say, term

@@ -31,13 +31,13 @@ from gonogo.cli.terminal.plan_graph import mark_of
 from gonogo.cli.terminal.render import question_lines
 from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
+from gonogo.domain.base import loads
 from gonogo.domain.errors import Forbidden, GonogoError, InvalidMessage, TooLarge
 from gonogo.domain.events import MARKS
 from gonogo.domain.findings import FindingSeverity
 from gonogo.domain.messages import title_of
 from gonogo.domain.plan_views import ModelUse, PlanView, SubtaskView
 from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
-from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import guarded
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import MessageView, SessionView

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gonogo.domain.base import digest
 from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited, because
 from gonogo.domain.records import Approval, Vote
 from gonogo.domain.reviews import NO_REVIEW, Doings, Review, strictest
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
-from gonogo.domain.strict_json import digest
 from gonogo.execution.approvals import types as notices
 from gonogo.execution.approvals.types import (
     NOBODY,

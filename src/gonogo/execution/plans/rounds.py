@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from gonogo.domain.base import digest
 from gonogo.domain.errors import because
 from gonogo.domain.failures import REPLANNED, Absence, Diagnosis, Failure, classify, retry_delay
 from gonogo.domain.plan import Revision, Subtask
@@ -27,7 +28,6 @@ from gonogo.domain.replanning import (
 )
 from gonogo.domain.schedule import STRATEGIES, Round, Strategy, SubtaskStanding, elapsed
 from gonogo.domain.states import ApprovalKind, PlanStatus, SubtaskStatus
-from gonogo.domain.strict_json import digest
 from gonogo.execution.agent import name_of_limit
 from gonogo.execution.approvals import ApprovalService, Matter, Question
 from gonogo.execution.checkpoints import checkpoint_starts

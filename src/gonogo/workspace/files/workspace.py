@@ -19,9 +19,9 @@ from typing import Literal
 import anyio
 from msgspec import Struct, field
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import write_guard
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files import safe_open
 from gonogo.workspace.files.safe_open import (
     READING,

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.snapshots.git import (
     EMPTY_TREE,
     IMPORT_LIMIT,

@@ -20,8 +20,8 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed, because
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.safe_open import (
     best_opener,
     exchange,

@@ -23,8 +23,8 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import Busy, ToolFailed, because
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.safe_open import root_opened
 from gonogo.workspace.files.workspace import Workspace
 from gonogo.workspace.snapshots.git import (
