@@ -1,10 +1,11 @@
-"""What every value that crosses a border is: immutable, and strict about its fields."""
+"""What values that cross a border are made with: their kinds, their JSON, and the time between."""
 
 import hashlib
 import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
 from typing import Annotated, Any, ClassVar, NoReturn, cast
 
 from msgspec import Struct
@@ -57,6 +58,11 @@ class Page(BaseModel):
 
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     offset: Annotated[int, Field(ge=0, lt=2**31)] = 0
+
+
+def elapsed(since: datetime, until: datetime) -> float:
+    """The seconds from one moment to a later one; none where the clock was set back between."""
+    return max(0.0, (until - since).total_seconds())
 
 
 # Strict reading of JSON that strangers wrote.

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from gonogo.domain.audit_chain import SYSTEM, Anchor, AuditFilter, AuditPlace, ChainHead, end_of
+from gonogo.domain.base import elapsed
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan_views import (
@@ -27,7 +28,6 @@ from gonogo.domain.plan_views import (
     percentiles,
     rate,
 )
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import Audit, CallView, Judgement, PolicyView, RuleView
 from gonogo.execution.agent import explained

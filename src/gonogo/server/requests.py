@@ -16,8 +16,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import AfterValidator, AwareDatetime, BaseModel, Field, StringConstraints
 from starlette.exceptions import HTTPException
 
-from gonogo.domain import base as strict_json
-from gonogo.domain.base import MAX_BYTES, digest
+from gonogo.domain.base import MAX_BYTES, digest, loads
 from gonogo.domain.errors import (
     AlreadyDecided,
     Busy,
@@ -193,7 +192,7 @@ async def read_json(request: Request) -> Any:  # noqa: ANN401 - any JSON value
         return {}
     if media is None:
         raise UnsupportedMedia("The body must be JSON, with Content-Type: application/json")
-    return strict_json.loads(raw)
+    return loads(raw)
 
 
 async def read_body(request: Request, model: type[T]) -> T:

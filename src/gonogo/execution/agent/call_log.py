@@ -8,7 +8,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.base import digest
+from gonogo.domain.base import digest, elapsed
 from gonogo.domain.errors import Conflict, InvalidMessage, because
 from gonogo.domain.events import (
     CallDecision,
@@ -20,7 +20,6 @@ from gonogo.domain.events import (
     ToolResulted,
 )
 from gonogo.domain.records import Approval, CallRow
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import CALL, GUARDED_NAMES, ApprovalStatus, CallStatus, DecisionWord
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolClass
 from gonogo.execution.agent.context import Aliases

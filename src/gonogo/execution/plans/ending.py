@@ -12,13 +12,14 @@ import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gonogo.domain.base import elapsed
 from gonogo.domain.errors import Conflict, NotFound, ToolFailed, because
 from gonogo.domain.events import AgentSwitched, PlanEnded, PlanEndedFacts, SwitchFacts
 from gonogo.domain.plan import Revision, Subtask, dependants, worker_name
 from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import MAIN, Approval, FileChange, GrantRow, Plan, Session, SubtaskRow
 from gonogo.domain.replanning import Used
-from gonogo.domain.schedule import count_ended, elapsed
+from gonogo.domain.schedule import count_ended
 from gonogo.domain.states import (
     ENDED,
     SUBTASK,

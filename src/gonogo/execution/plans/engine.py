@@ -11,12 +11,12 @@ import anyio
 from anyio.lowlevel import checkpoint
 from msgspec import Struct, field
 
+from gonogo.domain.base import elapsed
 from gonogo.domain.errors import Busy, GonogoError, ModelFailed, because
 from gonogo.domain.failures import Category, Failure, Patterns, is_away, quota_pause
 from gonogo.domain.plan import SubtaskType
 from gonogo.domain.records import Job, Plan
 from gonogo.domain.replanning import BudgetSpent
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SubtaskStatus
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.tool_calls import Message, UserText

@@ -14,6 +14,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gonogo.domain.base import elapsed
 from gonogo.domain.errors import (
     Busy,
     Conflict,
@@ -28,7 +29,6 @@ from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import Approval, CallRow, Job, Plan, SubtaskRow
 from gonogo.domain.replanning import BudgetSpent, is_progress, next_revision, stays_within
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import (
     SUBTASK,
     ApprovalKind,

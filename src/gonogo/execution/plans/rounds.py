@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from gonogo.domain.base import digest
+from gonogo.domain.base import digest, elapsed
 from gonogo.domain.errors import because
 from gonogo.domain.failures import REPLANNED, Absence, Diagnosis, Failure, classify, retry_delay
 from gonogo.domain.plan import Revision, Subtask
@@ -26,7 +26,7 @@ from gonogo.domain.replanning import (
     in_force,
     replan_verdict,
 )
-from gonogo.domain.schedule import STRATEGIES, Round, Strategy, SubtaskStanding, elapsed
+from gonogo.domain.schedule import STRATEGIES, Round, Strategy, SubtaskStanding
 from gonogo.domain.states import ApprovalKind, PlanStatus, SubtaskStatus
 from gonogo.execution.agent import name_of_limit
 from gonogo.execution.approvals import ApprovalService, Matter, Question
