@@ -166,19 +166,19 @@ def _quoted(part: str, locale: "Locale") -> str:
 
 def _contexts(kind: Any, locale: "Locale") -> Any:  # noqa: ANN401 - Typer's own are not public
     """A kind of context, with headings in a language."""
-    say, base = partial(_said, locale=locale), kind.formatter_class
+    spoken, base = partial(_said, locale=locale), kind.formatter_class
 
     class Formatter(base):
         def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
             for words in _IN_USAGE:
-                args = args.replace(words, say(words))
-            base.write_usage(self, prog, args, prefix or say("Usage: "))
+                args = args.replace(words, spoken(words))
+            base.write_usage(self, prog, args, prefix or spoken("Usage: "))
 
         def write_heading(self, heading: str) -> None:
-            base.write_heading(self, say(heading))
+            base.write_heading(self, spoken(heading))
 
         def write_dl(self, rows: Sequence[tuple[str, str]], *args: int) -> None:
-            told = [(name, _EXTRA.sub(lambda f: f"[{say(f[1])}", text)) for name, text in rows]
+            told = [(name, _EXTRA.sub(lambda f: f"[{spoken(f[1])}", text)) for name, text in rows]
             base.write_dl(self, told, *args)
 
     return type("Context", (kind,), {"formatter_class": Formatter})
