@@ -17,8 +17,7 @@ from gonogo import demo
 from gonogo.domain.messages import parse_message
 from gonogo.domain.tool_calls import ModelRequest, Reply
 from gonogo.llm import Model, OnText
-from gonogo.llm.cassette import HttpExchange
-from gonogo.llm.scripted import DEMO, ScriptedModel, demo_model, exchange_of, packed
+from gonogo.llm.scripted import DEMO, HttpExchange, ScriptedModel, demo_model, exchange_of, packed
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
 

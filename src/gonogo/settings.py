@@ -495,12 +495,12 @@ class Settings(BaseModel):
 
         There are none where no folder is meant, as in a process of its own.
         """
-        return self.roots or ((self.workspace,) if self.has_workspace else ())
+        return self.roots or tuple(filter(None, [self.default_workspace]))
 
     @property
-    def has_workspace(self) -> bool:
-        """Whether a session that names no folder gets one."""
-        return self.workspace != Path("/")
+    def default_workspace(self) -> Path | None:
+        """The folder of a session that names none, if there is one."""
+        return self.workspace if self.workspace != Path("/") else None
 
 
 def _in_environment(given: Collection[str]) -> dict[str, str | None]:

@@ -12,8 +12,8 @@ from acp import RequestError
 from pydantic import BaseModel
 
 from gonogo.acp_server.protocol import Pipe, ProtocolReply, Route, Router, refused
+from gonogo.domain.base import MAX_BYTES
 from gonogo.domain.errors import Conflict
-from gonogo.domain.strict_json import MAX_BYTES
 
 
 @pytest.fixture

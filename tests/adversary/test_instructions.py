@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from adversary.instructions import MARKS, hostile
 from fakes.world import calls, of, plan, run, says, step, world_of, write
+from gonogo.domain.base import loads
 from gonogo.domain.plan import Scope
-from gonogo.domain.strict_json import loads
 from gonogo.domain.tool_calls import Grant, Instructions
 from gonogo.execution.agent import Briefings, ConversationGrants, Gate, Thread, load_profiles
 from gonogo.policy import load_reviews

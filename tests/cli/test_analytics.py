@@ -7,7 +7,7 @@ import pytest
 
 from gonogo.cli.commands.analytics import analytics_lines, moment
 from gonogo.cli.support import Exit, Stop
-from gonogo.domain.report_views import (
+from gonogo.domain.plan_views import (
     Analytics,
     ApprovalOutcomes,
     CallOutcomes,

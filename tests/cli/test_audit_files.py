@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from gonogo.cli.audit_files import check_file
-from gonogo.cli.commands.audit import _told
+from gonogo.cli.commands.analytics import _told
 from gonogo.cli.support import Exit
-from gonogo.domain.report_views import AuditHead, AuditReport
+from gonogo.domain.plan_views import AuditHead, AuditReport
 
 
 def lines(text):

@@ -12,7 +12,7 @@ import pytest
 from cli.conftest import end_background, environment
 from cli.test_owner import wait_for
 from gonogo.cli import checks
-from gonogo.cli.background import facts_of_this, minimal, other_keys
+from gonogo.cli.daemon import facts_of_this, minimal, other_keys
 from gonogo.cli.folder import Folder
 from gonogo.demo import lay_out, run_tests
 from gonogo.settings import Settings

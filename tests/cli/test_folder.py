@@ -13,11 +13,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from gonogo.cli.background import facts_of_this, leaves
-from gonogo.cli.daemon import _opening
+from gonogo.cli.daemon import _opening, facts_of_this, leaves
 from gonogo.cli.folder import Folder, hold, program, read_settings
-from gonogo.cli.language import own_locale
-from gonogo.cli.support import Stop
+from gonogo.cli.support import Stop, own_locale
 from gonogo.settings import Settings
 
 HOLD = """

@@ -12,7 +12,7 @@ from cli.conftest import SECONDS, environment
 from fakes import mcp_stdio
 from fakes.mcp_server import write_tools
 from fakes.rows import NOW
-from gonogo.cli.foreign_tools import KnownTools, _beginning, _config, _remarks, at, seen_by
+from gonogo.cli.rules import KnownTools, _beginning, _config, _remarks, at, seen_by
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory
 from gonogo.domain.views import ServerView, SightingView, ToolView
 from gonogo.tools import ServerConfig

@@ -14,7 +14,7 @@ import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from fakes.until import LIMIT
-from gonogo.cli.background import (
+from gonogo.cli.daemon import (
     answers,
     facts_of_this,
     has_left,
@@ -119,7 +119,7 @@ async def test_asked_to_it_leaves_at_once_if_it_is_idle_and_a_closed_window_is_n
 
 HOLD = """
 import pathlib, signal, sys
-from gonogo.cli.background import facts_of_this
+from gonogo.cli.daemon import facts_of_this
 from gonogo.cli.folder import Folder
 folder = Folder(pathlib.Path(sys.argv[1]))
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})

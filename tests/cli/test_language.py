@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from cli.test_help import pages
 from fakes.golden import kept
 from gonogo.cli.app import app
-from gonogo.cli.language import asked_locale, explain_in, named_locale
+from gonogo.cli.support import asked_locale, explain_in, named_locale
 from gonogo.i18n import phrase
 
 GOLDEN = Path(__file__).parent / "golden" / "help.ru.txt"

@@ -6,11 +6,16 @@ from typing import Any
 
 import pytest
 
-from gonogo.cli.commands import agents, audit, changes, maintenance
+from gonogo.cli.commands import agents, analytics, changes, maintenance
 from gonogo.cli.session.decisions import _told as told_of_group
 from gonogo.cli.support import Exit, Stop
-from gonogo.domain.plan_views import RollbackFile, RollbackView
-from gonogo.domain.report_views import AuditHead, AuditRemoved, AuditReport
+from gonogo.domain.plan_views import (
+    AuditHead,
+    AuditRemoved,
+    AuditReport,
+    RollbackFile,
+    RollbackView,
+)
 from gonogo.domain.views import DecisionAnswer
 
 NOW = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
@@ -49,9 +54,9 @@ GONE = {
     ],
 )  # fmt: skip
 def test_what_a_check_of_the_log_found_is_told(capsys, found, code, said):
-    assert audit._told(found, json=False) is code
+    assert analytics._told(found, json=False) is code
     assert capsys.readouterr().out.splitlines() == said
-    assert audit._told(found, json=True) is code
+    assert analytics._told(found, json=True) is code
     told = json.loads(capsys.readouterr().out)
     assert told == found.model_dump(mode="json", exclude_none=True)
 
@@ -59,11 +64,11 @@ def test_what_a_check_of_the_log_found_is_told(capsys, found, code, said):
 def test_anchors_are_given_or_the_end_of_a_file_of_them(tmp_path):
     file = tmp_path / "anchors"
     file.write_bytes(b"\xff" + b"x" * 9_000 + b"end")
-    assert audit._text_of(None) is None
-    assert audit._text_of("gonogo-anchor-1 x") == "gonogo-anchor-1 x"
-    assert audit._text_of(str(file)) == "x" * 7_997 + "end"
+    assert analytics._text_of(None) is None
+    assert analytics._text_of("gonogo-anchor-1 x") == "gonogo-anchor-1 x"
+    assert analytics._text_of(str(file)) == "x" * 7_997 + "end"
     with pytest.raises(Stop) as caught:
-        audit._text_of("gonogo-ancho")
+        analytics._text_of("gonogo-ancho")
     assert str(caught.value) == (
         "gonogo-ancho is neither an anchor nor a file; make an anchor: gonogo audit anchor"
     )

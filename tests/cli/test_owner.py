@@ -18,7 +18,7 @@ import pytest
 from cli.conftest import SECONDS, Start, environment
 from fakes.nursery import Nursery, Process
 from gonogo import __version__
-from gonogo.cli.background import facts_of_this
+from gonogo.cli.daemon import facts_of_this
 from gonogo.cli.folder import Folder
 from gonogo.demo import lay_out, run_tests
 from gonogo.i18n import say
@@ -376,7 +376,7 @@ def test_a_process_that_does_not_answer_is_named(gonogo, home):
 
 BUSY = """
 import os, pathlib, signal, sys
-from gonogo.cli.background import facts_of_this
+from gonogo.cli.daemon import facts_of_this
 from gonogo.cli.folder import Folder
 folder = Folder(pathlib.Path(sys.argv[1]))
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from gonogo.cli import plan_yaml as form
 from gonogo.cli.plan_file import Flaw, as_json, marked, own_plan, subtasks_of, unmarked
+from gonogo.domain.base import MAX_DEPTH, loads
 from gonogo.domain.checks import DoneCheck, FileText
 from gonogo.domain.plan import RetryPolicy, Scope, Subtask, parse_subtasks
-from gonogo.domain.strict_json import MAX_DEPTH, loads
 from gonogo.domain.text_safety import _LOOKS_ESCAPED, guarded, is_blank, visible
 from plugins.nightly import examples
 

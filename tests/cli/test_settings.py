@@ -241,9 +241,9 @@ def test_replanning_is_set_by_its_old_names_with_the_prefix_or_without(monkeypat
 
 def test_a_process_of_its_own_has_no_folder_that_is_meant(tmp_path: Path):
     nowhere, rooted = Settings(workspace="/"), Settings(workspace="/", roots=(tmp_path,))
-    assert (nowhere.has_workspace, nowhere.allowed_roots) == (False, ())
-    assert (rooted.has_workspace, rooted.allowed_roots) == (False, (tmp_path,))
-    assert Settings(workspace=tmp_path).has_workspace
+    assert (nowhere.default_workspace, nowhere.allowed_roots) == (None, ())
+    assert (rooted.default_workspace, rooted.allowed_roots) == (None, (tmp_path,))
+    assert Settings(workspace=tmp_path).default_workspace == tmp_path
 
 
 def test_settings_are_read_once_and_strange_names_are_passed_over():

@@ -16,12 +16,12 @@ from gonogo.domain.plan import Subtask
 from gonogo.domain.plan_views import (
     CheckpointDiff,
     FileDiff,
+    ModelUse,
     PlanDiff,
     PlanStatusView,
     PlanView,
     UsageView,
 )
-from gonogo.domain.report_views import ModelUse
 from gonogo.domain.views import ApprovalView
 from gonogo.i18n import say
 from gonogo.settings import Settings

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gonogo.domain.plan import Subtask, worker_name
-from gonogo.domain.report_views import percentile, percentiles, rate
+from gonogo.domain.plan_views import percentile, percentiles, rate
 
 SECONDS = st.lists(st.floats(0, 1e7), min_size=1, max_size=200)
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gonogo.domain.base import canonical_json, content_hash, digest
 from gonogo.domain.plan import Scope
-from gonogo.domain.strict_json import canonical_json, content_hash, digest
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
 
 text = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)

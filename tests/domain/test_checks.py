@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.domain.checks import KINDS, DoneCheck, commands_of, ran_no_test
+from gonogo.domain.checks import KINDS, DoneCheck, ran_no_test
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.plan import Revision, Subtask, parse_subtasks
 from gonogo.domain.plan_views import plan_changes
@@ -32,8 +32,8 @@ def test_a_check_is_of_one_kind_and_is_told_as_it_was_written():
     assert [check.facts for check in subtask.done_when] == ONE_OF_EACH
     assert [check.file for check in subtask.done_when] == [None, "dist/app.js", "a.txt", None, None]
     assert subtask.done_when[4].text == '{"ask":"Is it polite?"}'
-    assert commands_of(subtask.done_when) == ("pytest -q",)
-    assert commands_of(None) == ()
+    assert subtask.check_commands == ("pytest -q",)
+    assert read(None).check_commands == ()
     assert read([]).done_when is None
     assert read(None).done_when is None
 

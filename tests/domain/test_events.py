@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from gonogo.domain import events
+from gonogo.domain.base import WrittenEvent, as_line
 from gonogo.domain.events import (
     EVENTS,
     AnyEvent,
@@ -25,7 +26,6 @@ from gonogo.domain.events import (
     plain,
     plain_json,
 )
-from gonogo.domain.written_events import WrittenEvent, as_line
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 ENVELOPE = {

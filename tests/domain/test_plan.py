@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fakes.rows import revision, subtask
+from gonogo.domain.base import digest
 from gonogo.domain.errors import InvalidPlan
 from gonogo.domain.plan import (
     MAX_DESCRIPTION,
@@ -24,7 +25,6 @@ from gonogo.domain.plan import (
     parse_subtasks,
     with_types,
 )
-from gonogo.domain.strict_json import digest
 
 AGENTS = ["coder", "debug", "ask", "universal"]
 

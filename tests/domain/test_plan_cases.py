@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gonogo.domain import strict_json
+from gonogo.domain.base import loads
 from gonogo.domain.errors import InvalidPlan, Refused, TooLarge
 from gonogo.domain.messages import PlanDecision, parse_message
 from gonogo.domain.plan import parse_subtasks
@@ -54,7 +54,7 @@ def message_of(case):
 
 def read(message):
     """A plan edit from the wire to its subtasks, as the runtime reads one."""
-    decision = parse_message(strict_json.loads(json.dumps(message)))
+    decision = parse_message(loads(json.dumps(message)))
     assert isinstance(decision, PlanDecision)
     return parse_subtasks(decision.modified_subtasks, agents=AGENTS)
 

@@ -2,8 +2,9 @@
 
 from datetime import UTC, datetime, timedelta
 
+from gonogo.domain.base import elapsed
 from gonogo.domain.plan import Subtask
-from gonogo.domain.schedule import Span, actual_path, elapsed, merged
+from gonogo.domain.schedule import Span, actual_path, merged
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

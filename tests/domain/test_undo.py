@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from fakes.rows import NOW
+from gonogo.domain.base import digest
 from gonogo.domain.records import Checkpoint, FileChange
 from gonogo.domain.states import SubtaskStatus
-from gonogo.domain.strict_json import digest
 from gonogo.domain.undo import (
     FOLDER,
     came_to,

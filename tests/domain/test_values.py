@@ -28,7 +28,9 @@ from gonogo.domain import (
     tool_calls,
     undo,
 )
-from gonogo.llm import cassette, choice, fallback, model, provider, recording
+from gonogo.llm import choice, model, provider, recording
+from gonogo.llm import choice as fallback
+from gonogo.llm import scripted as cassette
 
 USED = {
     audit_chain: audit_chain.new_salt, conditions: lambda: conditions.references({}),

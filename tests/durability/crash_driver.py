@@ -41,16 +41,16 @@ from durability.person import Person, Told
 from durability.story import LINES, SESSION, lay_out
 from fakes.template import empty_database
 from fakes.until import let_threads_end
+from gonogo.domain.base import digest
 from gonogo.domain.errors import AlreadyDecided, Conflict
 from gonogo.domain.messages import parse_message
-from gonogo.domain.strict_json import digest
 from gonogo.domain.tool_calls import ModelRequest, Reply, ToolAnswer
 from gonogo.llm import ScriptedModel
 from gonogo.llm.model import OnText
 from gonogo.runtime import Once, Runtime
 from gonogo.settings import Settings
 from gonogo.store import sqlite
-from gonogo.store.prepared import Direct
+from gonogo.store.transaction import Direct
 from gonogo.tools import builtin_tools
 from gonogo.workspace.files import safe_open as contents
 

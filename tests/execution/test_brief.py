@@ -7,7 +7,8 @@ import pytest
 from fakes import rows
 from gonogo.domain.checks import DoneCheck
 from gonogo.domain.plan import Scope
-from gonogo.execution.plans.brief import brief, cut, shaped
+from gonogo.execution.plans.ending import cut, shaped
+from gonogo.execution.plans.engine import brief
 from gonogo.execution.scheduling import Step, Work
 from gonogo.i18n import say
 

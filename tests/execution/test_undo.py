@@ -9,11 +9,11 @@ import anyio.from_thread
 import pytest
 
 from fakes import rows
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.plan_views import RollbackFile
 from gonogo.domain.records import Checkpoint, Plan
 from gonogo.domain.states import PlanStatus, SubtaskStatus
-from gonogo.domain.strict_json import content_hash
 from gonogo.execution.rollback import Rollbacks, Rolled, wanted_rollback
 from gonogo.store import Store, Tx
 from gonogo.store.checkpoints import Doer, Touched, add_changes, add_checkpoints

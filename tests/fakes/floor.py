@@ -24,13 +24,13 @@ from fakes import rows
 from fakes.floor_answers import Rest, ToPlan, ToReplan, ToWork, question, search
 from fakes.floor_files import PERSON, Crash, Folder, Past, Shelf
 from fakes.floor_undo import LIMIT, Rolling, Target, Undo
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.failures import Category, Failure, Patterns, Severity
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Job, Plan, Timer
 from gonogo.domain.states import ApprovalKind, DecisionWord, PlanStatus
-from gonogo.domain.strict_json import content_hash
 from gonogo.execution.agent.file_changes import ChangeTrace
 from gonogo.execution.approvals import EXPIRE, WARN, ApprovalService, Ruling
 from gonogo.execution.plans import (
@@ -70,9 +70,8 @@ from gonogo.store.plans import (
     plan_of,
     subtask_row,
 )
-from gonogo.store.prepared import Direct
 from gonogo.store.sessions import add_session
-from gonogo.store.transaction import Recent
+from gonogo.store.transaction import Direct, Recent
 
 ANN = Principal(id="ann", name="Ann", role=Role.OPERATOR)
 QUOTA = timedelta(seconds=90)

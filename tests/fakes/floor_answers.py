@@ -14,7 +14,7 @@ from gonogo.domain.replanning import next_revision
 from gonogo.domain.states import SUBTASK, ApprovalKind, DecisionWord, PlanStatus
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.execution.plans import REPLAN_QUESTION, Engine
-from gonogo.execution.plans.revisions import completed, mint_grants, told_progress
+from gonogo.execution.plans.ending import completed, mint_grants, told_progress
 from gonogo.execution.scheduling import REPLAN
 from gonogo.store import Tx, go_on
 from gonogo.store.calls import pending_of_plan

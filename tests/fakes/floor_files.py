@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import FileState, Folders, Restore, RestoreItem, Snapshots, Tree, Workspace
 
 FIRST = {"common.txt": "first common\n", "a.txt": "first a\n"}

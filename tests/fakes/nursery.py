@@ -34,7 +34,7 @@ import coverage
 
 from fakes.until import let_threads_end
 from gonogo import demo
-from gonogo.cli import background
+from gonogo.cli import daemon as background
 
 _PDEATHSIG = 1
 _LONGEST = 1 << 17

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 from anyio.abc import SocketAttribute, SocketStream
 
-from gonogo.domain import strict_json
+from gonogo.domain.base import loads
 
 LIMIT = 60
 """Seconds that a message may take to come."""
@@ -24,7 +24,7 @@ class Received:
 
     @property
     def message(self) -> dict[str, Any]:
-        return strict_json.loads(self.body)
+        return loads(self.body)
 
 
 Behaviour = Callable[[SocketStream], Awaitable[None]]

@@ -5,11 +5,12 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from gonogo.domain.plan import Revision, Subtask
+from gonogo.domain.plan_views import AuditEntry
 from gonogo.domain.records import MAIN, Approval, CallRow, GrantRow, Plan, Session
-from gonogo.domain.report_views import AuditEntry
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, PlanStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.store import Tx
+from gonogo.store.audit import walk_chain
 from gonogo.store.events import start_system_chain
 from gonogo.store.plans import add_plan, add_revision
 from gonogo.store.sessions import add_session
@@ -26,6 +27,12 @@ def at(moment: datetime, fn: Callable[..., T]) -> Callable[..., T]:
         return fn(tx, *args, **more)
 
     return then
+
+
+def verify_chain(tx: Tx, chain: str) -> tuple[int, list[str]]:
+    """How many entries a chain has, and what is wrong with them."""
+    walked = walk_chain(tx, chain, None)
+    return walked.entries, walked.problems
 
 
 def session(session_id: str = "s1", **more: Any) -> Session:

@@ -34,8 +34,7 @@ from gonogo.store import Store, Tx, utc_now
 from gonogo.store.audit import verify
 from gonogo.store.events import events_after
 from gonogo.store.jobs import set_timer
-from gonogo.store.prepared import Direct
-from gonogo.store.transaction import Recent
+from gonogo.store.transaction import Direct, Recent
 
 Body = dict[str, Any]
 LIMIT = 60

@@ -37,7 +37,7 @@ from gonogo.i18n.translations import WIRE_WORDS
 from gonogo.llm import BadModels
 from gonogo.policy import BadRules, VerdictStage, check_command, load_contexts
 from gonogo.server.auth import TooFast
-from gonogo.server.problems import problem_of
+from gonogo.server.requests import problem_of
 from gonogo.webhooks import BadHooks
 from gonogo.workspace.files.safe_open import OF_THE_SYSTEM
 

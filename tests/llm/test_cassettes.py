@@ -18,7 +18,9 @@ import pytest
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured
 from gonogo.domain.tool_calls import Reply, UserText
 from gonogo.llm import ModelRole, open_model, secrets_in
-from gonogo.llm.cassette import (
+from gonogo.llm.model import TokenPrice
+from gonogo.llm.recording import Player, Recorder
+from gonogo.llm.scripted import (
     AskedModel,
     HttpExchange,
     PackedPiece,
@@ -30,8 +32,6 @@ from gonogo.llm.cassette import (
     piece_of,
     read_cassette,
 )
-from gonogo.llm.model import TokenPrice
-from gonogo.llm.recording import Player, Recorder
 
 KEY = "sk-test-0123456789abcdef"
 OTHER = "hunter2-hunter2"

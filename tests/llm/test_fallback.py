@@ -7,7 +7,7 @@ from gonogo.domain.errors import InternalFailure, ModelFailed, ModelNotConfigure
 from gonogo.domain.failures import is_away, quota_pause
 from gonogo.domain.tool_calls import Reply
 from gonogo.llm import FallbackModel, ModelChoice
-from gonogo.llm.fallback import _seconds, all_failed, is_for_another
+from gonogo.llm.choice import _seconds, all_failed, is_for_another
 
 pytestmark = pytest.mark.anyio
 NAMES = ("a", "b", "c")

@@ -15,7 +15,7 @@ from sqlalchemy import create_engine, text
 from fakes.world import LIMIT, World, calls, plan, says, step, world_of, write
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
-from gonogo.domain.report_views import AuditReport
+from gonogo.domain.plan_views import AuditReport
 from gonogo.domain.tool_calls import ModelRequest
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import LocalDispatcher

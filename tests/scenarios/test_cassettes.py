@@ -9,7 +9,7 @@ import pytest
 from fakes.openai_server import fake_openai
 from fakes.world import call, kinds, of, run, step, world_of, write
 from gonogo.domain.errors import Forbidden
-from gonogo.llm.cassette import read_cassette
+from gonogo.llm.scripted import read_cassette
 
 pytestmark = pytest.mark.anyio
 

@@ -6,7 +6,7 @@ import pytest
 
 from fakes.world import call, calls, of, on_both, plan, run, says, step, write
 from gonogo.domain.tool_calls import Instructions
-from gonogo.execution.agent.instructions import MOST_FILES
+from gonogo.execution.agent.conversation import MOST_FILES
 from gonogo.store.schema import METADATA
 
 

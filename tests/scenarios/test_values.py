@@ -16,13 +16,13 @@ LINES = {
 CHANGING = """
     cli.session.live.OpenQuestions client.transport.StreamQuery client.transport._Breaks
     domain.findings.Overlaps execution.agent.file_changes.ChangeTrace
-    execution.agent.instructions._Telling execution.agent.models.ModelPool execution.jobs._Slot
+    execution.agent.conversation._Telling execution.agent.models.ModelPool execution.jobs._Slot
     execution.event_bus._Answer execution.places._DrivenPlace execution.plans.engine._Batch
     execution.scheduling.conditions._Size
     execution.scheduling.plan_state.PlanState policy.programs.ReadCommand
     policy.programs._Words policy.trace.TraceStep policy.trace.VerdictTrace
-    server.auth.ServerState server.connections.Room store.events.Pending
-    store.transaction.KnownPlan store.pipelined._SentStatement store.postgres._Asked
+    server.auth.ServerState server.auth.Room store.events.Pending
+    store.transaction.KnownPlan store.postgres._SentStatement store.postgres._Asked
     store.sqlite._Item store.transaction.Outbox workspace.files.workspace._Place
     workspace.files.workspace._Way
     workspace.sandbox.guards.Guarded workspace.sandbox.network.Reached

@@ -21,7 +21,7 @@ from websockets.sync.client import connect
 from fakes.nursery import python
 from fakes.sockets import held_port
 from fakes.template import lay_out
-from gonogo.server.connections import Connections, Room, _turn_away
+from gonogo.server.auth import Connections, Room, _turn_away
 
 FILES, CROWD = 64, 70
 SECONDS = 60
@@ -182,7 +182,7 @@ def test_lines_that_are_over_leave_their_places_to_others(poor):
 
 @pytest.mark.parametrize(("files", "least", "most"), [(64, 20, 32), (16, 4, 6), (1024, 700, 768)])
 def test_there_is_room_for_as_many_as_leave_descriptors_for_other_work(files, least, most):
-    tell = "from gonogo.server.connections import room_for_connections as r; print(r())"
+    tell = "from gonogo.server.auth import room_for_connections as r; print(r())"
     told = subprocess.run(
         ["sh", "-c", f"ulimit -n {files}; exec {sys.executable} -c '{tell}'"],
         env=python(), capture_output=True, text=True, timeout=SECONDS, check=True,

@@ -13,7 +13,7 @@ from gonogo.domain.messages import HitlDecision, PlanDecision, Steer
 from gonogo.domain.records import SessionPlace
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, PlanStatus, SessionState
 from gonogo.domain.views import ApprovalFilter, ApprovalView, Audit, TokenView
-from gonogo.server.routes.audit import Wanted
+from gonogo.server.routes.catalog import Wanted
 from server.stand_in import NOW, StandIn, Verbs
 
 API = "/api/v1"

@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
+from gonogo.domain.base import WrittenEvent
 from gonogo.domain.errors import AlreadyDecided, Busy, Conflict, Internal, RateLimited, Unauthorized
-from gonogo.domain.written_events import WrittenEvent
 from gonogo.server import WaitLimits, create_app
 from gonogo.server.auth import CODE_SECONDS, WINDOW, Bucket, Codes, Failures, Rates, TooFast
-from gonogo.server.problems import error_event, problem_of, written
+from gonogo.server.requests import error_event, problem_of, written
 from gonogo.server.sse import as_json, frame
 from server.conftest import URL
 from server.stand_in import OWNER

@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.client import unix_connect
 
 from fakes.door import LIMIT, served
-from gonogo.domain import written_events as bodies
+from gonogo.domain import base
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.identity import Role
 from gonogo.store import columns
@@ -96,7 +96,7 @@ def counted(monkeypatch) -> Iterator[dict[str, int]]:
     with monkeypatch.context() as patch:
         patch.setattr(columns, "_encode_fast", counting("encoded", columns._encode_fast, whole))
         patch.setattr(columns, "_encode", counting("encoded", columns._encode, whole))
-        patch.setattr(bodies, "as_line", counting("encoded", bodies.as_line, whole))
+        patch.setattr(base, "as_line", counting("encoded", base.as_line, whole))
         patch.setattr(json, "dumps", counting("encoded", json.dumps, whole))
         patch.setattr(json, "loads", counting("decoded", json.loads, taken))
         yield found

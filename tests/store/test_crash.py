@@ -6,9 +6,8 @@ import pytest
 from sqlalchemy import text
 
 from fakes.nursery import Nursery
-from fakes.rows import begin
+from fakes.rows import begin, verify_chain
 from gonogo.store import Store
-from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from store.writing import Writer
 
@@ -58,7 +57,7 @@ async def test_kill_minus_nine_loses_nothing_that_was_acknowledged(born, databas
     assert set(said) - kept == set()
     # What the dying writer had committed but not said is at most one group of its tasks.
     assert len(kept) - len(said) <= 3 * 2 * 8
-    assert await store.read(auditing.verify_chain, "s1") == (count, [])
+    assert await store.read(verify_chain, "s1") == (count, [])
     store.close()
 
 

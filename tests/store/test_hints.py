@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import text
 
 from fakes.until import LIMIT, clock_stops_after
-from gonogo.domain.written_events import WrittenEvent
+from gonogo.domain.base import WrittenEvent
 from gonogo.store import Membership, Store, Tx, hints
 from gonogo.store.hints import Hint
 

@@ -4,7 +4,7 @@ import anyio
 import pytest
 from sqlalchemy import text
 
-from fakes.rows import NOW, begin
+from fakes.rows import NOW, begin, verify_chain
 from gonogo.domain.errors import NotFound
 from gonogo.domain.events import AssistantMessage, Done
 from gonogo.store import audit as auditing
@@ -92,8 +92,8 @@ async def test_sessions_and_the_system_have_chains_of_their_own(store):
     found = await store.read(log.entries, "s1")
     assert [(entry.seq, entry.subject) for entry in found] == [(1, "n0"), (2, "n1"), (3, "n0")]
     assert [entry.prev_hash for entry in found] == [log.GENESIS, found[0].hash, found[1].hash]
-    assert await store.read(auditing.verify_chain, "s1") == (3, [])
-    assert await store.read(auditing.verify_chain, log.SYSTEM) == (1, [])
+    assert await store.read(verify_chain, "s1") == (3, [])
+    assert await store.read(verify_chain, log.SYSTEM) == (1, [])
 
 
 @pytest.mark.feature(17)
@@ -103,7 +103,7 @@ async def test_the_audit_of_a_session_is_in_order_and_that_of_an_unknown_one_is_
 
     assert [entry.seq for entry in await store.read(log.entries, "s1", 2, 2)] == [3, 4]
     assert await store.read(log.entries, "nobody") == []
-    assert await store.read(auditing.verify_chain, "nobody") == (0, [])
+    assert await store.read(verify_chain, "nobody") == (0, [])
 
 
 async def test_many_notes_at_once_make_one_chain(store):
@@ -113,8 +113,8 @@ async def test_many_notes_at_once_make_one_chain(store):
             for number in range(40):
                 group.start_soon(store.write, noted, log.SYSTEM if number % 2 else "s1", 2)
 
-    assert await store.read(auditing.verify_chain, "s1") == (40, [])
-    assert await store.read(auditing.verify_chain, log.SYSTEM) == (40, [])
+    assert await store.read(verify_chain, "s1") == (40, [])
+    assert await store.read(verify_chain, log.SYSTEM) == (40, [])
 
 
 async def test_a_chain_can_be_verified_while_it_grows(store):
@@ -122,7 +122,7 @@ async def test_a_chain_can_be_verified_while_it_grows(store):
 
     async def verifies():
         for _ in range(10):
-            _, problems = await store.read(auditing.verify_chain, "s1")
+            _, problems = await store.read(verify_chain, "s1")
             assert problems == []
 
     with anyio.fail_after(LIMIT):
@@ -160,12 +160,12 @@ async def test_a_chain_can_be_verified_while_it_grows(store):
 async def test_what_was_changed_removed_or_moved_is_found(store, engine, harm, said):
     await store.write(begin)
     await store.write(noted, "s1", 5, why={"rule": "default:pure"})
-    assert await store.read(auditing.verify_chain, "s1") == (5, [])
+    assert await store.read(verify_chain, "s1") == (5, [])
 
     with engine.begin() as conn:
         for statement in _in_steps(harm):
             conn.execute(text(statement))
-    _, problems = await store.read(auditing.verify_chain, "s1")
+    _, problems = await store.read(verify_chain, "s1")
     assert any(problem.startswith(said) for problem in problems), problems
     assert await store.read(auditing.chain_names) == ["s1"]
 
@@ -192,7 +192,7 @@ async def test_a_rewritten_entry_breaks_the_link_of_the_next_one(store, engine):
             {"hash": log.entry_hash(second.prev_hash, forged)},
         )
 
-    assert await store.read(auditing.verify_chain, "s1") == (
+    assert await store.read(verify_chain, "s1") == (
         3, ["s1 #3: it does not follow the entry before it"],
     )  # fmt: skip
 
@@ -226,4 +226,4 @@ async def test_a_page_has_so_many_where_nobody_says_how_many(store):
     ]
     assert [entry.seq for entry in await store.read(log.entries, "s1")] == [*range(1, 1_001)]
     assert [link.seq for link in await store.read(auditing.links, "s1")] == [*range(1, 101)]
-    assert (await store.read(auditing.verify_chain, "s1"))[0] == 1_001
+    assert (await store.read(verify_chain, "s1"))[0] == 1_001

@@ -6,7 +6,7 @@ import pytest
 
 from fakes.world import calls, of, says, world_of, write
 from gonogo.domain.states import PlanStatus
-from gonogo.execution.plans.revisions import take_up
+from gonogo.execution.plans.ending import take_up
 from gonogo.store import Store
 from gonogo.store.plans import list_plans, revision_of
 from store.older import KILLED, OPEN, RUNNING, load

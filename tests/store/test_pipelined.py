@@ -8,7 +8,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from fakes.postgres import Server
 from fakes.rows import NOW, begin
 from gonogo.store import Store, Tx, part
-from gonogo.store.pipelined import Pipelined, _SqlLine
+from gonogo.store.postgres import Pipelined, _SqlLine
 from gonogo.store.rows import put, rows
 from gonogo.store.schema import sightings, timers
 

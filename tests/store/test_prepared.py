@@ -10,10 +10,10 @@ from sqlalchemy.exc import IntegrityError
 
 from gonogo.domain.records import Timer
 from gonogo.store import Store
-from gonogo.store.pipelined import Pipelined
-from gonogo.store.prepared import Direct, prepared
+from gonogo.store.postgres import Pipelined
 from gonogo.store.rows import among, by
 from gonogo.store.schema import events, sessions, timers
+from gonogo.store.transaction import Direct, prepared
 
 NOW = datetime(2026, 11, 22, 9, 30, tzinfo=UTC)
 KINDS = (

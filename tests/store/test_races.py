@@ -6,10 +6,9 @@ from contextlib import ExitStack
 import anyio
 import pytest
 
-from fakes.rows import NOW, approval, begin, begin_plan, call, subtask
+from fakes.rows import NOW, approval, begin, begin_plan, call, subtask, verify_chain
 from gonogo.domain.errors import Conflict, IllegalTransition
 from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus, SubtaskStatus, TurnStatus
-from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.store.calls import (
     add_approval,
@@ -205,4 +204,4 @@ async def test_two_processes_write_one_log(store, born, database_url):
     events = await store.read(log.events_after, "s1", 0)
     assert [event["seq"] for event in events] == list(range(1, 81))
     assert {f"{e['seq']} {e['content']}" for e in events} == {*said[0], *said[1]}
-    assert await store.read(auditing.verify_chain, "s1") == (80, [])
+    assert await store.read(verify_chain, "s1") == (80, [])

@@ -43,7 +43,7 @@ async def test_what_requests_took_is_summed_by_plan_subtask_and_session(store):
             request("r8", status="failed", input_tokens=1, output_tokens=0, cost_micros=0),
             request("r9", status="reserved", cost_micros=0),
         ):  # fmt: skip
-            reports.add_request(tx, each)
+            sessions.add_request(tx, each)
 
     await store.write(made)
     assert await store.read(reports.used_by_plan, "p1") == Used(
@@ -66,18 +66,18 @@ async def test_what_requests_took_is_summed_by_plan_subtask_and_session(store):
 async def test_a_request_ends_in_the_place_of_its_estimate(store):
     await store.write(begin)
     estimate = {"status": "reserved", "duration_ms": None, "cost_micros": 500, "model": "guess"}
-    await store.write(reports.add_request, request("r1", **estimate))
-    await store.write(reports.end_request, request("r1", subtask_id="never"))
-    await store.write(reports.end_request, request("r2", subtask_id="b"))
+    await store.write(sessions.add_request, request("r1", **estimate))
+    await store.write(sessions.end_request, request("r1", subtask_id="never"))
+    await store.write(sessions.end_request, request("r2", subtask_id="b"))
     one = Used(
         requests=1, input_tokens=100, cached_tokens=20, cache_write_tokens=30, output_tokens=7,
         reasoning_tokens=3, cost_micros=11, unpriced=0, largest_output=7, largest_cost=11,
     )  # fmt: skip
     assert await store.read(reports.used_by_subtasks, "p1") == {"a": one, "b": one}
 
-    await store.write(reports.refuse_request, "r1", free=False)
+    await store.write(sessions.refuse_request, "r1", free=False)
     assert (await store.read(reports.used_by_subtasks, "p1"))["a"] == one
-    await store.write(reports.refuse_request, "r1", free=True)
+    await store.write(sessions.refuse_request, "r1", free=True)
     free = (await store.read(reports.used_by_subtasks, "p1"))["a"]
     assert (free.requests, free.input_tokens, free.output_tokens, free.cost_micros) == (0, 0, 0, 0)
 

@@ -86,9 +86,9 @@ async def test_a_question_comes_from_whose_message_led_to_it_or_else_from_the_ow
 
     await store.write(made)
     of = [("t1", None), ("t2", None), (None, "p1"), (None, "p2"), (None, None), ("t3", "p1")]
-    found = [await store.read(approvals.requester_of, "s1", *each) for each in of]
+    found = [await store.read(plans.requester_of, "s1", *each) for each in of]
     assert found == ["bob", "ann", "bob", "ann", "ann", "dan"]
-    assert await store.read(approvals.requester_of, "s9", None, None) is None
+    assert await store.read(plans.requester_of, "s9", None, None) is None
     assert await store.read(approvals.owner_of, "s2") == "eve"
     assert await store.read(approvals.owner_of, "s9") is None
     assert await store.read(approvals.place_of_work, "s1") == ("/code", "server")

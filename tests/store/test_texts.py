@@ -8,12 +8,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from fakes.rows import approval, begin, begin_plan, call
+from fakes.rows import approval, begin, begin_plan, call, verify_chain
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import Reply, ToolRequest, UserText
 from gonogo.store import Store, part
-from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.store.calls import (
     add_approval,
@@ -26,8 +25,8 @@ from gonogo.store.calls import (
     set_call,
 )
 from gonogo.store.columns import as_kept
+from gonogo.store.rows import LONG
 from gonogo.store.sessions import append_message, conversation, history
-from gonogo.store.texts import LONG
 from plugins.nightly import examples
 
 WRITTEN = "def f() -> None:\n    ...  # «ünï» 😀\n" * 40
@@ -84,7 +83,7 @@ async def test_whoever_reads_gets_the_text(store, database_url):
         assert entry.details["arguments"]["content"] == WRITTEN
         assert made.arguments["content"] == made.result["output"] == WRITTEN
         assert asked.details["arguments"] == asked.decision["arguments"] == made.arguments
-        assert await each.read(auditing.verify_chain, "s1") == (1, [])
+        assert await each.read(verify_chain, "s1") == (1, [])
     other.close()
 
 
@@ -102,7 +101,7 @@ async def test_a_text_that_was_changed_breaks_the_chain_that_speaks_of_it(store)
     await store.write(lambda tx: tx.execute(text("UPDATE texts SET text = 'other'")))
 
     # It is seen by a process that still remembers the text, too.
-    _, problems = await store.read(auditing.verify_chain, "s1")
+    _, problems = await store.read(verify_chain, "s1")
     assert problems == ["s1 #1: its content was changed"]
 
 
@@ -275,7 +274,7 @@ async def test_a_row_that_somebody_broke_breaks_no_verification(store, harm):
         lambda tx: tx.execute(text("UPDATE audit SET details = :harm"), {"harm": f" {harm}"})
     )
 
-    _, problems = await store.read(auditing.verify_chain, "s1")
+    _, problems = await store.read(verify_chain, "s1")
     assert problems == ["s1 #1: its content was changed"]
 
 

@@ -8,13 +8,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from fakes.rows import NOW, approval, begin, begin_plan, call, session
+from fakes.rows import NOW, approval, begin, begin_plan, call, session, verify_chain
 from gonogo.domain.errors import because
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.states import ApprovalKind, ApprovalStatus
 from gonogo.domain.tool_calls import ToolClass, UserText
 from gonogo.store import audit as audit_log
-from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.store.calls import add_approval, add_calls, approval_of, call_of, list_approvals
 from gonogo.store.columns import Flag, Json, Utc, WordColumn, clean, json_text, stamp
@@ -75,7 +74,7 @@ async def test_an_audit_entry_of_odd_text_is_still_true_to_its_hash(store):
     odd = {"actor": "a\x00\ud800", "subject": "\udfff", "why": {"\ud83d\ude00": ["\x00", "\ud800"]}}
     await store.write(log.note, "s1", action="did", **odd)
 
-    assert await store.read(auditing.verify_chain, "s1") == (1, [])
+    assert await store.read(verify_chain, "s1") == (1, [])
     (entry,) = await store.read(log.entries, "s1")
     assert entry.actor == "a\ufffd\ufffd"
     assert entry.details == {"why": {"😀": ["\x00", "\ufffd"]}}

@@ -6,7 +6,7 @@ from hypothesis import strategies as some
 
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.tools import Bench, builtin_tools, excerpt, how_to_read, line_of, text_of
-from gonogo.tools.outputs import ROW, beginning, rows_of
+from gonogo.tools.command import ROW, beginning, rows_of
 from gonogo.workspace import Workspace
 
 pytestmark = pytest.mark.anyio

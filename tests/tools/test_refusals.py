@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import InvalidArguments, ToolFailed
-from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, FileEffect
 from gonogo.tools import Bench, builtin_tools, propose_tool, skill_tool, touched
 from gonogo.tools.base import difference

@@ -14,9 +14,9 @@ import pytest
 
 from fakes.golden import kept
 from fakes.until import with_time_to_begin
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.plan import MAX_SUBTASKS
-from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, FileEffect, ToolClass
 from gonogo.tools import Bench, Prepared, builtin_tools, ending_tools
 from gonogo.workspace import Sandbox, Workspace

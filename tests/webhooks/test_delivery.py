@@ -18,11 +18,11 @@ from fakes.receiver import Received, answers, receiver
 from fakes.rows import NOW, begin
 from fakes.until import time_passes
 from gonogo import __version__
+from gonogo.domain.base import canonical_json
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Job, Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.domain.states import DecisionWord
-from gonogo.domain.strict_json import canonical_json
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
 from gonogo.store import Store
 from gonogo.store import events as log

@@ -8,8 +8,7 @@ import pytest
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace.sandbox.process import DEFAULT_PATH
 from gonogo.workspace.snapshots import git as gits
-from gonogo.workspace.snapshots.git import Git, check_id, outlet, replace_file
-from gonogo.workspace.snapshots.packs import pack_writer
+from gonogo.workspace.snapshots.git import Git, check_id, outlet, pack_writer, replace_file
 
 EMPTY = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 HELLO = "ce013625030ba8dba906f756967f9e9ca394464a"

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gonogo.workspace.snapshots import packs
-from gonogo.workspace.snapshots.git import Git, outlet
-from gonogo.workspace.snapshots.packs import PackIndex, object_id, pack_writer, tree_object
+from gonogo.workspace.snapshots import git as packs
+from gonogo.workspace.snapshots.git import (
+    Git,
+    PackIndex,
+    object_id,
+    outlet,
+    pack_writer,
+    tree_object,
+)
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Query, Workspace, elsewhere, matching_lines
 from gonogo.workspace.files import search
 from gonogo.workspace.files.safe_open import join, split, told
@@ -204,8 +204,8 @@ def test_a_path_that_some_systems_read_otherwise_is_none_elsewhere(path: str) ->
 
 
 def test_a_path_is_taken_apart_below_its_root() -> None:
-    assert split("/a/b/c/../d", ("/x", "/a/b")) == ("c", "..", "d")
-    assert split("/a/b", ("/a/b",)) == ()
+    assert split("/a/b/c/../d", "/a/b") == ("c", "..", "d")
+    assert split("/a/b", "/a/b") == ()
     assert (join(("a", "..", "b")), join(())) == ("b", ".")
 
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import FileState, Folders, Snapshots, Tree, Workspace
 from gonogo.workspace.snapshots import restore as restoring
 from gonogo.workspace.snapshots import scan

@@ -20,8 +20,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import Busy, ToolFailed
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Workspace
 from gonogo.workspace.snapshots import restore as restoring
 from gonogo.workspace.snapshots.git import Git, blob_id

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.snapshots.restore import _judged
 from gonogo.workspace.snapshots.states import (
     ABSENT,

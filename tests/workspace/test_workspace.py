@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace import Query, Snapshots, Workspace
 from gonogo.workspace.files import safe_open
 from gonogo.workspace.files.safe_open import (

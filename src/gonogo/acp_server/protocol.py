@@ -17,6 +17,7 @@ from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from gonogo.client import Unreachable
+from gonogo.domain.base import MAX_BYTES, loads
 from gonogo.domain.errors import (
     Conflict,
     GonogoError,
@@ -30,7 +31,6 @@ from gonogo.domain.errors import (
     because,
     parts_of,
 )
-from gonogo.domain.strict_json import MAX_BYTES, loads
 from gonogo.i18n import told as in_language
 from gonogo.pipes import read_some, write_all
 

@@ -15,9 +15,9 @@ from gonogo.acp_server.protocol import Pipe, ProtocolReply, Route, Router, farew
 from gonogo.acp_server.session import Dialogue, Editor, act_of, command_updates, plain, text_of
 from gonogo.acp_server.updates import TOLD, Update, asked, one_line, said
 from gonogo.client import Client
+from gonogo.domain.base import loads
 from gonogo.domain.errors import Forbidden, GonogoError, InvalidMessage
 from gonogo.domain.plan_views import PlanView
-from gonogo.domain.strict_json import loads
 from gonogo.domain.views import MessageView, SessionView
 from gonogo.i18n import resolve, say
 

@@ -15,7 +15,6 @@ from gonogo.cli.commands import (
     agents,
     analytics,
     approvals,
-    audit,
     changes,
     maintenance,
     plans,
@@ -23,8 +22,7 @@ from gonogo.cli.commands import (
     run,
     sessions,
 )
-from gonogo.cli.language import asked_locale, explain_in, own_locale, refusal
-from gonogo.cli.support import Exit, explained
+from gonogo.cli.support import Exit, asked_locale, explain_in, explained, own_locale, refusal
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -138,7 +136,7 @@ for _name, _group in {
     "plans": plans.app,
     "approvals": approvals.app,
     "checkpoints": changes.checkpoints,
-    "audit": audit.app,
+    "audit": analytics.audit,
     "policy": policy.app,
     "tool": agents.app,
     "token": maintenance.tokens,

@@ -12,7 +12,7 @@ from gonogo.cli.terminal.output import facts, table, word
 from gonogo.client import Client
 from gonogo.domain.audit_chain import AuditFilter, ChainHead, FileCheck, read_anchors
 from gonogo.domain.errors import parts_by_text
-from gonogo.domain.report_views import AuditEntry, AuditHead, AuditReport
+from gonogo.domain.plan_views import AuditEntry, AuditHead, AuditReport
 
 
 async def write_out(link: RuntimeLink, span: dict[str, Any]) -> None:

@@ -16,11 +16,9 @@ import typer
 from msgspec import Struct
 
 from gonogo import __version__
-from gonogo.cli.background import GLANCE, answers, facts_of_this, leaves
-from gonogo.cli.daemon import leave_token, linked
+from gonogo.cli.daemon import GLANCE, answers, facts_of_this, leave_token, leaves, linked
 from gonogo.cli.folder import Folder, environment, hold, read_settings
-from gonogo.cli.language import named_locale, own_locale, own_words
-from gonogo.cli.support import Exit, Stop, complain
+from gonogo.cli.support import Exit, Stop, complain, named_locale, own_locale, own_words
 from gonogo.client import Client, Unreachable
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.text_safety import visible

@@ -12,9 +12,9 @@ from typing import Any
 import yaml
 
 from gonogo.cli.plan_file import MAX_TEXT, Flaw, ReadPlan, WrittenSubtask
+from gonogo.domain.base import MAX_DEPTH, loads
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.plan import MAX_SUBTASKS, Subtask, Worker, worker_of
-from gonogo.domain.strict_json import MAX_DEPTH, loads
 from gonogo.domain.text_safety import guarded
 from gonogo.i18n import say
 

@@ -12,6 +12,11 @@ from gonogo.client.transport import EventBody, StreamQuery, Transport, given, na
 from gonogo.domain.audit_chain import AuditFilter, ChainHead
 from gonogo.domain.messages import ClientMessage, PlanDecision
 from gonogo.domain.plan_views import (
+    Analytics,
+    AuditAnchor,
+    AuditEntry,
+    AuditHead,
+    AuditReport,
     Changes,
     CheckpointDiff,
     CheckpointList,
@@ -28,7 +33,6 @@ from gonogo.domain.plan_views import (
     RevisionView,
     RollbackView,
 )
-from gonogo.domain.report_views import Analytics, AuditAnchor, AuditEntry, AuditHead, AuditReport
 from gonogo.domain.states import ENDED
 from gonogo.domain.views import (
     AcceptedTool,
@@ -98,13 +102,9 @@ class Client(Transport):
             Refused: the message cannot be taken. What is refused later comes as an `error` event.
             Unreachable: no server answers.
         """
-        body: dict[str, Any] = {"message": plain(message)}
-        if session_id is not None:
-            body["session_id"] = session_id
-        question = StreamQuery(
-            method="POST", path="/agent/message/stream", body=body, follows=False
-        )
-        return self._stream(question)
+        place = {} if session_id is None else {"session_id": session_id}
+        body, path = {"message": plain(message), **place}, "/agent/message/stream"
+        return self._stream(StreamQuery(method="POST", path=path, body=body, follows=False))
 
     def follow(self, session_id: str, after: int = 0) -> AsyncGenerator[EventBody]:
         """Every event of a session after a place in its log, then live, without an end.
@@ -587,18 +587,18 @@ class Client(Transport):
         """
         with anyio.fail_after(limit):
             graph = await self.plan_graph(plan_id)
-            if found := await self._over(plan_id, graph.session_id, or_asked=or_asked):
+            session_id = graph.session_id
+            if found := await self._over(plan_id, session_id, or_asked):
                 return found
-            async with aclosing(self.follow(graph.session_id, graph.last_seq)) as events:
+            async with aclosing(self.follow(session_id, graph.last_seq)) as events:
                 async for event in events:
                     kind = str(event["type"])
-                    if not kind.startswith(_TELLING) or kind in _OFTEN:
-                        continue
-                    if found := await self._over(plan_id, graph.session_id, or_asked=or_asked):
+                    tells = kind.startswith(_TELLING) and kind not in _OFTEN
+                    if tells and (found := await self._over(plan_id, session_id, or_asked)):
                         return found
         raise AssertionError("a session is followed without an end")
 
-    async def _over(self, plan_id: str, session_id: str, *, or_asked: bool) -> PlanView | None:
+    async def _over(self, plan_id: str, session_id: str, or_asked: bool) -> PlanView | None:
         plan = await self.plan(plan_id)
         if plan.status in ENDED or (or_asked and (await self.pending_approvals(session_id)).count):
             return plan

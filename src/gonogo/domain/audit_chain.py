@@ -20,9 +20,9 @@ from typing import Any, Self, cast
 
 from msgspec import Struct
 
+from gonogo.domain.base import canonical_json
 from gonogo.domain.errors import InvalidCursor, InvalidMessage, because
 from gonogo.domain.states import ApprovalStatus
-from gonogo.domain.strict_json import canonical_json
 
 SYSTEM = "system"
 """The chain of what belongs to no session: sessions, tokens, policy, the audit log itself."""

@@ -5,14 +5,12 @@ person approves, so each has one closed form.
 """
 
 import re
-from collections.abc import Iterable
 from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
-from gonogo.domain.base import Frozen
+from gonogo.domain.base import Frozen, canonical_json
 from gonogo.domain.errors import because
-from gonogo.domain.strict_json import canonical_json
 
 MOST_CHECKS = 20
 """Checks of one subtask."""
@@ -94,11 +92,6 @@ class DoneCheck(Frozen):
 
 
 KINDS = ("command", "file_exists", "file_contains", "unchanged", "ask")
-
-
-def commands_of(checks: Iterable[DoneCheck] | None) -> tuple[str, ...]:
-    """The commands that checks run."""
-    return tuple(check.command for check in checks or () if check.command is not None)
 
 
 # Commands that end well because there was nothing to run: what runners of tests say of that.

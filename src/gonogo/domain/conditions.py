@@ -12,10 +12,10 @@ from typing import Any, Protocol, cast
 
 from msgspec import Struct
 
+from gonogo.domain.base import canonical_json
 from gonogo.domain.errors import InvalidPlan, because, defects_of
 from gonogo.domain.failures import Category, Classified, Severity
 from gonogo.domain.plan import Subtask, ancestors
-from gonogo.domain.strict_json import canonical_json
 
 # What a condition gives, as far as its text alone tells: enough to refuse `1 + 1` or `"x"`.
 #

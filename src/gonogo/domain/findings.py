@@ -15,7 +15,6 @@ from itertools import chain, product
 from msgspec import Struct, field
 
 from gonogo.domain.base import Frozen
-from gonogo.domain.checks import commands_of
 from gonogo.domain.commands import started_at
 from gonogo.domain.conditions import gives_no_answer, never_true, read_condition, references
 from gonogo.domain.errors import InvalidPlan, Said
@@ -507,7 +506,7 @@ def _commands(look: _Look, subtask: Subtask) -> _Found:
 
 
 def _checks_of(look: _Look, subtask: Subtask) -> _Found:
-    for command in commands_of(subtask.done_when):
+    for command in subtask.check_commands:
         if (why := look.check_asks(command)) is not None:
             yield _finding(_W, "check_asks", subtask, command=command, problem=why)
 

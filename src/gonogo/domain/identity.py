@@ -293,3 +293,8 @@ def _words(value: Any) -> Collection[str]:  # noqa: ANN401 - any JSON value
         items = cast("list[Any]", value)
         return frozenset(item for item in items if isinstance(item, str))
     return frozenset()
+
+
+def secret_hash(secret: str) -> str:
+    """What is kept of a secret: enough to know it by."""
+    return sha256(secret.encode(errors="replace")).hexdigest()

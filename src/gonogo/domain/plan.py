@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 from msgspec import Struct
 from pydantic import Field, StringConstraints, ValidationError, field_validator
 
-from gonogo.domain.base import Frozen
+from gonogo.domain.base import Frozen, digest
 from gonogo.domain.checks import MOST_CHECKS, DoneCheck
 from gonogo.domain.errors import InvalidPlan, because, defect_of, defects_of
 from gonogo.domain.network import Network
 from gonogo.domain.paths import is_secret
-from gonogo.domain.strict_json import digest
 from gonogo.domain.text_safety import is_blank
 
 if TYPE_CHECKING:
@@ -256,6 +255,11 @@ class Subtask(Frozen):
         cls, given: tuple[DoneCheck, ...] | None
     ) -> tuple[DoneCheck, ...] | None:
         return given or None
+
+    @property
+    def check_commands(self) -> tuple[str, ...]:
+        """The commands that its checks run."""
+        return tuple(check.command for check in self.done_when or () if check.command is not None)
 
     @property
     def minutes(self) -> float:

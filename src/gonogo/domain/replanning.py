@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from gonogo.domain.base import canonical_json
 from gonogo.domain.errors import InternalFailure, InvalidPlan
 from gonogo.domain.failures import Failure, Severity
 from gonogo.domain.network import network_covers
 from gonogo.domain.plan import Revision, Scope, Subtask, SubtaskType, check_graph
-from gonogo.domain.strict_json import canonical_json
 from gonogo.domain.tool_calls import Message, Reply, ToolAnswer, UserText
 
 

@@ -10,14 +10,12 @@ from typing import Any, Literal, cast
 
 from msgspec import Struct, field
 
-from gonogo.domain.base import Frozen
-from gonogo.domain.checks import commands_of
+from gonogo.domain.base import Frozen, canonical_json
 from gonogo.domain.errors import InvalidMessage, InvalidPlan, because
 from gonogo.domain.findings import Overlaps, ProfileFacts, reach_of
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import COMMAND_TOOL, Subtask
 from gonogo.domain.records import Comment
-from gonogo.domain.strict_json import canonical_json
 from gonogo.domain.tool_calls import Access, ToolClass
 
 # Reviews: who may decide a question, how many of them have to agree, and who hears of it later.
@@ -190,12 +188,12 @@ class Doings(Struct, frozen=True, kw_only=True):
         return tuple(self._deed(subtask, overlaps) for subtask in subtasks)
 
     def _deed(self, subtask: Subtask, overlaps: Overlaps) -> Deed:
-        reach, checks = reach_of(subtask, self.agents, self.tools, overlaps), subtask.done_when
+        reach, checks = reach_of(subtask, self.agents, self.tools, overlaps), subtask.check_commands
         idle = self.always_ask if reach.commands else self.always_ask | {COMMAND_TOOL}
-        checking = {COMMAND_TOOL} if commands_of(checks) else set[str]()
+        checking = {COMMAND_TOOL} if checks else set[str]()
         return Deed(
             agent=subtask.agent, tools=reach.usable - idle | checking,
-            commands=(*reach.commands, *commands_of(checks)),
+            commands=(*reach.commands, *checks),
             declared=True, paths=reach.writes,
         )  # fmt: skip
 

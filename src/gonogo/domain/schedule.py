@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
+from gonogo.domain.base import elapsed
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.states import SUBTASK, SUBTASK_LETTERS, PlanStatus, SubtaskStatus
 
@@ -401,11 +402,6 @@ def _earliest(
 
 
 # When the parts of a plan ran and waited, and which of them its end waited for.
-
-
-def elapsed(since: datetime, until: datetime) -> float:
-    """The seconds from one moment to a later one; none where the clock was set back between."""
-    return max(0.0, (until - since).total_seconds())
 
 
 class Span(NamedTuple):

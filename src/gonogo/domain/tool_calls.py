@@ -11,11 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
-from gonogo.domain.base import Frozen
+from gonogo.domain.base import Frozen, digest
 from gonogo.domain.errors import Said, because
 from gonogo.domain.network import Network
 from gonogo.domain.plan import Scope
-from gonogo.domain.strict_json import digest
 from gonogo.domain.text_safety import is_blank
 
 

@@ -17,9 +17,9 @@ from msgspec import Struct
 from msgspec.json import Encoder
 from msgspec.structs import asdict
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.records import Checkpoint, FileChange
 from gonogo.domain.states import SUBTASK_LETTERS, SubtaskStatus
-from gonogo.domain.strict_json import content_hash
 
 State = dict[str, Any] | None
 FOLDER: dict[str, Any] = {"folder": True}

@@ -12,8 +12,7 @@ from pydantic import BaseModel, Field
 from gonogo.domain.base import Filter, Page, View
 from gonogo.domain.errors import GonogoError, of_parts, parts_of
 from gonogo.domain.identity import RoleWord
-from gonogo.domain.plan_views import ModelUsageView, RevisionView
-from gonogo.domain.report_views import AuditEntry, AuditHead
+from gonogo.domain.plan_views import AuditEntry, AuditHead, ModelUsageView, RevisionView
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, SessionState
 
 MOST_CHOICES = 9

@@ -24,8 +24,8 @@ import anyio
 from msgspec import Struct, field
 
 from gonogo.domain.audit_chain import SYSTEM
+from gonogo.domain.base import WrittenEvent
 from gonogo.domain.events import AssistantMessage
-from gonogo.domain.written_events import WrittenEvent
 from gonogo.store import Hold, Store, new_id, patiently
 from gonogo.store.events import last_seqs
 from gonogo.store.hints import Hint, TextPart

@@ -15,12 +15,12 @@ from gonogo.domain.plan import Revision
 from gonogo.domain.records import MAIN, CallRow, Job, Session, Turn
 from gonogo.domain.states import TURN, CallStatus, TurnStatus
 from gonogo.domain.tool_calls import Reply, UserText
-from gonogo.execution.absences import ModelWait
 from gonogo.execution.agent import (
     RUNTIME,
     Finished,
     Handed,
     Loop,
+    ModelWait,
     NextStep,
     Profile,
     ReadyCall,

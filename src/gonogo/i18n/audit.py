@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from gonogo.domain.errors import of_parts
-from gonogo.domain.report_views import AuditEntry
+from gonogo.domain.plan_views import AuditEntry
 from gonogo.domain.reviews import reviewer_name
 from gonogo.i18n.translations import duration, say, term, told
 

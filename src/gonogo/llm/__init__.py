@@ -8,8 +8,11 @@ again. Nothing here runs a tool or keeps a conversation.
 """
 
 from gonogo.llm.choice import (
+    ATTEMPTS,
     NO_KEY,
     REPLAY,
+    FallbackModel,
+    ModelRest,
     available_models,
     detect,
     is_reachable,
@@ -18,7 +21,6 @@ from gonogo.llm.choice import (
     secrets_in,
     speaks_openai,
 )
-from gonogo.llm.fallback import ATTEMPTS, FallbackModel, ModelRest
 from gonogo.llm.model import (
     ROLES,
     BadModels,

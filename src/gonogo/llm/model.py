@@ -30,7 +30,7 @@ from typing import Annotated, Any, Literal, Protocol, cast, get_args
 from msgspec import Struct
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from gonogo.domain.base import Frozen
+from gonogo.domain.base import Frozen, canonical_json, loads
 from gonogo.domain.errors import (
     InvalidMessage,
     ModelFailed,
@@ -42,7 +42,6 @@ from gonogo.domain.errors import (
     together,
 )
 from gonogo.domain.network import address_problem
-from gonogo.domain.strict_json import canonical_json, loads
 from gonogo.domain.tool_calls import ModelRequest, Reply, ToolRequest, Usage
 from gonogo.tables import TableFile
 

@@ -21,7 +21,10 @@ from pydantic_ai.models import create_async_httpx2_client
 
 from gonogo.domain.errors import ModelFailed, ModelNotConfigured, because
 from gonogo.domain.tool_calls import ModelRequest, Reply
-from gonogo.llm.cassette import (
+from gonogo.llm.choice import all_failed
+from gonogo.llm.model import Model, OnText
+from gonogo.llm.provider import Relay
+from gonogo.llm.scripted import (
     KEPT_HEADERS,
     REMOVED,
     THE_BODY,
@@ -30,7 +33,7 @@ from gonogo.llm.cassette import (
     HttpExchange,
     Redaction,
     agreed,
-    body_of,
+    body_sent,
     bytes_of,
     difference,
     is_same,
@@ -39,9 +42,6 @@ from gonogo.llm.cassette import (
     piece_of,
     told_apart,
 )
-from gonogo.llm.fallback import all_failed
-from gonogo.llm.model import Model, OnText
-from gonogo.llm.provider import Relay
 
 # Records the exchanges with a provider in a cassette.
 #
@@ -87,7 +87,7 @@ class Recorder(Struct, frozen=True, kw_only=True):
         headers = response.headers if response is not None else httpx2.Headers()
         return HttpExchange(
             **msgspec.structs.asdict(self.asked), method=request.method,
-            path=redaction.of_text(path_of(request)), body=redaction.of_body(body_of(request)),
+            path=redaction.of_text(path_of(request)), body=redaction.of_body(body_sent(request)),
             status=response.status_code if response is not None else None,
             headers={name: headers[name] for name in KEPT_HEADERS if name in headers},
             chunks=() if withheld else tuple(pieces),
@@ -297,7 +297,7 @@ class Player(httpx2.AsyncBaseTransport):
     def _found(self, request: httpx2.Request, asking: _Asking) -> HttpExchange | str:
         """What a request is answered with next, or why there is nothing."""
         address = f"{request.method} {path_of(request)}"
-        body = self._redaction.of_body(body_of(request))
+        body = self._redaction.of_body(body_sent(request))
         key = self._key_of(address, body)
         if key is None:
             number, apart = self._nearest(address, body)

@@ -7,19 +7,301 @@ on where it was after a restart, and subtasks that run at once do not disturb on
 import gzip
 import json
 import logging
+import os
 import re
+import stat
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import anyio
 import msgspec
+from msgspec import Meta, Struct
 
-from gonogo.domain.errors import ModelFailed, ModelNotConfigured
+from gonogo.domain.base import mapped
+from gonogo.domain.errors import ModelFailed, ModelNotConfigured, because
 from gonogo.domain.tool_calls import Message, ModelRequest, Reply, ToolAnswer, Usage
-from gonogo.llm.cassette import HttpExchange, agreed, difference, json_of
-from gonogo.llm.model import OnText, clean, tool_request
+from gonogo.llm.model import Effort, ModelRole, OnText, clean, redacted, tool_request
+
+if TYPE_CHECKING:
+    import httpx2
+
+# Cassettes: the exchanges of a session with its model's provider, recorded and played again.
+#
+# A cassette is a file of JSON lines. Each line is one HTTP exchange: the bytes of the request's
+# body, and the answer in the pieces in which it came, or how it broke off. Recording passes
+# everything on unchanged and appends a line when an exchange is over. Playing answers each request
+# with what was recorded for the same request, and never reaches the network.
+#
+# Exchanges are found by their request and not by their place in the file, for subtasks run at the
+# same time. Two requests are the same if their bodies are, byte for byte; where a secret was taken
+# out of the recorded one, any text may stand. No headers of requests are kept.
+
+WITHHELD = because(
+    "The reply held a secret, so it was not recorded, and nothing after it can be played"
+)
+THE_BODY = because("the body")
+_MOST = 1 << 30
+"""Bytes of a cassette that is played."""
+_AROUND = 40
+"""Characters that are shown before and after the place where two requests differ."""
+_FAILURES = 400
+KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms")
+_TOKEN = re.compile(r"gng_[-_A-Za-z0-9]{20,}")
+REMOVED = "***"
+"""What stands in the place of a secret."""
+_IN_A_TEXT = re.compile(r'(?:[^"\\]|\\.)+')
+
+
+Prices = dict[str, float | None]
+"""A `TokenPrice` as it is written."""
+
+
+class PackedPiece(Struct, frozen=True):
+    """A piece of an answer that is no UTF-8."""
+
+    base64: bytes
+
+
+class AskedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The model that was asked, as it was opened: what shapes its requests, and what it costs."""
+
+    model: str
+    """As people call it: `openai:gpt-5`."""
+    base_url: str | None = None
+    """The OpenAI-compatible server that it was asked at."""
+    role: ModelRole | None = None
+    """What it was asked for."""
+    effort: Effort | None = None
+    temperature: float | None = None
+    window: Annotated[int, Meta(ge=1, le=2**31)] | None = None
+    attempts: Annotated[int, Meta(ge=1, le=20)] | None = None
+    """How often a request was tried at most."""
+    price: Prices | None = None
+
+
+class HttpExchange(AskedModel, frozen=True, kw_only=True, omit_defaults=True):
+    """One request to a provider, and what came of it."""
+
+    method: str
+    path: str
+    """Path and query, without a key."""
+    body: str
+    status: Annotated[int, Meta(ge=100, le=599)] | None = None
+    """None: there was no answer."""
+    headers: dict[str, Annotated[str, Meta(pattern=r"\A[ -~]*\Z")]] = {}
+    chunks: tuple[str | PackedPiece, ...] = ()
+    """The pieces of the answer."""
+    error: str | None = None
+    """How it broke off: the name of a transport error of httpx."""
+    withheld: bool = False
+    """The answer was left out, for a secret is in it."""
+
+    @property
+    def asked(self) -> AskedModel:
+        """The model that was asked."""
+        return AskedModel(**{name: getattr(self, name) for name in AskedModel.__struct_fields__})
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it is no answer to what was asked."""
+        return self.status is None or self.status >= _FAILURES or self.error is not None
+
+
+# What is secret.
+
+
+def json_of(text: str) -> Any:  # noqa: ANN401 - any JSON value
+    """The value of a text; the text itself where it is no JSON."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def text_of(value: object) -> str:
+    """A JSON value as a text; a text as it is."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+class Redaction(Struct, frozen=True):
+    """Takes out what is secret."""
+
+    secrets: tuple[str, ...] = ()
+
+    def of_text(self, text: str) -> str:
+        """A text without the secrets, and without what looks like one."""
+        return _TOKEN.sub(REMOVED, redacted(text, self.secrets))
+
+    def of_body(self, body: str) -> str:
+        """A body without them; the very same text where it holds none."""
+        value = json_of(body)
+        try:
+            clean = mapped(value, self.of_text)
+        except RecursionError:
+            return self.of_text(body)
+        return body if clean == value else text_of(clean)
+
+    def is_clean(self, answer: str) -> bool:
+        """Whether an answer holds no secret, not even in pieces that come one after the other."""
+        said = defaultdict[tuple[object, ...], list[str]](list)
+        for line in answer.splitlines():
+            _gather(json_of(line.removeprefix("data:")), (), said)
+        texts = (*("".join(pieces) for pieces in said.values()), answer)
+        return all(self.of_text(text) == text for text in texts)
+
+
+def _gather(
+    value: object, place: tuple[object, ...], said: dict[tuple[object, ...], list[str]]
+) -> None:
+    """The texts of a JSON value by their place, to be joined with those of the next piece."""
+    match value:
+        case str():
+            said[place].append(value)
+        case list():
+            for number, item in enumerate(cast("list[object]", value)):
+                _gather(item, (*place, number), said)
+        case dict():
+            for name, item in cast("dict[str, object]", value).items():
+                _gather(item, (*place, name), said)
+        case _:
+            pass
+
+
+def is_same(recorded: str, now: str) -> bool:
+    """Whether a body is the recorded one where that has lost its secrets: any text is one.
+
+    Both are without what is known to be secret here.
+    """
+    first, *rest = recorded.split(REMOVED)
+    now = text_of(json_of(now))
+    if not rest or not (now.startswith(first) and now.endswith(rest[-1])):
+        return False
+    at, end = len(first), len(now) - len(rest[-1])
+    for part in rest[:-1]:
+        found = now.find(part, at + 1, end)
+        if found < 0 or not _IN_A_TEXT.fullmatch(now, at, found):
+            return False
+        at = found + len(part)
+    return _IN_A_TEXT.fullmatch(now, at, end) is not None
+
+
+def difference(recorded: object, now: object, place: str = "") -> str:
+    """The first place where two JSON values differ, with what stands there; empty: they do not."""
+    match recorded, now:
+        case dict(), dict():
+            was, is_ = cast("dict[str, object]", recorded), cast("dict[str, object]", now)
+            if list(was) != list(is_):
+                what = because("the list of fields of {place}", place=place or THE_BODY)
+                return told_apart(what, " ".join(was), " ".join(is_))
+            pairs = [(f"{place}.{name}".lstrip("."), was[name], is_[name]) for name in was]
+        case list(), list():
+            old, new = cast("list[object]", recorded), cast("list[object]", now)
+            pairs = [(f"{place}[{n}]", *both) for n, both in enumerate(zip(old, new, strict=False))]
+            length = because("the length of {place}", place=place)
+            pairs.append((length, len(old), len(new)))
+        case _:
+            same = recorded == now
+            return "" if same else told_apart(place or THE_BODY, text_of(recorded), text_of(now))
+    return next((told for at, a, b in pairs if (told := difference(a, b, at))), "")
+
+
+def agreed(recorded: str, now: str) -> int:
+    """How many characters two texts begin with together."""
+    return next(
+        (at for at, (a, b) in enumerate(zip(recorded, now, strict=False)) if a != b),
+        min(len(recorded), len(now)),
+    )
+
+
+def told_apart(place: str, recorded: str, now: str) -> str:
+    """Where two texts differ, in a sentence."""
+    at = agreed(recorded, now)
+    a, b = (text[max(0, at - _AROUND) : at + _AROUND] for text in (recorded, now))
+    return because(
+        "{place} differs at character {at}: recorded {a!r}, now {b!r}", place=place, at=at, a=a, b=b
+    )
+
+
+# Its lines.
+
+
+def piece_of(chunk: bytes) -> str | PackedPiece:
+    """A piece of an answer as it is written."""
+    try:
+        return chunk.decode("utf-8")
+    except UnicodeDecodeError:
+        return PackedPiece(chunk)
+
+
+def bytes_of(piece: str | PackedPiece) -> bytes:
+    """A piece of an answer as it came."""
+    return piece.encode() if isinstance(piece, str) else piece.base64
+
+
+def body_sent(request: "httpx2.Request") -> str:
+    """The body of a request."""
+    return request.content.decode("utf-8", "replace")
+
+
+def path_of(request: "httpx2.Request") -> str:
+    """Path and query of a request, without a key."""
+    query = "&".join(
+        each for each in request.url.query.decode("ascii", "replace").split("&")
+        if each and not each.startswith("key=")
+    )  # fmt: skip
+    return request.url.path + (f"?{query}" if query else "")
+
+
+def read_cassette(path: Path) -> list[HttpExchange]:
+    """The exchanges of a cassette; an incomplete last line is left out, with a warning.
+
+    Raises:
+        ModelNotConfigured: it cannot be read, or is no cassette.
+    """
+    try:
+        lines = _lines(path)
+    except (OSError, ValueError) as error:
+        # A name with a NUL in it is a ValueError.
+        why = error.strerror if isinstance(error, OSError) else error.args[0]
+        raise ModelNotConfigured(
+            "replay:{path}: {strerror}; name a recording that can be read", path=path, strerror=why
+        ) from None
+    found: list[HttpExchange] = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            found.append(msgspec.json.decode(line, type=HttpExchange))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            if found and number == len(lines):
+                logger.warning("%s: the last line is incomplete and was left out", path)
+                break
+            raise ModelNotConfigured(
+                "replay:{path}: line {number} is not a recorded exchange; record the file again",
+                path=path,
+                number=number,
+            ) from None
+    if not found:
+        raise ModelNotConfigured(
+            "replay:{path}: it contains no recorded exchanges; record the file again", path=path
+        )
+    return found
+
+
+def _lines(path: Path) -> list[bytes]:
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with open(file, "rb") as cassette:
+        facts = os.fstat(file)
+        if not stat.S_ISREG(facts.st_mode):
+            raise ValueError(because("it is not a regular file"))
+        if facts.st_size > _MOST:
+            raise ValueError(because("it has more than {most} bytes", most=_MOST))
+        return [line for line in cassette.read().split(b"\n") if line]
+
 
 DEMO = "demo"
 """The name of the model that plays the recorded demo."""

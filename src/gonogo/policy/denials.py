@@ -89,7 +89,7 @@ _GIT_PLANTS = re.compile(
     r"|submodule\..*\.update$|interactive\.difffilter|init\.templatedir|protocol\.",
     re.IGNORECASE,
 )
-_GIT_HARMLESS = frozenset(
+_GIT_STARTS_NOTHING = frozenset(
     {"", "0", "1", "true", "false", "no", "off", "never", "cat", "less", ":", "/dev/null", "ssh",
      "openpgp", "x509"}
 )  # fmt: skip
@@ -389,7 +389,7 @@ def _git_settings(argv: Argv, workspace: str) -> str | None:
     for setting in _values(argv, ("-c", "--config")):
         key, equals, value = setting.partition("=")
         is_planted = equals and _GIT_PLANTS.search(key) and not key.lower().startswith("protocol.")
-        if is_planted and value.lower() not in _GIT_HARMLESS:
+        if is_planted and value.lower() not in _GIT_STARTS_NOTHING:
             return because("makes git run {key!r} automatically", key=value)
     for setting in _values(argv, ("--config-env",)):
         if _GIT_PLANTS.search(setting.partition("=")[0]):

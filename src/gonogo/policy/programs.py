@@ -32,7 +32,7 @@ from gonogo.policy.shell import (
     suspect,
 )
 
-_GIT_HARMLESS = frozenset({"--no-pager", "-P", "--no-optional-locks"})
+_GIT_PLAIN = frozenset({"--no-pager", "-P", "--no-optional-locks"})
 _GIT_SETTINGS = (
     "core.fsmonitor=false", "core.hooksPath=/dev/null", "core.pager=cat", "core.sshCommand=false",
     "core.alternateRefsCommand=", "credential.helper=", "gpg.program=false",
@@ -206,7 +206,7 @@ def known(words: Sequence[Word]) -> KnownCommand | None:
 
 def _known_git(words: Sequence[Word]) -> KnownCommand | None:
     rest = list(words[1:])
-    while rest and rest[0].text in _GIT_HARMLESS:
+    while rest and rest[0].text in _GIT_PLAIN:
         del rest[0]
     table = _git().get(rest[0].text) if rest else None
     if table is None:

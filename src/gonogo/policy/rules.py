@@ -22,7 +22,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import Field, ValidationError
 
-from gonogo.domain.base import Frozen
+from gonogo.domain.base import Frozen, digest
 from gonogo.domain.commands import (
     CONSOLES,
     FAR_RUNNERS,
@@ -40,7 +40,6 @@ from gonogo.domain.commands import (
 from gonogo.domain.errors import InvalidMessage, because, defect_of
 from gonogo.domain.findings import irreversible
 from gonogo.domain.paths import folded
-from gonogo.domain.strict_json import digest
 from gonogo.domain.tool_calls import Call, ToolClass
 from gonogo.domain.views import ApprovalView
 from gonogo.policy.globs import covers, is_literal, misread

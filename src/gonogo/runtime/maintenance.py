@@ -21,7 +21,7 @@ from gonogo.execution.jobs import Dispatcher, Handler, OnTimer
 from gonogo.execution.recovery import recover
 from gonogo.i18n import say
 from gonogo.runtime.services import Parts
-from gonogo.store import Store, Tx, patiently
+from gonogo.store import Outbox, Store, Tx, patiently
 from gonogo.store import events as log
 from gonogo.store.calls import count_open_questions
 from gonogo.store.erasing import deleted_sessions
@@ -259,6 +259,17 @@ class Driving(Struct, frozen=True, kw_only=True):
             await self.store.driver.stay()
             group.cancel_scope.cancel()
             self.store.drop_waiting()
+
+    def deliver(self, box: Outbox) -> None:
+        """Tell of what a transaction has changed, and set going what it has left to do."""
+        for body in box.events:
+            self.hub.tell_event(body)
+        changed: dict[str, set[str]] = {chain: set() for chain in (*box.extents, *box.touched)}
+        for body in box.events:
+            changed.setdefault(body["session_id"], set()).add(body["type"])
+        if changed:
+            self.hub.tell_news(changed)
+        self.dispatcher.take(box)
 
     async def count_questions(self) -> None:
         """Count the open questions, before anything runs that could open or close one."""

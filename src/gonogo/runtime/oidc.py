@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 from msgspec import Struct
 
-from gonogo.domain import strict_json
+from gonogo.domain.base import loads
 from gonogo.domain.errors import GonogoError, IdentityUnknown, NotValid, Refused, because
 from gonogo.domain.identity import (
     MAX_TOKEN,
@@ -182,7 +182,7 @@ async def _read(http: "httpx.AsyncClient", url: str) -> dict[str, Any]:
                 said = because("{url} has more than {most} bytes", url=url, most=MAX_BYTES)
                 raise BadProvider(said)
     try:
-        found = strict_json.loads(data)
+        found = loads(data)
     except GonogoError as error:
         raise BadProvider(because("{url}: {error}", url=url, error=error)) from error
     if not isinstance(found, dict):
@@ -348,7 +348,7 @@ def _parts(token: str) -> tuple[TokenHeader, Any, bytes, bytes]:
 
 def _json(part: str) -> Any:  # noqa: ANN401 - any JSON value
     try:
-        return strict_json.loads(_decoded(part))
+        return loads(_decoded(part))
     except NotValid:
         raise
     except GonogoError as error:

@@ -1,6 +1,5 @@
 """Who may speak: principals, their tokens, and their signing in."""
 
-import hashlib
 import math
 import re
 import secrets
@@ -11,7 +10,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from gonogo.domain.errors import InvalidMessage, NoRole, NotFound, Unauthorized
-from gonogo.domain.identity import Login, Person, Principal, Role, Sight, looks_signed
+from gonogo.domain.identity import Login, Person, Principal, Role, Sight, looks_signed, secret_hash
 from gonogo.domain.text_safety import mixed_letters
 from gonogo.domain.views import TokenView
 from gonogo.runtime.oidc import Bearers
@@ -252,11 +251,6 @@ def _token_view(row: Any) -> TokenView:  # noqa: ANN401 - a mapping of columns
 
 def _principal_id(name: str) -> str:
     return OWNER.id if name == "state-folder" else f"user:{name}"
-
-
-def secret_hash(secret: str) -> str:
-    """What is kept of a secret: enough to know it by."""
-    return hashlib.sha256(secret.encode(errors="replace")).hexdigest()
 
 
 def _until(now: datetime, end: datetime | None) -> datetime:

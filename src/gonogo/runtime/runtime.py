@@ -21,7 +21,6 @@ from gonogo.execution.agent import Gated
 from gonogo.execution.places import Places
 from gonogo.llm import Model, available_models
 from gonogo.runtime.approvals import Approvals
-from gonogo.runtime.audit import AuditLog
 from gonogo.runtime.build import Extensions, open_parts
 from gonogo.runtime.changes import CHECKPOINT, ROLLBACK, Checkpoints, FileChanges
 from gonogo.runtime.foreign_tools import ForeignServers, remember
@@ -30,12 +29,12 @@ from gonogo.runtime.maintenance import Driving, Maintenance, take_up
 from gonogo.runtime.messages import KeptAnswers, Messages
 from gonogo.runtime.people import People
 from gonogo.runtime.plans import Plans
-from gonogo.runtime.reports import Policies, Reports
+from gonogo.runtime.reports import AuditLog, Policies, Reports
 from gonogo.runtime.services import Parts, bare_thread
 from gonogo.runtime.sessions import Sessions, visible
 from gonogo.runtime.streams import Streams
 from gonogo.settings import Settings
-from gonogo.store import Clock, Membership, Outbox, Tx, utc_now
+from gonogo.store import Clock, Membership, Tx, utc_now
 from gonogo.store import events as log
 from gonogo.store.people import OWNER
 from gonogo.store.places import settle_in
@@ -58,7 +57,7 @@ class Runtime:
     def __init__(self, parts: Parts) -> None:
         """Take opened rooms; use `Runtime.open`."""
         self.parts = parts
-        self.sessions = Sessions(parts)
+        self.sessions = Sessions(parts, parts.settings.default_workspace)
         self.approvals = Approvals(parts)
         self.messages = Messages(parts, self.sessions, self.approvals)
         self.links = Links(parts, self.approvals)
@@ -107,11 +106,11 @@ class Runtime:
             partial(opened, drives=not idle, shared_as=shared_as)
         )
         runtime = cls(parts)
-        parts.store.deliver = runtime._deliver
         driving = Driving(
             store=parts.store, dispatcher=parts.dispatcher, hub=parts.hub, metrics=parts.metrics,
             handlers=parts.handlers, on_timer=parts.on_timer, take_up=partial(take_up, parts),
         )  # fmt: skip
+        parts.store.deliver = driving.deliver
         try:
             await remember(parts)
             if shared_as is not None:
@@ -271,16 +270,6 @@ class Runtime:
         return {**told, "error": error} if error is not None else {**told, "result": result}
 
     # Inside -----------------------------------------------------------------------------------
-
-    def _deliver(self, box: Outbox) -> None:
-        for body in box.events:
-            self.parts.hub.tell_event(body)
-        changed: dict[str, set[str]] = {chain: set() for chain in (*box.extents, *box.touched)}
-        for body in box.events:
-            changed.setdefault(body["session_id"], set()).add(body["type"])
-        if changed:
-            self.parts.hub.tell_news(changed)
-        self.parts.dispatcher.take(box)
 
     async def _close(self) -> None:
         self.close_streams()

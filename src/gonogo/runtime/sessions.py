@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from gonogo.domain.base import WrittenEvent
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, ModelNotConfigured, NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import validated
@@ -30,7 +31,6 @@ from gonogo.domain.views import (
     SessionView,
     Workspaces,
 )
-from gonogo.domain.written_events import WrittenEvent
 from gonogo.execution.agent import (
     EXPLORER,
     NOBODYS,
@@ -152,6 +152,8 @@ class Sessions(Struct, frozen=True):
     """The verbs about sessions."""
 
     _parts: Parts
+    _given: Path | None
+    """The folder of sessions that name none, by the settings."""
     _opened: list[Path] = field(default_factory=list[Path])
     """The folders of servers that are there for a while, the latest last."""
 
@@ -417,14 +419,11 @@ class Sessions(Struct, frozen=True):
 
     @property
     def _roots(self) -> list[Path]:
-        return [*self._parts.settings.allowed_roots, *self._opened]
+        return [*self._parts.gate.programs.roots, *self._opened]
 
     @property
     def _default(self) -> Path | None:
-        settings = self._parts.settings
-        if settings.has_workspace:
-            return settings.workspace
-        return self._opened[-1] if self._opened else None
+        return self._given or (self._opened[-1] if self._opened else None)
 
     def _is_own(self, path: Path) -> bool:
         """Whether a folder is one of the user's whose process this is; ours and `/` are not."""

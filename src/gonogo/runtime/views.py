@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from gonogo.domain.base import Frozen
+from gonogo.domain.base import Frozen, elapsed
 from gonogo.domain.messages import PLAN_REQUEST
 from gonogo.domain.plan import Revision, Subtask, critical_path
 from gonogo.domain.plan_views import (
@@ -19,7 +19,6 @@ from gonogo.domain.plan_views import (
 from gonogo.domain.records import Approval, Comment, GrantRow, Plan, Session, SubtaskRow, Vote
 from gonogo.domain.replanning import Limits, Used
 from gonogo.domain.reviews import Review, reviewer_name
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SUBTASK, ApprovalKind, ApprovalStatus, PlanStatus, SubtaskStatus
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import (

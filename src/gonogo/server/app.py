@@ -27,14 +27,21 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
 from gonogo import __version__
-from gonogo.domain.base import Request
+from gonogo.domain.base import MAX_BYTES, Request
 from gonogo.domain.errors import Conflict, Forbidden, GonogoError, InvalidMessage
 from gonogo.domain.identity import Role
 from gonogo.domain.network import LOOPBACK
-from gonogo.domain.strict_json import MAX_BYTES
 from gonogo.server import openapi, websocket
-from gonogo.server.auth import Rates, ServerState, WaitLimits, caller_of
-from gonogo.server.connections import LEAST, Connections, Room, room_for_connections
+from gonogo.server.auth import (
+    LEAST,
+    Connections,
+    Rates,
+    Room,
+    ServerState,
+    WaitLimits,
+    caller_of,
+    room_for_connections,
+)
 from gonogo.server.middleware import (
     WILDCARDS,
     Conditional,
@@ -45,9 +52,8 @@ from gonogo.server.middleware import (
     Shelter,
     is_local_socket,
 )
-from gonogo.server.problems import add_handlers
-from gonogo.server.requests import read_body
-from gonogo.server.routes import access, approvals, audit, catalog, plans, sessions, static
+from gonogo.server.requests import add_handlers, read_body
+from gonogo.server.routes import approvals, catalog, plans, sessions, static
 from gonogo.server.websocket import Frames
 
 if TYPE_CHECKING:
@@ -57,7 +63,7 @@ if TYPE_CHECKING:
 PREFIX = "/api/v1"
 _PREFIXED = (
     sessions.messages, sessions.router, plans.router, plans.checkpoints, approvals.router,
-    catalog.router, audit.router, access.router, catalog.probes, websocket.router, openapi.router,
+    catalog.router, catalog.audit, catalog.access, catalog.probes, websocket.router, openapi.router,
 )  # fmt: skip
 _BARE = (sessions.messages, websocket.router, catalog.probes, static.router, approvals.links)
 _COMPRESSED = Middleware(

@@ -27,8 +27,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from gonogo.domain.errors import Forbidden, Internal, because
 from gonogo.domain.network import LOOPBACK
-from gonogo.server.connections import Connections, Room
-from gonogo.server.problems import problem_of
+from gonogo.server.auth import Connections, Room
+from gonogo.server.requests import problem_of
 
 LINKS = "/d/"
 """Where links that decide are. Their address is the credential, so a cookie is never looked at."""

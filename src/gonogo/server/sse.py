@@ -16,10 +16,10 @@ import anyio
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from gonogo.domain.base import WrittenEvent, as_line
 from gonogo.domain.errors import GonogoError, Internal
-from gonogo.domain.written_events import WrittenEvent, as_line
 from gonogo.server.auth import Caller, WaitLimits
-from gonogo.server.problems import error_event
+from gonogo.server.requests import error_event
 
 EventBody = Mapping[str, Any]
 Source = Callable[[], AbstractAsyncContextManager[AsyncIterator[EventBody]]]

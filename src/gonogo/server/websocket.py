@@ -21,7 +21,7 @@ from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import Frame
 
-from gonogo.domain import strict_json
+from gonogo.domain.base import loads
 from gonogo.domain.errors import (
     Busy,
     Forbidden,
@@ -34,10 +34,16 @@ from gonogo.domain.errors import (
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import parse_message
 from gonogo.domain.views import DecisionAnswer
-from gonogo.server.auth import Credential, ServerState, TooFast, address_of, door_of, presented
-from gonogo.server.connections import Connections
-from gonogo.server.problems import error_event, problem_of, said
-from gonogo.server.requests import counted, possible
+from gonogo.server.auth import (
+    Connections,
+    Credential,
+    ServerState,
+    TooFast,
+    address_of,
+    door_of,
+    presented,
+)
+from gonogo.server.requests import counted, error_event, possible, problem_of, said
 from gonogo.server.routes.sessions import read_cursor
 from gonogo.server.sse import as_json
 
@@ -324,7 +330,7 @@ class _Conversation(Struct, frozen=True, kw_only=True):
     async def _carry_out(self, text: str) -> list[dict[str, Any]]:
         with counted(self.door.rates, self.principal) as count:
             self.principal.require(Role.OPERATOR)
-            message = count(parse_message(strict_json.loads(text)))
+            message = count(parse_message(loads(text)))
         answers: tuple[DecisionAnswer, ...] = ()
         with anyio.CancelScope(shield=True):
             receipt = await self.door.runtime.messages.accept(
@@ -380,7 +386,7 @@ async def _first_frame(socket: WebSocket, seconds: float) -> Credential:
         ) from None
     if message["type"] == "websocket.disconnect":
         raise _Gone
-    match strict_json.loads(message.get("text") or "null"):
+    match loads(message.get("text") or "null"):
         case {"type": "auth", "token": str(token), **rest} if not rest:
             return Credential(token=token)
         case _:

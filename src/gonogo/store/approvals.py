@@ -7,10 +7,8 @@ from sqlalchemy import bindparam, delete, exists, func, select, update
 
 from gonogo.domain.records import Approval, Comment, Vote
 from gonogo.domain.reviews import DecisionLink
-from gonogo.store.columns import Clean
-from gonogo.store.plans import MAKER
 from gonogo.store.rows import by, change, columns_of, found_in, many, one, put, row_of
-from gonogo.store.schema import approvals, comments, links, plans, sessions, tokens, turns, votes
+from gonogo.store.schema import approvals, comments, links, plans, sessions, tokens, votes
 from gonogo.store.transaction import Tx
 
 _VOTES = (
@@ -31,13 +29,6 @@ _FORGET = delete(votes).where(
     votes.c.principal_id == bindparam("who"),
     votes.c.approval_id.in_(select(approvals.c.id).where(approvals.c.status == "pending")),
     ~_OTHERS,
-)
-_PLAN_TURN = select(plans.c.turn_id).where(plans.c.id == bindparam("plan_id")).scalar_subquery()
-_REQUESTER = (
-    select(func.coalesce(turns.c.principal_id, MAKER.scalar_subquery(), sessions.c.principal_id))
-    .select_from(sessions)
-    .outerjoin(turns, turns.c.id == func.coalesce(bindparam("turn_id", type_=Clean), _PLAN_TURN))
-    .where(sessions.c.id == bindparam("session_id"))
 )
 _ASKERS = select(plans.c.asked_by).where(plans.c.id == bindparam("of"))
 _OWNER = select(sessions.c.principal_id, sessions.c.workspace, sessions.c.tool_host).where(
@@ -67,12 +58,6 @@ def forget_votes(tx: Tx, token_id: str) -> int:
 def votes_of(tx: Tx, approval_id: str) -> list[Vote]:
     """Who has approved a question that needs several, first vote first."""
     return many(tx, _VOTES, {"of": approval_id}, Vote)
-
-
-def requester_of(tx: Tx, session_id: str, turn_id: str | None, plan_id: str | None) -> str | None:
-    """Whose message led to a turn or a plan, or who wrote the plan; else the session's owner."""
-    params = {"session_id": session_id, "turn_id": turn_id, "plan_id": plan_id}
-    return tx.execute(_REQUESTER, params).scalar()
 
 
 def askers_of_plan(tx: Tx, plan_id: str | None) -> Sequence[str]:

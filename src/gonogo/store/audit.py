@@ -46,12 +46,12 @@ from gonogo.domain.audit_chain import (
     read_json,
 )
 from gonogo.domain.errors import Conflict, because, parts_by_text
-from gonogo.domain.report_views import AuditEntry, AuditHead, AuditRemoved, AuditReport
+from gonogo.domain.plan_views import AuditEntry, AuditHead, AuditRemoved, AuditReport
 from gonogo.domain.states import ENDED, ApprovalStatus, TurnStatus
 from gonogo.store import events as log
 from gonogo.store.columns import Clean, Packed, Shared, Utc, stamp
 from gonogo.store.reports import held_of, held_of_system, known_in
-from gonogo.store.rows import change, many, put, rows
+from gonogo.store.rows import change, many, put, rows, whole_rows
 from gonogo.store.schema import (
     approvals,
     audit,
@@ -62,7 +62,6 @@ from gonogo.store.schema import (
     sessions,
     turns,
 )
-from gonogo.store.texts import whole_rows
 from gonogo.store.transaction import Tx
 
 START, END = (
@@ -197,20 +196,6 @@ def links(
     return [ChainLink(**row) for row in whole_rows(tx, _LINKS, found, afresh=True)]
 
 
-def verify_chain(
-    tx: Tx,
-    chain: str,
-    floor: ChainHead | None = None,
-) -> tuple[int, list[str]]:
-    """Walk one audit chain. Gives the number of entries and what is wrong with them.
-
-    Args:
-        floor: Up to where entries were removed.
-    """
-    walked = _walked(tx, chain, floor)
-    return walked.entries, walked.problems
-
-
 def verify(tx: Tx, anchors: Iterable[Anchor] = (), only: str | None = None) -> AuditReport:
     """Walk the chains, and hold the floors, the anchors and the database against them.
 
@@ -249,7 +234,7 @@ def verify(tx: Tx, anchors: Iterable[Anchor] = (), only: str | None = None) -> A
     )  # fmt: skip
 
 
-class _Walked(Struct, frozen=True, kw_only=True):
+class WalkedChain(Struct, frozen=True, kw_only=True):
     """A chain that was walked from its beginning to its end."""
 
     walk: Walk
@@ -257,9 +242,14 @@ class _Walked(Struct, frozen=True, kw_only=True):
     problems: list[str]
 
 
-def _walked(
+def walk_chain(
     tx: Tx, chain: str, floor: ChainHead | None, *seen: Callable[[ChainLink], None]
-) -> _Walked:
+) -> WalkedChain:
+    """Walk one chain, and hand each entry to others that look at it.
+
+    Args:
+        floor: Up to where entries were removed.
+    """
     walk, problems, count = Walk(chain, floor), list[str](), 0
     after = _BEFORE_ALL
     while page := links(tx, chain, after):
@@ -275,21 +265,21 @@ def _walked(
             chain=chain, seq=walk.seq, entries=extent.entries,
         )  # fmt: skip
         problems.append(said)
-    return _Walked(walk=walk, entries=count, problems=problems)
+    return WalkedChain(walk=walk, entries=count, problems=problems)
 
 
-def _system(tx: Tx, anchors: Iterable[Anchor]) -> tuple[_Walked, Record]:
+def _system(tx: Tx, anchors: Iterable[Anchor]) -> tuple[WalkedChain, Record]:
     record, said = Record(anchors), Reconciliation()
-    walked = _walked(tx, SYSTEM, None, record.take, said.take)
+    walked = walk_chain(tx, SYSTEM, None, record.take, said.take)
     record.end()
     walked.problems.extend(record.not_deleted(SYSTEM, walked.walk.erased))
     walked.problems.extend(said.problems(SYSTEM, held_of_system(tx), (), ""))
     return walked, record
 
 
-def _session(tx: Tx, chain: str, floors: Mapping[str, ChainHead], record: Record) -> _Walked:
+def _session(tx: Tx, chain: str, floors: Mapping[str, ChainHead], record: Record) -> WalkedChain:
     said = Reconciliation()
-    walked = _walked(tx, chain, floors.get(chain), said.take)
+    walked = walk_chain(tx, chain, floors.get(chain), said.take)
     walked.problems.extend(record.not_deleted(chain, walked.walk.erased))
     end = record.ends.get(chain)
     if end is not None and (end.seq, end.hash) != (walked.walk.seq, walked.walk.hash):

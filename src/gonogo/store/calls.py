@@ -17,9 +17,19 @@ from gonogo.domain.states import (
     was_refused,
 )
 from gonogo.domain.tool_calls import ToolClass
-from gonogo.store.rows import among, by, change, columns_of, many, one, put, row_of
+from gonogo.store.rows import (
+    among,
+    by,
+    change,
+    columns_of,
+    many,
+    one,
+    packed_row,
+    put,
+    row_of,
+    whole_rows,
+)
 from gonogo.store.schema import approvals, grants, sessions, tool_calls
-from gonogo.store.texts import packed_row, whole_rows
 from gonogo.store.transaction import Tx
 
 _THREAD_CALLS = (

@@ -14,14 +14,13 @@ from msgspec import Struct
 from sqlalchemy import Text, bindparam, func, literal, null, select, type_coerce, union_all, update
 
 from gonogo.domain.audit_chain import GENESIS, SYSTEM, entry_hash, new_salt, seal_of, sealed
+from gonogo.domain.base import WrittenEvent, unbroken
 from gonogo.domain.errors import NotFound, PlaceLost, parts_of
 from gonogo.domain.events import Event
-from gonogo.domain.report_views import AuditEntry
-from gonogo.domain.written_events import WrittenEvent, unbroken
+from gonogo.domain.plan_views import AuditEntry
 from gonogo.store.columns import as_kept, clean, json_text, stamp
-from gonogo.store.rows import many, put, put_packed
+from gonogo.store.rows import many, packed_value, put, put_packed, whole_texts
 from gonogo.store.schema import audit, chains, events, places, sessions
-from gonogo.store.texts import packed_value, whole_texts
 from gonogo.store.transaction import Extent, Hold, Tx
 
 _EXTENT = union_all(

@@ -23,13 +23,13 @@ from msgspec.json import Decoder, encode
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import SQLAlchemyError
 
+from gonogo.domain.base import WrittenEvent
 from gonogo.domain.errors import Busy
-from gonogo.domain.written_events import WrittenEvent
 from gonogo.store.outage import Pool
 from gonogo.store.transaction import Tx, new_id
 
 if TYPE_CHECKING:
-    from gonogo.store.pipelined import Pipelined
+    from gonogo.store.postgres import Pipelined
 
 _PAUSE = 1.0
 _AT_ONCE, _MOST = 15, 7_900

@@ -37,7 +37,7 @@ from gonogo.domain.errors import Conflict, NotFound
 from gonogo.domain.records import Job, JobStop, Node, PlaceOwner, PlaceRow
 from gonogo.store.columns import Utc
 from gonogo.store.events import check_hold, note
-from gonogo.store.rows import insert_for, many, one, put, rows
+from gonogo.store.rows import insert_for, many, one, put, rows, whole_rows
 from gonogo.store.schema import (
     asks,
     audit,
@@ -50,7 +50,6 @@ from gonogo.store.schema import (
     tool_calls,
     turns,
 )
-from gonogo.store.texts import whole_rows
 from gonogo.store.transaction import Hold, Tx
 
 COMMON, _OF_COMMON = "common", ""

@@ -14,6 +14,7 @@ from gonogo.domain.plan import FORM, Revision, Subtask, as_meant, worker_name
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow, Watch
 from gonogo.domain.schedule import SubtaskStanding
 from gonogo.domain.states import BOUND, PLAN, SUBTASK, PlanStatus, SubtaskStatus
+from gonogo.store.columns import Clean
 from gonogo.store.rows import (
     among,
     by,
@@ -27,7 +28,16 @@ from gonogo.store.rows import (
     row_of,
     rows,
 )
-from gonogo.store.schema import comments, grants, plan_revisions, plans, sessions, subtasks, watches
+from gonogo.store.schema import (
+    comments,
+    grants,
+    plan_revisions,
+    plans,
+    sessions,
+    subtasks,
+    turns,
+    watches,
+)
 from gonogo.store.transaction import KnownPlan, Tx, go_on
 
 T = TypeVar("T")
@@ -104,11 +114,18 @@ _END_GRANT = (
 _ACCOUNT = select(plans.c.account).where(plans.c.id == bindparam("of"))
 WRITTEN = "written"
 """Why there is a first revision that a person wrote; one of an agent was `proposed`."""
-MAKER = select(plan_revisions.c.created_by).where(
+_MAKER = select(plan_revisions.c.created_by).where(
     plan_revisions.c.plan_id == bindparam("plan_id"), plan_revisions.c.number == 1,
     plan_revisions.c.reason == WRITTEN,
 )  # fmt: skip
 """Who wrote a plan that no agent proposed."""
+_PLAN_TURN = select(plans.c.turn_id).where(plans.c.id == bindparam("plan_id")).scalar_subquery()
+_REQUESTER = (
+    select(func.coalesce(turns.c.principal_id, _MAKER.scalar_subquery(), sessions.c.principal_id))
+    .select_from(sessions)
+    .outerjoin(turns, turns.c.id == func.coalesce(bindparam("turn_id", type_=Clean), _PLAN_TURN))
+    .where(sessions.c.id == bindparam("session_id"))
+)
 _BY_AGENT = select(plan_revisions.c.number).where(
     plan_revisions.c.plan_id == bindparam("plan_id"),
     plan_revisions.c.created_by.startswith("agent:"),
@@ -210,7 +227,13 @@ def _written(tx: Tx, plan_id: str, write: Callable[[], T], moved: KnownPlan | No
 
 def maker_of(tx: Tx, plan: Plan) -> str | None:
     """The principal who wrote a plan; None where an agent proposed it."""
-    return tx.execute(MAKER, {"plan_id": plan.id}).scalar() if plan.turn_id is None else None
+    return tx.execute(_MAKER, {"plan_id": plan.id}).scalar() if plan.turn_id is None else None
+
+
+def requester_of(tx: Tx, session_id: str, turn_id: str | None, plan_id: str | None) -> str | None:
+    """Whose message led to a turn or a plan, or who wrote the plan; else the session's owner."""
+    params = {"session_id": session_id, "turn_id": turn_id, "plan_id": plan_id}
+    return tx.execute(_REQUESTER, params).scalar()
 
 
 def sole_maker_of(tx: Tx, plan: Plan) -> str | None:

@@ -34,13 +34,13 @@ from gonogo.domain.audit_chain import (
     claim_of_question,
 )
 from gonogo.domain.failures import Category
+from gonogo.domain.plan_views import SAMPLE
 from gonogo.domain.records import ModelRequestRow, Plan
 from gonogo.domain.replanning import Used
-from gonogo.domain.report_views import SAMPLE
 from gonogo.domain.states import ApprovalStatus, CallStatus
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.store.columns import Clean, Utc
-from gonogo.store.rows import change, columns_of, many, put, row_of, rows
+from gonogo.store.rows import columns_of, many, rows
 from gonogo.store.schema import (
     approvals,
     chains,
@@ -82,31 +82,6 @@ _EACH = (
 )
 _RUNS = select(func.coalesce(func.sum(_EACH.c.attempts), 0))
 _LOCK = select(sessions.c.id).where(sessions.c.id == bindparam("of")).with_for_update()
-
-
-def add_request(tx: Tx, row: ModelRequestRow) -> None:
-    """Insert a request."""
-    put(tx, model_requests, row_of(row))
-
-
-def end_request(tx: Tx, row: ModelRequestRow) -> None:
-    """Write what a request took, in the place of its estimate if it was reserved."""
-    to = {
-        "status": row.status, "model": row.model, "cost_micros": row.cost_micros,
-        "duration_ms": row.duration_ms, **{name: getattr(row, name) for name in TOKENS},
-    }  # fmt: skip
-    if not change(tx, model_requests, {"id": row.id}, to):
-        add_request(tx, row)
-
-
-def refuse_request(tx: Tx, request_id: str, *, free: bool) -> None:
-    """A reserved request has no reply.
-
-    Args:
-        free: The provider refused it, so that it took nothing; else it counts as its estimate.
-    """
-    nothing = {"input_tokens": 0, "output_tokens": 0, "cost_micros": 0} if free else {}
-    change(tx, model_requests, {"id": request_id}, {"status": "failed", **nothing})
 
 
 def requests_of_work(

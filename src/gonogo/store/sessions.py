@@ -24,11 +24,23 @@ from sqlalchemy import (
 )
 
 from gonogo.domain.errors import Conflict
-from gonogo.domain.records import Session, SessionPlace, SessionRule, Turn
+from gonogo.domain.records import ModelRequestRow, Session, SessionPlace, SessionRule, Turn
 from gonogo.domain.states import TURN, SessionState, SubtaskStatus, TurnStatus
-from gonogo.domain.tool_calls import MESSAGE, Message, Steering
+from gonogo.domain.tool_calls import MESSAGE, TOKENS, Message, Steering
 from gonogo.store.events import GENESIS
-from gonogo.store.rows import among, by, change, columns_of, found_in, many, one, put, row_of, rows
+from gonogo.store.rows import (
+    among,
+    by,
+    change,
+    columns_of,
+    found_in,
+    many,
+    one,
+    put,
+    row_of,
+    rows,
+    whole_rows,
+)
 from gonogo.store.schema import (
     approvals,
     messages,
@@ -39,7 +51,6 @@ from gonogo.store.schema import (
     subtasks,
     turns,
 )
-from gonogo.store.texts import whole_rows
 from gonogo.store.transaction import Tx
 
 _WORKSPACES = select(sessions.c.workspace).where(sessions.c.deleted == 0).distinct()
@@ -521,3 +532,31 @@ def _steps(tx: Tx, of: dict[str, list[str]]) -> dict[str, Counter[str]]:
             if (place := (row.plan_id, row.revision)) in counts:
                 counts[place][row.status] += row.number
     return {session_id: counts[place] for session_id, place in latest.items()}
+
+
+# The requests to models that conversations are made of. What they took in all is in the reports.
+
+
+def add_request(tx: Tx, row: ModelRequestRow) -> None:
+    """Insert a request."""
+    put(tx, model_requests, row_of(row))
+
+
+def end_request(tx: Tx, row: ModelRequestRow) -> None:
+    """Write what a request took, in the place of its estimate if it was reserved."""
+    to = {
+        "status": row.status, "model": row.model, "cost_micros": row.cost_micros,
+        "duration_ms": row.duration_ms, **{name: getattr(row, name) for name in TOKENS},
+    }  # fmt: skip
+    if not change(tx, model_requests, {"id": row.id}, to):
+        add_request(tx, row)
+
+
+def refuse_request(tx: Tx, request_id: str, *, free: bool) -> None:
+    """A reserved request has no reply.
+
+    Args:
+        free: The provider refused it, so that it took nothing; else it counts as its estimate.
+    """
+    nothing = {"input_tokens": 0, "output_tokens": 0, "cost_micros": 0} if free else {}
+    change(tx, model_requests, {"id": request_id}, {"status": "failed", **nothing})

@@ -31,8 +31,16 @@ from gonogo.domain.errors import Busy, Conflict, Internal, because, together
 from gonogo.store.driver import FileLock
 from gonogo.store.events import extent_of, flush, hash_at
 from gonogo.store.outage import Pool, is_away, raise_told, told
-from gonogo.store.prepared import Direct
-from gonogo.store.transaction import Clock, Extent, Footprint, KnownPlans, Outbox, Recent, Tx
+from gonogo.store.transaction import (
+    Clock,
+    Direct,
+    Extent,
+    Footprint,
+    KnownPlans,
+    Outbox,
+    Recent,
+    Tx,
+)
 
 # Known heads: a small file beside a database says where its chains stood.
 #

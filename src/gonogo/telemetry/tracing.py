@@ -19,11 +19,11 @@ import anyio.to_thread
 from msgspec import Struct, field
 
 from gonogo import __version__
+from gonogo.domain.base import canonical_json
 from gonogo.domain.errors import GonogoError, Refused
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import MAIN, CallRow, ModelRequestRow, Plan, SubtaskRow
 from gonogo.domain.states import ENDED, TURN, CallStatus, PlanStatus, SubtaskStatus, TurnStatus
-from gonogo.domain.strict_json import canonical_json
 from gonogo.domain.tool_calls import Reply
 from gonogo.store import Store, Tx
 from gonogo.store.calls import calls_of_turn, calls_of_work

@@ -15,7 +15,15 @@ from msgspec.structs import replace
 from gonogo.domain.tool_calls import Access
 from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool, changed_lines
 from gonogo.tools.base import difference as file_difference
-from gonogo.tools.command import COMMAND_TOOLS
+from gonogo.tools.command import (
+    COMMAND_TOOLS,
+    OUTPUT_TOOLS,
+    READ_OUTPUT,
+    excerpt,
+    how_to_read,
+    line_of,
+    text_of,
+)
 from gonogo.tools.control import (
     CONTROL_TOOLS,
     ENDING_TOOLS,
@@ -35,7 +43,6 @@ from gonogo.tools.mcp.servers import (
     load_servers,
 )
 from gonogo.tools.mcp.tool import Definition, ForeignTool, difference
-from gonogo.tools.outputs import OUTPUT_TOOLS, READ_OUTPUT, excerpt, how_to_read, line_of, text_of
 from gonogo.tools.patch import PATCHING_TOOLS
 from gonogo.tools.schemas import SchemaChecks
 from gonogo.workspace import InstructionReader

@@ -5,11 +5,11 @@ from typing import Annotated, Any
 
 from pydantic import AliasChoices, ConfigDict, Field, WithJsonSchema
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.checks import MOST_CHECKS
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.instructions import front_matter
 from gonogo.domain.plan import MAX_SUBTASKS
-from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, ToolClass
 from gonogo.tools.base import (
     Arguments,

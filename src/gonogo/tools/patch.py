@@ -14,8 +14,8 @@ from typing import Annotated, Any
 from msgspec import Struct
 from pydantic import Field
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed, because
-from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, FileEffect, ToolClass
 from gonogo.tools.base import (
     Arguments,

@@ -9,8 +9,8 @@ from itertools import islice
 from time import thread_time
 from typing import Any, NoReturn, cast
 
+from gonogo.domain.base import canonical_json, check_text, loads
 from gonogo.domain.errors import InvalidMessage, Reason, because
-from gonogo.domain.strict_json import canonical_json, check_text, loads
 
 # JSON Schemas that strangers wrote: what is no schema, and what does not fit one.
 #

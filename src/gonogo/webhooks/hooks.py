@@ -33,12 +33,11 @@ from msgspec.structs import replace
 from pydantic import Field, StrictBool, ValidationError, field_validator
 
 from gonogo import __version__
-from gonogo.domain.base import Frozen
+from gonogo.domain.base import Frozen, canonical_json
 from gonogo.domain.errors import InvalidMessage, because, defect_of
 from gonogo.domain.network import address_problem
 from gonogo.domain.records import Approval, Job, Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
-from gonogo.domain.strict_json import canonical_json
 from gonogo.store import Store, Tx, go_on, new_id
 from gonogo.store import events as log
 from gonogo.store.calls import approval_of

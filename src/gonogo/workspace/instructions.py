@@ -15,6 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.instructions import (
     FoundInstructions,
@@ -28,7 +29,6 @@ from gonogo.domain.instructions import (
     readable,
 )
 from gonogo.domain.paths import is_secret
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.workspace import Workspace
 
 ROOT_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md")

@@ -12,7 +12,7 @@ from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import Instructions, Message, Reply, ToolRequest, ToolSchema, UserText
 from gonogo.execution.agent import MODEL, Briefings, facts_of
 from gonogo.execution.agent.context import StoredThread, record_of_thread
-from gonogo.execution.agent.instructions import compose, touched_paths, usable
+from gonogo.execution.agent.conversation import compose, touched_paths, usable
 from gonogo.i18n import say
 from gonogo.runtime import bare_thread
 from gonogo.workspace import InstructionReader

@@ -8,9 +8,9 @@ import pytest
 from msgspec.structs import replace
 
 from fakes import rows
+from gonogo.domain.base import content_hash
 from gonogo.domain.records import CallRow
 from gonogo.domain.states import CallStatus
-from gonogo.domain.strict_json import content_hash
 from gonogo.domain.tool_calls import Access, ToolClass, Verdict
 from gonogo.execution.agent.gate import Gated
 from gonogo.execution.agent.questions import (

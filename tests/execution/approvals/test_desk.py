@@ -10,7 +10,7 @@ from datetime import timedelta
 import anyio
 import pytest
 
-from fakes.rows import NOW, at, begin
+from fakes.rows import NOW, at, begin, verify_chain
 from gonogo.domain.errors import (
     AlreadyDecided,
     Conflict,
@@ -33,7 +33,6 @@ from gonogo.execution.approvals import (
     withdraw_all,
 )
 from gonogo.store import Tx, go_on
-from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.store.calls import approval_of, count_pending, list_approvals
 from gonogo.store.jobs import due_timers, first_timer
@@ -225,7 +224,7 @@ async def test_of_many_who_decide_at_once_one_wins_and_the_others_are_told_who_d
         assert refusal.error.decided_at == NOW.isoformat()
     resolved = [e for e in await events(store) if e["type"] == "approval_resolved"]
     assert len(resolved) == 1
-    assert await store.read(auditing.verify_chain, "s1") == (2, [])
+    assert await store.read(verify_chain, "s1") == (2, [])
 
 
 async def test_the_same_decision_by_the_same_person_is_answered_again_and_changes_nothing(

@@ -17,7 +17,7 @@ from hypothesis import given as drawn
 from hypothesis import strategies as st
 
 from fakes import rows
-from fakes.rows import NOW, begin, plan, session
+from fakes.rows import NOW, begin, plan, session, verify_chain
 from gonogo.domain.errors import AlreadyDecided, Conflict, Forbidden, InvalidMessage
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import Approval
@@ -36,7 +36,6 @@ from gonogo.execution.approvals import (
 )
 from gonogo.policy import BadRules, Reviews
 from gonogo.policy.reviewers import ReviewRule, ReviewText
-from gonogo.store import audit as auditing
 from gonogo.store import events as log
 from gonogo.store.approvals import escalate_approval, votes_of
 from gonogo.store.calls import approval_of, list_approvals
@@ -683,4 +682,4 @@ async def test_whatever_happens_one_decision_and_never_too_few_behind_it(
         behind = [people[who] for who in {*agreed, ruling.by.id}]
         assert len(behind) >= review["needed"]
         assert all(_admitted(review, asker.id, who) for who in behind)
-    assert (await store.read(auditing.verify_chain, name))[1] == []
+    assert (await store.read(verify_chain, name))[1] == []

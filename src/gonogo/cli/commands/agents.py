@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from gonogo.cli.arguments import Directory, Json, example, group
-from gonogo.cli.language import own_locale, own_words
-from gonogo.cli.support import Exit, Stop, carry_out
+from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
 
 if TYPE_CHECKING:
     from gonogo.domain.instructions import FoundInstructions
@@ -137,13 +136,13 @@ def accept(name: Annotated[str, typer.Argument(help="The tool's name.")]) -> Non
 
 
 async def _list(json: bool) -> Exit:
-    from gonogo.cli.foreign_tools import list_tools
+    from gonogo.cli.rules import list_tools
 
     return await list_tools(json=json)
 
 
 async def _accept(name: str) -> Exit:
-    from gonogo.cli.foreign_tools import accept_tool
+    from gonogo.cli.rules import accept_tool
 
     return await accept_tool(name)
 
@@ -187,7 +186,7 @@ async def _told(name: str, given: dict[str, Any], directory: Path | None) -> dic
 
 
 def _object(text: str) -> dict[str, Any]:
-    from gonogo.domain.strict_json import loads
+    from gonogo.domain.base import loads
 
     given = loads(text)
     if not isinstance(given, dict):

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import ApprovalId, Json, Session, approval_ids, example, group
-from gonogo.cli.language import own_locale, own_words
-from gonogo.cli.support import Exit, Stop, carry_out
+from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
 
 app = group("Approvals: questions that wait for an answer.")
 
@@ -242,7 +241,7 @@ async def _decide(
 
 
 def _given(word: str, arguments: str | None) -> object:
-    from gonogo.domain.strict_json import loads
+    from gonogo.domain.base import loads
 
     if arguments is None:
         if word == "edit":

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import Json, example, group
-from gonogo.cli.language import own_locale, own_words
-from gonogo.cli.support import Exit, Stop, carry_out
+from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
 
 # `status` and `stop`: the process that carries the work out.
 
@@ -42,8 +41,7 @@ def stop(
 
 
 async def _status(json: bool) -> Exit:
-    from gonogo.cli.background import runs_in_background, start
-    from gonogo.cli.daemon import glance
+    from gonogo.cli.daemon import glance, runs_in_background, start
     from gonogo.cli.folder import Folder, read_settings
     from gonogo.cli.terminal.output import facts, line
     from gonogo.domain.states import ApprovalStatus, PlanStatus
@@ -92,7 +90,7 @@ async def _stop(now: bool) -> Exit:
     import os
     import signal
 
-    from gonogo.cli.background import PATIENCE, has_left, leaves
+    from gonogo.cli.daemon import PATIENCE, has_left, leaves
     from gonogo.cli.folder import Folder, environment, read_settings
     from gonogo.cli.terminal.input import TerminalPerson
     from gonogo.cli.terminal.output import line

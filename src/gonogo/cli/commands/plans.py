@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from gonogo.cli.arguments import Events, Json, Limit, PlanId, Session, SubtaskId, example, group
-from gonogo.cli.language import own_locale
-from gonogo.cli.support import Exit, carry_out
+from gonogo.cli.support import Exit, carry_out, own_locale
 
 if TYPE_CHECKING:
     from gonogo.client import Client

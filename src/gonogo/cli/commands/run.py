@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 
 from gonogo.cli.arguments import Directory, Events, Model, example, limits_of, session_ids
-from gonogo.cli.language import own_locale
-from gonogo.cli.support import Exit, Stop, carry_out, explained
+from gonogo.cli.support import Exit, Stop, carry_out, explained, own_locale
 
 top = typer.Typer()
 

@@ -6,9 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from gonogo.cli.daemon import connected
-from gonogo.cli.language import own_locale
 from gonogo.cli.plan_file import SentEdits, as_json, plan_editor
-from gonogo.cli.support import Exit, Stop, said_of
+from gonogo.cli.support import Exit, Stop, own_locale, said_of
 from gonogo.cli.terminal.input import TerminalPerson, Withdrawn
 from gonogo.cli.terminal.output import facts, line, one_line, spoken
 from gonogo.cli.terminal.render import (
@@ -19,9 +18,9 @@ from gonogo.cli.terminal.render import (
     question_texts,
 )
 from gonogo.client import Client
+from gonogo.domain.base import loads
 from gonogo.domain.errors import GonogoError
 from gonogo.domain.states import ApprovalKind, wants_words
-from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.views import ApprovalView
 from gonogo.i18n import phrase, say, term

@@ -11,12 +11,11 @@ import anyio
 
 from gonogo.cli.daemon import RuntimeLink, connected, linked
 from gonogo.cli.folder import environment, read_settings
-from gonogo.cli.language import own_locale
 from gonogo.cli.plan_file import EditedPlan, as_json, plan_editor, text_of
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.live import conversing
-from gonogo.cli.support import Exit, Stop
+from gonogo.cli.support import Exit, Stop, own_locale
 from gonogo.cli.terminal.input import TerminalPerson
 from gonogo.cli.terminal.output import facts, line
 from gonogo.cli.terminal.render import decision, standing

@@ -13,11 +13,10 @@ from rich.text import Text
 
 from gonogo.cli.daemon import RuntimeLink, glance, linked
 from gonogo.cli.folder import Folder, environment, program, read_settings
-from gonogo.cli.language import own_locale
 from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import Interrupts
-from gonogo.cli.support import Exit, Stop, complain
+from gonogo.cli.support import Exit, Stop, complain, own_locale
 from gonogo.cli.terminal.input import Foot, Keyboard, TerminalPerson, is_ours
 from gonogo.cli.terminal.output import facts, is_terminal, line, one_line, paper, plain, spoken
 from gonogo.cli.terminal.plan_graph import UNDER_WAY, board_lines, fitted, state_of

@@ -20,26 +20,24 @@ from msgspec.structs import replace
 
 from gonogo.cli.daemon import RuntimeLink, linked
 from gonogo.cli.folder import environment, program, read_settings
-from gonogo.cli.language import named_locale, own_locale, own_words
 from gonogo.cli.plan_file import Flaw, as_json, own_plan, text_of
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import standing
 from gonogo.cli.session.live import conversing
-from gonogo.cli.support import Exit, Stop, complain, said_of
+from gonogo.cli.support import Exit, Stop, complain, named_locale, own_locale, own_words, said_of
 from gonogo.cli.terminal.output import beside, line, one_line, spoken
 from gonogo.cli.terminal.plan_graph import mark_of
 from gonogo.cli.terminal.render import question_lines
 from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
+from gonogo.domain.base import loads
 from gonogo.domain.errors import Forbidden, GonogoError, InvalidMessage, TooLarge
 from gonogo.domain.events import MARKS
 from gonogo.domain.findings import FindingSeverity
 from gonogo.domain.messages import title_of
-from gonogo.domain.plan_views import PlanView, SubtaskView
-from gonogo.domain.report_views import ModelUse
+from gonogo.domain.plan_views import ModelUse, PlanView, SubtaskView
 from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
-from gonogo.domain.strict_json import loads
 from gonogo.domain.text_safety import guarded
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import MessageView, SessionView

@@ -18,8 +18,7 @@ from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from gonogo.cli.language import own_locale, own_words
-from gonogo.cli.support import Stop
+from gonogo.cli.support import Stop, own_locale, own_words
 from gonogo.cli.terminal.output import beside, folded, laid_out
 from gonogo.domain.text_safety import guarded, visible
 from gonogo.i18n import LOCALES, say, term

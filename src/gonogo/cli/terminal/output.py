@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import typer
 from pydantic import BaseModel
 
-from gonogo.cli.language import own_locale
-from gonogo.cli.support import Exit
+from gonogo.cli.support import Exit, own_locale
 from gonogo.domain.text_safety import guarded, mark_blanks, on_one_line, visible, visible_json
 from gonogo.i18n import say, term
 

@@ -9,9 +9,9 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from gonogo.cli.terminal.output import indented, json_line, one_line
+from gonogo.domain.base import elapsed
 from gonogo.domain.plan import worker_name
 from gonogo.domain.plan_views import GraphNode, PlanGraph, SubtaskView
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.i18n import DEFAULT, duration, estimate, phrase, say
 from gonogo.i18n.plans import terms_of

@@ -17,9 +17,12 @@ from gonogo.execution.agent.compaction import Contexts
 from gonogo.execution.agent.context import first_record, parts_of
 from gonogo.execution.agent.conversation import (
     NOBODYS,
+    Briefings,
     Owner,
     Speak,
     Thread,
+    compose,
+    facts_of,
     fields_from,
     is_unheard,
     role_of,
@@ -38,7 +41,6 @@ from gonogo.execution.agent.gate import (
     nothing_given,
     remove_session_rule,
 )
-from gonogo.execution.agent.instructions import Briefings, compose, facts_of
 from gonogo.execution.agent.loop import (
     Finished,
     Handed,
@@ -50,7 +52,7 @@ from gonogo.execution.agent.loop import (
     taken_up,
 )
 from gonogo.execution.agent.means import Means
-from gonogo.execution.agent.models import Meter, ModelPool, is_taped, name_of_limit
+from gonogo.execution.agent.models import Meter, ModelPool, ModelWait, is_taped, name_of_limit
 from gonogo.execution.agent.profiles import (
     EXPLORER,
     MODEL,
@@ -85,6 +87,7 @@ __all__ = [
     "Means",
     "Meter",
     "ModelPool",
+    "ModelWait",
     "NextStep",
     "Owner",
     "Profile",

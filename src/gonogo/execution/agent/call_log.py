@@ -8,6 +8,7 @@ from typing import Any, cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gonogo.domain.base import digest, elapsed
 from gonogo.domain.errors import Conflict, InvalidMessage, because
 from gonogo.domain.events import (
     CallDecision,
@@ -19,9 +20,7 @@ from gonogo.domain.events import (
     ToolResulted,
 )
 from gonogo.domain.records import Approval, CallRow
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import CALL, GUARDED_NAMES, ApprovalStatus, CallStatus, DecisionWord
-from gonogo.domain.strict_json import digest
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolClass
 from gonogo.execution.agent.context import Aliases
 from gonogo.execution.agent.conversation import Thread, explorers_of

@@ -39,8 +39,7 @@ from gonogo.execution.agent.context import (
     too_long,
     transcript,
 )
-from gonogo.execution.agent.conversation import Thread
-from gonogo.execution.agent.instructions import Briefings
+from gonogo.execution.agent.conversation import Briefings, Thread
 from gonogo.execution.agent.models import Meter, ModelPool, keep_usage
 from gonogo.i18n import say
 from gonogo.store import Store, Tx

@@ -20,10 +20,10 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from gonogo.domain.base import mapped
 from gonogo.domain.records import CallRow
 from gonogo.domain.replanning import tokens_of
 from gonogo.domain.states import CallStatus
-from gonogo.domain.strict_json import mapped
 from gonogo.domain.tool_calls import (
     Compacted,
     Instructions,

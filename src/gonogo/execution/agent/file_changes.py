@@ -13,10 +13,10 @@ import anyio.to_thread
 from msgspec import Struct, field
 from msgspec.structs import asdict
 
+from gonogo.domain.base import digest
 from gonogo.domain.errors import Busy, Conflict, InvalidMessage, ToolFailed
 from gonogo.domain.records import Approval, CallRow, Checkpoint, FileChange, Job, Watch
 from gonogo.domain.states import GUARDED_NAMES, ApprovalKind, CallStatus, DecisionWord
-from gonogo.domain.strict_json import digest
 from gonogo.domain.text_safety import visible
 from gonogo.domain.tool_calls import A_FOLDER, Access
 from gonogo.domain.undo import COMMAND, FOLDER, alike, came_to, kept_path, real_path, shown_path

@@ -50,10 +50,9 @@ from gonogo.execution.agent.context import (
     read_thread,
     with_filling,
 )
-from gonogo.execution.agent.conversation import Explorers, Thread
+from gonogo.execution.agent.conversation import Explorers, Thread, usable
 from gonogo.execution.agent.executor import Hands, ReadyCall
 from gonogo.execution.agent.gate import ConversationGrants, Gate, Gated, given_to, offered_schemas
-from gonogo.execution.agent.instructions import usable
 from gonogo.execution.agent.models import ModelPool, keep_usage
 from gonogo.execution.agent.questions import question_of_call
 from gonogo.execution.approvals import ApprovalService

@@ -11,11 +11,11 @@ from typing import Any
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gonogo.domain.base import digest
 from gonogo.domain.errors import AlreadyDecided, Conflict, Expired, RateLimited, because
 from gonogo.domain.records import Approval, Vote
 from gonogo.domain.reviews import NO_REVIEW, Doings, Review, strictest
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
-from gonogo.domain.strict_json import digest
 from gonogo.execution.approvals import types as notices
 from gonogo.execution.approvals.types import (
     NOBODY,
@@ -39,7 +39,6 @@ from gonogo.store.approvals import (
     escalate_approval,
     keep_vote,
     place_of_work,
-    requester_of,
     votes_of,
 )
 from gonogo.store.calls import (
@@ -51,6 +50,7 @@ from gonogo.store.calls import (
     pending_approvals,
 )
 from gonogo.store.jobs import drop_timer, set_timer
+from gonogo.store.plans import requester_of
 from gonogo.store.sessions import session_of, spoken_in
 
 # Quorum: approvals are counted as votes until there are enough of them for one and the same thing.

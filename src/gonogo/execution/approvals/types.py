@@ -7,15 +7,14 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gonogo.domain.base import digest, elapsed
 from gonogo.domain.errors import Forbidden, Refused, because
 from gonogo.domain.events import ApprovalChanged, ApprovalFacts
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Approval, Vote
 from gonogo.domain.reviews import NO_REVIEW, Deed, Review, reviewer_name
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord
-from gonogo.domain.strict_json import digest
 from gonogo.i18n import say
 from gonogo.policy import RuleText
 from gonogo.store import Tx

@@ -16,12 +16,11 @@ from gonogo.execution.plans.approvals import (
 )
 from gonogo.execution.plans.comments import Answering
 from gonogo.execution.plans.controls import Retry
-from gonogo.execution.plans.ending import Accounts, PlanEnding
+from gonogo.execution.plans.ending import Accounts, PlanEnding, undone
 from gonogo.execution.plans.engine import Engine, PlanRunner, Threads, check_held
-from gonogo.execution.plans.lifecycle import LookedOver, Planning, Proposals, in_words
+from gonogo.execution.plans.lifecycle import LookedOver, Planning, PlanReader, Proposals, in_words
 from gonogo.execution.plans.replanning import ABOUT as REPLAN_QUESTION
 from gonogo.execution.plans.replanning import Replanning, Search
-from gonogo.execution.plans.revisions import PlanReader, undone
 from gonogo.execution.plans.rounds import PlanQuestions, PlanRules
 from gonogo.execution.plans.subtasks import BuiltInKinds, Subtasks
 

@@ -6,19 +6,19 @@ from typing import Any, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gonogo.domain.base import elapsed
 from gonogo.domain.errors import Conflict, InvalidMessage, because
 from gonogo.domain.failures import Category, Failure
 from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import Approval, Plan, SubtaskRow
 from gonogo.domain.replanning import WORDS, Limits
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import DecisionWord
 from gonogo.execution.approvals import ApprovalType, Matter, Ruling
 from gonogo.execution.plans.controls import Pauses
+from gonogo.execution.plans.ending import also_asked, completed
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.lifecycle import Planning
-from gonogo.execution.plans.revisions import also_asked, completed
 from gonogo.execution.scheduling import MODEL
 from gonogo.i18n import told
 from gonogo.store import Tx

@@ -33,7 +33,7 @@ from gonogo.execution.agent import (
     model_profile,
     runtime_profile,
 )
-from gonogo.execution.plans.brief import cut
+from gonogo.execution.plans.ending import cut
 from gonogo.execution.plans.engine import Opening, Threads, begun_in
 from gonogo.execution.scheduling import Completed, Failed, Outcome, Parked, Step
 from gonogo.i18n import say, told

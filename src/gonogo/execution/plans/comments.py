@@ -29,10 +29,9 @@ from gonogo.domain.replanning import BudgetSpent, next_revision
 from gonogo.domain.reviews import MOST_OPEN, checked_content, comment_facts, read_answers
 from gonogo.domain.states import ApprovalStatus, PlanStatus
 from gonogo.execution.approvals import ApprovalService
-from gonogo.execution.plans.ending import ARCHITECT, revise_thread
+from gonogo.execution.plans.ending import ARCHITECT, also_asked, completed, revise_thread
 from gonogo.execution.plans.lifecycle import Planning
 from gonogo.execution.plans.replanning import ArchitectTalk
-from gonogo.execution.plans.revisions import also_asked, completed
 from gonogo.execution.scheduling import REPLAN, Superseded
 from gonogo.i18n import say
 from gonogo.store import Tx, go_on, new_id

@@ -16,8 +16,7 @@ from gonogo.domain.reviews import reviewer_name
 from gonogo.domain.schedule import SubtaskStanding, outcome
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.execution.agent import steer
-from gonogo.execution.plans.ending import ARCHITECT
-from gonogo.execution.plans.revisions import revised_by, stand, tried_again, undone
+from gonogo.execution.plans.ending import ARCHITECT, revised_by, stand, tried_again, undone
 from gonogo.execution.plans.rounds import Rounds
 from gonogo.execution.scheduling import (
     BUDGET,

@@ -1,24 +1,28 @@
 """The end of a plan: the account of what came of it, and the end of what was begun for it."""
 
+import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import accumulate, pairwise, starmap
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import anyio
 import anyio.to_thread
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import ToolFailed, because
+from gonogo.domain.base import elapsed
+from gonogo.domain.errors import Conflict, NotFound, ToolFailed, because
 from gonogo.domain.events import AgentSwitched, PlanEnded, PlanEndedFacts, SwitchFacts
-from gonogo.domain.plan import Revision, worker_name
+from gonogo.domain.plan import Revision, Subtask, dependants, worker_name
 from gonogo.domain.plan_views import plan_changes
-from gonogo.domain.records import MAIN, Approval, FileChange, Plan, Session, SubtaskRow
+from gonogo.domain.records import MAIN, Approval, FileChange, GrantRow, Plan, Session, SubtaskRow
 from gonogo.domain.replanning import Used
-from gonogo.domain.schedule import elapsed
+from gonogo.domain.schedule import count_ended
 from gonogo.domain.states import (
     ENDED,
+    SUBTASK,
     ApprovalKind,
     ApprovalStatus,
     CallStatus,
@@ -31,11 +35,10 @@ from gonogo.domain.undo import net_changes, shown_path
 from gonogo.execution.agent import drop_call, end_call
 from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, wake
-from gonogo.execution.plans.brief import cut, shaped
 from gonogo.execution.scheduling import REPLAN
 from gonogo.i18n import say, told
 from gonogo.i18n.plans import account
-from gonogo.store import Store, Tx, stop
+from gonogo.store import Store, Tx, new_id, stop
 from gonogo.store import events as log
 from gonogo.store.calls import (
     RefusedCall,
@@ -45,16 +48,23 @@ from gonogo.store.calls import (
     pending_of_plan,
     refused_calls,
 )
-from gonogo.store.checkpoints import changes_after
+from gonogo.store.checkpoints import changes_after, undone_subtasks
 from gonogo.store.people import names
 from gonogo.store.plans import (
     account_kept,
+    add_grants,
+    add_revision,
+    check_approved,
+    count_revisions,
+    current_revision,
     end_grants,
     end_revising,
     keep_account,
     lock_plan,
     plan_of,
+    revise_plan,
     revisions_of,
+    revoked_subtasks,
     subtask_rows,
     thread_name,
 )
@@ -474,3 +484,168 @@ class PlanEnding(Struct, frozen=True):
             turn = turn_of(tx, call.turn_id or "")
             if turn is not None:
                 wake(tx, turn)
+
+
+# Results of subtasks, as others are told them.
+
+
+def cut(value: Any, limit: int, locale: str) -> str:  # noqa: ANN401 - any JSON value
+    """A value as text of bounded length that says how much was left out.
+
+    Args:
+        limit: Characters.
+    """
+    shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(shown) <= limit:
+        return shown
+    return shown[:limit] + say("model_truncated", locale, count=len(shown) - limit)
+
+
+def shaped(result: object, status: str) -> dict[str, Any]:
+    """A subtask's result in the one shape that all have: `{status, output, metadata}`."""
+    if not isinstance(result, Mapping) or "output" not in result:
+        return {"status": status, "output": result, "metadata": {}}
+    return {"metadata": {}, **cast("Mapping[str, Any]", result), "status": status}
+
+
+# From one revision of a plan to the next: what is kept, and what the new one allows.
+
+
+def also_asked(plan: Plan, by: str | None) -> list[str] | None:
+    """Who has had a plan changed, with one more; nobody where the runtime changes it itself."""
+    before = plan.asked_by or []
+    return plan.asked_by if by is None or by in before else [*before, by]
+
+
+def take_up(tx: Tx, plan: Plan, kept: Mapping[str, SubtaskRow], by: str, reason: str) -> Plan:
+    """Have what was approved, or a part of it, done again; that needs no question.
+
+    Rows never leave a terminal state, so the plan gets another revision: the approved one, subtask
+    for subtask. What a person revoked is not granted anew. Gives the plan as it is then.
+
+    Args:
+        kept: The rows of subtasks that stand as they did; all others begin anew.
+
+    Raises:
+        Conflict: the plan is not as the caller saw it, or not at what was approved.
+    """
+    check_approved(plan)
+    number = count_revisions(tx, plan.id) + 1
+    revision = current_revision(tx, plan).model_copy(update={"number": number, "written": None})
+    add_revision(tx, revision, by, reason, kept=kept)
+    floor = told_progress(tx, plan)
+    if not revise_plan(tx, plan, revision, floor, approved_revision=number):
+        raise Conflict("Plan {plan_id} has just changed; look at it again", plan_id=plan.id)
+    end_grants(tx, plan.id, reason)
+    revised = replace(
+        plan, revision=number, approved_revision=number, digest=revision.digest, finished_at=None
+    )
+    mint_grants(tx, revised, revision, kept.keys() | revoked_subtasks(tx, plan.id))
+    return revised
+
+
+def mint_grants(tx: Tx, plan: Plan, revision: Revision, without: Collection[str]) -> None:
+    """Grant each subtask what its plan allows it, if it allows anything without a question.
+
+    Args:
+        without: Those that get nothing: they are done, or a person revoked what they had.
+    """
+    if plan.auto_approve_tools:
+        left = [subtask for subtask in revision.subtasks if subtask.id not in without]
+        add_grants(tx, [_grant(plan, subtask, tx.now) for subtask in left])
+
+
+def completed(tx: Tx, plan: Plan) -> dict[str, SubtaskRow]:
+    """The rows of a plan's subtasks that are done: no later revision changes them."""
+    if plan.started_at is None:
+        return {}
+    rows = subtask_rows(tx, plan.id, plan.revision)
+    done = (row for row in rows if row.status is SubtaskStatus.COMPLETED or row.declined)
+    gone = undone(tx, plan, rows)
+    return {row.subtask_id: row for row in done if row.subtask_id not in gone}
+
+
+def undone(tx: Tx, plan: Plan, rows: Iterable[SubtaskRow]) -> frozenset[str]:
+    """The subtasks whose files were taken back after they ended, and those built on them."""
+    over = {row.subtask_id: row.finished_at for row in rows if row.finished_at is not None}
+    since = undone_subtasks(tx, plan.id) if over else {}
+    gone = frozenset(key for key, at in over.items() if key in since and at <= since[key])
+    if not gone:
+        return gone
+    subtasks = current_revision(tx, plan).subtasks
+    return gone.union(*(dependants(subtasks, each) for each in gone))
+
+
+def told_progress(tx: Tx, plan: Plan) -> int:
+    """The progress that was told of a plan so far, in thousandths."""
+    rows = subtask_rows(tx, plan.id, plan.revision)
+    done = count_ended(row.status for row in rows)
+    return max(plan.floor, 1000 * done // len(rows))
+
+
+def _grant(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
+    scope = subtask.scope.model_dump(mode="json", exclude_none=True) if subtask.scope else None
+    return GrantRow(
+        id=new_id("grant"), session_id=plan.session_id, plan_id=plan.id, revision=plan.revision,
+        subtask_id=subtask.id, scope=scope, status="active", created_at=now, ended_at=None,
+        ended_because=None,
+    )  # fmt: skip
+
+
+# Trying again: the same subtasks, some of them to be done once more.
+
+_AGAIN = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED})
+Rows = dict[str, SubtaskRow]
+
+
+def revise_again(tx: Tx, plan: Plan, asked: Sequence[Mapping[str, str]]) -> None:
+    """Have the plan be at a revision in which all is tried again that people asked for.
+
+    Nothing of the plan is under way.
+    """
+    current, rows = stand(tx, plan)
+    again = frozenset[str]().union(
+        undone(tx, plan, rows.values()),
+        *(tried_again(current, rows, each["subtask_id"]) for each in asked),
+    )
+    revised_by(tx, plan, rows, again, asked[-1]["by"])
+
+
+def stand(tx: Tx, plan: Plan) -> tuple[Revision, Rows]:
+    """A plan's revision, and the rows of its subtasks by their ids."""
+    return current_revision(tx, plan), {
+        row.subtask_id: row for row in subtask_rows(tx, plan.id, plan.revision)
+    }
+
+
+def revised_by(tx: Tx, plan: Plan, rows: Rows, again: frozenset[str], by: str) -> Plan:
+    """The next revision; what has not begun begins in it as it would have."""
+    over = {key: row for key, row in rows.items() if row.status in SUBTASK.terminal}
+    kept = {key: row for key, row in over.items() if key not in again}
+    reason = f"retry of {', '.join(sorted(again))}"
+    revised = take_up(tx, plan, kept, by, reason)
+    facts: dict[str, Any] = {"revision": revised.revision, "digest": revised.digest}
+    log.note(
+        tx, plan.session_id, actor=by, action="plan.retried", subject=plan.id,
+        subtasks=sorted(again), **facts,
+    )  # fmt: skip
+    return revised
+
+
+def tried_again(revision: Revision, rows: Rows, subtask_id: str) -> frozenset[str]:
+    """The subtask, and those dependants that did not complete."""
+    row = rows.get(subtask_id)
+    if row is None:
+        raise NotFound(
+            "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans show "
+            "{plan_id}",
+            plan_id=revision.plan_id, subtask_id=subtask_id,
+        )  # fmt: skip
+    if row.status not in _AGAIN:
+        raise Conflict(
+            "Subtask {subtask_id} is {subtask_status}; only a failed, skipped or cancelled "
+            "subtask can be retried",
+            subtask_id=subtask_id, subtask_status=row.status,
+        )  # fmt: skip
+    waiting = dependants(revision.subtasks, subtask_id)
+    return frozenset({subtask_id}) | {key for key in waiting if rows[key].status in _AGAIN}

@@ -1,8 +1,9 @@
 """The engine: the state machine of plans, in its parts, and the jobs that drive it."""
 
 import dataclasses
+import json
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Generic, TypeVar
 
@@ -10,13 +11,14 @@ import anyio
 from anyio.lowlevel import checkpoint
 from msgspec import Struct, field
 
+from gonogo.domain.base import elapsed
 from gonogo.domain.errors import Busy, GonogoError, ModelFailed, because
 from gonogo.domain.failures import Category, Failure, Patterns, is_away, quota_pause
 from gonogo.domain.plan import SubtaskType
 from gonogo.domain.records import Job, Plan
 from gonogo.domain.replanning import BudgetSpent
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SubtaskStatus
+from gonogo.domain.text_safety import visible_json
 from gonogo.domain.tool_calls import Message, UserText
 from gonogo.execution.agent import (
     NextStep,
@@ -29,9 +31,8 @@ from gonogo.execution.agent import (
     is_unheard,
     taken_up,
 )
-from gonogo.execution.plans.brief import brief
 from gonogo.execution.plans.controls import Pauses, PlanControls
-from gonogo.execution.plans.ending import PlanEnding
+from gonogo.execution.plans.ending import PlanEnding, cut
 from gonogo.execution.plans.rounds import PlanQuestions, PlanRules, Rounds
 from gonogo.execution.scheduling import (
     MODEL,
@@ -47,6 +48,7 @@ from gonogo.execution.scheduling import (
     Work,
 )
 from gonogo.execution.scheduling.plan_state import PlanState, read_shape
+from gonogo.i18n import say
 from gonogo.store import Store, Tx, go_on
 from gonogo.store.plans import (
     plan_of,
@@ -463,3 +465,62 @@ class _SubtaskOwner(Struct, frozen=True):
 
     def answered(self, tx: Tx) -> None:
         self.engine.pauses.model_answered(tx, self.work.revision.plan_id)
+
+
+# The brief of a subtask: what its conversation begins with.
+
+_SHOWN = 4_000
+"""Characters of each part of a dependency's result that a subtask is told."""
+_MOST_SAID = 20
+"""Words of people to earlier attempts that a new one is told, the newest."""
+
+
+def brief(step: Step, locale: str, ending: str | None = None, said: Sequence[str] = ()) -> str:
+    """What to do, what it may touch, what is known, and how it ends.
+
+    Args:
+        ending: Key of the text that says how it ends.
+        said: What people said to earlier attempts at it.
+    """
+    subtask = step.subtask
+    parts = [
+        say(
+            "model_subtask", locale, goal=step.work.revision.goal, subtask=subtask.id,
+            description=subtask.description,
+        )
+    ]  # fmt: skip
+    if subtask.scope is not None:
+        scope = json.dumps(subtask.scope.model_dump(exclude_defaults=True), ensure_ascii=False)
+        parts.append(say("model_subtask_scope", locale, scope=scope))
+    if subtask.done_when:
+        parts.extend(_checks(step, locale))
+    if step.inputs:
+        parts.append(json.dumps({"inputs": step.inputs}, ensure_ascii=False))
+    if subtask.dependencies:
+        parts.append(say("model_subtask_results", locale))
+    parts.extend(_result_of(step, dependency, locale) for dependency in subtask.dependencies)
+    if said:
+        parts.append(say("model_subtask_steered", locale))
+        parts.extend(said[-_MOST_SAID:])
+    if ending is not None:
+        parts.append(say(ending, locale))
+    return "\n\n".join(parts)
+
+
+def _checks(step: Step, locale: str) -> Iterator[str]:
+    """What the subtask is checked by, and what an earlier attempt lacked."""
+    checks = "\n".join(f"- {check.text}" for check in step.subtask.done_when or ())
+    yield say("model_subtask_checks", locale, checks=checks)
+    if step.failed is not None:
+        said = visible_json({"failure": cut(step.failed, _SHOWN, locale)})
+        yield say("model_subtask_again", locale, said=said)
+
+
+def _result_of(step: Step, dependency: str, locale: str) -> str:
+    done, result = step.work.revision.subtask(dependency), step.results[dependency]
+    return say(
+        "model_dependency", locale, subtask=dependency, description=done.description,
+        agent=done.agent or done.tool or done.type, status=result["status"],
+        metadata=cut(result["metadata"], _SHOWN, locale),
+        output=cut(result["output"], _SHOWN, locale),
+    )  # fmt: skip

@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from gonogo.domain.errors import Conflict, InvalidPlan, NotFound, Reason
+from gonogo.domain.conditions import check_references, references
+from gonogo.domain.errors import (
+    Conflict,
+    InvalidArguments,
+    InvalidPlan,
+    NotFound,
+    Reason,
+    defects_of,
+)
 from gonogo.domain.events import (
     AgentSwitched,
     AssistantMessage,
@@ -24,9 +32,11 @@ from gonogo.domain.identity import Principal
 from gonogo.domain.plan import (
     MAX_DESCRIPTION,
     MAX_GOAL,
+    KindRule,
     Revision,
     Subtask,
     critical_path,
+    parse_subtasks,
     with_types,
     worker_name,
 )
@@ -42,14 +52,20 @@ from gonogo.domain.states import (
     TurnStatus,
 )
 from gonogo.domain.text_safety import is_blank, visible_json
-from gonogo.domain.tool_calls import UserText
+from gonogo.domain.tool_calls import ToolClass, UserText
 from gonogo.execution.agent import RUNTIME, Gate
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, tell_all_queued
-from gonogo.execution.plans.brief import cut
-from gonogo.execution.plans.ending import ARCHITECT, PlanEnding, execution_result
+from gonogo.execution.plans.ending import (
+    ARCHITECT,
+    PlanEnding,
+    completed,
+    cut,
+    execution_result,
+    mint_grants,
+)
 from gonogo.execution.plans.engine import Engine
-from gonogo.execution.plans.revisions import PlanReader, completed, mint_grants
+from gonogo.execution.scheduling import check_condition
 from gonogo.i18n import DEFAULT, say, told
 from gonogo.i18n.plans import plan_summary, rejected_plan
 from gonogo.policy import Conditions, asks_anyway, check_asks, read_prefix, takes_no_more
@@ -59,6 +75,7 @@ from gonogo.store.approvals import comments_of
 from gonogo.store.people import name_of
 from gonogo.store.plans import WRITTEN, add_plan, add_revision, move_plan, plan_of, sole_maker_of
 from gonogo.store.sessions import append_message, begin_plan, open_turns, session_of, spoken_in
+from gonogo.tools import SchemaChecks, Tool
 
 # A revision as it is put before a person: what it says, what is noticed about it, the question.
 
@@ -253,6 +270,66 @@ def _said(fields: Mapping[str, str], locale: str) -> dict[str, str]:
 _S = SubtaskStatus
 _MOST_TOLD = 16_000
 """Characters of a person's own plan that the agents of its session are told."""
+
+
+# Reads the subtasks of a plan, and checks all that can be known before it runs.
+
+
+class PlanReader(Struct, frozen=True, kw_only=True):
+    """Knows who can carry out subtasks, and what they can give."""
+
+    workers: frozenset[str]
+    """The agents that may carry out subtasks."""
+    tools: Mapping[str, Tool]
+    kinds: Mapping[str, KindRule]
+
+    def read(
+        self,
+        raw: Any,  # noqa: ANN401 - as a stranger wrote it
+        done: Collection[str] = (),
+    ) -> tuple[Subtask, ...]:
+        """Read the subtasks of a new plan, of an edited one, or what is left of one.
+
+        Args:
+            done: Ids of subtasks that these may depend on and that are kept.
+
+        Raises:
+            InvalidPlan: with the first defect, naming the subtask and the field.
+        """
+        usable = {name for name, t in self.tools.items() if t.tool_class is not ToolClass.CONTROL}
+        subtasks = parse_subtasks(
+            raw, agents=self.workers, tools=usable, kinds=self.kinds, known=done
+        )
+        check_references(subtasks, done)
+        checks: SchemaChecks | None = None
+        for subtask in subtasks:
+            with defects_of(subtask.id):
+                _check_condition(subtask)
+                if subtask.tool is not None and not references(subtask.inputs):
+                    # Those of one plan share their time.
+                    checks = checks or SchemaChecks()
+                    self._check_arguments(subtask, subtask.tool, checks)
+        return subtasks
+
+    def _check_arguments(self, subtask: Subtask, tool: str, checks: SchemaChecks) -> None:
+        """Check the inputs of a tool that are known already."""
+        try:
+            self.tools[tool].parse(subtask.inputs or {}, checks)
+        except InvalidArguments as problem:
+            raise InvalidPlan(
+                "Subtask {subtask_id!r}: inputs: {problem}", subtask_id=subtask.id, problem=problem
+            ) from None
+
+
+def _check_condition(subtask: Subtask) -> None:
+    if subtask.condition is None:
+        return
+    try:
+        check_condition(subtask.condition)
+    except InvalidPlan as problem:
+        raise InvalidPlan(
+            "Subtask {subtask_id!r}: {problem}", subtask_id=subtask.id, problem=problem
+        ) from None
 
 
 class Planning(Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ import anyio
 from msgspec import Struct
 from msgspec.structs import replace
 
+from gonogo.domain.base import elapsed
 from gonogo.domain.errors import (
     Busy,
     Conflict,
@@ -28,7 +29,6 @@ from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import Approval, CallRow, Job, Plan, SubtaskRow
 from gonogo.domain.replanning import BudgetSpent, is_progress, next_revision, stays_within
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import (
     SUBTASK,
     ApprovalKind,
@@ -38,11 +38,11 @@ from gonogo.domain.states import (
     SubtaskStatus,
 )
 from gonogo.domain.tool_calls import UserText
-from gonogo.execution.absences import ModelWait
 from gonogo.execution.agent import (
     Finished,
     Handed,
     Loop,
+    ModelWait,
     Resting,
     Thread,
     end_call,
@@ -51,11 +51,17 @@ from gonogo.execution.agent import (
     role_of,
 )
 from gonogo.execution.approvals import ApprovalService, Question, Ruling
-from gonogo.execution.plans.brief import cut
-from gonogo.execution.plans.ending import ARCHITECT, replan_thread
+from gonogo.execution.plans.ending import (
+    ARCHITECT,
+    also_asked,
+    completed,
+    cut,
+    mint_grants,
+    replan_thread,
+    told_progress,
+)
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.lifecycle import Planning
-from gonogo.execution.plans.revisions import also_asked, completed, mint_grants, told_progress
 from gonogo.execution.scheduling import REPLAN, Superseded
 from gonogo.i18n import DEFAULT, cause_and_fix, say, told
 from gonogo.store import Stopwatch, Store, Tx, go_on

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from gonogo.domain.base import digest, elapsed
 from gonogo.domain.errors import because
 from gonogo.domain.failures import REPLANNED, Absence, Diagnosis, Failure, classify, retry_delay
 from gonogo.domain.plan import Revision, Subtask
@@ -25,14 +26,12 @@ from gonogo.domain.replanning import (
     in_force,
     replan_verdict,
 )
-from gonogo.domain.schedule import STRATEGIES, Round, Strategy, SubtaskStanding, elapsed
+from gonogo.domain.schedule import STRATEGIES, Round, Strategy, SubtaskStanding
 from gonogo.domain.states import ApprovalKind, PlanStatus, SubtaskStatus
-from gonogo.domain.strict_json import digest
 from gonogo.execution.agent import name_of_limit
 from gonogo.execution.approvals import ApprovalService, Matter, Question
 from gonogo.execution.checkpoints import checkpoint_starts
-from gonogo.execution.plans.ending import PlanEnding
-from gonogo.execution.plans.revisions import revise_again
+from gonogo.execution.plans.ending import PlanEnding, revise_again
 from gonogo.execution.scheduling import outcomes as _tell
 from gonogo.execution.scheduling.conditions import ConditionFailed, holds
 from gonogo.execution.scheduling.outcomes import Completed, Deferred, Failed, Start, Work

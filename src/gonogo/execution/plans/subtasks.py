@@ -36,7 +36,6 @@ from gonogo.execution.agent import (
     open_control,
 )
 from gonogo.execution.approvals import ApprovalService, Question
-from gonogo.execution.plans.brief import shaped
 from gonogo.execution.plans.checks import (
     VERDICT_TOOL,
     Checks,
@@ -48,7 +47,7 @@ from gonogo.execution.plans.checks import (
     validate_command,
     validate_file,
 )
-from gonogo.execution.plans.ending import told_refusals
+from gonogo.execution.plans.ending import shaped, told_refusals
 from gonogo.execution.plans.engine import Opening, Threads, begun_in, check_held
 from gonogo.execution.scheduling import (
     Completed,

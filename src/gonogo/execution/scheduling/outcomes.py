@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import anyio
 from msgspec import Struct
 
+from gonogo.domain.base import elapsed
 from gonogo.domain.errors import ModelFailed
 from gonogo.domain.events import (
     ErrorHappened,
@@ -21,7 +22,6 @@ from gonogo.domain.events import (
 from gonogo.domain.failures import Category, Failure
 from gonogo.domain.plan import KindRule, Revision, Subtask
 from gonogo.domain.replanning import Excess
-from gonogo.domain.schedule import elapsed
 from gonogo.domain.states import SubtaskStatus
 from gonogo.execution.scheduling.plan_state import PlanState
 from gonogo.store import Stopwatch, Tx

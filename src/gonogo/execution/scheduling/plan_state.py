@@ -13,6 +13,7 @@ from typing import Any, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gonogo.domain.base import elapsed
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
 from gonogo.domain.plan import Subtask
 from gonogo.domain.records import Plan, SubtaskRow
@@ -23,7 +24,6 @@ from gonogo.domain.schedule import (
     Standings,
     Strategy,
     SubtaskStanding,
-    elapsed,
     schedule,
 )
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus

@@ -46,13 +46,13 @@ from gonogo.server.openapi import (
     streams,
     takes,
 )
-from gonogo.server.problems import error_event
 from gonogo.server.requests import (
     Name,
     Stored,
     WantedFiles,
     answer,
     counted,
+    error_event,
     idempotency_key,
     kept,
     once,

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from msgspec import Struct
 
+from gonogo.domain.base import canonical_json, check_text, digest
 from gonogo.domain.errors import (
     InvalidArguments,
     InvalidMessage,
@@ -19,7 +20,6 @@ from gonogo.domain.errors import (
     ToolFailed,
     because,
 )
-from gonogo.domain.strict_json import canonical_json, check_text, digest
 from gonogo.domain.text_safety import visible, visible_json
 from gonogo.domain.tool_calls import ToolHistory, ToolSchema, foreign_name, tool_problem
 from gonogo.tools.base import Arguments, JsonObject, Prepared, Tool

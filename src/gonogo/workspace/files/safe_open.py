@@ -135,20 +135,26 @@ def opened(opener: Opener, root: int, path: str, flags: int) -> Generator[int]:
         os.close(descriptor)
 
 
-def open_root(path: str) -> int:
-    """Open a workspace's own folder, by the path that it had when it was chosen.
+@contextmanager
+def root_opened(path: Path) -> Generator[int]:
+    """The descriptor of a workspace's own folder, by the path that it had when it was chosen.
 
     That path was without links. One that has come since leads to a folder that nobody chose.
 
     Raises:
         ToolFailed: `symlink_escape`.
     """
+    descriptor = _open_root(os.fspath(path))
     try:
-        top = os.open("/", _WAY)
-        try:
-            return best_opener()(top, path.strip("/") or ".", os.O_RDONLY | os.O_DIRECTORY)
-        finally:
-            os.close(top)
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _open_root(path: str) -> int:
+    top = os.open("/", _WAY)
+    try:
+        return best_opener()(top, path.strip("/") or ".", os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         if error.errno != errno.ELOOP:
             raise
@@ -158,21 +164,8 @@ def open_root(path: str) -> int:
             "back, or open a session in the folder that the link leads to",
             path=path,
         ) from error
-
-
-@contextmanager
-def root_opened(path: Path) -> Generator[int]:
-    """The descriptor of a workspace's own folder.
-
-    Raises:
-        ToolFailed: as `open_root` and `told`.
-    """
-    with told("."):
-        descriptor = open_root(os.fspath(path))
-    try:
-        yield descriptor
     finally:
-        os.close(descriptor)
+        os.close(top)
 
 
 @contextmanager
@@ -324,11 +317,11 @@ _OTHER_SYSTEMS = re.compile(r"~|[A-Za-z]:|.*\\", re.DOTALL)
 """What leads elsewhere on a machine whose paths are not read as ours are."""
 
 
-def split(path: str, roots: Sequence[str]) -> tuple[str, ...]:
+def split(path: str, root: str | None) -> tuple[str, ...]:
     """The parts of a path below the root; `..` is kept, `.` and empty parts are not.
 
     Args:
-        roots: The absolute spellings of the root that a path may begin with.
+        root: The absolute path of the root, which a path may begin with; None where nobody knows.
 
     Raises:
         ToolFailed: `bad_path`, `path_outside_workspace`, or `not_a_regular_file` for the empty
@@ -340,7 +333,7 @@ def split(path: str, roots: Sequence[str]) -> tuple[str, ...]:
         raise ToolFailed("bad_path", "A path has at most {most} characters", most=MAX_PATH)
     parts = tuple(part for part in path.split("/") if part not in ("", "."))
     if path.startswith("/"):
-        parts = _below(parts, path, roots)
+        parts = _below(parts, path, root)
     for part in parts:
         _check_name(part)
     return parts
@@ -379,11 +372,11 @@ def elsewhere(path: str) -> str:
         raise ToolFailed(
             "bad_path", "{path!r} means different files on different systems", path=path
         )
-    return join(split(path, ()))
+    return join(split(path, None))
 
 
-def _below(parts: tuple[str, ...], path: str, roots: Sequence[str]) -> tuple[str, ...]:
-    for root in roots:
+def _below(parts: tuple[str, ...], path: str, root: str | None) -> tuple[str, ...]:
+    if root is not None:
         above = tuple(part for part in root.split("/") if part)
         if parts[: len(above)] == above:
             return parts[len(above) :]

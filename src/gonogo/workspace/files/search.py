@@ -23,9 +23,9 @@ from gonogo.workspace.files.safe_open import (
     Opener,
     check_regular,
     open_component,
-    open_root,
     opened,
     read_all,
+    root_opened,
     told,
 )
 from gonogo.workspace.sandbox.process import find_program
@@ -338,18 +338,10 @@ class _SearchPlace(Struct, frozen=True):
     path: str
     glob: re.Pattern[str] | None
 
-    @contextmanager
-    def descriptor(self) -> Generator[int]:
-        root = open_root(str(self.root))
-        try:
-            yield root
-        finally:
-            os.close(root)
-
     def check(self) -> None:
         with (
             told(self.path),
-            self.descriptor() as root,
+            root_opened(self.root) as root,
             opened(self.opener, root, self.path, READING) as found,
         ):
             # An engine that is told to read a pipe by its name would wait for who writes to it.
@@ -401,7 +393,7 @@ def _collect(found: Generator[Match], limit: int) -> SearchResult:
 
 def _by_python(place: _SearchPlace, query: Query, pattern: str) -> Generator[Match]:
     argv = [sys.executable, "-I", "-S", str(_MATCHER)]
-    with place.descriptor() as root, _running(argv, place.root, query.time_limit) as engine:
+    with root_opened(place.root) as root, _running(argv, place.root, query.time_limit) as engine:
         engine.say(json.dumps({"pattern": pattern}).encode() + b"\n")
         for path in place.files(root):
             data = place.text(root, path) if place.wants(path) else None
@@ -417,7 +409,7 @@ def _by_python(place: _SearchPlace, query: Query, pattern: str) -> Generator[Mat
 
 def _by_ripgrep(program: str, place: _SearchPlace, query: Query) -> Generator[Match]:
     argv = [program, *_options(query), "--", query.pattern, _start(place.path)]
-    with place.descriptor() as root, _running(argv, place.root, query.time_limit) as engine:
+    with root_opened(place.root) as root, _running(argv, place.root, query.time_limit) as engine:
         found: list[tuple[int, bytes]] = []
         while raw := engine.line():
             event = json.loads(raw)

@@ -19,9 +19,9 @@ from typing import Literal
 import anyio
 from msgspec import Struct, field
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.paths import write_guard
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files import safe_open
 from gonogo.workspace.files.safe_open import (
     READING,
@@ -34,12 +34,12 @@ from gonogo.workspace.files.safe_open import (
     folder_made,
     hash_all,
     is_link,
-    open_root,
     opened,
     put,
     read_all,
     rename_new,
     resolve,
+    root_opened,
     told,
 )
 from gonogo.workspace.files.search import Listing, Query, SearchResult, list_folder, search_folder
@@ -70,8 +70,8 @@ class Workspace:
             ToolFailed: `file_not_found` where there is none, `io_error`.
         """
         self.root = Path(os.path.abspath(root))
-        with told(str(root)), self._root():
-            self._spellings = (str(self.root),)
+        with self._root(str(root)):
+            pass
         self._open = opener or best_opener()
 
     def normal(self, path: str) -> str:
@@ -81,7 +81,7 @@ class Workspace:
             ToolFailed: `bad_path`, `path_outside_workspace`, or `not_a_regular_file` for the
                 empty path.
         """
-        return safe_open.join(safe_open.split(path, self._spellings))
+        return safe_open.join(safe_open.split(path, str(self.root)))
 
     def real(self, path: str, *, follow_last: bool = True) -> str:
         """The relative path without links that `path` leads to; the last part may be missing.
@@ -92,8 +92,8 @@ class Workspace:
         Raises:
             ToolFailed: as `normal`, or `symlink_escape`.
         """
-        parts = safe_open.split(path, self._spellings)
-        with told(path), self._root() as root:
+        parts = safe_open.split(path, str(self.root))
+        with self._root(path) as root:
             self._no_dots_behind_links(root, parts)
             normal = safe_open.join(parts)
             names = () if normal == "." else normal.split("/")
@@ -122,7 +122,7 @@ class Workspace:
         """What stands at the path, links not followed; None when there is nothing."""
         normal = self.normal(path)
         try:
-            with self._root() as root, self._parent(root, normal) as (folder, name):
+            with root_opened(self.root) as root, self._parent(root, normal) as (folder, name):
                 status = os.lstat(name, dir_fd=folder)
         except FileNotFoundError:
             return None
@@ -137,7 +137,7 @@ class Workspace:
         Raises:
             ToolFailed: `symlink_escape`, `not_a_regular_file`, `hardlink`.
         """
-        with told(path), self._root() as root:
+        with self._root(path) as root:
             return self._hash(root, self.normal(path))
 
     def read(self, path: str, *, limit: int = READ_LIMIT, follow: bool = True) -> bytes:
@@ -151,7 +151,7 @@ class Workspace:
             ToolFailed: among others `file_not_found`, `not_a_regular_file`, `too_large`.
         """
         name = self.real_file(path) if follow else self.normal(path)
-        with told(path), self._root() as root, opened(self._open, root, name, READING) as file:
+        with self._root(path) as root, opened(self._open, root, name, READING) as file:
             check_regular(file, path)
             return read_all(file, path, limit)
 
@@ -165,7 +165,7 @@ class Workspace:
             ToolFailed: `changed_since_approval`, `protected_path`, and as `hash`.
         """
         normal = self._changeable(path)
-        with told(path), self._root() as root, _exclusive(root):
+        with self._root(path) as root, _exclusive(root):
             current = self._hash(root, normal)
             check_base(path, current, base)
             if current == content_hash(data):
@@ -184,7 +184,7 @@ class Workspace:
             ToolFailed: as `write`.
         """
         normal = self._changeable(path)
-        with told(path), self._root() as root, _exclusive(root), suppress(FileNotFoundError):
+        with self._root(path) as root, _exclusive(root), suppress(FileNotFoundError):
             unwritten = self._hash(root, normal) == before
             with self._parent(root, normal) as (folder, name):
                 clear(folder, name, unwritten=unwritten, before=before)
@@ -196,7 +196,7 @@ class Workspace:
             ToolFailed: `file_not_found`, `changed_since_approval`, `protected_path`.
         """
         normal = self._changeable(path)
-        with told(path), self._root() as root, _exclusive(root):
+        with self._root(path) as root, _exclusive(root):
             self._check_there(root, normal, base)
             with self._parent(root, normal) as (folder, name):
                 os.unlink(name, dir_fd=folder)
@@ -209,7 +209,7 @@ class Workspace:
             ToolFailed: `file_exists`, and as `delete`.
         """
         old, new = self._changeable(source), self._changeable(destination)
-        with told(destination), self._root() as root, _exclusive(root):
+        with self._root(destination) as root, _exclusive(root):
             with told(source):
                 self._check_there(root, old, base)
             parent, name = posixpath.split(new)
@@ -229,7 +229,7 @@ class Workspace:
         """
         normal = self._changeable(path)
         existed = self.stat(normal) is not None
-        with told(path), self._root() as root, folder_made(root, normal):
+        with self._root(path) as root, folder_made(root, normal):
             return not existed
 
     def list(self, path: str, *, depth: int, limit: int, follow: bool = True) -> Listing:
@@ -243,7 +243,7 @@ class Workspace:
             ToolFailed: `file_not_found`, `not_a_regular_file` when it is no folder.
         """
         name = self.real(path) if follow else self.normal(path)
-        with told(path), self._root() as root, opened(self._open, root, name, _FOLDER) as folder:
+        with self._root(path) as root, opened(self._open, root, name, _FOLDER) as folder:
             return list_folder(folder, name, depth=depth, limit=limit)
 
     def search(self, query: Query, *, path: str = ".", follow: bool = True) -> SearchResult:
@@ -259,7 +259,7 @@ class Workspace:
     @contextmanager
     def folder(self, path: str) -> Generator[int]:
         """The descriptor of a folder, links not followed: a safe place to start a command."""
-        with told(path), self._root() as root:
+        with self._root(path) as root:
             descriptor = self._open(root, self.normal(path), _FOLDER)
         try:
             yield descriptor
@@ -267,12 +267,10 @@ class Workspace:
             os.close(descriptor)
 
     @contextmanager
-    def _root(self) -> Generator[int]:
-        descriptor = open_root(str(self.root))
-        try:
+    def _root(self, path: str) -> Generator[int]:
+        """The descriptor of the root, for what is done at `path`."""
+        with told(path), root_opened(self.root) as descriptor:
             yield descriptor
-        finally:
-            os.close(descriptor)
 
     @contextmanager
     def _parent(self, root: int, normal: str) -> Generator[tuple[int, str]]:

@@ -13,10 +13,17 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.strict_json import content_hash
-from gonogo.workspace.snapshots.git import EMPTY_TREE, IMPORT_LIMIT, Git, Outlet, check_id, outlet
-from gonogo.workspace.snapshots.packs import keep_names
+from gonogo.workspace.snapshots.git import (
+    EMPTY_TREE,
+    IMPORT_LIMIT,
+    Git,
+    Outlet,
+    check_id,
+    keep_names,
+    outlet,
+)
 from gonogo.workspace.snapshots.scan import now_in
 from gonogo.workspace.snapshots.states import (
     Change,

@@ -20,8 +20,8 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed, because
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.safe_open import (
     best_opener,
     exchange,
@@ -107,7 +107,7 @@ def plan(
         )
     for path in (*wanted, *folders.made, *folders.gone):
         check_path(path)
-    with root_opened(workspace.root) as root:
+    with told("."), root_opened(workspace.root) as root:
         items = [
             _guarded(_judged(path, wanted[path], left[path], look(root, path)))
             for path in sorted(wanted)

@@ -23,13 +23,20 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import Busy, ToolFailed, because
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.safe_open import root_opened
 from gonogo.workspace.files.workspace import Workspace
-from gonogo.workspace.snapshots.git import Git, outlet
+from gonogo.workspace.snapshots.git import (
+    Git,
+    Kind,
+    PackWriter,
+    object_id,
+    outlet,
+    pack_writer,
+    tree_object,
+)
 from gonogo.workspace.snapshots.objects import GRACE, NO_GRACE, Trees, pack, sweep, useless
-from gonogo.workspace.snapshots.packs import Kind, PackWriter, object_id, pack_writer, tree_object
 from gonogo.workspace.snapshots.restore import Left, Restore, apply, plan, recover
 from gonogo.workspace.snapshots.scan import (
     FoundFile,

@@ -13,8 +13,8 @@ from typing import Literal, NamedTuple, NewType
 
 from msgspec import Struct
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
-from gonogo.domain.strict_json import content_hash
 from gonogo.workspace.files.safe_open import READING, best_opener, hash_all, open_component, opened
 
 Tree = NewType("Tree", str)
