@@ -36,7 +36,9 @@ class Stage:
         assert self._driver.stdout is not None
         self._driver.stdin.write(json.dumps(job) + "\n")
         self._driver.stdin.flush()
-        ended = json.loads(self._driver.stdout.readline())
+        answer = self._driver.stdout.readline()
+        assert answer, f"the driver has ended with {self._driver.wait()}"
+        ended = json.loads(answer)
         assert ended["signal"] in (0, 9) and ended["code"] in (0, -9), self.stderr  # noqa: PT018
         return ended
 
