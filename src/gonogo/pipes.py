@@ -4,14 +4,21 @@ A thread that reads or writes could not be ended, so that a signal would be hear
 other side does something.
 """
 
+import json
 import os
+import re
 import stat
+from contextlib import suppress
 
 import anyio
 
 _CHUNK = 65_536
 _UNDIVIDED = 4_096
 """Bytes that a pipe which may be written to takes without blocking."""
+_HEAD = 256
+"""Bytes at the beginning of a line in which the id of a request that cannot be read stands."""
+_ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\])*"|-?\d{1,18})\s*[,}]')
+_METHOD = re.compile(rb'"method"\s*:\s*"')
 
 
 async def read_some(source: int) -> bytes:
@@ -35,6 +42,52 @@ async def write_all(sink: int, data: bytes) -> None:
         if not regular:
             await anyio.wait_writable(sink)
         data = data[os.write(sink, data[:_UNDIVIDED]) :]
+
+
+class LineReader:
+    """The lines that come on a descriptor; it must not be a terminal's.
+
+    Args:
+        longest: Bytes of a line. Of a longer one, its beginning is given with a byte too many.
+    """
+
+    def __init__(self, source: int, longest: int) -> None:
+        self._source, self._longest = source, longest
+        self._held = bytearray()
+        self._looked = 0
+
+    async def next(self) -> bytes | None:
+        """The next line that is not blank; the last one needs no end. None: there are no more."""
+        while (line := await self._line()) is not None:
+            if line.strip():
+                return line
+        return None
+
+    async def _line(self) -> bytes | None:
+        while (cut := self._held.find(b"\n", self._looked)) < 0:
+            del self._held[self._longest + 1 :]
+            self._looked = len(self._held)
+            more = await read_some(self._source)
+            if not more:
+                last = bytes(self._held)
+                self._held.clear()
+                self._looked = 0
+                return last or None
+            self._held += more
+        line = bytes(self._held[:cut])
+        del self._held[: cut + 1]
+        self._looked = 0
+        return line
+
+
+def request_id_of(line: bytes) -> int | str | None:
+    """The id of a request of JSON-RPC that cannot be read, if it stands near its beginning."""
+    head = line[:_HEAD]
+    found = _ID.search(head) if _METHOD.search(head) else None
+    # One that is no text, or has a tab in it, cannot be given back.
+    with suppress(ValueError):
+        return json.loads(found[1]) if found else None
+    return None
 
 
 def _is_regular(handle: int) -> bool:

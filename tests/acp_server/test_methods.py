@@ -9,10 +9,12 @@ from typing import Any
 import anyio
 import httpx
 import pytest
+from acp import schema
 
 from fakes.until import until
 from gonogo import __version__
 from gonogo.acp_server import Pipe, serve_editor
+from gonogo.acp_server.session import Editor
 from gonogo.client import Client
 
 AT = "2026-01-02T03:04:05Z"
@@ -115,6 +117,11 @@ class Pad:
             if "method" not in message and message["id"] == self._number:
                 return message["result"] if "result" in message else message["error"]
             self.told.append(message["params"]["update"])
+
+    def note(self, method: str, **params: Any) -> None:
+        """Say something that is not answered."""
+        note = {"jsonrpc": "2.0", "method": method, "params": params}
+        os.write(self._into, json.dumps(note).encode() + b"\n")
 
     async def hear(self) -> dict[str, Any]:
         """The next update."""
@@ -495,6 +502,35 @@ async def test_what_a_person_chooses_is_sent_as_they_meant_it(
     left = "Not decided yet. Answer with /approve or /reject, or from any other client."
     said = [each["content"]["text"] for each in pad.told if "chunk" in each["sessionUpdate"]]
     assert said == ([f"\n\n{left}\n\n"] if sent == NOTHING and not pad.forms else [])
+
+
+async def test_who_cancels_has_not_answered_an_agent_with_what_they_say_next(editor, behind):
+    place = talks_over(behind)
+    async with editor() as pad:
+        await pad.ask("session/new", cwd="/project", mcpServers=[])
+        await until(lambda: ("GET", place, {}) in behind.asked)
+        behind.paths[place], pad.choice = pending(OF_AGENT), "answer"
+        assert await says(pad, "hello") == {"stopReason": "end_turn"}
+        pad.note("session/cancel", sessionId="s1")
+        behind.paths[place] = pending()
+        assert await says(pad, "How is the weather?") == {"stopReason": "end_turn"}
+
+    said = [given["message"] for _, given in behind.of("POST")[1:] if "message" in given]
+    assert [each["type"] for each in said] == ["user_message", "user_message"]
+
+
+@pytest.mark.parametrize(("name", "chosen"), [("optionId", "approve"), ("option_id", None)])
+async def test_a_choice_has_the_name_that_the_protocol_gives_it(name, chosen):
+    class Answers:
+        async def send_request(self, method, params):
+            return {"outcome": {"outcome": "selected", name: "approve"}}
+
+        def number_of(self, params):
+            return None
+
+    option = schema.PermissionOption(option_id="approve", kind="allow_once", name="Approve")
+    call = schema.ToolCallUpdate(tool_call_id="c")
+    assert await Editor(Answers(), Answers()).choose("s1", call, [option]) == chosen
 
 
 async def test_without_forms_the_next_message_answers_an_agent_unless_somebody_else_has(

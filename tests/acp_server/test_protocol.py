@@ -66,6 +66,9 @@ REFUSED = [
     (b'{"id": true, "result": 1}', None, -32600, "Invalid request: id is a number or a string"),
     (b'{"id": 1.5, "result": 1}', None, -32600, "Invalid request: id is a number or a string"),
     (b'{"id": 1, "error": "no"}', None, -32600, "Invalid request: error is an object"),
+    (b'{"id": 1, "result": {}, "error": {"code": 1}}', None, -32600, (
+        "Invalid request: an answer has a result or an error, not both"
+    )),
     (b'{"id": 4, "method": 5}', None, -32600, "Invalid request: method is a string"),
     (b'{"method": "x", "id": 7, "a": NaN}', 7, -32700, "Parse error: NaN is not JSON"),
     (b'{"id":"a-7" , "method":"x", "a": NaN}', "a-7", -32700, "Parse error: NaN is not JSON"),
@@ -90,8 +93,8 @@ async def test_a_line_that_is_no_message_is_answered_with_what_is_wrong_with_it(
 
 async def test_messages_come_in_order_and_the_last_needs_no_end(pipe, tmp_path):
     sent = [
-        {"method": "a"}, {"method": "b", "id": None}, {"id": 1, "result": {}},
-        {"id": "x", "error": None}, {"id": 2, "error": {}}, {"method": "c", "id": "y"},
+        {"method": "a"}, {"method": "b", "id": None}, {"id": "1", "result": {}},
+        {"id": "x", "error": None}, {"id": None, "error": {}}, {"method": "c", "id": "y"},
     ]  # fmt: skip
     door = pipe("\n\n \r\n".join(map(json.dumps, sent)).encode())
 
@@ -139,7 +142,22 @@ async def test_a_question_is_known_by_its_parameters_once(pipe):
 
     assert door.number_of(told) is None
     assert door.number_of({"a": 1}) is None
-    assert (door.number_of(params), door.number_of(params)) == (5, None)
+    assert (door.number_of(params), door.number_of(params)) == (door.first + 5, None)
+
+
+async def test_an_answer_to_an_agent_that_is_gone_answers_nothing_of_the_next_one(pipe, tmp_path):
+    gone, door = pipe(b""), pipe(b"")
+    await door.send({"id": 0, "method": "ask", "params": {}})
+    [asked] = await written(door, tmp_path)
+    assert asked["id"] == door.first != gone.first
+    late, now, others = ({"id": n, "result": {}} for n in (gone.first, door.first, "0"))
+    lines = b"\n".join(json.dumps(each).encode() for each in (late, now, others))
+    again = pipe(lines)
+    again.first = door.first
+
+    numbers = [message["id"] for message in await messages(again)]
+
+    assert numbers == [gone.first - door.first, 0, "0"]
 
 
 class Asked(BaseModel):

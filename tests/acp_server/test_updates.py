@@ -321,7 +321,7 @@ def test_a_question_that_is_about_no_call_is_an_entry_of_its_own(kind: str) -> N
 
 def test_what_a_person_reads_is_the_difference_or_the_preview_or_else_what_it_is_about() -> None:
     patch = "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+two\n"
-    found = content_of(question(details={"preview": patch}), "/project")
+    found = content_of(question(tool_name="edit_file", details={"preview": patch}), "/project")
     assert [plain(each) for each in found] == [
         {"type": "diff", "path": "/project/f", "oldText": "one\n", "newText": "two\n"},
         {"type": "content", "content": {"type": "text", "text": "why"}},
@@ -330,6 +330,22 @@ def test_what_a_person_reads_is_the_difference_or_the_preview_or_else_what_it_is
     assert read(question(arguments=None, reason="")) == "execute_command"
     assert read(question(details={"preview": 5})) == "```\n5\n```\nwhy"
     assert read(question(details={"subtasks": [], "summary": "Small"}, reason="")) == "Small"
+
+
+def test_what_looks_like_a_difference_hides_nothing_of_a_call_that_is_none() -> None:
+    text = "curl x | sh <<E\n```\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-one\n+two\nE"
+    for tool in ("execute_command", "mcp__docs__search", "move_file"):
+        shown = read(question(tool_name=tool, details={"preview": text}))
+        assert shown == f"````\n{text}\n````\nwhy"
+
+
+def test_lines_that_look_like_the_head_of_a_file_hide_nothing_that_is_after_them() -> None:
+    patch = "--- a/f\n+++ b/f\n@@ -1,2 +1,3 @@\n--- x\n+++ y\n+evil()\n two\n"
+    found = content_of(question(tool_name="write_file", details={"preview": patch}), "/project")
+    assert plain(found[0]) == {
+        "type": "diff", "path": "/project/f", "oldText": "-- x\ntwo\n",
+        "newText": "++ y\nevil()\ntwo\n",
+    }  # fmt: skip
 
 
 def test_a_choice_is_sent_bound_to_what_was_shown() -> None:

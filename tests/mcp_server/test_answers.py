@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import httpx
 import pytest
 
@@ -236,6 +237,21 @@ async def test_who_does_not_wait_is_told_where_to_look(ask, behind):
     told = await ask("propose_plan", task="Make it", wait_seconds=0)
     assert told["note"] == "The work continues; ask plan_status with the session_id for the result."
     assert (told["plan_id"], told["said"]) == ("p1", "")
+
+
+async def test_who_does_not_wait_has_said_it_all_the_same(behind):
+    async def slow(request: httpx.Request) -> httpx.Response:
+        await anyio.lowlevel.checkpoint()
+        return behind(request)
+
+    behind.says({"type": "assistant_message", "content": "I plan.", "seq": 1, "is_final": True})
+    offer = OFFERS[0]
+    given = offer.arguments.model_validate({"task": "x", "session_id": "s1", "wait_seconds": 0})
+    transport = httpx.MockTransport(slow)
+    async with Client("http://127.0.0.1:1", token="t", transport=transport) as client:
+        with anyio.fail_after(60):
+            await offer.run(client, given)
+    assert ("POST", "/agent/message/stream") in [each[:2] for each in behind.asked]
 
 
 @pytest.mark.parametrize(

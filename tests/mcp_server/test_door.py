@@ -163,6 +163,38 @@ async def test_nothing_more_is_taken_for_an_agent_that_does_not_read():
         os.close(end)
 
 
+async def test_a_line_that_is_no_message_is_answered_and_the_next_one_is_read(tmp_path):
+    request = b'{"jsonrpc":"2.0","id":7,"method":"tools/list"'
+    lines = {
+        b"not a message": (None, -32700), request + b",}": (7, -32700),
+        b'{"id":8,"method":"tools/list"}': (8, -32600), b"[" + request + b"}]": (7, -32600),
+        request + b',"params":' + b"[" * 5_000: (7, -32600),
+        request + b',"a":"' + b"x" * (3 << 20) + b'"}': (7, -32600),
+        request + b',"a":"\\ud800"}': (7, -32700),
+    }  # fmt: skip
+    theirs = b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"no"}}'
+    (tmp_path / "in").write_bytes(b"\n".join([*lines, theirs, request + b"}"]))
+    with (tmp_path / "in").open("rb") as source, (tmp_path / "out").open("wb") as sink:
+        async with messages_on(source.fileno(), sink.fileno()) as (received, _):
+            with anyio.fail_after(LIMIT):
+                found = [item.message async for item in received]
+    assert [each.id for each in found] == [1, 7], "the last line needs no end"
+    answers = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert [(each["id"], each["error"]["code"]) for each in answers] == list(lines.values())
+
+
+async def test_the_door_is_over_when_nobody_reads_what_it_writes():
+    note = JSONRPCNotification(jsonrpc="2.0", method="note", params={})
+    source, sink = os.pipe(), os.pipe()
+    os.close(sink[0])
+    with anyio.fail_after(LIMIT):
+        async with messages_on(source[0], sink[1]) as (_, sent):
+            await sent.send(SessionMessage(note))
+            await anyio.sleep_forever()
+    for end in (*source, sink[1]):
+        os.close(end)
+
+
 def test_the_door_ends_when_it_is_told_to(env, tmp_path, born):
     (tmp_path / "project").mkdir()
     words = ("gonogo", "mcp", "-C", str(tmp_path / "project"))

@@ -6,9 +6,9 @@ the place of checked ones; here a method gets the request as it was checked.
 
 import json
 import logging
-import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from secrets import randbelow
 from typing import Any, Generic, TypeVar, cast
 
 import anyio
@@ -32,7 +32,7 @@ from gonogo.domain.errors import (
     parts_of,
 )
 from gonogo.i18n import told as in_language
-from gonogo.pipes import read_some, write_all
+from gonogo.pipes import LineReader, request_id_of, write_all
 
 _LOG = logging.getLogger(__name__)
 _INVALID_REQUEST, _INVALID_PARAMS, _INTERNAL = -32600, -32602, -32603
@@ -152,10 +152,8 @@ Message = dict[str, Any]
 _BACKLOG = 1_000
 _FAREWELL = 0.5
 """Seconds that the last answers may take to be read."""
-_HEAD = 256
-"""Bytes at the beginning of a line in which the id of a request that cannot be read stands."""
-_ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\])*"|-?\d{1,18})\s*[,}]')
-_METHOD = re.compile(rb'"method"\s*:\s*"')
+_LOWEST, _SPAN = 1 << 20, 1 << 30
+"""Where the numbers of our requests may begin."""
 
 
 class ProtocolReply(Message):
@@ -175,20 +173,20 @@ class Pipe:
     """
 
     def __init__(self, source: int, sink: int) -> None:
-        self._source, self._sink = source, sink
-        self._held = bytearray()
-        self._looked = 0
+        self._lines, self._sink = LineReader(source, MAX_BYTES), sink
+        # An editor may answer late what an agent asked that was killed: that must not be taken for
+        # the answer to what this one asks.
+        self.first = _LOWEST + randbelow(_SPAN)
+        """The number of our first request."""
         self._into, self._out = anyio.create_memory_object_stream[bytes](_BACKLOG)
         self._numbers: dict[int, Any] = {}
 
     async def receive(self) -> Message | None:
         """The next message; None when there are no more."""
-        while (line := await self._line()) is not None:
-            if not line.strip():
-                continue
+        while (line := await self._lines.next()) is not None:
             message, refusal = _read(line)
             if refusal is None:
-                return message
+                return self._numbered(message)
             with suppress(ConnectionError):
                 await self.send(refusal)
         return None
@@ -200,6 +198,7 @@ class Pipe:
             ConnectionError: nobody reads any more.
         """
         if "method" in message and "id" in message:
+            message = {**message, "id": self.first + message["id"]}
             self._numbers[id(message["params"])] = message["id"]
         try:
             await self._into.send(json.dumps(message, default=str).encode() + b"\n")
@@ -208,6 +207,13 @@ class Pipe:
         result = message.get("result")
         if isinstance(result, ProtocolReply):
             result.then()
+
+    def _numbered(self, message: Message) -> Message:
+        """A message as the connection knows it, which counts its requests from 0."""
+        number = message.get("id")
+        if "method" in message or not isinstance(number, int):
+            return message
+        return {**message, "id": number - self.first}
 
     def number_of(self, params: object) -> Any:  # noqa: ANN401 - an id of JSON-RPC
         """The id of the request that was sent with these parameters; asked for once."""
@@ -222,23 +228,6 @@ class Pipe:
         with self._out, suppress(OSError):
             async for data in self._out:
                 await write_all(self._sink, data)
-
-    async def _line(self) -> bytes | None:
-        """The next line; of one that is too long, its beginning and a byte too many."""
-        while (cut := self._held.find(b"\n", self._looked)) < 0:
-            del self._held[MAX_BYTES + 1 :]
-            self._looked = len(self._held)
-            more = await read_some(self._source)
-            if not more:
-                last = bytes(self._held)
-                self._held.clear()
-                self._looked = 0
-                return last or None
-            self._held += more
-        line = bytes(self._held[:cut])
-        del self._held[: cut + 1]
-        self._looked = 0
-        return line
 
 
 async def farewell(pipe: Pipe, wrote: anyio.Event) -> None:
@@ -274,15 +263,11 @@ def _problem(message: object) -> str | None:
         return "a message has a method or an id"
     if not isinstance(fields.get("error"), dict | None):
         return "error is an object"
+    if fields.get("error") is not None and fields.get("result") is not None:
+        return "an answer has a result or an error, not both"
     return None
 
 
 def _refusal(line: bytes, error: RequestError) -> Message:
-    head = line[:_HEAD]
-    found = _ID.search(head) if _METHOD.search(head) else None
-    number = None
-    # One that is no text, or has a tab in it, cannot be given back.
-    with suppress(ValueError):
-        number = json.loads(found[1]) if found else None
     problem = {"code": error.code, "message": str(error)}
-    return {"jsonrpc": "2.0", "id": number, "error": problem}
+    return {"jsonrpc": "2.0", "id": request_id_of(line), "error": problem}

@@ -36,6 +36,7 @@ from gonogo.acp_server.updates import (
     chosen,
     decided,
     edited,
+    fenced,
     form_of,
     is_plan,
     options_of,
@@ -52,6 +53,7 @@ from gonogo.i18n import say
 # The editor at the other end: what can be sent to it and asked of it.
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(schema.CreateElicitationResponse)
+_PERMISSION: TypeAdapter[Any] = TypeAdapter(schema.RequestPermissionResponse)
 
 
 class Editor:
@@ -84,7 +86,7 @@ class Editor:
         )
         answer = await self._ask("session/request_permission", plain(request))
         with suppress(ValidationError):
-            outcome = schema.RequestPermissionResponse.model_validate(answer).outcome
+            outcome = _PERMISSION.validate_python(answer, by_name=False).outcome
             if isinstance(outcome, schema.AllowedOutcome):
                 known = {option.option_id for option in options}
                 return outcome.option_id if outcome.option_id in known else None
@@ -99,7 +101,7 @@ class Editor:
         )
         answer = await self._ask("elicitation/create", plain(request))
         with suppress(ValidationError):
-            found = _ANSWER.validate_python(answer)
+            found = _ANSWER.validate_python(answer, by_name=False)
             if isinstance(found, schema.AcceptElicitationResponse):
                 return dict(found.content or {})
         return None
@@ -412,7 +414,8 @@ class Dialogue:
             await self._changed.wait()
 
     async def cancel(self) -> None:
-        """Stop what the prompts of this editor have set going."""
+        """Stop what the prompts of this editor have set going; what is said next is no answer."""
+        self._next = None
         if not self._runs:
             return
         runs = list(self._runs)
@@ -598,17 +601,7 @@ def _embedded(
     name = _name(resource.uri, root)
     if isinstance(resource, schema.BlobResourceContents):
         return f"`{name}`"
-    # Longer than any fence in it, so that a file cannot end its own quotation.
-    fence = "`" * max(3, 1 + _longest_run(resource.text))
-    return f"\n\n{name}:\n{fence}\n{resource.text}\n{fence}\n\n"
-
-
-def _longest_run(text: str) -> int:
-    longest = run = 0
-    for character in text:
-        run = run + 1 if character == "`" else 0
-        longest = max(longest, run)
-    return longest
+    return f"\n\n{name}:\n{fenced(resource.text)}\n\n"
 
 
 def _name(uri: str, root: str) -> str:

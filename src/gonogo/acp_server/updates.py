@@ -52,10 +52,15 @@ _KINDS: Mapping[str, schema.ToolKind] = {
     "give_decision": "think",
     "give_verdict": "think",
 }
+_SHOW_DIFFERENCES = frozenset({"edit", "delete"})
+"""Kinds of tools whose preview is what changes in files."""
 _PATHS = ("path", "source", "destination")
 _SUBJECTS = ("path", "source", "pattern", "url", "name")
 _LONGEST_TITLE, _LONGEST_OUTPUT = 200, 20_000
-_FILE = re.compile(r"^--- (?P<old>[^\t\n]+)[^\n]*\n\+\+\+ (?P<new>[^\t\n]+)[^\n]*$", re.MULTILINE)
+_FILE = re.compile(
+    r"^--- (?P<old>[^\t\n]+)[^\n]*\n\+\+\+ (?P<new>[^\t\n]+)[^\n]*$(?=\n@@)", re.MULTILINE
+)
+"""Lines that were `-- …` and become `++ …` look like it, but no hunk comes after them."""
 _NOTHING = "/dev/null"
 
 
@@ -161,9 +166,14 @@ def output_of(tool: str, result: object, locale: str | None = None) -> list[Cont
     output = visible(str(fields.get("output", ""))).rstrip()
     code = fields.get("exit_code")
     ended = phrase("exit code {code}", locale, code=code) if code is not None else ""
-    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", output)), default=0))
-    shown = f"{fence}\n{output}\n{fence}\n{ended}" if output else ended
+    shown = f"{fenced(output)}\n{ended}" if output else ended
     return [text_content(shown.strip())] if shown.strip() else []
+
+
+def fenced(text: str) -> str:
+    """A text as it is: between fences longer than any in it, so that it cannot end them itself."""
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    return f"{fence}\n{text}\n{fence}"
 
 
 # A question to a person as a request for permission, and their choice as the wire has it.
@@ -306,14 +316,17 @@ def call_of(approval: ApprovalView, root: str) -> schema.ToolCallUpdate:
 def content_of(approval: ApprovalView, root: str) -> list[Content]:
     """What a person reads before they choose."""
     preview = approval.details.get("preview")
-    if isinstance(preview, str) and (pieces := differences(preview, root)):
+    tool = approval.tool_name or str(approval.details.get("tool", ""))
+    # Of any other tool it is text of the agent's, which may look like a difference.
+    is_difference = isinstance(preview, str) and kind_of(tool) in _SHOW_DIFFERENCES
+    if is_difference and (pieces := differences(str(preview), root)):
         return [*pieces, text_content(approval.reason)]
     subtasks = approval.details.get("subtasks")
     if isinstance(subtasks, list):
         summary = approval.details.get("summary") or _listed(cast("list[Any]", subtasks))
         return [text_content(f"{summary}\n\n{approval.reason}".strip())]
     text = preview or (visible_json(approval.arguments, indent=2) if approval.arguments else "")
-    block = f"```\n{text}\n```\n" if text else ""
+    block = f"{fenced(str(text))}\n" if text else ""
     return [text_content(f"{block}{approval.reason}".strip() or approval.subject)]
 
 

@@ -1,6 +1,6 @@
 """The client: everything that can be asked of a server."""
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import datetime
 from typing import Any, Literal
@@ -89,14 +89,16 @@ class Client(Transport):
     """
 
     def send(
-        self, session_id: str | None, message: ClientMessage | Mapping[str, Any]
-    ) -> AsyncGenerator[EventBody]:
+        self, session_id: str | None, message: ClientMessage | Mapping[str, Any],
+        *, on_kept: Callable[[], object] | None = None,
+    ) -> AsyncGenerator[EventBody]:  # fmt: skip
         """Say something in a session, and get the events that it causes up to the final one.
 
-        Leaving early changes nothing in the session; close the generator (`contextlib.aclosing`).
+        Leaving changes nothing once the message is kept; close the generator (`aclosing`).
 
         Args:
             session_id: Without one, `user_message` and `switch_agent` open a session.
+            on_kept: Called when the server has kept the message.
 
         Raises:
             Refused: the message cannot be taken. What is refused later comes as an `error` event.
@@ -104,7 +106,8 @@ class Client(Transport):
         """
         place = {} if session_id is None else {"session_id": session_id}
         body, path = {"message": plain(message), **place}, "/agent/message/stream"
-        return self._stream(StreamQuery(method="POST", path=path, body=body, follows=False))
+        query = StreamQuery(method="POST", path=path, body=body, follows=False, on_open=on_kept)
+        return self._stream(query)
 
     def follow(self, session_id: str, after: int = 0) -> AsyncGenerator[EventBody]:
         """Every event of a session after a place in its log, then live, without an end.

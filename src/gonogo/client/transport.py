@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from pathlib import Path
@@ -409,6 +409,8 @@ class Transport:
                 await answer.aread()
                 raise refusal_of(answer)
             question.was_open = True
+            if question.on_open is not None:
+                question.on_open()
             yield read_stream(answer.aiter_bytes())
 
 
@@ -424,6 +426,8 @@ class StreamQuery(Struct, kw_only=True):
     """The last event that is known."""
     key: str = field(default_factory=lambda: uuid4().hex)
 
+    on_open: Callable[[], object] | None = None
+    """Called when it is open: what was sent is kept."""
     was_open: bool = False
 
     @property

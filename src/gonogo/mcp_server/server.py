@@ -1,8 +1,7 @@
 """What another agent may ask: a plan, how it stands, what it waits for, and what came of it."""
 
 import json
-import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, asynccontextmanager, suppress
 from functools import partial
 from typing import Annotated, Any, cast
@@ -12,8 +11,12 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.server.lowlevel import Server
 from mcp.shared.message import SessionMessage
 from mcp_types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
     CallToolRequestParams,
     CallToolResult,
+    ErrorData,
+    JSONRPCError,
     ListToolsResult,
     TextContent,
     Tool,
@@ -25,11 +28,20 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gonogo import __version__
 from gonogo.client import Client
-from gonogo.domain.errors import GonogoError, InvalidMessage, NotFound, because, defect_of, parts_of
+from gonogo.domain.errors import (
+    GonogoError,
+    InvalidMessage,
+    NotFound,
+    TooLarge,
+    because,
+    defect_of,
+    parts_of,
+)
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.states import ApprovalStatus
+from gonogo.domain.strict_json import MAX_BYTES, loads
 from gonogo.domain.views import ApprovalView
-from gonogo.pipes import read_some, write_all
+from gonogo.pipes import LineReader, request_id_of, write_all
 
 Answer = dict[str, Any]
 _MOST_TEXT, _MOST_ITEMS = 8_000, 100
@@ -98,9 +110,13 @@ async def propose_plan(client: Client, given: ProposePlan) -> Answer:
     session = given.session_id or (await client.open_session()).session_id
     message = {"type": "user_message", "content": given.task, "agent_type": "architect"}
     said: list[str] = []
-    with anyio.move_on_after(given.wait_seconds) as limit:
-        # Leaving early changes nothing: what was said is being worked on.
-        async with aclosing(client.send(session, message)) as events:
+    with anyio.CancelScope() as limit:
+
+        def kept() -> None:
+            # From now on leaving changes nothing: what was said is being worked on.
+            limit.deadline = min(limit.deadline, anyio.current_time() + given.wait_seconds)
+
+        async with aclosing(client.send(session, message, on_kept=kept)) as events:
             async for event in events:
                 if event["type"] == "error":
                     raise InvalidMessage(str(event.get("content") or event))
@@ -244,13 +260,12 @@ def _without_nothing(fields: Answer) -> Answer:
 #
 # The library's own reading blocks a thread that nobody can end; this one waits in the event loop.
 
-_LONGEST = 4 << 20
-_LOG = logging.getLogger(__name__)
-
 
 @asynccontextmanager
 async def messages_on(source: int, sink: int) -> AsyncGenerator[tuple[Any, Any]]:
-    """The streams of messages from the other side and to it.
+    """The streams of messages from the other side and to it; the block ends when nobody reads.
+
+    A line that is no message is answered with what is wrong with it.
 
     Args:
         source: Where messages are read from.
@@ -259,39 +274,45 @@ async def messages_on(source: int, sink: int) -> AsyncGenerator[tuple[Any, Any]]
     into, received = anyio.create_memory_object_stream[Any](0)
     sent, out = anyio.create_memory_object_stream[SessionMessage](0)
     async with into, received, sent, out, anyio.create_task_group() as group:
-        group.start_soon(_read, source, into)
-        group.start_soon(_write, sink, out)
+
+        async def write() -> None:
+            await _write(sink, out)
+            group.cancel_scope.cancel()
+
+        group.start_soon(_read, source, into, sent.clone())
+        group.start_soon(write)
         yield received, sent
         group.cancel_scope.cancel()
 
 
-async def _read(source: int, into: MemoryObjectSendStream[Any]) -> None:
-    async with into:
-        async for line in _lines(source):
+async def _read(
+    source: int,
+    into: MemoryObjectSendStream[Any],
+    refused: MemoryObjectSendStream[SessionMessage],
+) -> None:
+    lines = LineReader(source, MAX_BYTES)
+    async with into, refused:
+        while (line := await lines.next()) is not None:
+            message, refusal = _message(line)
+            to = into if refusal is None else refused
             try:
-                message: Any = SessionMessage(jsonrpc_message_adapter.validate_json(line))
-            except ValueError as error:
-                # The library's server answers what it can of it.
-                message = error
-            try:
-                await into.send(message)
+                await to.send(SessionMessage(refusal or message))
             except (anyio.BrokenResourceError, anyio.ClosedResourceError):
                 return
 
 
-async def _lines(source: int) -> AsyncIterator[bytes]:
-    held = b""
-    while True:
-        more = await read_some(source)
-        if not more:
-            return
-        *whole, held = (held + more).split(b"\n")
-        for line in whole:
-            if line.strip():
-                yield line
-        if len(held) > _LONGEST:
-            _LOG.error("a message is longer than %s bytes", _LONGEST)
-            return
+def _message(line: bytes) -> tuple[Any, JSONRPCError | None]:
+    """The message of a line, or the error that answers it."""
+    try:
+        return jsonrpc_message_adapter.validate_python(loads(line), by_name=False), None
+    except TooLarge as error:
+        code, said = INVALID_REQUEST, str(error)
+    except InvalidMessage as error:
+        code, said = PARSE_ERROR, str(error)
+    except ValidationError:
+        code, said = INVALID_REQUEST, "Not a message of JSON-RPC 2.0; send one object a line"
+    problem = ErrorData(code=code, message=said)
+    return None, JSONRPCError(jsonrpc="2.0", id=request_id_of(line), error=problem)
 
 
 async def _write(sink: int, out: MemoryObjectReceiveStream[SessionMessage]) -> None:
