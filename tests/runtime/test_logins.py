@@ -9,8 +9,9 @@ import pytest
 from fakes.world import world_of
 from gonogo.domain.errors import Unauthorized
 from gonogo.domain.identity import Role
-from gonogo.runtime.people import LASTS, secret_hash
+from gonogo.runtime.people import secret_hash
 from gonogo.store import people as rows
+from gonogo.store.people import LASTS
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 
