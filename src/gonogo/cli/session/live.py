@@ -235,6 +235,7 @@ def conversing(
             manner=manner,
             interrupts=link.interrupts,
             owns=link.runtime is not None,
+            folder=link.folder,
         )
 
 
