@@ -345,3 +345,28 @@ async def test_what_runs_of_a_paused_plan_is_waited_for():
     assert plan.running == []
     await pausing(Client()).rest("p")
     await pausing(Client()).rest(None)
+
+
+class FullFolder:
+    """A state folder whose disk is looked at again and again, and then no more."""
+
+    home = "/state"
+
+    def __init__(self, *problems: str | None) -> None:
+        self.problems = list(problems)
+
+    def problem(self) -> str | None:
+        if not self.problems:
+            raise InterruptedError
+        return self.problems.pop(0)
+
+
+async def test_a_person_is_told_once_that_the_disk_is_full_and_once_that_it_is_not(monkeypatch):
+    monkeypatch.setattr("gonogo.cli.session.conversation._LOOK", 0)
+    full = "cli_home_full"
+    folder: Any = FullFolder(None, full, full, "cli_home_read_only", None, None)
+    talk = talks(Client())
+    with pytest.raises(InterruptedError):
+        await talk._tell_of_disk(folder)
+    words = (full, "cli_home_read_only", "cli_home_writable")
+    assert talk._person.told == [say(word, "ru", home="/state") for word in words]

@@ -306,6 +306,37 @@ async def test_a_clock_that_goes_back_fires_nothing_early_and_nothing_twice(stor
     assert bench.fired == [("expiry", "a"), ("expiry", "b")]
 
 
+@pytest.mark.parametrize("jump", [3_600, 366 * 86_400])
+@pytest.mark.parametrize("lives", [True, False])
+async def test_what_waits_as_the_clock_is_set_back_waits_for_as_long_as_it_was_to(
+    store, caplog, jump, lives
+):
+    bench = Bench(store)
+    await store.write(set_timer, "expiry", "a", NOW + 60 * SECOND)
+    if lives:
+        async with bench.serving():
+            await bench.later(-jump)
+            await bench.until_first_timer(lambda first: first == bench.now + 60 * SECOND)
+    bench.now = NOW - jump * SECOND
+    async with bench.serving():
+        await bench.until_first_timer(lambda first: first == bench.now + 60 * SECOND)
+        await bench.later(59)
+        await store.write(set_timer, "expiry", "late", bench.now + 3_600 * SECOND)
+        assert bench.fired == []
+        await bench.later(1)
+        await bench.until(lambda: bench.fired == [("expiry", "a")])
+    assert caplog.text.count("the clock was set back; 1 timers begin again") == 1
+
+
+async def test_a_timer_is_kept_where_the_clock_is_set_back_as_it_is_about_to_fire(store):
+    bench = Bench(store)
+    timer = Timer(kind="expiry", key="a", run_at=NOW)
+    await store.write(set_timer, "expiry", "a", NOW)
+    bench.now = NOW - SECOND
+    await store.write(bench.dispatcher._fire, timer)
+    assert (bench.fired, await store.read(first_timer)) == ([], NOW)
+
+
 async def test_a_timer_that_is_dropped_or_set_anew_meanwhile_does_not_fire(store):
     bench = Bench(store)
 

@@ -4,12 +4,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from fakes import rows
 from fakes.rows import at
 from gonogo.domain.errors import ToolFailed
 from gonogo.domain.records import Job
-from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Sweeps
+from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Jumps, Sweeps
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import LocalDispatcher
 from gonogo.i18n.audit import why
@@ -42,7 +43,7 @@ def sweeper(store: Store, snapshots: Snapshots, days: float) -> Sweeps:
     )  # fmt: skip
     return Sweeps(
         store=store, snapshots=snapshots, erasures=erasures, days=days,
-        retention=0,
+        retention=0, jumps=Jumps(store.clock),
     )  # fmt: skip
 
 
@@ -66,6 +67,27 @@ async def test_a_start_has_a_sweep_come_soon_and_puts_off_none_that_is_to_come(
     await store.write(at(rows.NOW + DAY, sweeps.arm))
 
     assert await store.read(first_timer) == rows.NOW + timedelta(minutes=10)
+
+
+@pytest.mark.parametrize("passed", [0, 400 * DAY.total_seconds()])
+async def test_what_only_a_clock_that_was_set_ahead_makes_old_goes_with_the_next_sweep(
+    store: Store, tmp_path: Path, passed: float
+) -> None:
+    seconds = [0.0]
+    sweeps = replace(
+        sweeper(store, Snapshots(tmp_path), 30), retention=100,
+        jumps=Jumps(lambda: store.clock(), lambda: seconds[0]),
+    )  # fmt: skip
+    await store.write(rows.begin, "s1")
+    store.clock = lambda: rows.NOW + 400 * DAY
+    seconds[0] += passed
+    await sweeps.job(Job(SWEEP, "snapshots"))
+    [timer] = await store.read(at(store.clock() + DAY, due_timers))
+    assert timer.run_at == store.clock() + DAY
+    assert len(await store.read(deleted_sessions)) == bool(passed)
+
+    await sweeps.job(Job(SWEEP, "snapshots"))
+    assert len(await store.read(deleted_sessions)) == 1
 
 
 # Beside the database ------------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import pytest
 from fakes.world import world_of
 from gonogo.domain.errors import Unauthorized
 from gonogo.domain.identity import Role, secret_hash
-from gonogo.runtime.people import LASTS
 from gonogo.store import people as rows
+from gonogo.store.people import LASTS
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 

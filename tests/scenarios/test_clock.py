@@ -1,10 +1,20 @@
-"""A clock that is set back while work is under way: nothing took less than no time."""
+"""A clock that is set back while work is under way.
+
+Nothing took less than no time, and nothing waits for a moment that comes a second time.
+"""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from fakes.world import World, call, calls, plan, says, step, write
+import anyio
+import pytest
+from sqlalchemy import select
+
+from fakes.world import LIMIT, World, call, calls, plan, says, step, write
+from gonogo.domain.schedule import SLACK
+from gonogo.store import Tx
+from gonogo.store.schema import timers
 from scenarios.conftest import Makes
 
 STORY = {
@@ -72,3 +82,65 @@ async def test_a_clock_that_is_set_back_makes_no_time_negative(make: Makes) -> N
         "duration_seconds", "duration_ms", "waited_seconds", "latency_seconds",
     }  # fmt: skip
     assert [each for each in found if each[1] < 0] == []
+
+
+JUMPS = [timedelta(hours=-1), timedelta(days=-366)]
+
+
+async def set_clock(world: World, jump: timedelta, *, restart: bool) -> None:
+    """Set the clock back, and let that be seen."""
+    world.clock.ahead += jump
+    if restart:
+        await world.restart()
+    await world.later(0)
+    with anyio.fail_after(LIMIT):
+        while await world.runtime.parts.store.read(is_ahead):  # noqa: ASYNC110 - it tells nobody
+            await anyio.sleep(0.003)
+
+
+def is_ahead(tx: Tx) -> bool:
+    """Whether a timer is left that was set at a moment which is still to come."""
+    return bool(tx.execute(select(timers.c.key).where(timers.c.set_at > tx.now + SLACK)).all())
+
+
+@pytest.mark.parametrize("jump", JUMPS, ids=str)
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_retry_waits_no_longer_as_the_clock_is_set_back(
+    make: Makes, jump: timedelta, restart: bool
+) -> None:
+    asked: list[Any] = []
+
+    def flaky(request: Any) -> Any:
+        asked.append(request)
+        if len(asked) == 1:
+            raise TimeoutError
+        return says("at last")
+
+    policy = {"max_attempts": 2, "delay": 60, "on": ["unknown"]}
+    lines = {"main/architect": [plan(step("a", retry_policy=policy))], "a": [flaky]}
+    async with make(lines) as world:
+        await world.begin()
+        await world.until("subtask_retrying")
+        await world.idle()
+        await set_clock(world, jump, restart=restart)
+        await world.later(61)
+        ended = await world.until("plan_completed")
+        assert ended["metadata"]["status"] == "completed"
+
+
+@pytest.mark.parametrize("jump", JUMPS, ids=str)
+@pytest.mark.parametrize("restart", [False, True])
+async def test_a_question_of_a_clock_that_went_ahead_expires_in_its_time(
+    make: Makes, jump: timedelta, restart: bool
+) -> None:
+    lines = {"main/coder": [calls(write("a.txt")), says("Nobody answered")]}
+    async with make(lines, approval_expiry_tool=600, approval_warning=0) as world:
+        world.clock.ahead -= jump
+        await world.say("Write", "coder")
+        await set_clock(world, jump, restart=restart)
+        [question] = await world.pending()
+        assert question.expires_at is not None
+        assert question.expires_at - world.clock() <= timedelta(seconds=600)
+        await world.later(601)
+        await world.until("assistant_message", content="Nobody answered")
+        assert world.read("a.txt") is None

@@ -202,3 +202,21 @@ def test_of_a_library_that_talks_much_only_warnings_are_logged(library: str) -> 
     logging.getLogger(library).warning("trouble")
 
     assert [json.loads(line)["event"] for line in stream.getvalue().splitlines()] == ["trouble"]
+
+
+class Full(io.StringIO):
+    """A log on a disk without room."""
+
+    def write(self, text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+
+def test_a_log_that_is_full_says_nothing_to_whoever_sits_at_the_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    setup_logging(stream=Full())
+    logging.getLogger("gonogo").warning("work waits")
+    assert capsys.readouterr() == ("", "")
+    # A mistake of our own is still told.
+    logging.getLogger("gonogo").warning("%d", "no number")
+    assert "no number" in capsys.readouterr().err

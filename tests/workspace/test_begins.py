@@ -189,3 +189,28 @@ async def test_a_command_that_nobody_lets_begin_does_not_run(
 
     assert result.timed_out
     assert workspace.stat("up") is None
+
+
+def found(folder: Path, name: str) -> list[str]:
+    return [str(path.relative_to(folder)) for path in folder.rglob(name)]
+
+
+@pytest.mark.parametrize(
+    ("harm", "ran"), [("ln -s other way", []), ("cp -r other way", ["way/ws/made"])]
+)
+async def test_a_command_begins_in_no_box_of_another_folder_than_its_workspace(
+    tmp_path: Path, harm: str, ran: list[str]
+) -> None:
+    for name in ("way", "other"):
+        (tmp_path / name / "ws").mkdir(parents=True)
+    (tmp_path / "way/ws/kept").touch()
+    workspace = Workspace(tmp_path / "way/ws")
+    meddled = Meddled(tmp_path, f"cd {tmp_path} && mv way gone && {harm}", 1)
+    kind = None
+    try:
+        # Where another folder lies at the same path, it is looked at anew before.
+        await run(workspace, "test -e kept || touch made", sandbox=meddled.sandbox)
+    except ToolFailed as failure:
+        kind = failure.kind
+    assert found(tmp_path, "made") == ran
+    assert (kind, meddled.built) == ((None, 2) if ran else ("symlink_escape", 1))

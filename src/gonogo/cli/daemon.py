@@ -273,6 +273,8 @@ class RuntimeLink(Struct, frozen=True):
     runtime: "Runtime | None"
     """The runtime, where this process is the owner."""
     interrupts: Interrupts = field(default_factory=Interrupts)
+    folder: Folder | None = None
+    """The state folder, on whose disk the work depends."""
 
 
 @asynccontextmanager
@@ -317,7 +319,7 @@ async def linked(
         with folder.visited() as inside:
             if inside and await answers(folder):
                 async with _client(folder, settings, revives=starts, always=door) as client:
-                    link = RuntimeLink(client, None)
+                    link = RuntimeLink(client, None, folder=folder)
                     async with link.interrupts.heeded():
                         yield link
                 return
@@ -445,7 +447,7 @@ async def owning(
         try:
             await ready.wait()
             async with _client(folder, settings, busy=LONG) as client:
-                yield RuntimeLink(client, runtime)
+                yield RuntimeLink(client, runtime, folder=folder)
             ended = True
         except Exception:
             ended = True
@@ -476,7 +478,7 @@ async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLin
             token=token,
             opening=_opening(settings),
         ) as client:
-            yield RuntimeLink(client, runtime)
+            yield RuntimeLink(client, runtime, folder=folder)
 
 
 async def run_in_background(given: Mapping[str, Any], *, until_idle: bool) -> Exit:

@@ -195,13 +195,9 @@ class Client(Transport):
     # Plans: look at them, decide about them, steer them.
 
     async def plans(
-        self,
-        *,
-        session_id: str | None = None,
-        status: str | None = None,
-        limit: int = 50,
-        offset: int = 0,
-    ) -> PlanList:
+        self, *, session_id: str | None = None, status: str | None = None,
+        limit: int = 50, offset: int = 0,
+    ) -> PlanList:  # fmt: skip
         """Plans, newest first."""
         return await self._get(
             "/plans", PlanList, session_id=session_id, status=status, limit=limit, offset=offset

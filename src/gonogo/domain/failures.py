@@ -155,7 +155,12 @@ def retry_delay(policy: RetryPolicy | None, failure: Failure, attempt: int) -> f
     wanted = set(policy.on) or set(TRANSIENT)
     if failure.category not in wanted:
         return None
-    return min(MAX_DELAY, policy.delay * policy.backoff ** (attempt - 1))
+    return delay_after(policy, attempt)
+
+
+def delay_after(policy: RetryPolicy, attempt: int) -> float:
+    """Seconds that are waited after an attempt, counted from 1."""
+    return min(MAX_DELAY, policy.delay * policy.backoff ** max(attempt - 1, 0))
 
 
 # The built-in rules that tell failures by their words, the most telling ones first.

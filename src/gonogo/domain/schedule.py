@@ -12,7 +12,7 @@ says, it can start nothing early and leave nothing out.
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
-from datetime import datetime
+from datetime import datetime, timedelta
 from graphlib import TopologicalSorter
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -20,12 +20,15 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from gonogo.domain.base import elapsed
+from gonogo.domain.failures import MAX_DELAY, delay_after
 from gonogo.domain.plan import Revision, Subtask
 from gonogo.domain.states import SUBTASK, SUBTASK_LETTERS, PlanStatus, SubtaskStatus
 
 _S = SubtaskStatus
 _BLOCKED = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED})
 _NONE: frozenset[str] = frozenset()
+SLACK = timedelta(seconds=10)
+"""By so much clocks differ that nobody has set."""
 _LETTERS = {status: ord(letter) for status, letter in SUBTASK_LETTERS.items()}
 
 
@@ -274,7 +277,7 @@ def schedule(
         graph.subtasks[key]
         for key in sorted(stand.ready.difference(held, skip), key=graph.places.__getitem__)
     ]
-    due = [subtask for subtask in ready if _is_due(rows[subtask.id], now)]
+    due = [subtask for subtask in ready if not _waits(subtask, rows[subtask.id], now)]
     if len(due) > 1:
         seen = {**rows, **_as_waiting(rows, held)} if held else MappingProxyType(rows)
         due = _in_order(due, strategy(due, Outlook(standings=seen, remaining=graph.remaining)))
@@ -390,15 +393,20 @@ def _within(
     return found
 
 
-def _is_due(standing: SubtaskStanding, now: datetime) -> bool:
-    return standing.not_before is None or standing.not_before <= now
+def _waits(subtask: Subtask, standing: SubtaskStanding, now: datetime) -> bool:
+    """Whether a retry is still to wait: not for longer than any does, as the clock may be set."""
+    until, policy = standing.not_before, subtask.retry_policy
+    if until is None or until <= now:
+        return False
+    longest = MAX_DELAY if policy is None else delay_after(policy, standing.attempt)
+    return until <= now + timedelta(seconds=longest) + SLACK
 
 
 def _earliest(
     standings: Mapping[str, SubtaskStanding], ready: Sequence[Subtask], now: datetime
 ) -> datetime | None:
-    later = [t for s in ready if (t := standings[s.id].not_before) is not None and t > now]
-    return min(later, default=None)
+    later = (standings[s.id].not_before for s in ready if _waits(s, standings[s.id], now))
+    return min(filter(None, later), default=None)
 
 
 # When the parts of a plan ran and waited, and which of them its end waited for.

@@ -9,8 +9,9 @@ nobody touched for as long as they are kept are deleted in the same way.
 import logging
 import os
 import shutil
-from collections.abc import Collection, Iterable
-from datetime import timedelta
+import time
+from collections.abc import Callable, Collection, Iterable
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,29 @@ _FIRST = timedelta(minutes=10)
 _AGAIN = timedelta(days=1)
 _ANSWERS = timedelta(days=7)
 """For how long a request can be repeated under its key."""
+_SET_AHEAD = timedelta(hours=1)
+_SECONDS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def seconds_passed() -> float:
+    """The seconds since the machine was started; nobody sets them, and they go on as it sleeps."""
+    return time.clock_gettime(_SECONDS)
+
+
+class Jumps:
+    """By how much the clock is set while we live."""
+
+    def __init__(
+        self, clock: Callable[[], datetime], seconds: Callable[[], float] = seconds_passed
+    ) -> None:
+        """Begin to look at a clock."""
+        self._clock, self._seconds = clock, seconds
+        self._last = clock(), seconds()
+
+    def since_last(self) -> timedelta:
+        """By how much more it went on than time did since the last look; less than none: back."""
+        (clock, seconds), self._last = self._last, (self._clock(), self._seconds())
+        return self._last[0] - clock - timedelta(seconds=self._last[1] - seconds)
 
 
 class Sweeps(Struct, frozen=True, kw_only=True):
@@ -190,6 +214,7 @@ class Sweeps(Struct, frozen=True, kw_only=True):
     """For how long after its end a plan can be rolled back; 0: for ever."""
     retention: float
     """Days for which a session is kept in which nothing happens; 0: for ever."""
+    jumps: Jumps
 
     def arm(self, tx: Tx) -> None:
         """After a start: have the next sweep come."""
@@ -197,9 +222,15 @@ class Sweeps(Struct, frozen=True, kw_only=True):
             set_timer(tx, SWEEP, _KEY, tx.now + _FIRST)
 
     async def job(self, job: Job) -> None:
-        """Sweep, and have the next one come."""
-        now, marked = self.store.clock(), 0
+        """Sweep, and have the next one come.
+
+        Where the clock was set ahead, all looks old: it may be set right by the next one.
+        """
+        now, marked, jump = self.store.clock(), 0, self.jumps.since_last()
         await self.store.write(set_timer, SWEEP, _KEY, now + _AGAIN)
+        if jump > _SET_AHEAD:
+            _LOG.warning("the clock was set ahead by %s: nothing is swept today", jump)
+            return
         if self.retention:
             await self.erasures.expire(self.retention)
         await self.store.write(forget_answers, now - _ANSWERS)

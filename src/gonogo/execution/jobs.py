@@ -13,8 +13,9 @@ from msgspec import Struct
 
 from gonogo.domain.errors import Busy, PlaceLost
 from gonogo.domain.records import Job, JobStop, Timer
+from gonogo.domain.schedule import SLACK
 from gonogo.store import Outbox, Store, Tx, patiently
-from gonogo.store.jobs import AGAIN, due_timers, first_timer, set_timer, take_timer
+from gonogo.store.jobs import AGAIN, due_timers, first_timer, set_back, set_timer, take_timer
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[Job], Awaitable[None]]
@@ -110,6 +111,8 @@ class LocalDispatcher:
         self._earlier = anyio.Event()
         self._first: datetime | None = None
         """When the earliest timer fires that is known of; None while nobody waits for one."""
+        self._latest: datetime | None = None
+        """The latest moment that the clock has said; None: it may have been set back before."""
         self._boxes: list[Outbox] = []
         """What was left to do before anything was served."""
         self._context: Context | None = None
@@ -252,15 +255,36 @@ class LocalDispatcher:
         """Wait until a timer is due and carry it out; return when an earlier one is set."""
         self._earlier, self._first = anyio.Event(), None
         self._first = await self._store.read(first_timer) or _NEVER
+        if self._is_set_back() and await self._begin_again():
+            self._first = await self._store.read(first_timer) or _NEVER
         looked = anyio.current_time()
         # The clock may be set, and a machine that sleeps counts no seconds: so it is looked at.
         while (wait := (self._first - self._store.clock()).total_seconds()) > 0:
             with anyio.move_on_after(min(wait, _GLANCE)):
                 await self._earlier.wait()
                 return
+            if self._is_set_back():
+                return
             if self._shares_timers and anyio.current_time() - looked > SHARED_LOOK.total_seconds():
                 return
         await self._fire_due()
+
+    def _is_set_back(self) -> bool:
+        """Whether what was set may have to be set anew, as the clock says less than it did."""
+        now = self._store.clock()
+        if self._latest is None or now < self._latest - SLACK:
+            return True
+        self._latest = max(self._latest, now)
+        return False
+
+    async def _begin_again(self) -> int:
+        """Have what waits begin to wait now; gives how much there was."""
+        # Known before: it may be set back once more meanwhile.
+        self._latest = self._store.clock()
+        moved = await self._store.write(set_back)
+        if moved:
+            _LOG.warning("the clock was set back; %d timers begin again", moved)
+        return moved
 
     async def _fire_due(self) -> None:
         for timer in await self._store.read(due_timers):
@@ -277,7 +301,8 @@ class LocalDispatcher:
             _log(error, "timer %s %s is lost until the next start", kind, key)
 
     def _fire(self, tx: Tx, timer: Timer) -> None:
-        if take_timer(tx, timer):
+        # The clock may have been set back since it was found to be due.
+        if timer.run_at <= tx.now and take_timer(tx, timer):
             self._on_timer(tx, timer)
 
 

@@ -30,7 +30,7 @@ from gonogo.execution.agent import (
     load_profiles,
 )
 from gonogo.execution.checkpoints import HandCheckpoints
-from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Sweeps
+from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Jumps, Sweeps
 from gonogo.execution.event_bus import Hub, LiveText
 from gonogo.execution.inbox import Inbox
 from gonogo.execution.jobs import Dispatcher, Handler, LocalDispatcher
@@ -316,6 +316,7 @@ def build(
     sweeps = Sweeps(
         store=store, snapshots=traces.snapshots, erasures=erasures,
         days=settings.keep_checkpoints_days, retention=settings.retention_days,
+        jumps=Jumps(store.clock),
     )  # fmt: skip
     hands = Hands(
         store=store, desk=desk, gate=gate, traces=traces,

@@ -19,13 +19,11 @@ from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store import people as rows
 from gonogo.store.approvals import forget_votes
-from gonogo.store.people import OWNER, token_by_secret
+from gonogo.store.people import LASTS, OWNER, token_by_secret
 
 _TAKEN = frozenset({"local", "gonogo"})
 """Names of the owner of the machine, and of gonogo itself: nobody else may be shown by them."""
 _NAME = re.compile(r"[\w.@-]{1,64}")
-LASTS = timedelta(days=1)
-"""How long a login lasts that is not used."""
 _RENEWED = timedelta(hours=1)
 """How much of it is gone before a use is written down."""
 

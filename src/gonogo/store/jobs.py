@@ -10,14 +10,18 @@ from sqlalchemy import Executable, bindparam, delete, exists, func, or_, select,
 
 from gonogo.domain.records import Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
+from gonogo.domain.schedule import SLACK
 from gonogo.domain.states import ENDED, CallStatus
+from gonogo.store.people import set_back_logins
 from gonogo.store.places import LIVES, clock
 from gonogo.store.rows import by, change, columns_of, insert_for, many, one, put, row_of, rows
 from gonogo.store.schema import (
+    approvals,
     asks,
     checkpoints,
     deliveries,
     file_changes,
+    links,
     places,
     plans,
     sessions,
@@ -50,7 +54,7 @@ _TAKE = _DROP.where(timers.c.run_at == bindparam("run_at"))
 def set_timer(tx: Tx, kind: str, key: str, run_at: datetime) -> None:
     """Set a timer, in the place of an earlier one of the same kind and key."""
     drop_timer(tx, kind, key)
-    put(tx, timers, {"kind": kind, "key": key, "run_at": run_at})
+    put(tx, timers, {"kind": kind, "key": key, "run_at": run_at, "set_at": tx.now})
     tx.outbox.timers.append(Timer(kind=kind, key=key, run_at=run_at))
 
 
@@ -83,6 +87,46 @@ def first_timer(tx: Tx) -> datetime | None:
 def first_but(tx: Tx, kind: str) -> datetime | None:
     """When the earliest timer is due that is not of a kind."""
     return tx.execute(_FIRST_BUT, {"kind": kind}).scalar()
+
+
+# A clock that was set back: what waits for a moment would wait until that comes a second time.
+
+_AHEAD = select(timers).where(timers.c.set_at > bindparam("later"))
+_LINKS_AHEAD = select(links.c.id, links.c.created_at, links.c.expires_at).where(
+    links.c.created_at > bindparam("later")
+)
+_WAIT = ((plans, "paused_until"), (approvals, "expires_at"), (deliveries, "not_before"))
+"""What has the moment of its timer for itself."""
+
+
+def set_back(tx: Tx) -> int:
+    """Have nothing wait, or hold, for longer than it was to, where the clock was set back since.
+
+    What was set at a moment that is still to come is set now. Who does so again finds nothing.
+
+    Returns:
+        How many timers there were of that sort.
+    """
+    if tx.conn.dialect.name == "postgresql" and abs(clock_of(tx) - tx.now) > SLACK:
+        # The database does not say so: it is this machine whose clock is wrong.
+        return 0
+    found = list(rows(tx, _AHEAD, {"later": tx.now + SLACK}))
+    for row in found:
+        due = tx.now + (row.run_at - row.set_at)
+        where = {"kind": row.kind, "key": row.key}
+        change(tx, timers, where, {"run_at": due, "set_at": tx.now})
+        for table, column in _WAIT:
+            change(tx, table, {"id": row.key, column: row.run_at}, {column: due})
+    for link in list(rows(tx, _LINKS_AHEAD, {"later": tx.now + SLACK})):
+        until = tx.now + (link.expires_at - link.created_at)
+        change(tx, links, {"id": link.id}, {"created_at": tx.now, "expires_at": until})
+    set_back_logins(tx)
+    return len(found)
+
+
+def clock_of(tx: Tx) -> datetime:
+    """The time by the database."""
+    return tx.execute(select(clock())).scalar_one()
 
 
 # Deliveries: what other programs are to be told, until they were or it is given up.

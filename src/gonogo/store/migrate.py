@@ -20,7 +20,7 @@ from gonogo.domain.errors import Conflict
 from gonogo.store.outage import is_away, raise_told
 from gonogo.store.schema import METADATA
 
-HEAD = "0012"
+HEAD = "0013"
 EXPANDED_FROM = "0011"
 """Code of this schema, and of later ones, works with the current one too: the steps since only add
 what older code need not know. A step that takes something away counts this up to the first schema

@@ -3,7 +3,7 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
@@ -197,6 +197,19 @@ _OLDEST = delete(logins).where(
     logins.c.principal_id == bindparam("of"), logins.c.secret_hash.not_in(_NEWEST)
 )
 _END = delete(logins).where(logins.c.secret_hash == bindparam("of"))
+LASTS = timedelta(days=1)
+"""How long a login lasts that is not used."""
+_LONG = timedelta(hours=1)
+"""No code lasts as long."""
+_TOO_LONG = (
+    update(logins)
+    .where(logins.c.expires_at > bindparam("until"))
+    .values(expires_at=bindparam("until"))
+)
+_AHEAD = update(logins).where(logins.c.created_at > bindparam("at")).values(
+    created_at=bindparam("at")
+)  # fmt: skip
+_CODES_AHEAD = delete(login_codes).where(login_codes.c.expires_at > bindparam("until"))
 
 
 def begin(tx: Tx, login: Login) -> None:
@@ -219,6 +232,16 @@ def renew(tx: Tx, secret_hash: str, until: datetime) -> None:
 def end(tx: Tx, secret_hash: str) -> None:
     """End a login; one that is over already is no error."""
     tx.execute(_END, {"of": secret_hash})
+
+
+def set_back_logins(tx: Tx) -> None:
+    """The clock was set back: no login lasts longer than one that is used now.
+
+    Codes that would last for long are taken away: whoever still wants one gets a new one.
+    """
+    tx.execute(_TOO_LONG, {"until": tx.now + LASTS})
+    tx.execute(_AHEAD, {"at": tx.now})
+    tx.execute(_CODES_AHEAD, {"until": tx.now + _LONG})
 
 
 # Codes that let a browser in once, where several servers share the database.

@@ -520,6 +520,7 @@ timers = table(
     Column("kind", Clean, primary_key=True),
     Column("key", Clean, primary_key=True),
     Column("run_at", Utc, nullable=False),
+    Column("set_at", Utc),
     Index(None, "run_at"),
 )
 

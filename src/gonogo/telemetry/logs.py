@@ -36,7 +36,7 @@ def setup_logging(
     """
     target = stream or sys.stderr
     plain = as_json if as_json is not None else not target.isatty()
-    handler = logging.StreamHandler(target)
+    handler = _ToStream(target)
     handler.setFormatter(_Lines(as_json=plain, content=content))
     root = logging.getLogger()
     root.handlers[:] = [handler]
@@ -52,6 +52,15 @@ def log_event(event: Mapping[str, Any]) -> None:
     facts |= {name: metadata[name] for name in _FACTS if metadata.get(name) is not None}
     level = logging.WARNING if event.get("type") == "error" else logging.INFO
     _log.log(level, "%s", event.get("type", "event"), extra=facts)
+
+
+class _ToStream(logging.StreamHandler[TextIO]):
+    """Writes lines, and does without those that its log does not take, as on a full disk."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - as logging calls it
+        """Say of our own mistakes where they are; a log that is full is none."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
 
 
 class _Lines(logging.Formatter):

@@ -6,10 +6,11 @@ from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any, TypeVar
 
 import anyio
+import anyio.to_thread
 from anyio.streams.memory import MemoryObjectSendStream
 from msgspec import Struct
 
-from gonogo.cli.folder import program
+from gonogo.cli.folder import Folder, program
 from gonogo.cli.session.answers import FOLLOWS, Answerer
 from gonogo.cli.session.interrupts import BY_ITSELF, CANCEL, LEAVE, Interrupts, Pausing
 from gonogo.cli.support import Exit
@@ -272,6 +273,8 @@ def _is_question(event: Mapping[str, Any]) -> bool:
 
 _FAREWELL = 10.0
 """Seconds that the cancelling of what runs may take."""
+_LOOK = 3.0
+"""Seconds between two looks at the disk of the state folder."""
 
 
 class Manner(Struct, frozen=True, kw_only=True):
@@ -300,16 +303,18 @@ class Conversation:
         manner: Manner | None = None,
         interrupts: Interrupts | None = None,
         owns: bool = False,
+        folder: Folder | None = None,
     ) -> None:
         """Take part in a session.
 
         Args:
             interrupts: Ctrl-C, where it pauses and asks instead of ending this.
             owns: This process carries out what happens; it stands still once we end.
+            folder: The state folder: the person is told when its disk has no room.
         """
         self._client = client
         self._session_id = session_id
-        self._screen = screen
+        self._screen, self._folder = screen, folder
         self._answers = answers
         self._person, self._wish, self._locale = answers.person, answers.wish, answers.locale
         self._manner = manner or Manner()
@@ -374,7 +379,7 @@ class Conversation:
         take = self._interrupted if self._person.has_keys and self._wish.keeps else None
         try:
             with self._interrupts.taken_by(take):
-                async with self._exchange.begun(self._screen.stay):
+                async with self._exchange.begun(self._stay):
                     begin()
                     ended = await self._go_through()
             settled = True
@@ -387,6 +392,23 @@ class Conversation:
         if self._leaving:
             await self._leave()
         return ended
+
+    async def _stay(self) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._screen.stay)
+            if self._folder is not None:
+                await self._tell_of_disk(self._folder)
+
+    async def _tell_of_disk(self, folder: Folder) -> None:
+        """Say once what keeps the state folder from being written, and once that it is over."""
+        known = None
+        while True:
+            await anyio.sleep(_LOOK)
+            problem = await anyio.to_thread.run_sync(folder.problem)
+            if problem != known:
+                told = say(problem or "cli_home_writable", self._locale, home=folder.home)
+                self._person.tell(told)
+            known = problem
 
     async def _go_through(self) -> Exit:
         over = await self._rest()

@@ -234,6 +234,7 @@ def conversing(
             manner=manner,
             interrupts=link.interrupts,
             owns=link.runtime is not None,
+            folder=link.folder,
         )
 
 

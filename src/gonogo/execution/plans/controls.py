@@ -217,7 +217,7 @@ class Pauses(Struct, frozen=True):
         if limit is None or since is None or board.plan.status in ENDED:
             return
         due = since + timedelta(seconds=limit)
-        if tx.now < due:
+        if since <= tx.now < due:
             set_timer(tx, PLAN_TIMEOUT, plan_id, due)
             return
         said = _said(board, because("The plan's time limit of {limit:g} s is over", limit=limit))

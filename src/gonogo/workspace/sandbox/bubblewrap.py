@@ -551,6 +551,8 @@ class Sign:
         self._ours, self._theirs = socket.socketpair()
         self._ours.setblocking(False)
         self._given = False
+        self.is_right: Callable[[], bool] = lambda: True
+        """Whether the box shows the workspace that it was built for."""
 
     @property
     def fds(self) -> tuple[int, ...]:
@@ -567,12 +569,19 @@ class Sign:
         self._theirs.close()
 
     async def answer(self) -> None:
-        """Let the command begin, once it asks; if its box goes first, nothing is to be let."""
+        """Let the command begin, once it asks; if its box goes first, nothing is to be let.
+
+        Nor in a box of another folder: that one ends, as it is told that nobody answers.
+        """
         await anyio.wait_readable(self._ours)
         with suppress(OSError):
-            if self._ours.recv(1) == b".":
+            if self._ours.recv(1) != b".":
+                return
+            if self.is_right():
                 self._ours.send(b"!")
                 self._given = True
+            else:
+                self._ours.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Let go of both ends."""

@@ -43,6 +43,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gonogo.domain.errors import ToolFailed
+from gonogo.workspace.files.safe_open import root_opened
 from gonogo.workspace.files.workspace import Workspace
 from gonogo.workspace.sandbox.bubblewrap import (
     GIVE,
@@ -221,19 +222,38 @@ def _inside(leader: int) -> list[Path]:
     Args:
         leader: The bubblewrap, or its keeper.
     """
-    space = _space_below(str(leader), _space(_PROC / "self"))
+    first = _first_inside(str(leader), _space(_PROC / "self"))
+    space = first and _space(_PROC / first)
     return [entry for entry in _processes() if _space(entry) == space] if space else []
 
 
-def _space_below(process: str, own: str | None) -> str | None:
-    """The first namespace that is not ours, of what a process has started."""
+def _first_inside(process: str, own: str | None) -> str | None:
+    """The first of what a process has started whose namespace is not ours."""
     try:
         children = (_PROC / process / "task" / process / "children").read_text().split()
     except OSError:
         return None
     spaces = ((child, _space(_PROC / child)) for child in children)
-    found = (_space_below(child, own) if space == own else space for child, space in spaces)
+    found = (
+        _first_inside(child, own) if space == own else space and child for child, space in spaces
+    )
     return next(filter(None, found), None)
+
+
+def _shows(leader: int, workspace: Path, which: os.stat_result) -> bool:
+    """Whether the box below a process has a folder in the workspace's place, and no other.
+
+    bubblewrap binds it by its path, which may have come to lead elsewhere meanwhile.
+    """
+    inside = _first_inside(str(leader), _space(_PROC / "self"))
+    if inside is None:
+        return True
+    try:
+        return os.path.samestat(os.stat(f"/proc/{inside}/root{workspace}"), which)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
 
 
 def _processes() -> Iterator[Path]:
@@ -530,6 +550,8 @@ async def _spawn(
     argv += [inside.ceilings.ulimits, inherited.way]
     relative = box.cwd.relative_to(workspace.root).as_posix()
     settings = await anyio.to_thread.run_sync(_settings, inside)
+    with root_opened(box.workspace) as root:
+        which = os.fstat(root)
     with (
         _boxed(inside.sandbox) as filter_,
         held(settings) as held_settings,
@@ -556,6 +578,8 @@ async def _spawn(
                 "io_error", "The command cannot be started: {error}", error=error
             ) from error
     inherited.spawned()
+    if inherited.sign is not None and box.copy is None:
+        inherited.sign.is_right = partial(_shows, process.pid, box.workspace, which)
     return process
 
 
