@@ -11,7 +11,7 @@ from gonogo.domain.conditions import check_references, references
 from gonogo.domain.errors import Conflict, InvalidArguments, InvalidPlan, NotFound, defects_of
 from gonogo.domain.plan import KindRule, Revision, Subtask, dependants, parse_subtasks
 from gonogo.domain.records import GrantRow, Plan, SubtaskRow
-from gonogo.domain.schedule import count_ended
+from gonogo.domain.schedule import count_settled
 from gonogo.domain.states import SUBTASK, SubtaskStatus
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.execution.scheduling import check_condition
@@ -100,7 +100,7 @@ def undone(tx: Tx, plan: Plan, rows: Iterable[SubtaskRow]) -> frozenset[str]:
 def told_progress(tx: Tx, plan: Plan) -> int:
     """The progress that was told of a plan so far, in thousandths."""
     rows = subtask_rows(tx, plan.id, plan.revision)
-    done = count_ended(row.status for row in rows)
+    done = count_settled((row.status for row in rows), ended=plan.finished_at is not None)
     return max(plan.floor, 1000 * done // len(rows))
 
 
