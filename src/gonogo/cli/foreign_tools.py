@@ -9,7 +9,7 @@ from gonogo.cli.daemon import connected, linked
 from gonogo.cli.folder import read_settings
 from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit
-from gonogo.cli.terminal.output import facts, line, spoken, table, word
+from gonogo.cli.terminal.output import facts, line, outcome, spoken, table, word
 from gonogo.client import Client
 from gonogo.domain.errors import of_parts
 from gonogo.domain.tool_calls import Sighting, ToolClass, ToolHistory, foreign_name, server_of
@@ -40,13 +40,12 @@ async def list_tools(*, json: bool) -> Exit:
     return Exit.DONE
 
 
-async def accept_tool(name: str) -> Exit:
+async def accept_tool(name: str, *, json: bool) -> Exit:
     """Accept a tool as it was seen last."""
     async with linked(read_settings()) as link:
         accepted = await link.client.accept_tool(name)
     said = "{tool} is accepted as it is now." if accepted.news else "{tool} has not changed."
-    line(own_words(said, tool=spoken(name)))
-    return Exit.DONE
+    return outcome(accepted, own_words(said, tool=spoken(name)), json=json)
 
 
 def _beginning(tool: ToolView) -> str:

@@ -111,15 +111,19 @@ def explain_in(command: Any, locale: "Locale", above: Any = None) -> None:  # no
             explain_in(below, locale, context)
 
 
-def refusal(error: Any, locale: "Locale") -> str:  # noqa: ANN401 - Typer's own are not public
-    """What is wrong with a command line, and where its help is, in a language."""
+def problem_of(error: Any, locale: "Locale") -> str:  # noqa: ANN401 - Typer's own are not public
+    """What is wrong with a command line, in a language."""
+    return _form(_REFUSALS, error.format_message(), locale)
+
+
+def refusal(error: Any, problem: str, locale: "Locale") -> str:  # noqa: ANN401 - as above
+    """How a command is used, where its help is, and what is wrong with this use of it."""
     lines = list[str]()
     if (context := getattr(error, "ctx", None)) is not None:
         asked = f"{context.command_path} {context.help_option_names[0]}"
         helping = _said("Try '{command}' for help.", locale).format(command=asked)
         lines = [context.get_usage(), helping, ""]
-    told = _form(_REFUSALS, error.format_message(), locale)
-    return "\n".join([*lines, _said("Error: {problem}", locale).format(problem=told)])
+    return "\n".join([*lines, _said("Error: {problem}", locale).format(problem=problem)])
 
 
 def refused_value(message: str, locale: "Locale") -> str:

@@ -19,7 +19,7 @@ from gonogo.cli.folder import environment, read_settings
 from gonogo.cli.foreign_tools import at, known_tools, remembered, seen_by
 from gonogo.cli.language import own_locale, own_words
 from gonogo.cli.support import Exit, Stop, complain, said_of
-from gonogo.cli.terminal.output import facts, line, plain, table, word
+from gonogo.cli.terminal.output import facts, line, outcome, plain, spoken, table, word
 from gonogo.client import Client
 from gonogo.domain.errors import InvalidMessage, Refused, ToolFailed, because
 from gonogo.domain.identity import Role
@@ -76,17 +76,15 @@ async def add_rule(session_id: str, rule: dict[str, object], *, json: bool) -> E
     """Make a rule."""
     async with linked(read_settings()) as link:
         made = await link.client.add_session_rule(session_id, rule)
-    if json:
-        return facts(made)
-    line(f"{made.name} {made.rule_id} {_written(made)}")
-    return Exit.DONE
+    return outcome(made, f"{made.name} {made.rule_id} {_written(made)}", json=json)
 
 
-async def remove_rule(session_id: str, rule: str) -> Exit:
+async def remove_rule(session_id: str, rule: str, *, json: bool) -> Exit:
     """End a rule."""
     async with linked(read_settings()) as link:
         await link.client.remove_session_rule(session_id, rule)
-    return Exit.DONE
+    said = own_words("Rule {rule} is removed.", rule=spoken(rule))
+    return outcome({"session_id": session_id, "rule": rule, "removed": True}, said, json=json)
 
 
 def _written(rule: SessionRuleView) -> str:

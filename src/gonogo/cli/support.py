@@ -26,6 +26,8 @@ _LOGGED = (
     "internal error: {problem}; please report it with the last lines of gonogo.log in GONOGO_HOME"
 )
 _UNLOGGED = "internal error: {problem}; please report it"
+_CODES = {2: "usage", 3: "waits", 4: "policy_denied"}
+"""What a program is told of errors that have no code of their own, by their exit code."""
 
 
 class Exit(IntEnum):
@@ -75,6 +77,23 @@ def explained() -> Generator[None]:
         sys.exit(_explained(_cause(error)))
 
 
+def report(problem: str, code: Exit, error: BaseException) -> None:
+    """Answer a program that wants JSON with what went wrong, in the form of an `error` event."""
+    from gonogo.domain.errors import GonogoError, parts_of
+    from gonogo.domain.text_safety import visible_json
+
+    words = sys.argv[1:]
+    if "--json" not in words[: words.index("--") if "--" in words else None]:
+        return
+    ours = next((e for e in (error, error.__cause__) if isinstance(e, GonogoError)), None)
+    answer = {
+        "type": "error", "error": problem, "content": problem, "is_final": True,
+        "code": ours.code if ours else _CODES.get(code, "failed"),
+        **(parts_of(ours.said) if ours else {}), "exit_code": code,
+    }  # fmt: skip
+    typer.echo(visible_json(answer))
+
+
 def complain(text: str) -> None:
     """Write one line about what went wrong."""
     from gonogo.cli.terminal.output import beside
@@ -103,6 +122,7 @@ def _explained(error: BaseException) -> Exit:
         return Exit.FAILED
     text, code = _told(_as_given(error))
     complain(text)
+    report(text, code, error)
     return code
 
 
