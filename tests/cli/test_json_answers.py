@@ -108,9 +108,7 @@ def test_nobody_who_reads_words_is_told_in_json(capsys, monkeypatch):
     assert capsys.readouterr().out == ""
 
 
-def test_an_error_has_its_own_code_and_parts_also_behind_what_a_person_is_told(
-    capsys, monkeypatch
-):
+def test_an_error_has_its_own_code_and_parts_also_behind_what_a_person_is_told(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["gonogo", "plans", "list", "--json"])
     missing = NotFound("There is no plan {plan_id}", plan_id="p")
     stopped = Stop("Плана нет")

@@ -167,8 +167,12 @@ class Group(TyperGroup):
 def _name_as_pages_do(argument: Any) -> None:  # noqa: ANN401 - as above
     argument.metavar = argument.metavar or argument.name.removesuffix("_id").upper()
     shown = argument.metavar if argument.required else f"[{argument.metavar}]"
-    piece = shown if argument.nargs == 1 else f"{shown}..."
-    argument.get_usage_pieces = lambda ctx: [piece]
+    pieces = [shown if argument.nargs == 1 else f"{shown}..."]
+
+    def usage_pieces(_: object) -> list[str]:
+        return pieces
+
+    argument.get_usage_pieces = usage_pieces
 
 
 def group(about: str, epilog: str | None = None, *, completes: bool = False) -> typer.Typer:
