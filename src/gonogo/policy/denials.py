@@ -232,7 +232,7 @@ def _removal(argv: Argv, workspace: str) -> str | None:
 
 def _overwriting(argv: Argv, workspace: str) -> str | None:
     operands = _operands(argv)
-    if argv[0] in _COPIERS and _FAR.match((*operands, "")[-1]):
+    if argv[0] in _COPIERS and _FAR.match(("", *operands)[-1]):
         return None
     for operand in operands if argv[0] in _OVERWRITERS else ():
         if _DEVICE.match(operand) and argv[0] != "cp":
