@@ -52,7 +52,7 @@ def test_room_is_given_back_and_said_in_bytes(gonogo, home):
 
     assert (hoped.returncode, done.returncode) == (0, 0)
     assert "Nothing was changed" in hoped.stdout
-    assert hoped.stdout.count("iB, now ") == 3
+    assert hoped.stdout.count("iB now, at most ") == 3
     told = json.loads(done.stdout)
     assert told["dry_run"] is False
     assert told["after"]["database"] == (home / "gonogo.db").stat().st_size
@@ -64,7 +64,8 @@ def test_room_is_given_back_and_said_in_bytes(gonogo, home):
         last,
     )
     hoped = gonogo("db", "vacuum", "--dry-run", env={"GONOGO_LOCALE": "ru"}).stdout
-    assert hoped.endswith("\nНичего не изменено. После выполнения останется не больше этого.\n")
+    assert hoped.count("сейчас") == hoped.count("останется не больше") == 3
+    assert hoped.endswith("\nНичего не изменено. Чтобы освободить место: gonogo db vacuum\n")
 
 
 def test_a_session_is_deleted_only_when_that_was_said(gonogo, home, terminal, session):

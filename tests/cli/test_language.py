@@ -76,7 +76,7 @@ def test_a_language_is_asked_for_before_the_first_command(words, asked):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["plans", "show"], "Ошибка: Не указан аргумент «plan_id»."),
+        (["plans", "show"], "Ошибка: Не указан аргумент «PLAN»."),
         (["plans", "list", "--limit", "0"],
          "Ошибка: Неверное значение «--limit»: нужно не меньше 1"),
         (["plans", "list", "--limit", "x"],

@@ -1,13 +1,23 @@
 """Protected and secret paths are known by their names, at any depth, in any spelling."""
 
 import json
+from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gonogo.domain.paths import PROGRAM_FOLDERS, command_guard, installed, is_secret, write_guard
+from gonogo.domain.paths import (
+    PROGRAM_FOLDERS,
+    SECRET_FORMS,
+    SECRET_GLOBS,
+    command_guard,
+    installed,
+    is_secret,
+    write_guard,
+)
 
 CASES = [
     json.loads(line)
@@ -138,11 +148,30 @@ def test_credentials_are_secret(path):
         "a/id_rsa 2",
         ".env (1)",
         ".env (copy 2)~",
+        "secrets (copy).json",
+        "secrets - Copy (2).yaml",
+        "credentials copy.csv",
+        "a/auth (1).json",
+        "Copy of secrets 2.toml.bak",
     ],
 )
-def test_copies_of_credentials_are_secret(path):
+def test_copies_of_credentials_are_secret_and_left_out_of_walks(path):
     assert is_secret(path)
     assert is_secret(path.upper())
+    assert ".git" in path or left_out(path.split("/")[-1].lower())
+
+
+def left_out(name):
+    """The globs by which a command that walks leaves out a name."""
+    globs = ("".join(parts) for form in SECRET_FORMS for parts in product(*form))
+    return [glob for glob in globs if fnmatchcase(name, glob)]
+
+
+def test_the_usual_copies_of_every_secret_are_left_out_of_walks():
+    # A name of each glob; what ends with `*` may end with nothing.
+    for name in (glob.replace("*", "") for glob in SECRET_GLOBS):
+        assert left_out(name), name
+        assert is_secret(name) or name == "service-account.json" or name.endswith("_history"), name
 
 
 @pytest.mark.parametrize(
@@ -158,10 +187,18 @@ def test_copies_of_credentials_are_secret(path):
         "id_rsa.pub (copy)",
         " (copy)",
         " 2",
+        "my notes (copy).json",
+        "notes - Copy.txt",
+        "credentials.py",
+        "copy of credentials.py",
+        "secrets checklist.json",
+        "#notes#",
+        "id_rsa.pub",
     ],
 )
-def test_copies_of_other_files_are_not_secret(path):
+def test_copies_of_other_files_are_neither_secret_nor_left_out_of_walks(path):
     assert not is_secret(path)
+    assert not left_out(path.lower())
 
 
 @pytest.mark.parametrize("path", ["", ".env.example", ".env.sample", "id_rsa.pub", ".git/HEAD"])

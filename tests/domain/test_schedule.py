@@ -12,6 +12,7 @@ from gonogo.domain.schedule import (
     Graph,
     Standings,
     SubtaskStanding,
+    count_settled,
     outcome,
     remaining_minutes,
     schedule,
@@ -313,6 +314,12 @@ def test_a_branch_that_nothing_else_left_out_is_one():
     assert outcome(chain, stood, {"b"}) is PlanStatus.COMPLETED
     assert outcome(chain, stood, {"c"}) is PlanStatus.PARTIAL
     assert outcome(chain, stood) is PlanStatus.PARTIAL
+
+
+def test_what_failed_is_settled_only_once_the_plan_has_ended():
+    statuses = [S.COMPLETED, S.SKIPPED, S.CANCELLED, S.FAILED, S.RUNNING, S.PENDING]
+    assert count_settled(iter(statuses), ended=False) == 3
+    assert count_settled(iter(statuses), ended=True) == 4
 
 
 def test_a_plan_of_which_its_conditions_left_out_everything_is_completed():

@@ -6,7 +6,7 @@ Afterwards no file of the workspace has changed, and no output holds what only a
 import hashlib
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,8 @@ RUNS_CODE = frozenset({"pytest", "python", "python3", "mypy", "ruff", "make", "n
 """They run what the repository says, or keep a cache in it: allowed by name, not for reading."""
 _SHELL = "timeout 5 bash --noprofile --norc -c"
 _AT_ONCE = 20
+_LENGTH = 100_000
+"""Of a script: Linux starts no program with a longer word than 128 KiB."""
 _CAP = 64 * 1024 * 1024
 _TIME_LIMIT = 600
 
@@ -31,6 +33,18 @@ class Spill:
     why: str
 
 
+def _batches(commands: Sequence[str]) -> Iterator[list[str]]:
+    batch = list[str]()
+    for command in commands:
+        whole = sum(len(shlex.quote(each)) for each in (*batch, command))
+        if batch and (len(batch) == _AT_ONCE or whole > _LENGTH):
+            yield batch
+            batch = []
+        batch.append(command)
+    if batch:
+        yield batch
+
+
 class Canary:
     """A workspace whose every change and every word shown is looked for."""
 
@@ -41,8 +55,8 @@ class Canary:
     def spills(self, commands: Sequence[str]) -> list[Spill]:
         """Those of the commands that do harm."""
         found: list[Spill] = []
-        for start in range(0, len(commands), _AT_ONCE):
-            found += self._batch(commands[start : start + _AT_ONCE])
+        for batch in _batches(commands):
+            found += self._batch(batch)
         return found
 
     def _batch(self, commands: Sequence[str]) -> list[Spill]:

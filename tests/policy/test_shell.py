@@ -169,7 +169,7 @@ def test_the_guards_stand_before_the_terminator_and_not_before_a_value_that_look
     assert (found.startswith(before), found.endswith(after)) == (True, True)
     assert all(word.startswith(("--exclude", "--iglob", "--no-dereference"))
                for word in shlex.split(guards))  # fmt: skip
-    assert len(guards.split()) > 40
+    assert len(shlex.split(guards)) > 15
 
 
 def test_what_runs_is_hardened():
@@ -184,11 +184,11 @@ def test_what_runs_is_hardened():
     assert (check_command("git status", CONTEXT).run_as or "").startswith("git --no-pager")
     assert "core.fsmonitor=false" in (check_command("git status", CONTEXT).run_as or "")
     recursive = check_command("! grep -rn KEY -- . 2>/dev/null", CONTEXT).run_as or ""
-    assert recursive.startswith("! grep -rn KEY '--exclude=.[eE][nN][vV]'")
+    assert recursive.startswith("! grep -rn KEY '--exclude='{'.[eE][nN][vV]',")
     assert recursive.endswith("-- . 2>/dev/null")
     assert (check_command("diff -r a b", CONTEXT).run_as or "").startswith("diff -r a b --no-deref")
     assert check_command("grep -n KEY a", CONTEXT).run_as == "grep -n KEY a"
-    assert "'--iglob=!.env'" in (check_command("rg KEY", CONTEXT).run_as or "")
+    assert "'--iglob=!'{.env," in (check_command("rg KEY", CONTEXT).run_as or "")
 
 
 @pytest.mark.parametrize(
@@ -202,17 +202,19 @@ def test_what_runs_is_hardened():
     ],
 )
 def test_a_recursive_search_does_not_follow_links(command, run_as):
-    assert (check_command(command, CONTEXT).run_as or "").startswith(run_as + " '--exclude=")
+    assert (check_command(command, CONTEXT).run_as or "").startswith(run_as + " '--exclude='{")
 
 
 def test_a_recursive_search_does_not_show_secrets(tmp_path):
-    for name in (".env", "server.pem", "secrets/db", "src/a.py"):
+    seen = ("src/a.py", "notes 2", "Copy of x", "b.bak", "c.py~", "#d#", "e (copy).json")
+    secret = (".env", "server.pem", "secrets/db", "ID_RSA (Copy)", "secrets (copy).json", "x.KEY~")
+    for name in (*secret, *seen):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("KEY\n")
     run_as = check_command("grep -r KEY .", CONTEXT).run_as
     shell = ["bash", "--noprofile", "--norc", "-c", run_as]
     done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.stdout == "./src/a.py:KEY\n"
+    assert sorted(done.stdout.splitlines()) == sorted(f"./{name}:KEY" for name in seen)
 
 
 def test_a_command_that_is_too_long_is_told_how_long_it_may_be():

@@ -266,6 +266,10 @@ def test_how_far_a_plan_is_counts_what_is_over_and_one_that_runs() -> None:
     plain = status_view(plan(), tasks, over, usage=usage, each={"a": USED})
     assert (plain.current_step, plain.progress) == (3, 100)
     assert (plain.again, plain.refused, plain.limits) == (None, None, None)
+    over[0] = row("a", status=SubtaskStatus.FAILED)
+    for ended, progress in ((None, 66.7), (LATER, 100)):
+        stands = plan(finished_at=ended)
+        assert status_view(stands, tasks, over, usage=usage, each={}).progress == progress
 
 
 def test_a_revision_is_shown_with_who_made_it_and_why() -> None:

@@ -40,7 +40,8 @@ async def test_who_has_no_valid_token_gets_401(ask, header):
     assert answer.status_code == 401
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["www-authenticate"] == "Bearer"
-    assert answer.json()["code"] == "unauthorized"
+    found = answer.json()
+    assert (found["code"], found["template"]) == ("unauthorized", found["detail"])
 
 
 async def test_without_credentials_nothing_is_accepted(ask, runtime):

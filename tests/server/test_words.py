@@ -36,6 +36,7 @@ async def test_a_problem_is_all_of_it(ask):
     assert missing.json() == {
         "type": "urn:gonogo:problem:not_found", "title": "Not Found", "status": 404,
         "detail": "There is no such session", "code": "not_found",
+        "template": "There is no such session", "params": {},
     }  # fmt: skip
     assert method.json() == {
         "type": "urn:gonogo:problem:invalid_message", "title": "Method Not Allowed", "status": 405,
@@ -65,6 +66,7 @@ def test_an_error_brings_what_its_sender_can_act_on():
     assert "retry-after" not in problem_of(Conflict("x")).headers
     for status in (408, 413):
         assert written(status, "{}").headers["connection"] == "close"
+    assert "template" not in json.loads(problem_of(Conflict("{x}")).body)
     odd = written(400, "Ж\ud800")
     assert (odd.status_code, odd.body) == (400, "Ж\\ud800".encode())
     assert odd.headers["content-type"] == "application/problem+json"
@@ -188,6 +190,7 @@ async def test_a_defect_is_in_the_log_by_its_path_and_the_sender_is_told_where_t
     assert answer.json() == {
         "type": "urn:gonogo:problem:internal", "title": "Internal Server Error", "status": 500,
         "detail": str(Internal()), "code": "internal",
+        "template": str(Internal()), "params": {},
     }  # fmt: skip
     [record] = [each for each in caplog.records if each.levelno >= logging.ERROR]
     assert record.getMessage() == f"A request failed: {SESSIONS}/s_A/history"

@@ -22,7 +22,16 @@ from gonogo.cli.commands import (
     run,
     sessions,
 )
-from gonogo.cli.support import Exit, asked_locale, explain_in, explained, own_locale, refusal
+from gonogo.cli.support import (
+    Exit,
+    asked_locale,
+    explain_in,
+    explained,
+    own_locale,
+    problem_of,
+    refusal,
+    report,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -69,7 +78,9 @@ def _carried_out(words: list[str], locale: "Locale") -> int:
     except TyperException as error:
         from gonogo.cli.terminal.output import beside
 
-        typer.echo(beside(refusal(error, locale)), err=True)
+        problem = problem_of(error, locale)
+        typer.echo(beside(refusal(error, problem, locale)), err=True)
+        report(problem, Exit(error.exit_code), error)
         return error.exit_code
     except typer.Abort:
         return Exit.FAILED

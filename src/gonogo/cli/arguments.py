@@ -136,7 +136,17 @@ def limits_of(cost: float | None, time: str | None) -> dict[str, float] | None:
 
 
 class Group(TyperGroup):
-    """A group whose help has a whole sentence about each command, however long its line gets."""
+    """A group whose help names arguments as the pages do: `PLAN`, or `[TASK]` if it may be absent.
+
+    It has a whole sentence about each command, however long its line gets.
+    """
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - Typer's own are not public
+        super().__init__(**given)
+        for command in self.commands.values():
+            for each in command.params:
+                if each.param_type_name == "argument":
+                    _name_as_pages_do(each)
 
     def format_commands(
         self,
@@ -151,6 +161,17 @@ class Group(TyperGroup):
         }
         with formatter.section("Commands"):
             formatter.write_dl(list(said.items()))
+
+
+def _name_as_pages_do(argument: Any) -> None:  # noqa: ANN401 - as above
+    argument.metavar = argument.metavar or argument.name.removesuffix("_id").upper()
+    shown = argument.metavar if argument.required else f"[{argument.metavar}]"
+    pieces = [shown if argument.nargs == 1 else f"{shown}..."]
+
+    def usage_pieces(_: object) -> list[str]:
+        return pieces
+
+    argument.get_usage_pieces = usage_pieces
 
 
 def group(about: str, epilog: str | None = None, *, completes: bool = False) -> typer.Typer:

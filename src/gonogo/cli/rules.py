@@ -17,7 +17,7 @@ from gonogo.cli.commands.analytics import moment
 from gonogo.cli.daemon import connected, linked
 from gonogo.cli.folder import environment, read_settings
 from gonogo.cli.support import Exit, Stop, complain, own_locale, own_words, said_of
-from gonogo.cli.terminal.output import facts, line, plain, spoken, table, word
+from gonogo.cli.terminal.output import facts, line, outcome, plain, spoken, table, word
 from gonogo.client import Client
 from gonogo.domain.base import loads
 from gonogo.domain.errors import InvalidMessage, Refused, ToolFailed, because, of_parts
@@ -94,13 +94,12 @@ async def list_tools(*, json: bool) -> Exit:
     return Exit.DONE
 
 
-async def accept_tool(name: str) -> Exit:
+async def accept_tool(name: str, *, json: bool) -> Exit:
     """Accept a tool as it was seen last."""
     async with linked(read_settings()) as link:
         accepted = await link.client.accept_tool(name)
     said = "{tool} is accepted as it is now." if accepted.news else "{tool} has not changed."
-    line(own_words(said, tool=spoken(name)))
-    return Exit.DONE
+    return outcome(accepted, own_words(said, tool=spoken(name)), json=json)
 
 
 def _beginning(tool: ToolView) -> str:
@@ -224,17 +223,15 @@ async def add_rule(session_id: str, rule: dict[str, object], *, json: bool) -> E
     """Make a rule."""
     async with linked(read_settings()) as link:
         made = await link.client.add_session_rule(session_id, rule)
-    if json:
-        return facts(made)
-    line(f"{made.name} {made.rule_id} {_written(made)}")
-    return Exit.DONE
+    return outcome(made, f"{made.name} {made.rule_id} {_written(made)}", json=json)
 
 
-async def remove_rule(session_id: str, rule: str) -> Exit:
+async def remove_rule(session_id: str, rule: str, *, json: bool) -> Exit:
     """End a rule."""
     async with linked(read_settings()) as link:
         await link.client.remove_session_rule(session_id, rule)
-    return Exit.DONE
+    said = own_words("Rule {rule} is removed.", rule=spoken(rule))
+    return outcome({"session_id": session_id, "rule": rule, "removed": True}, said, json=json)
 
 
 def _written(rule: SessionRuleView) -> str:

@@ -123,15 +123,19 @@ def explain_in(command: Any, locale: "Locale", above: Any = None) -> None:  # no
             explain_in(below, locale, context)
 
 
-def refusal(error: Any, locale: "Locale") -> str:  # noqa: ANN401 - Typer's own are not public
-    """What is wrong with a command line, and where its help is, in a language."""
+def problem_of(error: Any, locale: "Locale") -> str:  # noqa: ANN401 - Typer's own are not public
+    """What is wrong with a command line, in a language."""
+    return _form(_REFUSALS, error.format_message(), locale)
+
+
+def refusal(error: Any, problem: str, locale: "Locale") -> str:  # noqa: ANN401 - as above
+    """How a command is used, where its help is, and what is wrong with this use of it."""
     lines = list[str]()
     if (context := getattr(error, "ctx", None)) is not None:
         asked = f"{context.command_path} {context.help_option_names[0]}"
         helping = _said("Try '{command}' for help.", locale).format(command=asked)
         lines = [context.get_usage(), helping, ""]
-    told = _form(_REFUSALS, error.format_message(), locale)
-    return "\n".join([*lines, _said("Error: {problem}", locale).format(problem=told)])
+    return "\n".join([*lines, _said("Error: {problem}", locale).format(problem=problem)])
 
 
 def refused_value(message: str, locale: "Locale") -> str:
@@ -189,6 +193,8 @@ _LOGGED = (
     "internal error: {problem}; please report it with the last lines of gonogo.log in GONOGO_HOME"
 )
 _UNLOGGED = "internal error: {problem}; please report it"
+_CODES = {2: "usage", 3: "waits", 4: "policy_denied"}
+"""What a program is told of errors that have no code of their own, by their exit code."""
 
 
 class Exit(IntEnum):
@@ -238,6 +244,23 @@ def explained() -> Generator[None]:
         sys.exit(_explained(_cause(error)))
 
 
+def report(problem: str, code: Exit, error: BaseException) -> None:
+    """Answer a program that wants JSON with what went wrong, in the form of an `error` event."""
+    from gonogo.domain.errors import GonogoError, parts_of
+    from gonogo.domain.text_safety import visible_json
+
+    words = sys.argv[1:]
+    if "--json" not in words[: words.index("--") if "--" in words else None]:
+        return
+    ours = next((e for e in (error, error.__cause__) if isinstance(e, GonogoError)), None)
+    answer = {
+        "type": "error", "error": problem, "content": problem, "is_final": True,
+        "code": ours.code if ours else _CODES.get(code, "failed"),
+        **(parts_of(ours.said) if ours else {}), "exit_code": code,
+    }  # fmt: skip
+    typer.echo(visible_json(answer))
+
+
 def complain(text: str) -> None:
     """Write one line about what went wrong."""
     from gonogo.cli.terminal.output import beside
@@ -266,6 +289,7 @@ def _explained(error: BaseException) -> Exit:
         return Exit.FAILED
     text, code = _told(_as_given(error))
     complain(text)
+    report(text, code, error)
     return code
 
 

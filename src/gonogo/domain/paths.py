@@ -140,13 +140,33 @@ SECRET_NAMES = tuple(
 """Globs of one name each, in lower case."""
 COPIES = ("~", "#", ".bak", ".backup", ".old", ".orig", ".save", ".swp", ".swo", ".swn")
 """How the names of copies end that editors and people leave beside a file."""
-COPY_GLOBS = (
-    *(f"*{ending}" for ending in COPIES),
-    "copy of *", "* copy", "* (copy*)", "* copy [0-9]", "* [0-9]", "* ([0-9])",
-)  # fmt: skip
-"""The names of copies, in lower case: those, and what file managers call theirs."""
-_MANAGED = re.compile(r"^copy (?:\([0-9]+\) )?of |(?: -)? (?:\(?copy(?: [0-9]+)?\)?|\(?[0-9]+\)?)$")
-"""What file managers put before the name of a copy, or behind it."""
+_MANAGED = re.compile(
+    r"^copy (?:\([0-9]+\) )?of "
+    r"|(?: -)? (?:\(?copy(?: [0-9]+)?\)?|\(?[0-9]+\)?)(?=$|\.[^.]+$)"
+)
+"""What file managers put before the name of a copy, behind it, or before its ending."""
+_LITERAL = tuple(name for name in SECRET_NAMES if not name.startswith("*"))
+_ENDED = tuple(name.rsplit(".", 1) for name in _LITERAL if re.search(r"\w\.\w+$", name))
+_MARKS = (" copy", " (copy)", " - copy", " 2", " (2)")
+SECRET_GLOBS = (
+    *(name + behind for name in SECRET_NAMES for behind in ("", *COPIES, *_MARKS)),
+    *(f"{stem}{mark}.{end}" for stem, end in _ENDED for mark in _MARKS),
+    *(f"#{name}#" for name in _LITERAL),
+    *(f"copy of {name}" for name in _LITERAL if re.match(r"\w[^*]*$", name)),
+)
+"""Globs of the names of secrets and of their copies as they are usual."""
+_BEHIND = ("", "[~#]*", ".[bos][alrw][cdiknopv]*", " [-(c0-9]*")
+SECRET_FORMS = (
+    (("",), SECRET_NAMES, _BEHIND),
+    (("copy*of ",), _LITERAL, _BEHIND),
+    (("", "copy*of "), tuple(f"{stem} [-(c]*[y)0-9].{end}" for stem, end in _ENDED), ("*",)),
+    (("", "copy*of "), tuple(f"{stem} [0-9]*.{end}" for stem, end in _ENDED), ("*",)),
+    (("#", "."), _LITERAL, ("#*", ".s[aw][nopv]*")),
+)
+"""Globs of the names of secrets and of all their copies: each beginning, name and end together.
+
+Few names besides are matched, and as few globs as can be: whoever walks tries each on each name.
+"""
 
 
 @cache

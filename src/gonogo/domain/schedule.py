@@ -314,6 +314,16 @@ def count_ended(statuses: Iterable[SubtaskStatus]) -> int:
     return sum(counts[status] for status in SUBTASK.terminal)
 
 
+def count_settled(statuses: Iterable[SubtaskStatus], *, ended: bool) -> int:
+    """How many of the subtasks are over for good.
+
+    Args:
+        ended: The plan has ended. While it goes on, another revision tries again what failed.
+    """
+    counts = Counter(statuses)
+    return count_ended(counts.elements()) - (0 if ended else counts[_S.FAILED])
+
+
 def outcome(
     subtasks: Sequence[Subtask], statuses: Mapping[str, SubtaskStatus], declined: Set[str] = _NONE
 ) -> PlanStatus | None:

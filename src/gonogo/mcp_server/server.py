@@ -39,7 +39,7 @@ from gonogo.domain.errors import (
 )
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.states import ApprovalStatus
-from gonogo.domain.strict_json import MAX_BYTES, loads
+from gonogo.domain.base import MAX_BYTES, loads
 from gonogo.domain.views import ApprovalView
 from gonogo.pipes import LineReader, request_id_of, write_all
 

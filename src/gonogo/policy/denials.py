@@ -18,7 +18,10 @@ from gonogo.policy.shell import UNKNOWN, Suspicion
 Argv = tuple[str, ...]
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm"})
-_OVERWRITERS = frozenset({"mv", "cp", "ln", "install", "rsync"})
+_COPIERS = frozenset({"scp", "sftp"})
+_FAR = re.compile("[^/]*:")
+"""A file of another machine, as those name it."""
+_OVERWRITERS = frozenset({"mv", "cp", "ln", "install", "rsync"}) | _COPIERS
 _FILLERS = frozenset({"tee", "touch", "truncate", "dd"})
 """They write each file that they name."""
 _INTO = {
@@ -46,6 +49,8 @@ _WRITTEN = (
 )
 """Where the code of a program names the files that it writes."""
 _EXTRACTS = re.compile(r"-\w*x\w*$|--(?:extract|get)$")
+_TO_STDOUT = re.compile(r"-\w*O\w*$|--to-(?:stdout|command)")
+_UNZIPS_NOTHING = re.compile(r"-\w*[cltpvzZ]")
 _CREATES = re.compile(r"-\w*[cruA]\w*$|--(?:create|append|update|catenate|concatenate)$")
 _OWNERS = frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr"})
 _PRIVILEGE = frozenset("sudo sudo-rs sudoedit doas su pkexec runuser run0 gosu su-exec".split())
@@ -229,6 +234,8 @@ def _removal(argv: Argv, workspace: str) -> str | None:
 
 def _overwriting(argv: Argv, workspace: str) -> str | None:
     operands = _operands(argv)
+    if argv[0] in _COPIERS and _FAR.match(("", *operands)[-1]):
+        return None
     for operand in operands if argv[0] in _OVERWRITERS else ():
         if _DEVICE.match(operand) and argv[0] != "cp":
             return because("writes to the device {target}", target=operand)
@@ -268,6 +275,7 @@ def _meant(operand: str, workspace: str) -> Iterator[str]:
 def _told_places(argv: Argv, workspace: str) -> str | None:
     """Files put where an option or code says, and not the last word."""
     places = _tar_places(argv) if argv[0] in _TARS else _values(argv, _INTO.get(argv[0], ()))
+    places = (*places, *_members(argv))
     codes = [code for programs, code in _WRITTEN if argv[0] in programs]
     named = (name for code in codes for word in argv[1:] for name in code.findall(word))
     for place in (*places, *named):
@@ -293,6 +301,35 @@ def _tar_places(argv: Argv) -> Iterator[str]:
     yield from (
         value for letter, value in zip(letters, argv[2:], strict=False) if f"-{letter}" in names
     )
+
+
+def _members(argv: Argv) -> Iterator[str]:
+    """What tar or unzip is told to take out of an archive, where it becomes files.
+
+    A word that may be an option's value is none: it is where an archive lies, or what is left.
+    """
+    first, *rest = (*argv[1:], "")
+    if argv[0] == "unzip" and not any(map(_UNZIPS_NOTHING.match, argv[1:])):
+        words = takewhile(lambda word: word != "-x", rest if first.startswith("-") else argv[1:])
+        yield from islice(_own_words(words, re.compile("-d$")), 1, None)
+    is_bundle = not first.startswith("-")
+    options = (f"-{first}" if is_bundle else first, *rest)
+    if argv[0] not in _TARS or not any(map(_EXTRACTS.match, options)):
+        return
+    if not any(map(_TO_STDOUT.match, options)):
+        values = len(_VALUED_LETTERS.findall(first)) if is_bundle else 0
+        words = rest[values:] if is_bundle else argv[1:]
+        yield from (word.lstrip("/") for word in _own_words(words, _TAR_VALUED))
+
+
+_TAR_VALUED = re.compile(r"-\w*[bCfFgHIKLNTVX]$|--[\w-]+$")
+
+
+def _own_words(words: Iterable[str], valued: re.Pattern[str]) -> Iterator[str]:
+    """The words that are neither options nor the values of those that may have one."""
+    for before, word in pairwise(("", *words)):
+        if word and not word.startswith("-") and not valued.match(before):
+            yield word
 
 
 def _ownership(argv: Argv, workspace: str) -> str | None:

@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec import Struct
 
 from gonogo.domain.errors import Reason, because
-from gonogo.domain.paths import COPIES, SECRET_DIRECTORIES, SECRET_NAMES, is_secret, write_guard
+from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_GLOBS, is_secret, write_guard
 from gonogo.policy.trace import nothing_matches
 
 # Filters of jq, read by a closed list of names: they look at their input, and they end.
@@ -172,14 +172,7 @@ def may_match_secret(pattern: str) -> bool:
         return True
     if _overlap(last, "config*") and any(_overlap(name, ".git") for name in directories):
         return True
-    return any(_overlap(last, secret) for secret in _SECRETS)
-
-
-_SECRETS = (
-    "#*#",
-    *(name + ending for name in SECRET_NAMES for ending in ("", *COPIES, " copy", " (copy)", " 2")),
-    *(f"copy of {name}" for name in SECRET_NAMES if name.startswith("id_")),
-)
+    return any(_overlap(last, secret) for secret in SECRET_GLOBS)
 
 
 def _overlap(pattern: str, secret: str) -> bool:

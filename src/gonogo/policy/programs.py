@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gonogo.domain.errors import because
-from gonogo.domain.paths import COPY_GLOBS, SECRET_DIRECTORIES, SECRET_NAMES
+from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_FORMS
 from gonogo.policy.kinds import KINDS, CommandPlace, Kind, argument, guarded, listing, named, none
 from gonogo.policy.shell import (
     ParsedCommand,
@@ -46,7 +46,8 @@ _GIT_WRITING = (
 """What git would start besides, where it writes."""
 Voucher = Literal["nobody", "rules", "person"]
 """Who lets a command run: rules and plans, or a person who sees it, or none of them."""
-_LETTER = re.compile("[a-z]")
+_LETTERS = re.compile(r"\[([^\]]+)\]|[a-z]")
+"""A letter, or a class of letters and others."""
 _SETS = ("first", "lists", "needs", "recursive", "reveals")
 _MODULES = frozenset({"pytest", "mypy"})
 _PYTHONS = frozenset({"python", "python3"})
@@ -220,25 +221,50 @@ def _walks(table: Table, seen: Iterable[str]) -> bool:
 
 @cache
 def _excluded(table: Table) -> list[str]:
-    # Copies of any file: to name those of each secret would make the command too long.
-    named = str if "iglob" in table.exclude else _any_case
-    names = [table.exclude.format(named(name)) for name in (*SECRET_NAMES, *COPY_GLOBS)]
+    written = str if "iglob" in table.exclude else _any_case
+    forms = _braced(table.exclude.removesuffix("{}"), written)
     directories = [
-        table.exclude_directory.format(named(name)) for name in (*SECRET_DIRECTORIES, ".git")
+        table.exclude_directory.format(written(name)) for name in (*SECRET_DIRECTORIES, ".git")
     ]
-    return [quote(word) for word in (*table.walking.split(), *names, *directories)]
+    return [*map(quote, table.walking.split()), *forms, *map(quote, directories)]
 
 
 @cache
 def _unseen() -> list[str]:
     """Pathspecs of git that leave out what may hold secrets."""
-    globs = (*SECRET_NAMES, *COPY_GLOBS, *(f"{name}/**" for name in SECRET_DIRECTORIES))
-    return [quote(f":(exclude,icase,glob)**/{glob}") for glob in globs]
+    before = ":(exclude,icase,glob)**/"
+    return [
+        *_braced(before, str), *(quote(f"{before}{name}/**") for name in SECRET_DIRECTORIES)
+    ]  # fmt: skip
+
+
+def _braced(before: str, written: Callable[[str], str]) -> list[str]:
+    """A word of each name of a secret or a copy, as bash makes them of parts in braces.
+
+    They are some hundreds, and a script that has them all in full may be too long to be started.
+    """
+    return [
+        quote(before) + "".join(_one_of([written(each) for each in part]) for part in form)
+        for form in SECRET_FORMS
+    ]
+
+
+def _one_of(parts: Sequence[str]) -> str:
+    return "{" + ",".join(map(quote, parts)) + "}" if len(parts) > 1 else "".join(map(_bare, parts))
+
+
+def _bare(text: str) -> str:
+    return quote(text) if text else ""
 
 
 def _any_case(name: str) -> str:
     # `.ENV` is as secret as `.env`, and where nothing hides it these words alone keep it out.
-    return _LETTER.sub(lambda found: f"[{found[0]}{found[0].upper()}]", name)
+    return _LETTERS.sub(_either_case, name)
+
+
+def _either_case(found: re.Match[str]) -> str:
+    letters = found[1] or found[0]
+    return f"[{letters}{''.join(each.upper() for each in letters if each.isalpha())}]"
 
 
 @cache

@@ -19,6 +19,7 @@ from gonogo.domain.plan_views import (
 from gonogo.domain.records import Approval, Comment, GrantRow, Plan, Session, SubtaskRow, Vote
 from gonogo.domain.replanning import Limits, Used
 from gonogo.domain.reviews import Review, reviewer_name
+from gonogo.domain.schedule import count_settled
 from gonogo.domain.states import SUBTASK, ApprovalKind, ApprovalStatus, PlanStatus, SubtaskStatus
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import (
@@ -291,6 +292,7 @@ def status_view(
     """
     took = {key: model_usage_view(used) for key, used in each.items()}
     done = sum(row.status in SUBTASK.terminal for row in rows)
+    settled = count_settled((row.status for row in rows), ended=plan.finished_at is not None)
     running = any(row.status is SubtaskStatus.RUNNING for row in rows)
     return PlanStatusView(
         plan_id=plan.id,
@@ -298,7 +300,7 @@ def status_view(
         revision=plan.revision,
         current_step=min(len(rows), done + running),
         total_steps=len(rows),
-        progress=round(100 * done / len(rows), 1),
+        progress=round(100 * settled / len(rows), 1),
         pause_reason=plan.pause_reason,
         paused_until=plan.paused_until,
         usage=usage,

@@ -25,6 +25,7 @@ from gonogo.domain.errors import (
     InvalidMessage,
     InvalidPlan,
     NotFound,
+    Reason,
     Refused,
     TooLarge,
     UnsupportedMedia,
@@ -95,13 +96,19 @@ def written(status: int, text: str) -> Response:
 
 def problem_of(error: GonogoError, **members: Any) -> Response:  # noqa: ANN401
     """One of gonogo's errors as the answer to a request."""
-    facts = {**parts_of(error.said), **_facts(error)}
+    facts = {**_parts_of(error.said), **_facts(error)}
     answer = problem(error.status, error.code, str(error), **facts, **members)
     if isinstance(error, TooFast):
         answer.headers["Retry-After"] = str(error.seconds)
     if isinstance(error, Busy):
         answer.headers["Retry-After"] = str(error.retry_after)
     return answer
+
+
+def _parts_of(said: str) -> dict[str, Any]:
+    """As `parts_of`; a sentence that names nothing is its own template."""
+    is_plain = not isinstance(said, Reason) and not {*"{}"} & {*said}
+    return parts_of(because(said) if is_plain else said)
 
 
 def error_event(error: GonogoError) -> dict[str, Any]:

@@ -28,7 +28,9 @@ top = typer.Typer()
 def instructions(
     paths: Annotated[
         list[str] | None,
-        typer.Argument(help="Show what agents would see after working on these files."),
+        typer.Argument(
+            metavar="PATH", help="Show what agents would see after working on these files."
+        ),
     ] = None,
     directory: Directory = None,
     json: Json = False,
@@ -127,12 +129,14 @@ def list_(json: Json = False) -> None:
 
 
 @app.command("accept", epilog=example("gonogo tool accept mcp__docs__search"))
-def accept(name: Annotated[str, typer.Argument(help="The tool's name.")]) -> None:
+def accept(
+    name: Annotated[str, typer.Argument(help="The tool's name.")], json: Json = False
+) -> None:
     """Accept a server's tool as it is now, after it has changed.
 
     Rules and plans that allowed it before the change allow it again.
     """
-    carry_out(_accept, name)
+    carry_out(_accept, name, json)
 
 
 async def _list(json: bool) -> Exit:
@@ -141,10 +145,10 @@ async def _list(json: bool) -> Exit:
     return await list_tools(json=json)
 
 
-async def _accept(name: str) -> Exit:
+async def _accept(name: str, json: bool) -> Exit:
     from gonogo.cli.rules import accept_tool
 
-    return await accept_tool(name)
+    return await accept_tool(name, json=json)
 
 
 async def _run(name: str, arguments: str, directory: Path | None, json: bool) -> Exit:

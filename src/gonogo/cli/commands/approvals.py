@@ -131,9 +131,9 @@ def link(
 
 
 @app.command("unlink", epilog=example("gonogo approvals unlink appr_0192"))
-def unlink(approval_id: ApprovalId) -> None:
+def unlink(approval_id: ApprovalId, json: Json = False) -> None:
     """Revoke the links of a question."""
-    carry_out(_unlink, approval_id)
+    carry_out(_unlink, approval_id, json)
 
 
 async def _link(approval_id: str, name: str | None, json: bool) -> Exit:
@@ -151,14 +151,14 @@ async def _link(approval_id: str, name: str | None, json: bool) -> Exit:
         return Exit.DONE
 
 
-async def _unlink(approval_id: str) -> Exit:
+async def _unlink(approval_id: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import line
+    from gonogo.cli.terminal.output import outcome
 
     async with connected() as client:
         await client.revoke_links(approval_id)
-        line(own_words("The links of {approval_id} no longer work.", approval_id=approval_id))
-        return Exit.DONE
+    said = own_words("The links of {approval_id} no longer work.", approval_id=approval_id)
+    return outcome({"approval_id": approval_id, "revoked": True}, said, json=json)
 
 
 async def _list(session: str | None, status: str, mine: bool, json: bool) -> Exit:

@@ -32,12 +32,13 @@ def stop(
             "--now", help="Stop immediately: do not ask, and do not wait for running work."
         ),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Stop the background process.
 
     Unfinished work continues with the next gonogo run or attach.
     """
-    carry_out(_stop, now)
+    carry_out(_stop, now, json)
 
 
 async def _status(json: bool) -> Exit:
@@ -86,14 +87,13 @@ def _moment(at: datetime) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-async def _stop(now: bool) -> Exit:
-    import os
+async def _stop(now: bool, json: bool) -> Exit:
     import signal
 
     from gonogo.cli.daemon import PATIENCE, has_left, leaves
     from gonogo.cli.folder import Folder, environment, read_settings
     from gonogo.cli.terminal.input import TerminalPerson
-    from gonogo.cli.terminal.output import line
+    from gonogo.cli.terminal.output import outcome
     from gonogo.i18n import say
 
     settings, locale = read_settings(), own_locale()
@@ -101,8 +101,8 @@ async def _stop(now: bool) -> Exit:
     folder.prepare()
     found = folder.holder()
     if found is None:
-        line(say("cli_no_process", locale, home=settings.home))
-        return Exit.DONE
+        said = say("cli_no_process", locale, home=settings.home)
+        return outcome({"stopped": False}, said, json=json)
     if found.kind != "background":
         raise Stop(say("cli_process_elsewhere", locale, pid=found.pid))
     if not now and not await leaves(folder):
@@ -112,13 +112,13 @@ async def _stop(now: bool) -> Exit:
         if not person.is_there:
             raise Stop(say("cli_process_works", locale, pid=found.pid), Exit.WAITS)
         if await person.choose(question, options) != "yes":
-            return Exit.DONE
+            return outcome({"stopped": False, "pid": found.pid}, json=json)
     if folder.holder() == found:
         os.kill(found.pid, signal.SIGTERM)
     if not await has_left(folder, PATIENCE):
         raise Stop(say("cli_process_silent", locale, pid=found.pid))
-    line(say("cli_process_stopped", locale, pid=found.pid))
-    return Exit.DONE
+    said = say("cli_process_stopped", locale, pid=found.pid)
+    return outcome({"stopped": True, "pid": found.pid}, said, json=json)
 
 
 # `gonogo token`: who may speak to the server.
@@ -151,9 +151,11 @@ def list_tokens(json: Json = False) -> None:
 
 
 @tokens.command("revoke", epilog=example("gonogo token revoke token_0192"))
-def revoke(token_id: Annotated[str, typer.Argument(help="The token's id.")]) -> None:
+def revoke(
+    token_id: Annotated[str, typer.Argument(help="The token's id.")], json: Json = False
+) -> None:
     """Revoke a token, and close the connections that use it."""
-    carry_out(_revoke, token_id)
+    carry_out(_revoke, token_id, json)
 
 
 async def _create(role: str, name: str, json: bool) -> Exit:
@@ -185,14 +187,14 @@ async def _list(json: bool) -> Exit:
         return table(("token", "name", "role", "created", "revoked"), rows)
 
 
-async def _revoke(token_id: str) -> Exit:
+async def _revoke(token_id: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import line
+    from gonogo.cli.terminal.output import outcome
 
     async with connected() as client:
         await client.revoke_token(token_id)
-        line(own_words("Token {token_id} is revoked.", token_id=token_id))
-        return Exit.DONE
+    said = own_words("Token {token_id} is revoked.", token_id=token_id)
+    return outcome({"token_id": token_id, "revoked": True}, said, json=json)
 
 
 # `gonogo db` and `gonogo doctor`: keeping an installation in order.
@@ -223,12 +225,13 @@ def migrate(
             help="Start even if the database has lost data, for example after a restore.",
         ),
     ] = False,
+    json: Json = False,
 ) -> None:
     """Update the database to the schema of this version; an up-to-date one stays as it is.
 
     On PostgreSQL, servers and workers of the previous version can keep running.
     """
-    carry_out(_migrate, accept_restored)
+    carry_out(_migrate, accept_restored, json)
 
 
 @app.command("check", epilog=example(
@@ -290,12 +293,13 @@ def place_show(
 @place.command("release", epilog=example("gonogo place release /srv/code/shop"))
 def place_release(
     workspace: Annotated[str, typer.Argument(help="The workspace's path or id.")],
+    json: Json = False,
 ) -> None:
     """Let another worker take a workspace.
 
     Its worker finishes running steps first, for up to 30 seconds.
     """
-    carry_out(_release, _named(workspace))
+    carry_out(_release, _named(workspace), json)
 
 
 @top.command(epilog=example("gonogo doctor", "gonogo doctor --cluster", "gonogo doctor --json"))
@@ -370,22 +374,19 @@ def _process(host: str | None, pid: int | None) -> str:
     return f"{host} {pid}" if host else ""
 
 
-async def _release(workspace: str) -> Exit:
+async def _release(workspace: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import line
+    from gonogo.cli.terminal.output import outcome
     from gonogo.i18n import say
 
     async with connected() as client:
         found = (await client.places()).places
         named = [each for each in found if workspace in (each.workspace, each.place_id)]
         done = await client.release_place(named[0].place_id if named else workspace)
-    if done.released:
-        line(say("cli_place_released", own_locale()))
-    elif named and (lost := named[0]).status == "lost":
-        line(say("cli_place_lost", own_locale(), host=lost.host, pid=lost.pid, pool=lost.pool))
-    else:
-        line(say("cli_place_unowned", own_locale()))
-    return Exit.DONE
+    said = say("cli_place_released" if done.released else "cli_place_unowned", own_locale())
+    if not done.released and named and (lost := named[0]).status == "lost":
+        said = say("cli_place_lost", own_locale(), host=lost.host, pid=lost.pid, pool=lost.pool)
+    return outcome(done, said, json=json)
 
 
 async def _doctor(cluster: bool, json: bool) -> Exit:
@@ -441,9 +442,10 @@ async def _vacuum(dry_run: bool, json: bool) -> Exit:
     if json:
         return facts(done)
     locale = own_locale()
+    form = "would_be" if dry_run else "room"
     for name in ("database", "log", "snapshots"):
         before, after = (_size(getattr(room, name)) for room in (done.before, done.after))
-        line(say(f"cli_room_{name}", locale, before=before, after=after))
+        line(say(f"cli_{form}_{name}", locale, before=before, after=after))
     if dry_run:
         line(say("cli_room_dry", locale))
     return Exit.DONE
@@ -458,10 +460,10 @@ def _size(count: int) -> str:
     return own_words("{number} KiB" if small else "{number} MiB", number=number)
 
 
-async def _migrate(accept_restored: bool) -> Exit:
+async def _migrate(accept_restored: bool, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.folder import read_settings
-    from gonogo.cli.terminal.output import line
+    from gonogo.cli.terminal.output import outcome
     from gonogo.runtime import Runtime
 
     given = {"accept_restored": accept_restored or None}
@@ -469,5 +471,4 @@ async def _migrate(accept_restored: bool) -> Exit:
     # Who serves this folder may be of an older version, which the database is to outgrow.
     on_server = settings.db is not None and settings.db.startswith("postgresql")
     async with Runtime.open(settings, idle=True) if on_server else connected(given):
-        line(own_words("The database has the schema of this version."))
-    return Exit.DONE
+        return outcome({"state": "current"}, own_words(_STATES["current"]), json=json)

@@ -118,9 +118,10 @@ def export_plan(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A new file; by default standard output.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Write a plan as a YAML file, for run --plan and plans edit --from."""
-    carry_out(_export, plan_id, output)
+    carry_out(_export, plan_id, output, json)
 
 
 @app.command("wait", epilog=example("gonogo plans wait plan_0192 --limit 3600"))
@@ -149,9 +150,9 @@ def start_plan(plan_id: PlanId, json: Events = False) -> None:
 
 
 @app.command("pause", epilog=example("gonogo plans pause plan_0192"))
-def pause_plan(plan_id: PlanId) -> None:
+def pause_plan(plan_id: PlanId, json: Json = False) -> None:
     """Pause a plan: running subtasks finish, and no new ones start."""
-    carry_out(_steer, "pause", plan_id, False)
+    carry_out(_steer, "pause", plan_id, json)
 
 
 @app.command("resume", epilog=example("gonogo plans resume plan_0192"))
@@ -225,10 +226,11 @@ def cancel_plan(
     subtask: Annotated[
         str | None, typer.Option("--subtask", help="Stop only this subtask; the others continue.")
     ] = None,
+    json: Json = False,
 ) -> None:
     """Stop a plan permanently; finished work stays."""
     given = {"reason": reason} if subtask is None else {"reason": reason, "subtask_id": subtask}
-    carry_out(partial(_steer, **given), "cancel", plan_id, False)
+    carry_out(partial(_steer, **given), "cancel", plan_id, json)
 
 
 async def _text(plan_id: str) -> Exit:
@@ -237,10 +239,10 @@ async def _text(plan_id: str) -> Exit:
     return await print_plan(plan_id)
 
 
-async def _export(plan_id: str, output: Path | None) -> Exit:
+async def _export(plan_id: str, output: Path | None, json: bool) -> Exit:
     from gonogo.cli.session.decisions import export_plan
 
-    return await export_plan(plan_id, output)
+    return await export_plan(plan_id, output, json=json)
 
 
 async def _edit(plan_id: str, source: Path | None, sure: bool, json: bool) -> Exit:
@@ -269,15 +271,13 @@ async def _comments(plan_id: str, json: bool) -> Exit:
 
 async def _replan(plan_id: str, reason: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, line
+    from gonogo.cli.terminal.output import outcome
     from gonogo.i18n import term
 
     async with connected() as client:
         plan = await client.replan(plan_id, reason)
-        if json:
-            return facts(plan)
-        line(f"{plan.plan_id}  {term('plan', plan.status, own_locale())}")
-        return Exit.DONE
+    said = f"{plan.plan_id}  {term('plan', plan.status, own_locale())}"
+    return outcome(plan, said, json=json)
 
 
 async def _list(session: str | None, status: str | None, limit: int, json: bool) -> Exit:

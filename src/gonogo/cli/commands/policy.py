@@ -130,9 +130,10 @@ def add_rule(
 def remove_rule(
     session_id: SessionId,
     rule: Annotated[str, typer.Argument(help="The rule's id or name.")],
+    json: Json = False,
 ) -> None:
     """Remove a rule of a session; the calls that it allowed need an approval again."""
-    carry_out(_remove, session_id, rule)
+    carry_out(_remove, session_id, rule, json)
 
 
 @app.command(
@@ -194,10 +195,10 @@ async def _add(session_id: str, rule: dict[str, object], json: bool) -> Exit:
     return await add_rule(session_id, rule, json=json)
 
 
-async def _remove(session_id: str, rule: str) -> Exit:
+async def _remove(session_id: str, rule: str, json: bool) -> Exit:
     from gonogo.cli.rules import remove_rule
 
-    return await remove_rule(session_id, rule)
+    return await remove_rule(session_id, rule, json=json)
 
 
 async def _check(

@@ -36,9 +36,10 @@ def show_context(session_id: SessionId, json: Json = False) -> None:
 def delete_session(
     session_id: SessionId,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
 ) -> None:
     """Delete a session with everything in it; running work is stopped."""
-    carry_out(_delete, session_id, yes)
+    carry_out(_delete, session_id, yes, json)
 
 
 async def _list(limit: int, json: bool) -> Exit:
@@ -99,11 +100,11 @@ async def _context(session_id: str, json: bool) -> Exit:
     return table(("part", "count", "tokens"), rows)
 
 
-async def _delete(session_id: str, yes: bool) -> Exit:
+async def _delete(session_id: str, yes: bool, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.folder import environment
     from gonogo.cli.terminal.input import TerminalPerson
-    from gonogo.cli.terminal.output import line, one_line
+    from gonogo.cli.terminal.output import one_line, outcome
     from gonogo.i18n import say
 
     locale, named = own_locale(), one_line(session_id)
@@ -117,11 +118,11 @@ async def _delete(session_id: str, yes: bool) -> Exit:
             "delete": say("cli_session_delete", locale), "keep": say("cli_session_keep", locale),
         }  # fmt: skip
         if await person.choose(say("cli_session_sure", locale, session=named), options) != "delete":
-            return Exit.DONE
+            return outcome({"session_id": session_id, "deleted": False}, json=json)
     async with connected() as client:
         await client.delete_session(session_id)
-    line(say("cli_session_deleted", locale, session=named))
-    return Exit.DONE
+    said = say("cli_session_deleted", locale, session=named)
+    return outcome({"session_id": session_id, "deleted": True}, said, json=json)
 
 
 # `gonogo steer`: say something to an agent while it works.
@@ -153,24 +154,19 @@ def steer_turn(session_id: SessionId, text: Words, json: Json = False) -> None:
 
 async def _steer_subtask(plan_id: str, subtask: str, text: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, line
+    from gonogo.cli.terminal.output import outcome
     from gonogo.i18n import term
 
     async with connected() as client:
         plan = await client.steer_subtask(plan_id, subtask, text)
-    if json:
-        return facts(plan)
-    line(f"{plan.plan_id} {term('plan', plan.status, own_locale())}")
-    return Exit.DONE
+    said = f"{plan.plan_id} {term('plan', plan.status, own_locale())}"
+    return outcome(plan, said, json=json)
 
 
 async def _steer_turn(session_id: str, text: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, line
+    from gonogo.cli.terminal.output import outcome
 
     async with connected() as client:
         steered = await client.steer_turn(session_id, text)
-    if json:
-        return facts(steered)
-    line(steered.turn_id)
-    return Exit.DONE
+    return outcome(steered, steered.turn_id, json=json)

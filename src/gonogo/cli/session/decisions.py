@@ -15,11 +15,11 @@ from gonogo.cli.plan_file import EditedPlan, as_json, plan_editor, text_of
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.live import conversing
-from gonogo.cli.support import Exit, Stop, own_locale
+from gonogo.cli.support import Exit, Stop, own_locale, said_of
 from gonogo.cli.terminal.input import TerminalPerson
-from gonogo.cli.terminal.output import facts, line
+from gonogo.cli.terminal.output import facts, line, outcome
 from gonogo.cli.terminal.render import decision, standing
-from gonogo.client import Client
+from gonogo.client import Client, error_of
 from gonogo.domain.states import ApprovalKind, ApprovalStatus
 from gonogo.domain.views import ApprovalView, DecisionAnswer
 from gonogo.i18n import resolve, say, term
@@ -56,10 +56,12 @@ async def decide_one(
             return await see_through(link, approval, message, Wish(json=json))
         await tell(link, approval.session_id, message)
         approval = await link.client.approval(approval_id)
-    if json:
-        return facts(approval)
-    line(f"{approval.approval_id} {standing(approval, own_locale())}")
-    return Exit.DONE
+    return _stands(approval, json=json)
+
+
+def _stands(approval: ApprovalView, *, json: bool) -> Exit:
+    said = f"{approval.approval_id} {standing(approval, own_locale())}"
+    return outcome(approval, said, json=json)
 
 
 async def decide_group(same_as: str, word: str, feedback: str | None, *, json: bool) -> Exit:
@@ -120,8 +122,8 @@ async def steer(verb: str, plan_id: str, *, json: bool, **given: str | None) -> 
                     await talk.is_sent_back(plan_id)
                 return await talk.watch(act)
         plan = await act()
-    line(f"{plan.plan_id} {term('plan', plan.status, own_locale())}")
-    return Exit.DONE
+    said = f"{plan.plan_id} {term('plan', plan.status, own_locale())}"
+    return outcome(plan, said, json=json)
 
 
 async def see_through(
@@ -152,7 +154,8 @@ async def tell(link: RuntimeLink, session_id: str, message: dict[str, Any]) -> N
     async with aclosing(link.client.send(session_id, message)) as events:
         async for event in events:
             if event["type"] == "error" and "seq" not in event:
-                raise Stop(event["content"])
+                refused = error_of(event)
+                raise Stop(said_of(refused)) from refused
             # Taken in: the owner does not need us to watch.
             return
 
@@ -162,33 +165,33 @@ _TAKEN = frozenset({ApprovalStatus.EDITED, ApprovalStatus.SUPERSEDED})
 
 async def print_plan(plan_id: str) -> Exit:
     """Write a plan as the text that `plans edit --from` reads."""
-    from gonogo.cli.plan_yaml import write
-
-    async with connected() as client:
-        plan = await client.plan(plan_id)
-        revision = await client.plan_revision(plan_id, plan.revision)
-    line(write(revision.goal, revision.subtasks).rstrip("\n"))
+    line((await _as_yaml(plan_id)).rstrip("\n"))
     return Exit.DONE
 
 
-async def export_plan(plan_id: str, output: Path | None) -> Exit:
-    """Write a plan into a new file that `run --plan` reads, or to standard output."""
+async def _as_yaml(plan_id: str) -> str:
     from gonogo.cli.plan_yaml import write
 
-    if output is None:
-        return await print_plan(plan_id)
     async with connected() as client:
         plan = await client.plan(plan_id)
         revision = await client.plan_revision(plan_id, plan.revision)
+    return write(revision.goal, revision.subtasks)
+
+
+async def export_plan(plan_id: str, output: Path | None, *, json: bool) -> Exit:
+    """Write a plan into a new file that `run --plan` reads, or to standard output."""
+    text = await _as_yaml(plan_id)
+    if output is None:
+        return outcome({"plan_id": plan_id, "text": text}, text.rstrip("\n"), json=json)
     try:
         async with await anyio.open_file(output, "x", encoding="utf-8", newline="") as file:
-            await file.write(write(revision.goal, revision.subtasks))
+            await file.write(text)
     except FileExistsError:
         said = say("cli_plan_file_there", own_locale(), file=output)
         raise Stop(said, Exit.USAGE) from None
     named = shlex.quote(str(output))
-    line(say("cli_plan_exported", own_locale(), plan_id=plan_id, file=output, named=named))
-    return Exit.DONE
+    said = say("cli_plan_exported", own_locale(), plan_id=plan_id, file=output, named=named)
+    return outcome({"plan_id": plan_id, "file": str(output)}, said, json=json)
 
 
 async def edit_plan(plan_id: str, source: Path | None, *, sure: bool, json: bool) -> Exit:
@@ -203,7 +206,9 @@ async def edit_plan(plan_id: str, source: Path | None, *, sure: bool, json: bool
         locale = resolve(session.locale, own_locale())
         editor = plan_editor(link.client, person, locale)
         draft = await editor.edit(approval, given=given, sure=sure)
-        return Exit.DONE if draft is None else await _send(link, approval, draft, json=json)
+        if draft is None:
+            return outcome(approval, json=json)
+        return await _send(link, approval, draft, json=json)
 
 
 async def _send(
@@ -218,11 +223,7 @@ async def _send(
     decided = await link.client.approval(approval.approval_id)
     if decided.status in _TAKEN:
         draft.file.unlink(missing_ok=True)
-    if link.runtime is None:
-        if json:
-            return facts(decided)
-        line(f"{decided.approval_id} {standing(decided, own_locale())}")
-    return ended
+    return _stands(decided, json=json) if link.runtime is None else ended
 
 
 async def _question(client: Client, plan_id: str) -> ApprovalView:

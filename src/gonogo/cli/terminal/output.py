@@ -105,6 +105,15 @@ def facts(value: Any) -> Exit:  # noqa: ANN401 - any JSON value, or bodies withi
     return Exit.DONE
 
 
+def outcome(body: Any, *said: str, json: bool) -> Exit:  # noqa: ANN401 - as `facts` takes it
+    """Tell what a command has done: a program in one JSON object, a person in lines."""
+    if json:
+        return facts(body)
+    for text in said:
+        line(text)
+    return Exit.DONE
+
+
 def plain(value: Any) -> Any:  # noqa: ANN401
     """A value with every body in it as plain JSON."""
     if isinstance(value, BaseModel):

@@ -252,7 +252,7 @@ class Pauses(Struct, frozen=True):
             stop(board.tx, REPLAN, board.plan.id)
         self.rounds.room(board)
         board.write()
-        _tell.progress(board)
+        _tell.progress(board, ends=True)
         # What was cut off was still to be done, whatever conditions would have said of it.
         declined = frozenset(key for key, row in board.rows.items() if row.declined and not left)
         statuses = {key: row.status for key, row in board.rows.items()}

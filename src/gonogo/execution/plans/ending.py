@@ -19,7 +19,7 @@ from gonogo.domain.plan import Revision, Subtask, dependants, worker_name
 from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import MAIN, Approval, FileChange, GrantRow, Plan, Session, SubtaskRow
 from gonogo.domain.replanning import Used
-from gonogo.domain.schedule import count_ended
+from gonogo.domain.schedule import count_settled
 from gonogo.domain.states import (
     ENDED,
     SUBTASK,
@@ -579,7 +579,7 @@ def undone(tx: Tx, plan: Plan, rows: Iterable[SubtaskRow]) -> frozenset[str]:
 def told_progress(tx: Tx, plan: Plan) -> int:
     """The progress that was told of a plan so far, in thousandths."""
     rows = subtask_rows(tx, plan.id, plan.revision)
-    done = count_ended(row.status for row in rows)
+    done = count_settled((row.status for row in rows), ended=plan.finished_at is not None)
     return max(plan.floor, 1000 * done // len(rows))
 
 

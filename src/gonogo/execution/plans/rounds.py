@@ -238,7 +238,7 @@ class Rounds:
 
     def _go_further(self, board: PlanState, room: int | None) -> None:
         found, asking = self._next_round(board, room)
-        _tell.progress(board)
+        _tell.progress(board, ends=found.outcome is not None)
         for subtask_id in asking:
             subtask = board.shape.graph.subtasks[subtask_id]
             self.questions.ask_to_start(board.tx, board.plan, board.shape.revision, subtask)

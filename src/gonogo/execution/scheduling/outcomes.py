@@ -246,15 +246,20 @@ def error(board: PlanState, subtask_id: str, failure: Failure) -> None:
     _tell(board, event)
 
 
-def progress(board: PlanState) -> None:
-    """How many of the plan's subtasks are over, if one ended since it was last told."""
-    if board.has_news() and 1000 * board.count_over() >= board.plan.floor * len(board.rows):
-        _standing(board)
+def progress(board: PlanState, *, ends: bool = False) -> None:
+    """How many of the plan's subtasks are over, if one ended since it was last told.
+
+    Args:
+        ends: The plan ends: what failed is not tried again, and counts as the rest does.
+    """
+    settled = board.count_over() if ends else board.count_settled()
+    if board.has_news() and 1000 * settled >= board.plan.floor * len(board.rows):
+        _standing(board, settled)
 
 
-def _standing(board: PlanState) -> None:
+def _standing(board: PlanState, settled: int) -> None:
     done, total = board.count_over(), len(board.rows)
-    percentage = max(round(100 * done / total, 1), board.plan.floor / 10)
+    percentage = max(round(100 * settled / total, 1), board.plan.floor / 10)
     facts = {"done": done, "total": total, "percentage": percentage}
     _tell(board, {"type": "plan_progress", "plan_id": board.plan.id, "metadata": facts})
 
@@ -290,7 +295,7 @@ def final(board: PlanState) -> None:
     """
     session_id = board.plan.session_id
     if board.freed and not log.told_in(board.tx, session_id):
-        _standing(board)
+        _standing(board, board.count_settled())
     log.tell_final(board.tx, session_id)
 
 

@@ -296,6 +296,10 @@ class PlanState(Struct):
         """How many of the plan's subtasks are over."""
         return self.stand.count_ended()
 
+    def count_settled(self) -> int:
+        """How many of them are over and did not fail: the next revision tries those again."""
+        return self.stand.count_ended() - self.stand.counts[SubtaskStatus.FAILED]
+
     def write(self) -> None:
         """Write the moves that were made.
 
