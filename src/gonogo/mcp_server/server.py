@@ -28,6 +28,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gonogo import __version__
 from gonogo.client import Client
+from gonogo.domain.base import MAX_BYTES, loads
 from gonogo.domain.errors import (
     GonogoError,
     InvalidMessage,
@@ -39,7 +40,6 @@ from gonogo.domain.errors import (
 )
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.states import ApprovalStatus
-from gonogo.domain.base import MAX_BYTES, loads
 from gonogo.domain.views import ApprovalView
 from gonogo.pipes import LineReader, request_id_of, write_all
 
