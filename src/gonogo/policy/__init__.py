@@ -5,6 +5,7 @@ what is not understood is never allowed; a compound command is never more allowe
 strictest part; what is allowed runs in its canonical form, not as it was written.
 """
 
+from gonogo.domain.paths import covers
 from gonogo.policy.dry_run import (
     Answered,
     PolicyContext,
@@ -14,7 +15,6 @@ from gonogo.policy.dry_run import (
     read_contexts,
     suggest,
 )
-from gonogo.policy.globs import covers
 from gonogo.policy.products import products_of
 from gonogo.policy.programs import programs_of
 from gonogo.policy.reviewers import KnownPeople, Reviews, load_reviews, review_findings

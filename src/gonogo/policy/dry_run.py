@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from gonogo.domain.errors import InvalidMessage
 from gonogo.domain.findings import irreversible
+from gonogo.domain.paths import is_literal, spoofing
 from gonogo.domain.tool_calls import Access, Call, ToolClass, Verdict
-from gonogo.policy.globs import is_literal, spoofing
 from gonogo.policy.kinds import CommandPlace
 from gonogo.policy.programs import read_command
 from gonogo.policy.rules import COMMAND_TOOL, Rule, Rules, RuleText, make_rule, make_rules

@@ -39,10 +39,9 @@ from gonogo.domain.commands import (
 )
 from gonogo.domain.errors import InvalidMessage, because, defect_of
 from gonogo.domain.findings import irreversible
-from gonogo.domain.paths import folded
+from gonogo.domain.paths import covers, folded, is_literal, misread
 from gonogo.domain.tool_calls import Call, ToolClass
 from gonogo.domain.views import ApprovalView
-from gonogo.policy.globs import covers, is_literal, misread
 from gonogo.policy.kinds import CommandPlace
 from gonogo.policy.programs import covers_example, read_command
 from gonogo.policy.shell import ParsedCommand, Unparsed, parse_command

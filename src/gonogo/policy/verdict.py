@@ -9,12 +9,11 @@ import posixpath
 from collections.abc import Sequence
 
 from gonogo.domain.errors import because, together
-from gonogo.domain.paths import is_secret, write_guard
+from gonogo.domain.paths import covers, is_literal, is_secret, spoofing, write_guard
 from gonogo.domain.plan import COMMAND_TOOL, Scope
 from gonogo.domain.text_safety import mixed_letters
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
 from gonogo.policy.command_verdict import command_verdict, uncovered
-from gonogo.policy.globs import covers, is_literal, spoofing
 from gonogo.policy.kinds import CommandPlace, leaves
 from gonogo.policy.programs import Part, read_command
 from gonogo.policy.rules import Decision, Rule, Rules, read_prefix
