@@ -7,7 +7,7 @@ import pytest
 
 from fakes.world import a_while, is_running
 from gonogo.tools import diagnostics, grammars
-from gonogo.tools.diagnostics import broken, each_broken
+from gonogo.tools.edits import broken, each_broken
 
 
 @pytest.mark.parametrize(

@@ -24,9 +24,17 @@ from gonogo.policy.denials import refusal, words_of
 from gonogo.policy.kinds import CommandPlace, guarded, inside_of
 from gonogo.policy.products import products
 from gonogo.policy.programs import Command, Part, matched_guard, read_command
-from gonogo.policy.rules import Decision, Rule, Rules, read_prefix
+from gonogo.policy.rules import (
+    Conditions,
+    Decision,
+    Rule,
+    Rules,
+    TraceStep,
+    VerdictStage,
+    VerdictTrace,
+    read_prefix,
+)
 from gonogo.policy.shell import Unparsed, Word
-from gonogo.policy.trace import Conditions, TraceStep, VerdictStage, VerdictTrace
 
 # Python code of the workspace that a plan declares, and what it may be told.
 #

@@ -38,7 +38,7 @@ from gonogo.domain.views import (
     Workspaces,
 )
 from gonogo.i18n import resolve
-from gonogo.i18n.audit import about, why
+from gonogo.i18n.texts import about, why
 from gonogo.server.auth import (
     Authenticated,
     Caller,
