@@ -59,7 +59,7 @@ from gonogo.server.openapi import (
     takes,
 )
 from gonogo.server.requests import Language, Moment, Name, answer, once, read_body
-from gonogo.server.sse import EventStream
+from gonogo.server.streams import EventStream
 from gonogo.telemetry import CONTENT_TYPE
 
 # Whether the server is there, whether it can work, and its numbers.
