@@ -16,7 +16,7 @@ from gonogo.domain.records import Approval
 from gonogo.domain.reviews import reviewer_name
 from gonogo.domain.states import ApprovalKind
 from gonogo.domain.text_safety import visible, visible_json
-from gonogo.i18n.translations import LOCALES, duration, estimate, figure, say, term, told
+from gonogo.i18n import LOCALES, duration, estimate, figure, say, term, told
 
 _LONGEST = 4_000
 """Characters of one value that a summary shows."""
