@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from gonogo.cli import arguments
+from gonogo.cli import support
 
 
 @pytest.fixture(autouse=True)
@@ -18,13 +18,13 @@ def test_only_ids_that_mean_nothing_to_a_shell_are_offered(monkeypatch):
     async def found(_):
         return ["s_1", "s_2", "t_1", "s_$(reboot)", "s_`id`", "s_\n", "s_'x", "-s", ""]
 
-    monkeypatch.setattr(arguments, "_found", found)
+    monkeypatch.setattr(support, "_found", found)
 
-    assert arguments.session_ids("s_") == ["s_1", "s_2"]
+    assert support.session_ids("s_") == ["s_1", "s_2"]
 
 
 def test_without_an_owner_there_is_nothing_and_no_folder_is_made(home):
-    assert arguments.plan_ids("") == []
+    assert support.plan_ids("") == []
     assert not home.exists()
 
 
@@ -32,7 +32,7 @@ def test_an_owner_that_does_not_answer_is_nothing_to_complete_with(home):
     home.mkdir()
     (home / "owner.sock").touch()
 
-    assert arguments.approval_ids("") == []
+    assert support.approval_ids("") == []
 
 
 class Owner:
@@ -61,7 +61,7 @@ def test_ids_are_those_that_the_owner_knows_and_a_hundred_at_most(monkeypatch, h
     monkeypatch.setattr("gonogo.cli.daemon.glance", glance)
     home.mkdir()
     (home / "owner.sock").touch()
-    found = [arguments.plan_ids(""), arguments.session_ids("s9"), arguments.approval_ids("")]
+    found = [support.plan_ids(""), support.session_ids("s9"), support.approval_ids("")]
 
     assert found == [
         [f"p{number}" for number in range(100)],

@@ -8,7 +8,7 @@ from typing import Any
 import httpx
 
 from fakes.world import calls, plan, says, step, world_of, write
-from gonogo.cli.within import WithinProcess
+from gonogo.cli.daemon import WithinProcess
 from gonogo.domain.identity import Role
 from gonogo.server import create_app
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from gonogo.domain.checks import DoneCheck
 from gonogo.domain.findings import Finding, FindingSeverity, ProfileFacts, findings
+from gonogo.domain.paths import covers
 from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask, SubtaskType
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.policy import read_prefix
-from gonogo.policy.globs import covers
 from plugins.nightly import examples
 
 TOOLS = {

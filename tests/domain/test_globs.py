@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gonogo.domain import paths
 from gonogo.domain.findings import EVERYTHING, Overlaps, common_path, plain
-from gonogo.policy import globs as policy_globs
-from gonogo.policy.globs import covers
+from gonogo.domain.paths import covers
 from plugins.nightly import examples
 
 NAMES = ["".join(name) for size in (1, 2) for name in product("ab", repeat=size)]
@@ -148,5 +148,5 @@ def test_a_glob_of_many_wildcards_is_matched_in_one_pass(glob: str, path: str, c
        st.text("ab/", max_size=9))  # fmt: skip
 def test_one_pass_and_a_regular_expression_cover_the_same(glob: str, path: str):
     tokens = re.findall(r"\*\*/?|.", glob)
-    pattern = "".join(map(policy_globs._translated, tokens))
-    assert policy_globs._Steps(tokens).match(path) is (re.fullmatch(pattern, path) is not None)
+    pattern = "".join(map(paths._translated, tokens))
+    assert paths._Steps(tokens).match(path) is (re.fullmatch(pattern, path) is not None)

@@ -23,7 +23,7 @@ from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN
 from gonogo.store import Outbox, Store, go_on, jobs, patiently
 from gonogo.store.jobs import drop_timer, due_timers, first_timer, set_timer
 from gonogo.store.plans import WATCH
-from gonogo.webhooks.hooks import HOOK
+from gonogo.webhooks import HOOK
 
 LIMIT = 60
 SECOND = timedelta(seconds=1)

@@ -14,7 +14,7 @@ from gonogo.domain.failures import hint_of
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.reviews import MOST_OPEN
 from gonogo.domain.states import ApprovalKind, PlanStatus, SubtaskStatus
-from gonogo.execution.plans.comments import ReviseTalk
+from gonogo.execution.plans.approvals import ReviseTalk
 from gonogo.execution.plans.replanning import (
     ReplanTalk,
     _detail,

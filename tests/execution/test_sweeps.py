@@ -13,7 +13,7 @@ from gonogo.domain.records import Job
 from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Jumps, Sweeps
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import LocalDispatcher
-from gonogo.i18n.audit import why
+from gonogo.i18n.texts import why
 from gonogo.store import Store, Tx
 from gonogo.store.calls import add_calls
 from gonogo.store.erasing import deleted_sessions

@@ -34,10 +34,9 @@ def write(folder: Path) -> None:
 def main() -> None:
     """Run the command line with these texts in the place of the Russian ones."""
     from gonogo.cli.app import main as run
-    from gonogo.i18n import translations
 
-    translations._FOLDER = Path(os.environ["PSEUDO_TEXTS"])
-    translations._catalogue.cache_clear()
+    gonogo.i18n._FOLDER = Path(os.environ["PSEUDO_TEXTS"])
+    gonogo.i18n._catalogue.cache_clear()
     os.environ["GONOGO_LOCALE"] = "ru"
     run()
 

@@ -4,7 +4,7 @@ import pytest
 
 from fakes.rows import approval, revision, subtask
 from gonogo.domain.states import ApprovalKind
-from gonogo.i18n.plans import QuestionText, asked, plan_summary
+from gonogo.i18n.texts import QuestionText, asked, plan_summary
 
 
 def test_a_tool_call_shows_who_asks_for_what_and_the_very_arguments() -> None:

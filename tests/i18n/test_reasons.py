@@ -32,8 +32,7 @@ from gonogo.domain.errors import (
 from gonogo.domain.identity import Role
 from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus, SubtaskStatus, TurnStatus
 from gonogo.domain.text_safety import mixed_letters
-from gonogo.i18n import told, told_of
-from gonogo.i18n.translations import WIRE_WORDS
+from gonogo.i18n import WIRE_WORDS, told, told_of
 from gonogo.llm import BadModels
 from gonogo.policy import BadRules, VerdictStage, check_command, load_contexts
 from gonogo.server.auth import TooFast

@@ -12,7 +12,7 @@ from gonogo.domain.messages import REJECTED_TEXTS
 from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask
 from gonogo.domain.plan_views import PlanChanges
 from gonogo.i18n import LOCALES, cause_and_fix, duration, estimate, language_of, resolve, say, term
-from gonogo.i18n.plans import account, plan_summary, rejected_plan
+from gonogo.i18n.texts import account, plan_summary, rejected_plan
 
 SUBTASKS = (
     Subtask(id="model", description="Write the model", agent="coder", estimated_time="10 min"),

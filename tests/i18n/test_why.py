@@ -3,7 +3,7 @@
 import pytest
 
 from fakes.rows import audit_entry
-from gonogo.i18n.audit import about, why
+from gonogo.i18n.texts import about, why
 
 VOTE = {"decision": "approve", "decided_name": "ann", "after": 6}
 CALL = {"call_id": "c1", "arguments": {"command": "make all"}}

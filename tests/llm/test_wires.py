@@ -16,7 +16,7 @@ from fakes.provider_servers import (
 )
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, Usage, UserText
 from gonogo.llm import ModelSettings, open_model
-from gonogo.llm.openai_client import read_quickly
+from gonogo.llm.choice import read_quickly
 from gonogo.tools import builtin_tools
 
 pytestmark = pytest.mark.anyio
@@ -159,7 +159,7 @@ async def test_openai_is_sent_byte_for_byte_what_its_library_would_make_of_the_r
             return [_body(line, ids) for line in tape.read_bytes().splitlines()]
 
         ours = await sent(tmp_path / "ours.jsonl")
-        monkeypatch.setattr("gonogo.llm.openai_client.send_as_built", lambda _client: None)
+        monkeypatch.setattr("gonogo.llm.choice.send_as_built", lambda _client: None)
         assert ours == await sent(tmp_path / "theirs.jsonl")
     assert all(f'"name":"{tool.name}"' in ours[0] for tool in tools)
     assert '"tools"' not in ours[1]

@@ -19,8 +19,7 @@ import pytest
 from gonogo import __version__
 from gonogo.client import Client
 from gonogo.domain.errors import InvalidMessage, NotFound
-from gonogo.mcp_server import serve_agents
-from gonogo.mcp_server.server import OFFERS
+from gonogo.mcp_server import OFFERS, serve_agents
 
 AT = "2026-01-02T03:04:05Z"
 SESSION = {

@@ -19,7 +19,7 @@ from mcp_types import JSONRPCNotification
 from cli.conftest import environment
 from fakes.openai_server import fake_openai
 from gonogo import __version__
-from gonogo.mcp_server.server import messages_on
+from gonogo.mcp_server import messages_on
 
 LIMIT = 60
 PLAN = {

@@ -12,9 +12,9 @@ from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass
 from gonogo.i18n import told
 from gonogo.policy import Conditions, check_command, explain, load_contexts, make_rule, make_rules
-from gonogo.policy.dry_run import PolicyContext
 from gonogo.policy.programs import _git
 from gonogo.policy.rules import RuleText
+from gonogo.policy.verdict import PolicyContext
 
 CASES = Path(__file__).parents[1] / "cases"
 CONTEXTS = load_contexts(CASES / "policy_contexts.json")

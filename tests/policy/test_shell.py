@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from gonogo.domain.paths import doubtful, spoofing
 from gonogo.policy import ParsedCommand, Unparsed, check_command, parse_command, read_contexts
-from gonogo.policy.globs import doubtful, spoofing
 from gonogo.policy.shell import MAX_LENGTH
 
 CONTEXT = read_contexts(

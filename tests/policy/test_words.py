@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from fakes.golden import kept
 from gonogo import policy
-from gonogo.domain import commands
+from gonogo.domain import commands, paths
 from gonogo.domain.plan import Scope
 from gonogo.domain.tool_calls import Access, Call, Grant, ToolClass, Verdict
 from gonogo.policy import check_command, read_contexts, read_prefix, verdict
@@ -41,7 +41,7 @@ USES: Mapping[str, tuple[str, ...]] = {
     "denials._SEDS": ("{} -n 'w .git/config' a", "{} -n 'w b' a"),
     "denials._TARS": ("{} xCf a b", "{} xCf .git b", "{} cf .git/b a"),
     "denials._TRACERS": ("{} a.txt", "{} -p 7"),
-    "globs._INVISIBLE": ("cat a{}b",),
+    "paths._INVISIBLE": ("cat a{}b",),
     "jq._HARMLESS": ("jq '.[] | {}' a.json",),
     "kinds._RUNNER_FLAGS": ("npm test -- {}", "npm test -- {}x"),
     "commands.CALLERS": ("{} -e 'say \"exec reboot\"'", "{} -e 'exec(\"reboot\")'"),
@@ -72,8 +72,7 @@ USES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 PLAIN = ("{}", "{} a.txt", "{} -f a.txt")
 NO_WORDS = {
-    "dry_run.ALWAYS_ASK": "tools", "globs._DOUBTFUL": "classes of letters",
-    "globs._SPOOFING": "classes of letters", "jq._PAIRS": "brackets",
+    "rules.ALWAYS_ASK": "tools", "jq._PAIRS": "brackets",
     "kinds.KINDS": "kinds of words in the tables of programs",
     "commands._CLOSERS": "quotes", "commands._LISTED": "made of the others",
     "commands._READ_WORDS": "made of the others",
@@ -100,6 +99,7 @@ def tables() -> Iterator[tuple[str, Sequence[str]]]:
     """Every table of words by its name, those included by which commands start others."""
     names = [f"{policy.__name__}.{found.name}" for found in pkgutil.iter_modules(policy.__path__)]
     seen: set[int] = set()
+    yield "paths._INVISIBLE", sorted(paths._INVISIBLE)
     for module in (commands, *map(importlib.import_module, names)):
         for name, table in vars(module).items():
             full = f"{module.__name__.rpartition('.')[2]}.{name}"

@@ -173,7 +173,7 @@ async def test_one_that_takes_too_long_is_ended_and_what_it_said_is_told(make):
 @boxed
 async def test_one_that_cannot_run_is_told_each_time_and_logged_once(make, caplog):
     replies = [calls(write("a.txt")), calls(write("b.txt"))]
-    with caplog.at_level(logging.WARNING, "gonogo.tools.diagnostics"):
+    with caplog.at_level(logging.WARNING, "gonogo.tools.edits"):
         found, _ = await results(make, replies, diagnostics="gonogo-lint {files}")
 
     for told in found:
@@ -184,7 +184,7 @@ async def test_one_that_cannot_run_is_told_each_time_and_logged_once(make, caplo
 async def test_without_a_sandbox_it_does_not_run_and_says_so_once(make, caplog):
     set_ = {"sandbox": False, "diagnostics": "touch ran.txt; echo {files}"}
     replies = [calls(write("a.txt")), calls(write("b.txt"))]
-    with caplog.at_level(logging.WARNING, "gonogo.tools.diagnostics"):
+    with caplog.at_level(logging.WARNING, "gonogo.tools.edits"):
         (first, second), world = await results(make, replies, **set_)
 
     assert "there is no sandbox" in first["diagnostics"]["note"]

@@ -15,7 +15,7 @@ from gonogo.domain.reviews import LinkState
 from gonogo.domain.states import DecisionWord
 from gonogo.runtime.links import link_key
 from gonogo.server import create_app
-from gonogo.store.approvals import link_of
+from gonogo.store.calls import link_of
 from scenarios.test_hooks import hooks, secret  # noqa: F401 - fixtures
 
 PUBLIC = "https://gonogo.example:8443"

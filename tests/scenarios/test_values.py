@@ -20,7 +20,7 @@ CHANGING = """
     execution.event_bus._Answer execution.places._DrivenPlace execution.plans.engine._Batch
     execution.scheduling.conditions._Size
     execution.scheduling.plan_state.PlanState policy.programs.ReadCommand
-    policy.programs._Words policy.trace.TraceStep policy.trace.VerdictTrace
+    policy.programs._Words policy.rules.TraceStep policy.rules.VerdictTrace
     server.auth.ServerState server.auth.Room store.events.Pending
     store.transaction.KnownPlan store.postgres._SentStatement store.postgres._Asked
     store.sqlite._Item store.transaction.Outbox workspace.files.workspace._Place

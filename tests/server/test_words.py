@@ -12,7 +12,7 @@ from gonogo.domain.errors import AlreadyDecided, Busy, Conflict, Internal, RateL
 from gonogo.server import WaitLimits, create_app
 from gonogo.server.auth import CODE_SECONDS, WINDOW, Bucket, Codes, Failures, Rates, TooFast
 from gonogo.server.requests import error_event, problem_of, written
-from gonogo.server.sse import as_json, frame
+from gonogo.server.streams import as_json, frame
 from server.conftest import URL
 from server.stand_in import OWNER
 from server.test_bodies import HELLO, JSON, SEND

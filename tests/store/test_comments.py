@@ -5,7 +5,7 @@ from datetime import timedelta
 from fakes.rows import NOW, plan, session
 from gonogo.domain.records import Comment
 from gonogo.domain.states import PlanStatus
-from gonogo.store.approvals import (
+from gonogo.store.calls import (
     add_comment,
     answer_comment,
     comments_of,

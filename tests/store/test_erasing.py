@@ -5,7 +5,7 @@ from sqlalchemy import func, select, update
 from fakes.rows import NOW, approval, begin, begin_plan, call
 from gonogo.domain.audit_chain import SYSTEM
 from gonogo.domain.records import Comment
-from gonogo.store import approvals, calls, erasing, jobs, sessions
+from gonogo.store import calls, erasing, jobs, sessions
 from gonogo.store import events as log
 from gonogo.store.schema import METADATA, plans
 from gonogo.store.sessions import set_session
@@ -21,7 +21,7 @@ def told(tx, session_id: str) -> None:
         for number in range(3)
     ])  # fmt: skip
     calls.add_approval(tx, approval(f"a-{session_id}", session_id=session_id))
-    approvals.add_comment(tx, Comment(
+    calls.add_comment(tx, Comment(
         id=f"m-{session_id}", session_id=session_id, plan_id=key, revision=1, subtask_id=None,
         author_id="ann", author="Ann", content="?", created_at=NOW,
     ))  # fmt: skip

@@ -11,7 +11,7 @@ from gonogo.domain.records import Comment, ModelRequestRow, SessionRule
 from gonogo.domain.replanning import Used
 from gonogo.domain.reviews import DecisionLink
 from gonogo.domain.states import ApprovalStatus, CallStatus, PlanStatus
-from gonogo.store import approvals, calls, people, plans, reports, rows, sessions
+from gonogo.store import calls, people, plans, reports, rows, sessions
 from gonogo.store.columns import stamp
 from gonogo.store.schema import subtasks
 
@@ -120,11 +120,11 @@ def done(tx) -> None:
         id="r1", session_id="s1", position=1, rule={}, made_by="ann", created_at=LATER,
         ended_at=None, plan_id=None,
     ))  # fmt: skip
-    approvals.add_link(tx, DecisionLink(
+    calls.add_link(tx, DecisionLink(
         id="l1", approval_id="a1", digest="d", principal_id="bob", name="Bob", role=2,
         made_by="ann", created_at=LATER, expires_at=LAST, used_at=None, revoked_at=None,
     ))  # fmt: skip
-    approvals.add_comment(tx, Comment(
+    calls.add_comment(tx, Comment(
         id="m1", session_id="s1", plan_id="p1", revision=1, subtask_id=None, author_id="ann",
         author="Ann", content="?", created_at=LATER,
     ))  # fmt: skip

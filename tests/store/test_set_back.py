@@ -11,7 +11,7 @@ from fakes import rows
 from fakes.rows import at
 from gonogo.domain.identity import Login, Principal, Role
 from gonogo.domain.reviews import DecisionLink, Delivery, DeliveryStatus
-from gonogo.store import Store, Tx, approvals, jobs, people
+from gonogo.store import Store, Tx, calls, jobs, people
 from gonogo.store.calls import add_approval, approval_of
 from gonogo.store.jobs import clock_of
 from gonogo.store.plans import add_plan, plan_of
@@ -40,7 +40,7 @@ def filled(tx: Tx) -> None:
         status=DeliveryStatus.PENDING, attempt=1, epoch=1, body={}, error=None, created_at=now,
         not_before=until, finished_at=None,
     ))  # fmt: skip
-    approvals.add_link(tx, DecisionLink(
+    calls.add_link(tx, DecisionLink(
         id="l1", approval_id="a1", digest="x", principal_id="user:ann", name="ann", role=2,
         made_by="user:ann", created_at=now, expires_at=until, used_at=None, revoked_at=None,
     ))  # fmt: skip
@@ -61,7 +61,7 @@ def waits(tx: Tx) -> list[Any]:
     """How long each of them is still to last."""
     plan: Any = plan_of(tx, "p1")
     approval: Any = approval_of(tx, "a1")
-    link: Any = approvals.link_of(tx, "l1")
+    link: Any = calls.link_of(tx, "l1")
     delivery: Any = jobs.delivery_of(tx, "d1")
     found = [plan.paused_until, approval.expires_at, delivery.not_before, link.expires_at]
     later = at(RIGHT + 1000 * DAY, jobs.due_timers)(tx)
@@ -100,7 +100,7 @@ def link_alone(tx: Tx) -> None:
         id="l1", approval_id="a1", digest="x", principal_id="user:ann", name="ann", role=2,
         made_by="user:ann", created_at=tx.now, expires_at=tx.now, used_at=None, revoked_at=None,
     )  # fmt: skip
-    approvals.add_link(tx, link)
+    calls.add_link(tx, link)
 
 
 def login_alone(tx: Tx) -> None:

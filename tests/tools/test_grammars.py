@@ -6,8 +6,8 @@ import sys
 import pytest
 
 from fakes.world import a_while, is_running
-from gonogo.tools import diagnostics, grammars
-from gonogo.tools.diagnostics import broken, each_broken
+from gonogo.tools import edits, grammars
+from gonogo.tools.edits import broken, each_broken
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_last_files_of_a_change_have_only_the_time_that_is_left(before, monk
         now[0] += 4
         return "odd"
 
-    monkeypatch.setattr(diagnostics, "monotonic", lambda: now[0])
+    monkeypatch.setattr(edits, "monotonic", lambda: now[0])
     monkeypatch.setattr(grammars, "misread", misread)
     changes = [(f"{name}.go", before, b"func (") for name in "abcd"]
 

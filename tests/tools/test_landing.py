@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 
 import gonogo
 from gonogo.domain.errors import ToolFailed
-from gonogo.tools.diagnostics import broken
-from gonogo.tools.landing import differing, edited, ended_as, is_stray, landed, nearest, told
+from gonogo.tools.edits import (
+    broken,
+    differing,
+    edited,
+    ended_as,
+    is_stray,
+    landed,
+    nearest,
+    told,
+)
 from gonogo.tools.patch import apply_hunks, parse_patch
 from plugins.nightly import examples
 

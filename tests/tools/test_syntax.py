@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.tools.diagnostics import broken
+from gonogo.tools.edits import broken
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,7 @@ from gonogo.store import events as log
 from gonogo.store.jobs import due_timers, first_timer, pending_deliveries, set_delivery
 from gonogo.store.rows import by, many
 from gonogo.store.schema import deliveries
-from gonogo.webhooks import DELIVERY, HOOK, Announcer, Hook, Sender
-from gonogo.webhooks.hooks import body_of
+from gonogo.webhooks import DELIVERY, HOOK, Announcer, Hook, Sender, body_of
 
 LIMIT = 60
 SECRET = b"s" * 32

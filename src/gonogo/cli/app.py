@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 from typer.exceptions import TyperException
 
-from gonogo.cli.arguments import group
 from gonogo.cli.commands import (
     agents,
     analytics,
@@ -18,7 +17,6 @@ from gonogo.cli.commands import (
     changes,
     maintenance,
     plans,
-    policy,
     run,
     sessions,
 )
@@ -27,6 +25,7 @@ from gonogo.cli.support import (
     asked_locale,
     explain_in,
     explained,
+    group,
     own_locale,
     problem_of,
     refusal,
@@ -148,7 +147,7 @@ for _name, _group in {
     "approvals": approvals.app,
     "checkpoints": changes.checkpoints,
     "audit": analytics.audit,
-    "policy": policy.app,
+    "policy": agents.policy,
     "tool": agents.app,
     "token": maintenance.tokens,
     "db": maintenance.app,

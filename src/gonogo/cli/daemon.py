@@ -11,7 +11,7 @@ import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,18 +20,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import anyio
 import httpx
 from msgspec import Struct, field
+from pydantic import BaseModel, TypeAdapter
 
 from gonogo import __version__
 from gonogo.cli.folder import Folder, OwnerFacts, environment, hold, read_settings
 from gonogo.cli.session.interrupts import Interrupts
 from gonogo.cli.support import Exit, Stop, complain, named_locale, own_locale, own_words
 from gonogo.client import Client, Unreachable, over_socket
+from gonogo.domain.base import Filter, Page
 from gonogo.domain.errors import because
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.i18n import say
 from gonogo.settings import Settings
 
 if TYPE_CHECKING:
+    from gonogo.domain.identity import Principal
     from gonogo.runtime import Runtime
 
 # The process that carries the work out when no command does: it outlives terminals and editors.
@@ -464,7 +467,7 @@ async def owning(
 @asynccontextmanager
 async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLink]:
     """Open the runtime for this command alone; the caller holds the lock for that moment."""
-    from gonogo.cli.within import WithinProcess
+    from gonogo.cli.daemon import WithinProcess
     from gonogo.runtime import Runtime
 
     folder.socket.unlink(missing_ok=True)
@@ -613,3 +616,78 @@ def _opening(settings: Settings) -> dict[str, Any]:
         "unattended": settings.unattended or None,
     }  # fmt: skip
     return {name: value for name, value in fields.items() if value is not None}
+
+
+# The way to the runtime of this process: no socket, and no web framework for what is asked most.
+#
+# A few questions, which only list or check, the runtime's own verbs answer, with the bytes that a
+# server has for them. Whatever else is asked the app of all clients answers, and it also says what
+# is wrong with a question.
+
+_Words = Mapping[str, str]
+_Answer = Callable[["Runtime", "Principal", _Words], Awaitable[BaseModel]]
+_API_PATH = "/api/v1"
+_JSON = {"Content-Type": "application/json"}
+
+
+class WithinProcess(httpx.AsyncBaseTransport):
+    """Asks a runtime for a client, as the owner of a token."""
+
+    def __init__(self, runtime: "Runtime") -> None:
+        self._runtime = runtime
+        self._app: httpx.ASGITransport | None = None
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Answer as a server does."""
+        known = _ANSWERS.get(request.url.path) if request.method == "GET" else None
+        if known is not None:
+            # Whatever goes wrong, the app is asked again and tells it.
+            with suppress(Exception):
+                token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+                principal = await self._runtime.people.authenticate(token)
+                said = await known(self._runtime, principal, dict(request.url.params))
+                body = said.model_dump_json(exclude_none=True)
+                return httpx.Response(200, headers=_JSON, content=body)
+        if self._app is None:
+            from gonogo.server import create_app
+
+            self._app = httpx.ASGITransport(create_app(self._runtime))
+        return await self._app.handle_async_request(request)
+
+
+async def _plans(runtime: "Runtime", principal: "Principal", words: _Words) -> BaseModel:
+    from gonogo.domain.plan_views import WantedPlans
+
+    return await runtime.plans.page(principal, **WantedPlans.model_validate(words).model_dump())
+
+
+async def _sessions(runtime: "Runtime", principal: "Principal", words: _Words) -> BaseModel:
+    _refuse_others(words, {"limit", "offset"})
+    return await runtime.sessions.page(principal, **Page.model_validate(words).model_dump())
+
+
+async def _approvals(runtime: "Runtime", principal: "Principal", words: _Words) -> BaseModel:
+    from gonogo.domain.views import WantedApprovals
+
+    wanted = WantedApprovals.model_validate(words)
+    return await runtime.approvals.page(principal, wanted.filter, wanted.before, wanted.limit)
+
+
+async def _verified(runtime: "Runtime", principal: "Principal", words: _Words) -> BaseModel:
+    _refuse_others(words, {"session_id"})
+    only = TypeAdapter[str | None](Filter).validate_python(words.get("session_id"))
+    return await runtime.audit.verify(principal, (), only)
+
+
+def _refuse_others(words: _Words, known: set[str]) -> None:
+    """Leave to the app what is asked rarely."""
+    if others := words.keys() - known:
+        raise ValueError(others)
+
+
+_ANSWERS: Mapping[str, _Answer] = {
+    f"{_API_PATH}/plans": _plans,
+    f"{_API_PATH}/sessions": _sessions,
+    f"{_API_PATH}/approvals": _approvals,
+    f"{_API_PATH}/audit/verify": _verified,
+}

@@ -21,7 +21,7 @@ from gonogo.execution.scheduling import Start, goes_on, waits_for_answer
 from gonogo.i18n import say
 from gonogo.store import Store, Tx, new_id
 from gonogo.store import events as log
-from gonogo.store.approvals import place_of_work
+from gonogo.store.calls import place_of_work
 from gonogo.store.checkpoints import add_checkpoints, head_of
 from gonogo.store.plans import current_revision, lock_plan, standings
 from gonogo.workspace import Snapshots, Traffic, Tree, Workspace

@@ -12,8 +12,7 @@ from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN, Work
 from gonogo.execution.turns import Turns
 from gonogo.i18n import DEFAULT, say
 from gonogo.store import Tx, go_on, hand_begun
-from gonogo.store.approvals import plans_in_revision
-from gonogo.store.calls import call_of, open_calls
+from gonogo.store.calls import call_of, open_calls, plans_in_revision
 from gonogo.store.jobs import AGAIN
 from gonogo.store.plans import (
     WATCH,

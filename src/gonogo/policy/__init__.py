@@ -5,24 +5,21 @@ what is not understood is never allowed; a compound command is never more allowe
 strictest part; what is allowed runs in its canonical form, not as it was written.
 """
 
-from gonogo.policy.dry_run import (
-    Answered,
-    PolicyContext,
-    as_toml,
-    check_command,
-    load_contexts,
-    read_contexts,
-    suggest,
-)
-from gonogo.policy.globs import covers
+from gonogo.domain.paths import covers
 from gonogo.policy.products import products_of
 from gonogo.policy.programs import programs_of
 from gonogo.policy.reviewers import KnownPeople, Reviews, load_reviews, review_findings
 from gonogo.policy.rules import (
+    ALWAYS_ASK,
     BadRules,
+    Conditions,
     Rule,
+    RuleLook,
     Rules,
     RuleText,
+    TraceStep,
+    VerdictStage,
+    VerdictTrace,
     kept_rule,
     lasting,
     load_rules,
@@ -33,20 +30,19 @@ from gonogo.policy.rules import (
     session_rule,
 )
 from gonogo.policy.shell import ParsedCommand, Simple, Unparsed, parse_command
-from gonogo.policy.trace import (
-    ALWAYS_ASK,
-    Conditions,
-    RuleLook,
-    TraceStep,
-    VerdictStage,
-    VerdictTrace,
-)
 from gonogo.policy.verdict import (
     CONTROL,
     UNATTENDED,
+    Answered,
+    PolicyContext,
+    as_toml,
     asks_anyway,
     check_asks,
+    check_command,
     explain,
+    load_contexts,
+    read_contexts,
+    suggest,
     takes_no_more,
     verdict,
 )

@@ -17,17 +17,24 @@ from msgspec import Struct
 from gonogo.domain.commands import MODULES
 from gonogo.domain.errors import because, together
 from gonogo.domain.network import network_covers
-from gonogo.domain.paths import write_guard
+from gonogo.domain.paths import is_literal, spoofing, write_guard
 from gonogo.domain.tool_calls import Call, Grant, Verdict
 from gonogo.policy import kinds
 from gonogo.policy.denials import refusal, words_of
-from gonogo.policy.globs import is_literal, spoofing
 from gonogo.policy.kinds import CommandPlace, guarded, inside_of
 from gonogo.policy.products import products
 from gonogo.policy.programs import Command, Part, matched_guard, read_command
-from gonogo.policy.rules import Decision, Rule, Rules, read_prefix
+from gonogo.policy.rules import (
+    Conditions,
+    Decision,
+    Rule,
+    Rules,
+    TraceStep,
+    VerdictStage,
+    VerdictTrace,
+    read_prefix,
+)
 from gonogo.policy.shell import Unparsed, Word
-from gonogo.policy.trace import Conditions, TraceStep, VerdictStage, VerdictTrace
 
 # Python code of the workspace that a plan declares, and what it may be told.
 #

@@ -11,8 +11,7 @@ from urllib.parse import unquote
 
 from gonogo.domain.commands import INTERPRETERS, SHELLS, base_name, family
 from gonogo.domain.errors import because
-from gonogo.domain.paths import write_guard
-from gonogo.policy.globs import is_literal
+from gonogo.domain.paths import is_literal, write_guard
 from gonogo.policy.shell import UNKNOWN, Suspicion
 
 Argv = tuple[str, ...]

@@ -10,8 +10,7 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from gonogo.domain.paths import command_guard, installed
-from gonogo.policy.globs import is_literal
+from gonogo.domain.paths import command_guard, installed, is_literal
 from gonogo.policy.kinds import CommandPlace, leaves
 from gonogo.policy.programs import Command, read_command
 

@@ -30,10 +30,9 @@ from gonogo.domain.base import Frozen
 from gonogo.domain.errors import because, defect_of
 from gonogo.domain.findings import EVERYTHING, Finding, FindingSeverity, Overlaps
 from gonogo.domain.identity import Principal, Role
-from gonogo.domain.paths import folded
+from gonogo.domain.paths import folded, misread
 from gonogo.domain.reviews import Deed, Review, RoleWord, reviewer_id, reviewer_name, strictest
 from gonogo.policy.denials import words_of
-from gonogo.policy.globs import misread
 from gonogo.policy.kinds import CommandPlace
 from gonogo.policy.programs import Command, read_command
 from gonogo.policy.rules import COMMAND_TOOL, RULES_FILE, BadRules, plain_prefix

@@ -29,7 +29,7 @@ from gonogo.domain.commands import (
     starts_others,
 )
 from gonogo.domain.errors import because
-from gonogo.policy.globs import doubtful, spoofing
+from gonogo.domain.paths import doubtful, spoofing
 
 # Words of a command, read from their source and written again so that bash reads the same.
 #

@@ -37,13 +37,14 @@ from gonogo.runtime.sessions import seen, seen_plan, visible
 from gonogo.runtime.streams import Receipt
 from gonogo.runtime.views import view_of
 from gonogo.store import Tx, part
-from gonogo.store.approvals import reviewed_of_plan, votes_of
 from gonogo.store.calls import (
     approval_of,
     approval_of_call,
     approval_of_plan,
     call_of,
     list_approvals,
+    reviewed_of_plan,
+    votes_of,
 )
 from gonogo.store.events import begin_seq, last_seq, told_in, told_seq
 from gonogo.store.plans import plan_of, subtask_key, subtask_row, thread_name

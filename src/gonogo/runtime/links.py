@@ -28,7 +28,7 @@ from gonogo.domain.states import ApprovalStatus, DecisionWord
 from gonogo.domain.views import LinkView
 from gonogo.execution.approvals import Refusal, Ruling, is_reviewer, objection
 from gonogo.i18n import DEFAULT
-from gonogo.i18n.plans import asked
+from gonogo.i18n.texts import asked
 from gonogo.runtime.approvals import Approvals, readable_approval
 from gonogo.runtime.oidc import memory_of
 from gonogo.runtime.services import Parts
@@ -36,8 +36,15 @@ from gonogo.runtime.views import view_of
 from gonogo.settings import Settings
 from gonogo.store import Store, Tx, new_id
 from gonogo.store import events as log
-from gonogo.store.approvals import add_link, link_of, open_links, owner_of, revoke_link, use_link
-from gonogo.store.calls import approval_of
+from gonogo.store.calls import (
+    add_link,
+    approval_of,
+    link_of,
+    open_links,
+    owner_of,
+    revoke_link,
+    use_link,
+)
 from gonogo.store.people import last_sight, names, standing
 from gonogo.store.sessions import spoken_in
 from gonogo.telemetry import Metrics

@@ -18,7 +18,7 @@ from gonogo.runtime.services import Parts
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log
 from gonogo.store import people as rows
-from gonogo.store.approvals import forget_votes
+from gonogo.store.calls import forget_votes
 from gonogo.store.people import LASTS, OWNER, token_by_secret
 
 _TAKEN = frozenset({"local", "gonogo"})

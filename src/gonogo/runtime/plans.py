@@ -46,8 +46,7 @@ from gonogo.runtime.views import (
 )
 from gonogo.store import Tx
 from gonogo.store import events as log
-from gonogo.store.approvals import comments_of
-from gonogo.store.calls import SubtaskQuestion, questions_of_plan, refused_calls
+from gonogo.store.calls import SubtaskQuestion, comments_of, questions_of_plan, refused_calls
 from gonogo.store.people import name_of
 from gonogo.store.plans import (
     current_revision,

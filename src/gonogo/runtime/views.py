@@ -32,7 +32,7 @@ from gonogo.domain.views import (
 )
 from gonogo.execution.approvals import review_of
 from gonogo.store import Tx
-from gonogo.store.approvals import count_open_comments, owner_of, votes_of
+from gonogo.store.calls import count_open_comments, owner_of, votes_of
 from gonogo.store.sessions import SessionStanding
 
 

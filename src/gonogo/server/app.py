@@ -31,7 +31,7 @@ from gonogo.domain.base import MAX_BYTES, Request
 from gonogo.domain.errors import Conflict, Forbidden, GonogoError, InvalidMessage
 from gonogo.domain.identity import Role
 from gonogo.domain.network import LOOPBACK
-from gonogo.server import openapi, websocket
+from gonogo.server import openapi, streams
 from gonogo.server.auth import (
     LEAST,
     Connections,
@@ -54,7 +54,7 @@ from gonogo.server.middleware import (
 )
 from gonogo.server.requests import add_handlers, read_body
 from gonogo.server.routes import approvals, catalog, plans, sessions, static
-from gonogo.server.websocket import Frames
+from gonogo.server.streams import Frames
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
@@ -63,9 +63,9 @@ if TYPE_CHECKING:
 PREFIX = "/api/v1"
 _PREFIXED = (
     sessions.messages, sessions.router, plans.router, plans.checkpoints, approvals.router,
-    catalog.router, catalog.audit, catalog.access, catalog.probes, websocket.router, openapi.router,
+    catalog.router, catalog.audit, catalog.access, catalog.probes, streams.router, openapi.router,
 )  # fmt: skip
-_BARE = (sessions.messages, websocket.router, catalog.probes, static.router, approvals.links)
+_BARE = (sessions.messages, streams.router, catalog.probes, static.router, approvals.links)
 _COMPRESSED = Middleware(
     GZipMiddleware,
     minimum_size=1_000,

@@ -32,7 +32,7 @@ from gonogo.tools.control import (
     READ_SKILL,
     skill_tool,
 )
-from gonogo.tools.diagnostics import Diagnostics
+from gonogo.tools.edits import Diagnostics
 from gonogo.tools.files import READING_TOOLS, WRITING_TOOLS
 from gonogo.tools.mcp.servers import (
     Remembered,

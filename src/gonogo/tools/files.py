@@ -22,8 +22,7 @@ from gonogo.tools.base import (
     path_of,
     with_ends,
 )
-from gonogo.tools.diagnostics import broken
-from gonogo.tools.landing import differing, edited, ended_as, is_stray, told
+from gonogo.tools.edits import broken, differing, edited, ended_as, is_stray, told
 from gonogo.workspace import Query, Workspace, compile_glob, elsewhere
 
 READ_CAP = 128 * 1024

@@ -28,9 +28,8 @@ from gonogo.tools.base import (
     in_thread,
     with_ends,
 )
-from gonogo.tools.diagnostics import each_broken
+from gonogo.tools.edits import differing, each_broken, landed, told
 from gonogo.tools.files import encoded
-from gonogo.tools.landing import differing, landed, told
 from gonogo.workspace import Workspace, elsewhere
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@|@@[ .]*(?:@@)?$")

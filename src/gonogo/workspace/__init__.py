@@ -15,8 +15,7 @@ from gonogo.workspace.files.search import (
     compile_glob,
     matching_lines,
 )
-from gonogo.workspace.files.workspace import READ_LIMIT, Stat, Traffic, Workspace
-from gonogo.workspace.instructions import InstructionReader
+from gonogo.workspace.files.workspace import READ_LIMIT, InstructionReader, Stat, Traffic, Workspace
 from gonogo.workspace.sandbox.bubblewrap import Sandbox, nothing
 from gonogo.workspace.sandbox.command import OUTPUT_CAP, Ceilings, CommandOutput, run_command
 from gonogo.workspace.sandbox.guards import (

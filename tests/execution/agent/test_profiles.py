@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.paths import covers
 from gonogo.domain.plan import PLANNERS
 from gonogo.execution.agent import load_profiles
 from gonogo.execution.agent.profiles import (
@@ -14,7 +15,6 @@ from gonogo.execution.agent.profiles import (
     model_profile,
     runtime_profile,
 )
-from gonogo.policy.globs import covers
 
 READING = {"read_file", "list_files", "search_in_code", "read_skill"}
 WRITING = {

@@ -37,8 +37,7 @@ from gonogo.execution.approvals import (
 from gonogo.policy import BadRules, Reviews
 from gonogo.policy.reviewers import ReviewRule, ReviewText
 from gonogo.store import events as log
-from gonogo.store.approvals import escalate_approval, votes_of
-from gonogo.store.calls import approval_of, list_approvals
+from gonogo.store.calls import approval_of, escalate_approval, list_approvals, votes_of
 from gonogo.store.jobs import due_timers, first_timer
 from gonogo.store.plans import add_plan
 from gonogo.store.sessions import add_session, add_turn

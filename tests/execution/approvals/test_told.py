@@ -15,8 +15,7 @@ from gonogo.execution.approvals import EXPIRE, WARN, ApprovalService, Matter, Qu
 from gonogo.policy import Reviews, RuleText
 from gonogo.policy.reviewers import ReviewRule, ReviewText
 from gonogo.store import events as log
-from gonogo.store.approvals import votes_of
-from gonogo.store.calls import approval_of
+from gonogo.store.calls import approval_of, votes_of
 from gonogo.store.sessions import add_session, add_turn
 
 HOUR = timedelta(hours=1)

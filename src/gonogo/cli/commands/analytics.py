@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import Json, Limit, Session, example, group, session_ids
-from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
+from gonogo.cli.support import (
+    Exit,
+    Json,
+    Limit,
+    Session,
+    Stop,
+    carry_out,
+    example,
+    group,
+    own_locale,
+    own_words,
+    session_ids,
+)
 
 if TYPE_CHECKING:
     from gonogo.domain.plan_views import (

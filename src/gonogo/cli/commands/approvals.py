@@ -5,8 +5,19 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import ApprovalId, Json, Session, approval_ids, example, group
-from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
+from gonogo.cli.support import (
+    ApprovalId,
+    Exit,
+    Json,
+    Session,
+    Stop,
+    approval_ids,
+    carry_out,
+    example,
+    group,
+    own_locale,
+    own_words,
+)
 
 app = group("Approvals: questions that wait for an answer.")
 

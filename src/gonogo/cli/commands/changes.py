@@ -6,8 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import Json, Limit, PlanId, example, group, plan_ids, session_ids
-from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
+from gonogo.cli.support import (
+    Exit,
+    Json,
+    Limit,
+    PlanId,
+    Stop,
+    carry_out,
+    example,
+    group,
+    own_locale,
+    own_words,
+    plan_ids,
+    session_ids,
+)
 
 if TYPE_CHECKING:
     from rich.text import Text

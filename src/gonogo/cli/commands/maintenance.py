@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import Json, example, group
-from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
+from gonogo.cli.support import Exit, Json, Stop, carry_out, example, group, own_locale, own_words
 
 # `status` and `stop`: the process that carries the work out.
 

@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import Events, Json, Limit, PlanId, Session, SubtaskId, example, group
-from gonogo.cli.support import Exit, carry_out, own_locale
+from gonogo.cli.support import (
+    Events,
+    Exit,
+    Json,
+    Limit,
+    PlanId,
+    Session,
+    SubtaskId,
+    carry_out,
+    example,
+    group,
+    own_locale,
+)
 
 if TYPE_CHECKING:
     from gonogo.client import Client

@@ -6,8 +6,19 @@ from typing import Annotated
 
 import typer
 
-from gonogo.cli.arguments import Directory, Events, Model, example, limits_of, session_ids
-from gonogo.cli.support import Exit, Stop, carry_out, explained, own_locale
+from gonogo.cli.support import (
+    Directory,
+    Events,
+    Exit,
+    Model,
+    Stop,
+    carry_out,
+    example,
+    explained,
+    limits_of,
+    own_locale,
+    session_ids,
+)
 
 top = typer.Typer()
 

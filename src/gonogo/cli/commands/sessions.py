@@ -4,8 +4,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import Json, Limit, PlanId, SessionId, SubtaskId, example, group
-from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
+from gonogo.cli.support import (
+    Exit,
+    Json,
+    Limit,
+    PlanId,
+    SessionId,
+    Stop,
+    SubtaskId,
+    carry_out,
+    example,
+    group,
+    own_locale,
+    own_words,
+)
 
 if TYPE_CHECKING:
     from gonogo.domain.views import MessageView

@@ -14,7 +14,7 @@ from gonogo.domain.plan import worker_name
 from gonogo.domain.plan_views import GraphNode, PlanGraph, SubtaskView
 from gonogo.domain.states import SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.i18n import DEFAULT, duration, estimate, phrase, say
-from gonogo.i18n.plans import terms_of
+from gonogo.i18n.texts import terms_of
 
 # A graph as rails: a line of text for each node, lines down the left for the edges.
 #

@@ -28,7 +28,14 @@ from gonogo.execution.agent.conversation import (
     role_of,
     steer,
 )
-from gonogo.execution.agent.executor import CLIENT_CALL, UNANSWERED, CallAsked, Hands, ReadyCall
+from gonogo.execution.agent.executor import (
+    CLIENT_CALL,
+    UNANSWERED,
+    CallAsked,
+    Hands,
+    Means,
+    ReadyCall,
+)
 from gonogo.execution.agent.file_changes import Traces, Watches
 from gonogo.execution.agent.gate import (
     ConversationGrants,
@@ -51,7 +58,6 @@ from gonogo.execution.agent.loop import (
     take_up,
     taken_up,
 )
-from gonogo.execution.agent.means import Means
 from gonogo.execution.agent.models import Meter, ModelPool, ModelWait, is_taped, name_of_limit
 from gonogo.execution.agent.profiles import (
     EXPLORER,

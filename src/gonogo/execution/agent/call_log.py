@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gonogo.domain.base import digest, elapsed
-from gonogo.domain.errors import Conflict, InvalidMessage, because
+from gonogo.domain.errors import Conflict, InvalidMessage, ToolFailed, because
 from gonogo.domain.events import (
     CallDecision,
     CallFacts,
@@ -19,10 +19,11 @@ from gonogo.domain.events import (
     ToolRejected,
     ToolResulted,
 )
+from gonogo.domain.paths import is_secret
 from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.states import CALL, GUARDED_NAMES, ApprovalStatus, CallStatus, DecisionWord
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolClass
-from gonogo.execution.agent.context import Aliases
+from gonogo.execution.agent.context import Aliases, aliases_of
 from gonogo.execution.agent.conversation import Thread, explorers_of
 from gonogo.execution.agent.gate import Gated, make_session_rule
 from gonogo.execution.agent.questions import matter_of, question_of_call, question_of_doubt
@@ -45,6 +46,7 @@ from gonogo.store.sessions import session_of, spoken_in
 from gonogo.tools import EXPLORE, changed_lines
 
 _C = CallStatus
+_PATHS = ("path", "source", "destination")
 _WIRE = {
     _C.COMPLETED: "completed",
     _C.REJECTED: "rejected",
@@ -561,3 +563,38 @@ def _said(key: str, locale: str, feedback: str | None) -> str:
     if feedback and feedback.strip():
         return say(key, locale, feedback=feedback.strip())
     return say(f"{key}_default", locale)
+
+
+def result_again(tx: Tx, thread: Thread, call_id: str) -> Any:  # noqa: ANN401 - JSON
+    """The result of a call of the same conversation, as its model is told it.
+
+    Raises:
+        ToolFailed: there is none, or it is of what may not be read without a question.
+    """
+    call = _readable(tx, thread, call_id)
+    if call is None:
+        raise ToolFailed(
+            "not_found", "This conversation has no result of {call_id!r}", call_id=call_id
+        )
+    secrets = [path for path in _named_paths(call) if is_secret(path)]
+    if secrets:
+        raise ToolFailed(
+            "secret",
+            "{path!r} may contain secrets: use {tool} again",
+            path=secrets[0],
+            tool=call.tool,
+        )
+    return aliases_of(tx, thread).told_result(call, came_of(call))
+
+
+def _readable(tx: Tx, thread: Thread, call_id: str) -> CallRow | None:
+    """A call of a conversation that has its result, while its session is there."""
+    call, session = call_of(tx, call_id), session_of(tx, thread.session_id)
+    if call is None or session is None or session.deleted or call.finished_at is None:
+        return None
+    same = (call.session_id, call.thread) == (thread.session_id, thread.name)
+    return call if same else None
+
+
+def _named_paths(call: CallRow) -> list[str]:
+    return [str(call.arguments[n]) for n in _PATHS if isinstance(call.arguments.get(n), str)]

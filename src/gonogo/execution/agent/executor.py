@@ -1,10 +1,11 @@
-"""Hands: run one tool call, write down that it starts, and write down what came of it."""
+"""Hands, and what they have: run one call, write down that it starts, and what came of it."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any, Literal
 
 import anyio
@@ -14,25 +15,115 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gonogo.domain.errors import Busy, InvalidArguments, OutcomeUnknown, ToolFailed, because
-from gonogo.domain.paths import is_secret
+from gonogo.domain.network import read_network
 from gonogo.domain.records import CallRow, Checkpoint, Watch
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import A_FOLDER, ToolClass
 from gonogo.execution.agent import call_log as record
-from gonogo.execution.agent.context import aliases_of
 from gonogo.execution.agent.conversation import Thread
 from gonogo.execution.agent.file_changes import ChangeTrace, Traces, Watches
-from gonogo.execution.agent.gate import ConversationGrants, Gate, Gated, given_to, may_call
-from gonogo.execution.agent.means import Means
+from gonogo.execution.agent.gate import (
+    ConversationGrants,
+    Gate,
+    Gated,
+    Surroundings,
+    given_to,
+    may_call,
+)
 from gonogo.execution.agent.questions import file_outcome, staleness
 from gonogo.execution.approvals import ApprovalService
 from gonogo.i18n import told_of
+from gonogo.policy import Rules, covers
 from gonogo.store import Store, Tx
-from gonogo.store.calls import call_of, open_calls, set_call
+from gonogo.store.calls import call_of, open_calls
 from gonogo.store.jobs import set_timer
 from gonogo.store.plans import add_watch, watch_of
-from gonogo.store.sessions import session_of
-from gonogo.tools import EXPLORE, Tool
+from gonogo.tools import EXPLORE, Bench, Diagnostics, Tool
+from gonogo.workspace import Ceilings, Network, Workspace
+
+# What tools run with: the workspace, the box, and how much of the machine and the network.
+
+
+class Means(Struct, frozen=True, kw_only=True):
+    """What an operator lets tools have."""
+
+    command_timeout: float = 120.0
+    """Seconds, for a command that names no time limit."""
+    command_output: int = 60_000
+    """Bytes of a command's output that are kept."""
+    hidden: tuple[Path, ...] = ()
+    """What commands do not see besides the state folder."""
+    ceilings: Ceilings = field(default_factory=Ceilings)
+    """How much of the machine one command may take."""
+    network: Network = field(default_factory=lambda: Network(hosts=False))
+    """How commands reach what they may."""
+    result_tokens: int = 8_000
+    """What a model is given of one result."""
+    diagnostics: Diagnostics | None = None
+    """The operator's command that looks at what was written."""
+    is_taped: Callable[[str | None], bool] = lambda _model: False
+    """Whether what a session's model is asked is recorded, or was."""
+    is_ours: Callable[[], bool] | None = None
+    """Whether no other process can have the work of this one; None: none ever can."""
+
+    def bench(self, gate: Gate, thread: Thread, gated: Gated, *, asked: bool) -> Bench:
+        """Where one call runs.
+
+        Args:
+            asked: A person saw the call as it was written; else a command runs as it was parsed,
+                and sees no secrets of the workspace.
+        """
+        as_git = gated.verdict.git_as
+        read_only = gate.writes_nothing(thread, gated.verdict, asked=asked)
+        return Bench(
+            workspace=Workspace(thread.workspace),
+            sandbox=gate.sandbox,
+            base_hashes=gated.base_hashes,
+            run_as=as_git or (None if asked else gated.verdict.run_as),
+            writes_git=as_git is not None,
+            hidden=(gate.home, *self.hidden),
+            network=self._network(gated, asked=asked),
+            read_only=read_only,
+            on_copy=read_only and thread.words is not None,
+            # To git alone, which shows nothing of them.
+            shown=None if asked or as_git else _shown(gate.rules),
+            may_change=everything if asked else partial(covers, gated.verdict.expects),
+            ceilings=self.ceilings,
+            command_timeout=self.command_timeout,
+            output_cap=self.command_output,
+            result_tokens=self.result_tokens,
+            steady=self.is_taped(thread.model),
+            search_path=partial(gate.programs.elsewhere, thread.workspace),
+            is_ours=self.is_ours,
+            **_around(gated.around, asked=asked),
+        )
+
+    def _network(self, gated: Gated, *, asked: bool) -> Network | None:
+        """What was approved: with the call itself, or with the plan."""
+        hosts = gated.arguments.get("network") if asked else gated.verdict.network
+        return replace(self.network, hosts=read_network(hosts)) if hosts else None
+
+
+def everything(path: str) -> bool:
+    """Any path."""
+    del path
+    return True
+
+
+def _around(around: Surroundings | None, *, asked: bool) -> dict[str, Any]:
+    if around is None:
+        return {}
+    found = around.guarded
+    return {
+        "programs": around.programs, "guards": found, "unlooked": found.missed if asked else (),
+    }  # fmt: skip
+
+
+def _shown(rules: Rules) -> Callable[[str], bool]:
+    """Whether commands that nobody looks at see a secret: where a rule lets the file be read."""
+    named = [rule for rule in rules.of("allow") if rule.unconcerned("read_file", "") is None]
+    return lambda path: any(rule.names_path(path) for rule in named)
+
 
 _C = CallStatus
 _LOG = logging.getLogger(__name__)
@@ -40,26 +131,12 @@ STOPPED = because("gonogo stopped while it was running")
 UNANSWERED = because("its client did not report the result in time")
 _PATIENCE = 1.0
 """Seconds that a person who approves a call may wait for what is to be kept before it."""
-_PATHS = ("path", "source", "destination")
 _AT_ONCE = 8
 """Pure calls of one reply that run at the same time."""
 Body = Callable[[Thread, CallRow, Gated], Awaitable[tuple[Any, str | None]]]
 """Carries a call out. Gives its result, or the error that the model is told."""
 CLIENT_CALL = "client_call"
 """The timer after which a call that a client carries out has an unknown outcome."""
-
-
-def _readable(tx: Tx, thread: Thread, call_id: str) -> CallRow | None:
-    """A call of a conversation that has its result, while its session is there."""
-    call, session = call_of(tx, call_id), session_of(tx, thread.session_id)
-    if call is None or session is None or session.deleted or call.finished_at is None:
-        return None
-    same = (call.session_id, call.thread) == (thread.session_id, thread.name)
-    return call if same else None
-
-
-def _named_paths(call: CallRow) -> list[str]:
-    return [str(call.arguments[n]) for n in _PATHS if isinstance(call.arguments.get(n), str)]
 
 
 class Before(Struct, frozen=True):
@@ -96,11 +173,6 @@ class ReadyCall(Struct, frozen=True):
     """How it was found when it was judged."""
     mark: int | None = None
     """Of a call that needs its workspace alone: until when nobody had been there."""
-
-
-def _keep_trace(tx: Tx, call: CallRow, trace: ChangeTrace) -> None:
-    """Write down again what is there before a call that has started, and did nothing yet."""
-    set_call(tx, call, call.status, **trace.begin(tx))
 
 
 Look = Callable[[], Awaitable[None]]
@@ -282,7 +354,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         if mark is None or traffic.is_untouched(thread.workspace, mark):
             return ready.before
         trace = await self.traces.before(thread, ready.call, (), is_open=True)
-        await self.store.write(_keep_trace, ready.call, trace)
+        await self.store.write(trace.begin_again, ready.call)
         return Before(trace, ready.before.watch)
 
     async def give_up(self, thread: Thread, call: CallRow) -> None:
@@ -529,26 +601,7 @@ class Hands(Struct, frozen=True, kw_only=True):
             return None, f"io_error: {error.strerror or error}"
 
     async def _output(self, thread: Thread, call_id: str) -> Any:  # noqa: ANN401 - JSON
-        """The result of a call of the same conversation.
-
-        Raises:
-            ToolFailed: there is none, or it is of what may not be read without a question.
-        """
-        call = await self.store.read(_readable, thread, call_id)
-        if call is None:
-            raise ToolFailed(
-                "not_found", "This conversation has no result of {call_id!r}", call_id=call_id
-            )
-        secrets = [path for path in _named_paths(call) if is_secret(path)]
-        if secrets:
-            raise ToolFailed(
-                "secret",
-                "{path!r} may contain secrets: use {tool} again",
-                path=secrets[0],
-                tool=call.tool,
-            )
-        aliases = await self.store.read(aliases_of, thread)
-        return aliases.told_result(call, record.came_of(call))
+        return await self.store.read(record.result_again, thread, call_id)
 
     # Transactions -----------------------------------------------------------------------------
 

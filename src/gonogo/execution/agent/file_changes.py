@@ -104,6 +104,10 @@ class ChangeTrace(Struct, kw_only=True):
         add_changes(tx, self.doer, TOOL, self.touched)
         return {"tree": self.tree}
 
+    def begin_again(self, tx: Tx, call: CallRow) -> None:
+        """Write it down anew, of a call that has started and did nothing yet."""
+        set_call(tx, call, call.status, **self.begin(tx))
+
     def end(self, tx: Tx) -> None:
         """Write down what has changed."""
         if not (self.void or self.done or self.found):

@@ -34,20 +34,18 @@ from gonogo.execution.approvals.types import (
 from gonogo.i18n import told
 from gonogo.policy import Reviews
 from gonogo.store import Tx, go_on, new_id
-from gonogo.store.approvals import (
-    askers_of_plan,
-    escalate_approval,
-    keep_vote,
-    place_of_work,
-    votes_of,
-)
 from gonogo.store.calls import (
     add_approval,
     approval_of,
+    askers_of_plan,
     close_approval,
     count_pending,
+    escalate_approval,
+    keep_vote,
     lock_approval,
     pending_approvals,
+    place_of_work,
+    votes_of,
 )
 from gonogo.store.jobs import drop_timer, set_timer
 from gonogo.store.plans import requester_of

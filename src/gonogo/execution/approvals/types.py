@@ -19,7 +19,7 @@ from gonogo.i18n import say
 from gonogo.policy import RuleText
 from gonogo.store import Tx
 from gonogo.store import events as log
-from gonogo.store.approvals import owner_of
+from gonogo.store.calls import owner_of
 from gonogo.store.sessions import spoken_in
 
 NOBODY = Principal(id="gonogo", name="gonogo", role=Role.OPERATOR)

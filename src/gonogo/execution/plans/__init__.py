@@ -9,12 +9,12 @@ a plan also ends its grants.
 
 from gonogo.execution.plans.approvals import (
     AbsenceKind,
+    Answering,
     BudgetKind,
     InterventionKind,
     PlanKind,
     SubtaskKind,
 )
-from gonogo.execution.plans.comments import Answering
 from gonogo.execution.plans.controls import Retry
 from gonogo.execution.plans.ending import Accounts, PlanEnding, undone
 from gonogo.execution.plans.engine import Engine, PlanRunner, Threads, check_held

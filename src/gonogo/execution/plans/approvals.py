@@ -1,31 +1,46 @@
-"""What answers about plans, subtasks, doubts and budgets mean: kinds of the desk."""
+"""What answers about plans, subtasks, doubts and budgets mean, and what comments on plans do."""
 
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gonogo.domain.base import elapsed
-from gonogo.domain.errors import Conflict, InvalidMessage, because
+from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, RateLimited, because
+from gonogo.domain.events import CommentFacts, PlanChanged, PlanChangedFacts, PlanCommented
 from gonogo.domain.failures import Category, Failure
+from gonogo.domain.identity import Principal
 from gonogo.domain.plan import Revision, dependants
 from gonogo.domain.plan_views import plan_changes
-from gonogo.domain.records import Approval, Plan, SubtaskRow
-from gonogo.domain.replanning import WORDS, Limits
-from gonogo.domain.states import DecisionWord
-from gonogo.execution.approvals import ApprovalType, Matter, Ruling
+from gonogo.domain.records import Approval, Comment, Plan, SubtaskRow
+from gonogo.domain.replanning import WORDS, BudgetSpent, Limits, next_revision
+from gonogo.domain.reviews import MOST_OPEN, checked_content, comment_facts, read_answers
+from gonogo.domain.states import ApprovalStatus, DecisionWord, PlanStatus
+from gonogo.execution.approvals import ApprovalService, ApprovalType, Matter, Ruling
 from gonogo.execution.plans.controls import Pauses
-from gonogo.execution.plans.ending import also_asked, completed
+from gonogo.execution.plans.ending import ARCHITECT, also_asked, completed, revise_thread
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.plans.lifecycle import Planning
-from gonogo.execution.scheduling import MODEL
-from gonogo.i18n import told
-from gonogo.store import Tx
+from gonogo.execution.plans.replanning import ArchitectTalk
+from gonogo.execution.scheduling import MODEL, REPLAN, Superseded
+from gonogo.i18n import say, told
+from gonogo.store import Tx, go_on, new_id
+from gonogo.store import events as log
+from gonogo.store.calls import (
+    add_comment,
+    answer_comment,
+    approval_of_plan,
+    comments_of,
+    count_open_comments,
+    lock_approval,
+)
 from gonogo.store.plans import (
     add_revision,
     count_revisions,
     current_revision,
+    end_revising,
     plan_of,
     revise_plan,
     revision_of,
@@ -332,3 +347,300 @@ def _chosen_model(changes: Any, models: Sequence[str]) -> str:  # noqa: ANN401 -
             models=", ".join(models),
         )
     return model
+
+
+# Comments on a plan that waits for a person, and the revision that answers them.
+#
+#     awaiting_approval, revision n ── comments; they decide nothing
+#         │ a person sends it back
+#         ▼
+#     awaiting_approval, revision n, the planner at work ── a decision ends the search
+#         │                                  └── nothing found: as it was, the comments open
+#         ▼
+#     awaiting_approval, revision n+1: asks anew, and answers each comment that was sent back
+#
+# The question stays open all along, so a decision is never in vain. Who comments, sends back,
+# decides or proposes holds the question's row, so that one comes after the other.
+
+# What the planner is told of a plan that came back with comments: both, as data.
+
+_EARLIER = 20
+"""Comments with an answer that are told again, so that it is not taken back unawares."""
+
+
+def brief(tx: Tx, plan: Plan, locale: str) -> str:
+    """The head of the conversation in which comments are answered."""
+    revision = current_revision(tx, plan)
+    wanted = set((plan.revising or {}).get("comments", ()))
+    found = comments_of(tx, plan.id)
+    subtasks = [s.model_dump(mode="json", exclude_none=True) for s in revision.subtasks]
+    current: dict[str, Any] = {
+        "goal": revision.goal, "subtasks": subtasks, "completed": sorted(completed(tx, plan)),
+    }  # fmt: skip
+    parts = [
+        say("model_revise", locale),
+        say("model_revise_task", locale, task=plan.original_task),
+        say("model_revise_plan", locale, plan=_json(current)),
+        say("model_revise_comments", locale, comments=_json(
+            [comment_facts(comment) for comment in found if comment.id in wanted]
+        )),
+    ]  # fmt: skip
+    if earlier := [comment_facts(c) for c in found if c.answer is not None][-_EARLIER:]:
+        parts.append(say("model_revise_earlier", locale, comments=_json(earlier)))
+    return "\n\n".join(parts)
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+class ReviseTalk(ArchitectTalk, frozen=True):
+    """The conversation in which a plan's planner answers comments on it."""
+
+    column: ClassVar = "revising"
+
+    @property
+    def name(self) -> str:
+        """One for each time that the plan is sent back."""
+        return revise_thread(self.plan)
+
+    @property
+    def script(self) -> str:
+        """With the revision that was commented on."""
+        return f"revise-{self.plan.revision}"
+
+    def brief(self, tx: Tx, locale: str) -> str:
+        """The plan, and what was said of it."""
+        return brief(tx, self.plan, locale)
+
+    def check(self, tx: Tx) -> None:
+        """Raise `Superseded` when the plan is no longer with its planner, or was sent back again.
+
+        The question's row is held, as whoever decides holds it.
+        """
+        asked = approval_of_plan(tx, self.plan.id)
+        if asked is not None:
+            lock_approval(tx, asked.id)
+        current = plan_of(tx, self.plan.id)
+        found = current.revising if current else None
+        if found is None or current is None or current.status is not PlanStatus.AWAITING_APPROVAL:
+            raise Superseded(f"Plan {self.plan.id} is no longer with its planner")
+        if found["id"] != (self.plan.revising or {}).get("id"):
+            raise Superseded(f"Plan {self.plan.id} was sent back again")
+
+
+class Answering(Struct, frozen=True, kw_only=True):
+    """Takes comments on plans, and has the planner answer them."""
+
+    desk: ApprovalService
+    planning: Planning
+
+    def talk(self, plan: Plan) -> ArchitectTalk:
+        """The conversation in which the comments are answered."""
+        return ReviseTalk(plan)
+
+    # What people do ---------------------------------------------------------------------------
+
+    def comment(
+        self,
+        tx: Tx,
+        plan_id: str,
+        content: str,
+        by: Principal,
+        *,
+        subtask_id: str | None = None,
+        revision: int | None = None,
+    ) -> Comment:
+        """Keep what a person says of a plan, or of one of its subtasks.
+
+        Args:
+            revision: The one that they saw; the current one if it is left out.
+
+        Raises:
+            Conflict: the plan does not wait for approval, or is at another revision.
+            NotFound: it has no such subtask.
+            RateLimited: it has too many comments without an answer.
+            InvalidMessage: nothing is said, or too much.
+        """
+        said = checked_content(content)
+        plan, _ = _waiting(tx, plan_id)
+        self._check_named(tx, plan, subtask_id, revision)
+        count = count_open_comments(tx, plan_id) + 1
+        if count > MOST_OPEN:
+            raise RateLimited(
+                "A plan can have at most {most} comments without an answer; send it back to its "
+                "planner first",
+                most=MOST_OPEN,
+            )
+        comment = Comment(
+            id=new_id("comment"), session_id=plan.session_id, plan_id=plan_id,
+            revision=plan.revision, subtask_id=subtask_id, author_id=by.id, author=by.name,
+            content=said, created_at=tx.now,
+        )  # fmt: skip
+        add_comment(tx, comment)
+        _tell_commented(tx, comment, count)
+        return comment
+
+    def send_back(self, tx: Tx, plan_id: str, by: Principal) -> None:
+        """Have the planner answer the open comments with another revision.
+
+        Raises:
+            Conflict: the plan does not wait for approval, is with its planner already, or has no
+                open comment.
+        """
+        plan, _ = _waiting(tx, plan_id)
+        if plan.revising is not None:
+            raise Conflict(
+                "Plan {plan_id} is already with its planner; wait for the new revision",
+                plan_id=plan_id,
+            )
+        wanted = [comment.id for comment in comments_of(tx, plan_id) if comment.answer is None]
+        if not wanted:
+            raise Conflict(
+                "Plan {plan_id} has no comment without an answer; comment on it first",
+                plan_id=plan_id,
+            )
+        about = {"id": new_id("revise"), "by": by.id, "comments": wanted, "began": None}
+        if not set_plan(tx, plan, revising=about):
+            raise Conflict("Plan {plan_id} has just changed; look at it again", plan_id=plan_id)
+        facts = PlanChangedFacts(plan_id=plan.id, by=by.id, open_comments=len(wanted))
+        said = say("plan_sent_back", spoken_in(tx, plan.session_id), count=len(wanted))
+        event = PlanChanged(
+            type="plan_sent_back", content=said, plan_id=plan.id, agent=ARCHITECT, metadata=facts
+        )
+        log.tell(tx, plan.session_id, event)
+        log.note(
+            tx, plan.session_id, actor=by.id, action="plan.sent_back", subject=plan.id,
+            revision=plan.revision, digest=plan.digest, comments=wanted,
+        )  # fmt: skip
+        go_on(tx, REPLAN, plan.id)
+
+    def _check_named(
+        self, tx: Tx, plan: Plan, subtask_id: str | None, revision: int | None
+    ) -> None:
+        if revision is not None and revision != plan.revision:
+            raise Conflict(
+                "The plan is at revision {revision} ({digest}), not {revision2}; look at the "
+                "plan again",
+                revision=plan.revision, digest=plan.digest, revision2=revision,
+            )  # fmt: skip
+        if subtask_id is not None and subtask_id not in current_revision(tx, plan).by_id:
+            raise NotFound(
+                "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans "
+                "show {plan_id}",
+                plan_id=plan.id,
+                subtask_id=subtask_id,
+            )
+
+    # The search -------------------------------------------------------------------------------
+
+    def ready(self, tx: Tx, plan: Plan) -> bool:
+        """Whether the plan is with its planner."""
+        return plan.revising is not None
+
+    def revision(self, tx: Tx, plan: Plan, arguments: Mapping[str, Any], locale: str) -> Revision:
+        """The revision that is proposed; it may be the same again, if the answers say why.
+
+        Raises:
+            InvalidPlan: it is not valid, or a comment has no answer.
+        """
+        kept = set(completed(tx, plan))
+        read_answers(arguments.get("answers"), _wanted(plan))
+        rest = self.planning.proposed(arguments, kept)
+        revision = next_revision(current_revision(tx, plan), kept, rest)
+        return self.planning.proposals.in_order(revision)
+
+    def adopt(self, tx: Tx, plan: Plan, revision: Revision, arguments: Mapping[str, Any]) -> None:
+        """Put the revision before people in the place of the old one, with the answers."""
+        session, asked = session_of(tx, plan.session_id), approval_of_plan(tx, plan.id)
+        assert session is not None and asked is not None  # noqa: S101, PT018 - `check` found it
+        current = current_revision(tx, plan)
+        kept = completed(tx, plan)
+        add_revision(tx, revision, f"agent:{ARCHITECT}", "answered comments", kept=kept)
+        set_plan(tx, plan, asked_by=also_asked(plan, (plan.revising or {}).get("by")))
+        told = session.instructions
+        if not revise_plan(tx, plan, revision, plan.floor, instructions=told):
+            raise Superseded(f"Plan {plan.id} changed at this moment")
+        answers = read_answers(arguments.get("answers"), _wanted(plan))
+        for comment_id, answer in answers.items():
+            answer_comment(tx, comment_id, answer, revision.number)
+        log.note(
+            tx, plan.session_id, actor=f"agent:{ARCHITECT}", action="plan.comments_answered",
+            subject=plan.id, revision=revision.number, digest=revision.digest, answers=answers,
+        )  # fmt: skip
+        self.planning.ending.drop_search(tx, plan, revise_thread(plan))
+        self.desk.withdraw(tx, asked, ApprovalStatus.SUPERSEDED)
+        revised = replace(
+            plan, revision=revision.number, digest=revision.digest, revising=None,
+            instructions=told,
+        )  # fmt: skip
+        self.planning.proposals.put_before_person(
+            tx, session, revised, revision, changes=plan_changes(current, revision),
+            replan=asked.details.get("replan"), instead_of=asked,
+        )  # fmt: skip
+
+    def spent(self, tx: Tx, plan: Plan, error: BudgetSpent) -> None:
+        """A budget is spent: the plan waits as it was, and can be sent back again."""
+        locale = spoken_in(tx, plan.session_id)
+        self.give_up(tx, plan, say("replan_gave_up", locale, reason=error))
+
+    def give_up(self, tx: Tx, plan: Plan, reason: str) -> None:
+        """There is no new revision: the plan waits as it was, with its comments open."""
+        self.planning.ending.drop_search(tx, plan, revise_thread(plan))
+        end_revising(tx, plan.id)
+        count = count_open_comments(tx, plan.id)
+        facts = PlanChangedFacts(plan_id=plan.id, reason=reason, open_comments=count)
+        said = say("plan_not_revised", spoken_in(tx, plan.session_id), reason=reason)
+        event = PlanChanged(
+            type="plan_not_revised", content=said, plan_id=plan.id, agent=ARCHITECT,
+            metadata=facts, is_final=True,
+        )  # fmt: skip
+        log.tell(tx, plan.session_id, event)
+        log.note(
+            tx, plan.session_id, actor="gonogo", action="plan.not_revised", subject=plan.id,
+            revision=plan.revision, reason=reason, open_comments=count,
+        )  # fmt: skip
+
+
+def _waiting(tx: Tx, plan_id: str) -> tuple[Plan, Approval]:
+    """A plan that waits for approval, and its question, held until the transaction ends."""
+    asked = approval_of_plan(tx, plan_id)
+    asked = lock_approval(tx, asked.id) if asked else None
+    plan = plan_of(tx, plan_id)
+    if plan is None or asked is None or plan.status is not PlanStatus.AWAITING_APPROVAL:
+        status = plan.status if plan else "gone"
+        raise Conflict(
+            "Plan {plan_id} is {plan_status}; you can comment only on a plan that waits for "
+            "approval",
+            plan_id=plan_id, plan_status=status,
+        )  # fmt: skip
+    over = asked.expires_at is not None and asked.expires_at <= tx.now
+    if over or asked.status is not ApprovalStatus.PENDING:
+        raise Conflict(
+            "The question about plan {plan_id} is closed; look at it again", plan_id=plan_id
+        )
+    return plan, asked
+
+
+def _wanted(plan: Plan) -> Sequence[str]:
+    return (plan.revising or {}).get("comments", ())
+
+
+def _tell_commented(tx: Tx, comment: Comment, count: int) -> None:
+    locale = spoken_in(tx, comment.session_id)
+    where = f" ({comment.subtask_id})" if comment.subtask_id else ""
+    said = say(
+        "plan_commented", locale, author=comment.author, where=where, content=comment.content
+    )
+    facts = CommentFacts(
+        plan_id=comment.plan_id, revision=comment.revision, comment_id=comment.id,
+        subtask_id=comment.subtask_id, author=comment.author, content=comment.content,
+        open_comments=count,
+    )  # fmt: skip
+    event = PlanCommented(content=said, plan_id=comment.plan_id, metadata=facts)
+    log.tell(tx, comment.session_id, event)
+    log.note(
+        tx, comment.session_id, actor=comment.author_id, action="plan.commented",
+        subject=comment.plan_id, comment_id=comment.id, revision=comment.revision,
+        subtask_id=comment.subtask_id, content=comment.content,
+    )  # fmt: skip

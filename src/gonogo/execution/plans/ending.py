@@ -37,7 +37,7 @@ from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.inbox import ORCHESTRATOR, next_turn, wake
 from gonogo.execution.scheduling import REPLAN
 from gonogo.i18n import say, told
-from gonogo.i18n.plans import account
+from gonogo.i18n.texts import account
 from gonogo.store import Store, Tx, new_id, stop
 from gonogo.store import events as log
 from gonogo.store.calls import (

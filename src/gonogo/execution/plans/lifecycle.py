@@ -67,11 +67,11 @@ from gonogo.execution.plans.ending import (
 from gonogo.execution.plans.engine import Engine
 from gonogo.execution.scheduling import check_condition
 from gonogo.i18n import DEFAULT, say, told
-from gonogo.i18n.plans import plan_summary, rejected_plan
+from gonogo.i18n.texts import plan_summary, rejected_plan
 from gonogo.policy import Conditions, asks_anyway, check_asks, read_prefix, takes_no_more
 from gonogo.store import Tx, new_id
 from gonogo.store import events as log
-from gonogo.store.approvals import comments_of
+from gonogo.store.calls import comments_of
 from gonogo.store.people import name_of
 from gonogo.store.plans import WRITTEN, add_plan, add_revision, move_plan, plan_of, sole_maker_of
 from gonogo.store.sessions import append_message, begin_plan, open_turns, session_of, spoken_in

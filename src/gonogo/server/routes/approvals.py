@@ -26,7 +26,7 @@ from gonogo.domain.views import (
     WantedApprovals,
 )
 from gonogo.i18n import LOCALES, say
-from gonogo.i18n.plans import asked
+from gonogo.i18n.texts import asked
 from gonogo.server.auth import Authenticated, Caller, address_of, door_of
 from gonogo.server.middleware import LINKS
 from gonogo.server.openapi import Answers, ApprovalAnswer, NamedAnswer, NewLink, takes

@@ -38,7 +38,7 @@ from gonogo.domain.views import (
     Workspaces,
 )
 from gonogo.i18n import resolve
-from gonogo.i18n.audit import about, why
+from gonogo.i18n.texts import about, why
 from gonogo.server.auth import (
     Authenticated,
     Caller,
@@ -59,7 +59,7 @@ from gonogo.server.openapi import (
     takes,
 )
 from gonogo.server.requests import Language, Moment, Name, answer, once, read_body
-from gonogo.server.sse import EventStream
+from gonogo.server.streams import EventStream
 from gonogo.telemetry import CONTENT_TYPE
 
 # Whether the server is there, whether it can work, and its numbers.

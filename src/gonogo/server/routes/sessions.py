@@ -1,6 +1,5 @@
 """Sessions: open, look, change, delete, send a message, and follow what happens in one."""
 
-import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -12,7 +11,6 @@ from gonogo.domain.errors import (
     Busy,
     Forbidden,
     GonogoError,
-    InvalidCursor,
     InvalidMessage,
     NotFound,
     PolicyDenied,
@@ -59,7 +57,7 @@ from gonogo.server.requests import (
     read_body,
     request_digest,
 )
-from gonogo.server.sse import EventBody, EventStream
+from gonogo.server.streams import EventBody, EventStream, read_cursor
 
 if TYPE_CHECKING:
     from gonogo.runtime import Once
@@ -244,23 +242,6 @@ async def follow_events(
         ),
         ends=False,
     )
-
-
-def read_cursor(text: str, session: SessionView) -> int:
-    """A place in a session's log, as a reader gave it.
-
-    Raises:
-        InvalidCursor: it is not a seq, or nothing has that seq yet.
-    """
-    if not re.fullmatch(r"[0-9]{1,18}", text):
-        raise InvalidCursor("{text!r} is not a seq; use the seq of an event", text=text[:80])
-    if int(text) > session.last_seq:
-        raise InvalidCursor(
-            "{text} is later than the last event, {last_seq}; use a smaller seq",
-            text=text,
-            last_seq=session.last_seq,
-        )
-    return int(text)
 
 
 # One client message in, and the events that it causes out, as a stream.

@@ -1,6 +1,11 @@
-"""Hooks: whom to tell of what, and how it is sent.
+"""Tells other programs what people are asked and what they answered: signed, until it arrives.
 
-The hooks file: whom to tell of what. The operator's, never a workspace's.
+Promises: what is to be told is written with the change itself and survives whatever follows; each
+message keeps its id over all attempts, is signed by the Standard Webhooks scheme and goes only to
+the address that the operator wrote down, never where an answer points to; a receiver that is slow
+or dead holds up nothing but its own messages.
+
+The hooks file says whom to tell of what. It is the operator's, never a workspace's.
 
     [[hook]]
     name = "chat"

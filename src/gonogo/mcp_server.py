@@ -1,4 +1,9 @@
-"""What another agent may ask: a plan, how it stands, what it waits for, and what came of it."""
+"""The door for other agents: a server of the Model Context Protocol on standard input and output.
+
+It is a client of the runtime, as every command is. Another agent may ask for a plan and look at
+plans, questions and results. What it promises: nothing here decides; who asked for a plan cannot
+approve it through this door, whatever it is told, and a message is never taken as a decision.
+"""
 
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
