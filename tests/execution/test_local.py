@@ -20,7 +20,8 @@ from gonogo.execution.approvals import DESK_TIMERS
 from gonogo.execution.erasures import ERASE, SWEEP
 from gonogo.execution.jobs import LocalDispatcher
 from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN
-from gonogo.store import Outbox, Store, go_on, jobs, patiently
+from gonogo.store import Outbox, Store, go_on, patiently
+from gonogo.store import jobs as timers
 from gonogo.store.jobs import drop_timer, due_timers, first_timer, set_timer
 from gonogo.store.plans import WATCH
 from gonogo.webhooks import HOOK
@@ -314,7 +315,7 @@ async def test_what_waits_as_the_clock_is_set_back_waits_for_as_long_as_it_was_t
     caplog.set_level(logging.WARNING)
     bench = Bench(store)
     # PostgreSQL would know by itself what time it is.
-    monkeypatch.setattr(jobs, "clock_of", lambda tx: bench.now)
+    monkeypatch.setattr(timers, "clock_of", lambda tx: bench.now)
     await store.write(set_timer, "expiry", "a", NOW + 60 * SECOND)
     if lives:
         async with bench.serving():
