@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -1397,6 +1397,16 @@ def unknown(seen: Picture, name: str) -> bool:
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(start=ACTS, agents=ACTS, persons=ACTS)
+@example(
+    # An ignored folder that is empty hides nothing.
+    start=[
+        ("write", "f/a", b"", 0o644),
+        ("delete", "f/a", b"", 0o644),
+        ("ignore", "a", b"", 0o644),
+    ],
+    agents=[("write", "f/y.log", b"", 0o644), ("unignore", "a", b"", 0o644)],
+    persons=[],
+)
 def test_a_rollback_undoes_the_agent_and_keeps_the_person(
     tmp_path_factory: pytest.TempPathFactory,
     start: list[Act],

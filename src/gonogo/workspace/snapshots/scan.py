@@ -319,7 +319,7 @@ class _TreeWalk:
 
     def _meet_folder(self, path: str) -> None:
         if path in self._hidden:
-            self._leave_out(path)
+            self._leave_out(path, is_empty=self._is_empty(path))
             # One that is a repository may stop being one, and is looked into the next time.
             if path not in self.scan.ignored:
                 self.scan.same.setdefault(path[:-1], {})
@@ -328,8 +328,19 @@ class _TreeWalk:
         else:
             self._todo.append(path[:-1])
 
-    def _leave_out(self, path: str) -> None:
-        self.scan.unseen.add(path)
+    def _is_empty(self, path: str) -> bool:
+        try:
+            with opened(best_opener(), self._root, path, _FOLDER) as folder:
+                return not os.listdir(folder)
+        except OSError:
+            return False
+
+    def _leave_out(self, path: str, *, is_empty: bool = False) -> None:
+        if is_empty:
+            # It hides nothing: what is there later came later.
+            self.scan.empty.append(path[:-1])
+        else:
+            self.scan.unseen.add(path)
         if path in self._last.ignored and self._shown is None:
             self.scan.ignored.add(path)
 
