@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import Events, Json, Limit, PlanId, Session, SubtaskId, example, group
+from gonogo.cli.arguments import (
+    Events,
+    Json,
+    Limit,
+    PlanId,
+    Session,
+    SubtaskId,
+    Words,
+    example,
+    group,
+    not_blank,
+)
 from gonogo.cli.support import Exit, carry_out, own_locale
 
 if TYPE_CHECKING:
@@ -181,7 +192,9 @@ def skip_subtask(plan_id: PlanId, subtask: SubtaskId, json: Events = False) -> N
 )
 def replan_plan(
     plan_id: PlanId,
-    reason: Annotated[str, typer.Option("--reason", help="What should be different.")],
+    reason: Annotated[
+        str, typer.Option("--reason", help="What should be different.", callback=not_blank)
+    ],
     json: Json = False,
 ) -> None:
     """Ask the planner for a new plan for what is left; running subtasks finish first."""
@@ -194,7 +207,7 @@ def replan_plan(
 )
 def comment_plan(
     plan_id: PlanId,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="Your message.")],
+    text: Words,
     subtask: Annotated[
         str | None,
         typer.Option("--subtask", help="The subtask to comment on; by default the whole plan."),

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gonogo.cli.arguments import Json, Limit, PlanId, SessionId, SubtaskId, example, group
+from gonogo.cli.arguments import Json, Limit, PlanId, SessionId, SubtaskId, Words, example, group
 from gonogo.cli.support import Exit, Stop, carry_out, own_locale, own_words
 
 if TYPE_CHECKING:
@@ -128,7 +128,6 @@ async def _delete(session_id: str, yes: bool, json: bool) -> Exit:
 # `gonogo steer`: say something to an agent while it works.
 
 top = typer.Typer()
-Words = Annotated[str, typer.Argument(metavar="TEXT", help="Your message.")]
 
 
 @top.command(epilog=example('gonogo steer plan_0192 add-flag "Mind the tests"'))

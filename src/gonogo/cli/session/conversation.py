@@ -545,7 +545,6 @@ class Conversation:
 
     async def _unless_it_moves(self, ask: Callable[[], Awaitable[str]], since: int) -> str:
         """Ask what comes next, until somebody else has said so."""
-        word = "go_on"
         with anyio.CancelScope() as asking:
 
             def hear(item: Item) -> bool:
@@ -555,8 +554,8 @@ class Conversation:
                         self._go_on(item["seq"])
                 return self._overhear(item)
 
-            word = await self._exchange.hearing(ask, hear)
-        return word
+            return await self._exchange.hearing(ask, hear)
+        return "go_on"
 
     def _go_on(self, after: int | None = None) -> str:
         """See a plan through that goes on by somebody else's word."""

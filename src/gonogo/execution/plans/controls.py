@@ -374,6 +374,11 @@ class PlanControls(Struct, frozen=True):
     def cancel(self, tx: Tx, plan_id: str, by: str, reason: str | None = None) -> None:
         """End a plan and everything that it runs."""
         board = PlanState.open(tx, plan_id).at_approved()
+        if board.plan.status in ENDED:
+            raise Conflict(
+                "Plan {plan_id} is {plan_status} and cannot be cancelled; it is over",
+                plan_id=plan_id, plan_status=board.plan.status,
+            )  # fmt: skip
         self.rounds.drop_timers(board)
         said = _said(
             board, because("the plan was cancelled by {name}", name=reviewer_name(by)), reason
