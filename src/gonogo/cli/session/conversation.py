@@ -193,6 +193,8 @@ class Outcome:
         """A person has paused it."""
         self.is_held = False
         """A person has approved it, to be started later."""
+        self.failed_plan: str | None = None
+        """One that is over, and of which a subtask failed."""
         self.answer = ""
         """What was said last to the person, when something was over."""
         self._exit = Exit.DONE
@@ -216,7 +218,7 @@ class Outcome:
 
     def fresh(self) -> None:
         """Another message was sent: what came of earlier ones does not count."""
-        self._exit, self._asked = Exit.DONE, None
+        self._exit, self._asked, self.failed_plan = Exit.DONE, None, None
 
     def note(self, event: Mapping[str, Any]) -> None:
         """Take in one event."""
@@ -231,6 +233,7 @@ class Outcome:
                 self.is_held = bool(facts.get("held"))
             case "plan_completed":
                 self.answer = str(event.get("content") or "")
+                self.failed_plan = facts["plan_id"] if facts.get("failed") else None
                 self._end(_ENDS.get(facts["status"], Exit.FAILED))
             case "plan_rejected" | "plan_cancelled":
                 rejected = event["type"] == "plan_rejected"
@@ -626,6 +629,8 @@ class Conversation:
             self._tell_way_back("cli_asked")
         if self.outcome.is_paused:
             self._tell_how("cli_paused", plan_id=plan_id)
+        if failed := self.outcome.failed_plan:
+            self._tell_how("cli_plan_failed", plan_id=failed)
         if self._answers.left or question or (plan_id and not self.outcome.is_held):
             return Exit.WAITS
         return self.outcome.exit
