@@ -311,6 +311,7 @@ async def test_a_clock_that_goes_back_fires_nothing_early_and_nothing_twice(stor
 async def test_what_waits_as_the_clock_is_set_back_waits_for_as_long_as_it_was_to(
     store, caplog, jump, lives
 ):
+    caplog.set_level(logging.WARNING)
     bench = Bench(store)
     await store.write(set_timer, "expiry", "a", NOW + 60 * SECOND)
     if lives:

@@ -213,9 +213,14 @@ class World:
             while len(self.model.asked(thread)) < times:  # noqa: ASYNC110 - it tells nobody
                 await anyio.sleep(0.003)
 
+    def time_went_by(self) -> None:
+        """Let by how much the clock was moved be known: nobody has set it."""
+        self.runtime.parts.sweeps.jumps.since_last()
+
     async def later(self, seconds: float) -> None:
-        """Move the clock, and have the timers looked at."""
+        """Move the clock, as if time went by, and have the timers looked at."""
         self.clock.ahead += timedelta(seconds=seconds)
+        self.time_went_by()
 
         def nudge(tx: Tx) -> None:
             # Before every other timer: only an earlier one has the timers read again.

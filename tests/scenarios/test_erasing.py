@@ -282,6 +282,7 @@ async def test_others_keep_what_they_have_and_what_they_share(make, canary):
 async def swept(world):
     """Have the daily sweep come."""
     store = world.runtime.parts.store
+    world.time_went_by()
     await store.write(set_timer, SWEEP, "snapshots", datetime(2000, 1, 1, tzinfo=UTC))
     with anyio.fail_after(LIMIT):
         while await store.read(is_due):  # noqa: ASYNC110 - it tells nobody

@@ -131,9 +131,11 @@ async def test_progress_never_falls_although_the_new_revision_has_more_to_do(mak
 @pytest.mark.feature(63)
 async def test_progress_never_falls_although_a_revision_fails_before_it_is_as_far(make):
     second = (step("c", "a"), step("d", "c"), step("e", "c"))
+    third = [step(name, before) for before, name in pairwise("afghi")]
     lines = script(
-        *TWO, a=[says("a")], b=[fails(LOST)], c=[fails(LOST)], f=[says("f")], g=[says("g")],
-        **{"replan-1": [plan(*second)], "replan-2": [plan(step("f", "a"), step("g", "f"))]},
+        *TWO, a=[says("a")], b=[fails(LOST)], c=[fails(LOST)],
+        **{"replan-1": [plan(*second)], "replan-2": [plan(*third)]},
+        **{name: [says(name)] for name in "fghi"},
     )  # fmt: skip
     async with make(lines) as world:
         plan_id, _ = await approved(world)
@@ -142,7 +144,7 @@ async def test_progress_never_falls_although_a_revision_fails_before_it_is_as_fa
 
         told = [e["metadata"] for e in of(await world.log(), "plan_progress")]
         assert [(each["done"], each["total"], each["percentage"]) for each in told] == [
-            (1, 2, 50), (2, 2, 100), (3, 3, 100),
+            (1, 2, 50), (2, 2, 50), (3, 5, 60), (4, 5, 80), (5, 5, 100),
         ]  # fmt: skip
 
 

@@ -188,7 +188,11 @@ class Disk:
 
 
 def _free(folder: Path) -> Space:
-    found = os.statvfs(folder)
+    """What a folder's disk has left; while the folder is away, what its parent's has."""
+    try:
+        found = os.statvfs(folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return _free(folder.parent)
     return Space(found.f_bfree * found.f_frsize, found.f_ffree)
 
 
