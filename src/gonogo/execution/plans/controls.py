@@ -346,7 +346,9 @@ class PlanControls(Struct, frozen=True):
             self.rounds.drop_resume(board)
             to: dict[str, Any] = {"finished_at": None, **NO_PAUSE}
             if board.plan.status is not PlanStatus.PAUSED:
-                to["started_at"] = tx.now
+                # As it ended, what failed was told as progress too.
+                told = 1000 * board.count_over() // len(board.rows)
+                to |= {"started_at": tx.now, "floor": max(board.plan.floor, told)}
                 self.rounds.limit_time(tx, plan_id)
             board.move_plan(PlanStatus.RUNNING, **to)
         self.rounds.send_back(board, cause="person", reason=reason, by=by)
