@@ -9,9 +9,15 @@ import pytest
 from gonogo.cli.session.live import News, OpenQuestions, _as_json, _looked, _writer, news_line
 from gonogo.cli.terminal.render import review_lines
 from gonogo.client import Client
-from gonogo.domain.views import ApprovalView
+from gonogo.domain.errors import NotFound
+from gonogo.domain.views import ApprovalView, SessionView
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
+
+
+SESSION = SessionView(
+    session_id="s1", workspace="/x", agent="coder", last_seq=0, created_at=NOW, updated_at=NOW
+)
 
 
 def question(key, **more):
@@ -31,6 +37,8 @@ class Server:
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         name = request.url.path.rsplit("/", 1)[1]
+        if name == "s1":
+            return httpx.Response(200, content=SESSION.model_dump_json())
         if name == "approvals":
             self.asked.append(str(request.url.query))
             found = [json.loads(each.model_dump_json(exclude_none=True)) for each in self.open]
@@ -38,6 +46,13 @@ class Server:
         if name not in self.ended:
             return httpx.Response(404, json={"code": "not_found", "detail": "none"})
         return httpx.Response(200, content=self.ended[name].model_dump_json(exclude_none=True))
+
+
+async def test_whoever_watches_a_session_that_is_not_there_is_told_so():
+    desk = OpenQuestions(session_id="s_typo")
+    async with Client("http://x", transport=httpx.MockTransport(Server())) as client:
+        with pytest.raises(NotFound):
+            await _looked(desk, client)
 
 
 async def test_a_question_is_news_when_it_comes_changes_and_ends():

@@ -24,6 +24,9 @@ plans edit none --yes
 plans start none
 plans diff none
 plans wait none
+plans comment none ""
+plans replan none --reason " "
+steer none a ""
 run
 run a b
 run -C missing x
@@ -33,6 +36,7 @@ run "Do it" --plan project/rules.toml
 run --plan project/rules.toml
 attach
 attach none
+rollback a --to latest --subtask b
 approvals decide a
 approvals decide a approve --for-session --for-plan
 approvals decide a reject --for-session

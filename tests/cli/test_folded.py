@@ -36,3 +36,10 @@ def test_a_text_keeps_its_style_and_one_of_several_styles_is_left_alone():
     assert laid_out(several, 4) is several
     fits = Text("one two")
     assert laid_out(fits, 7) is fits
+
+
+def test_a_line_of_any_length_is_broken_in_the_time_that_it_takes_to_read_it():
+    for sign in ("x", "\u65e5", "ab "):
+        assert "".join(folded(sign * 100_000, 80)).replace(" ", "") == (sign * 100_000).replace(
+            " ", ""
+        )

@@ -1,7 +1,7 @@
 """Ctrl-C while a plan runs: nothing new starts, and what comes next is the person's choice."""
 
 import signal
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 
 import anyio
 import anyio.lowlevel
@@ -10,7 +10,7 @@ import pytest
 from fakes.door import client_at, served
 from fakes.world import Model, calls, plan, says, step, write
 from gonogo.cli.session.answers import Answerer, Wish
-from gonogo.cli.session.conversation import Conversation
+from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import Interrupts, Pausing
 from gonogo.cli.support import Exit
 from gonogo.cli.terminal.input import Withdrawn
@@ -112,6 +112,37 @@ class Doubtful(AtKeys):
             self._scope.cancel()
 
 
+class Outstripped(AtKeys):
+    """A person who thinks about what comes next until somebody else has said so."""
+
+    def __init__(self, client, *words):
+        super().__init__(*words)
+        self._client = client
+
+    async def choose(self, question, options):
+        if not self.words:
+            self.words.append("leave")
+            [found] = (await self._client.plans()).plans
+            await self._client.resume_plan(found.plan_id)
+            await anyio.sleep_forever()
+        return await super().choose(question, options)
+
+
+class Meddling:
+    """A client beside which somebody has a paused plan go on before it is looked at."""
+
+    def __init__(self, client, plan_id):
+        self._client, self._plan_id = client, plan_id
+
+    def __getattr__(self, name):
+        return getattr(self._client, name)
+
+    async def plan(self, plan_id):
+        with suppress(Refused):
+            await self._client.resume_plan(self._plan_id)
+        return await self._client.plan(plan_id)
+
+
 class Impatient:
     """A client whose person presses Ctrl-C once more, as what runs is waited for."""
 
@@ -179,6 +210,42 @@ async def test_the_person_says_what_comes_next(tmp_path, words, code, statuses):
     assert person.asked[1] == {"resume", "message", "steer", "cancel", "leave"}
     assert person.words == []
     assert any("The work keeps running" in text for text in person.told) == (words == ["leave"])
+
+
+@pytest.mark.anyio
+async def test_a_pause_that_somebody_else_ends_asks_nothing_any_more(tmp_path):
+    model = Model(LINES)
+    async with anns(tmp_path, model) as client:
+        person = Outstripped(client, "approve")
+        screen = Interrupting(held=[model.hold("a")])
+        assert await talks(client, person, owns=False, screen=screen) is Exit.DONE
+        [found] = (await client.plans()).plans
+
+    assert str(found.status) == "completed"
+    assert (len(person.asked), person.words) == (1, ["leave"])
+
+
+@pytest.mark.anyio
+async def test_a_pause_that_is_over_when_it_is_looked_at_is_not_begun_again(tmp_path):
+    person, model = AtKeys("approve", "leave"), Model(LINES)
+    held = [model.hold("a")]
+    async with anns(tmp_path, model) as client:
+        await talks(client, person, owns=False)
+        [found] = (await client.plans()).plans
+        found = await client.pause_plan(found.plan_id)
+        meddling, session = Meddling(client, found.plan_id), await client.session(found.session_id)
+        talk = Conversation(
+            meddling, session.session_id, Interrupting("", held),
+            Answerer(meddling, session.session_id, person, Wish(), "en"),
+            manner=Manner(after=session.last_seq, due=session.last_seq),
+        )  # fmt: skip
+        talk.recall(found)
+        with anyio.fail_after(LIMIT):
+            assert await talk.join(running=False) is Exit.DONE
+        told = [e["type"] for e in await log_of(client, session.session_id)]
+
+    assert (told.count("plan_paused"), told.count("plan_resumed")) == (2, 2)
+    assert len(person.asked) == 2
 
 
 @pytest.mark.anyio

@@ -362,6 +362,12 @@ def test_what_is_no_entry_is_told_with_its_line(text, said):
     assert checked([S1[0].line(), text]).problems == [f"line 2: {said}", NO_END]
 
 
+def test_of_a_file_that_is_no_export_one_line_is_said_and_of_an_export_each_by_its_number():
+    assert checked(["no", "export"]).problems == [checked(["no"]).problems[0], NO_END]
+    found = checked([S1[0].line(), "no", "export"]).problems
+    assert [each.partition(":")[0] for each in found[:2]] == ["line 2", "line 3"]
+
+
 def test_what_was_removed_erased_opened_and_deleted_is_on_record():
     removed = [("audit.pruned", "a", {"last": 3, "hash": "h3", "before": TIME}),
                ("session.erased", "b", {"last": 2, "hash": "h2"}),

@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import anyio
 import pytest
 
-from gonogo.execution.event_bus import TextOrder
-from gonogo.store.hints import TextPart
+from gonogo.execution.event_bus import Hub, LiveText, TextOrder
+from gonogo.store.hints import Hint, TextPart
+from gonogo.store.transaction import Hold, owning
 
 TURN = {"turn_id": "t1", "agent": "coder"}
 WHOLE = "The house is built."
@@ -70,6 +72,53 @@ def test_who_comes_later_is_shown_a_text_only_if_what_was_told_since_did_not_end
     much = TextOrder(since=900)
     much.recall(5, page)
     assert (much.next_of(piece(0, 4)), much.since) == ("", 0)
+
+
+def test_who_comes_again_is_shown_the_rest_of_a_text_and_later_ones_whole():
+    order = TextOrder(since=5, again=True)
+    assert order.next_of(piece(0, 4, reached=9)) == "", "they had it"
+    assert order.next_of(piece(4, 12, reached=9)) == " is"
+    assert order.next_of(piece(12, 19, reached=9)) == " built."
+    assert order.next_of(piece(4, 9, answer="goes on")) == "house"
+    assert order.next_of(piece(0, 12, answer="goes on", reached=9)) == " is"
+    assert order.next_of(piece(4, 9, answer="later", after=6)) == ""
+    assert order.next_of(piece(0, 9, answer="later", after=6, reached=4)) == "The house"
+
+
+class Workers:
+    """A store that workers share: what one of them shows goes nowhere else."""
+
+    def __init__(self) -> None:
+        self.hints, self.reach, self.shown = self, [True], anyio.create_memory_object_stream(9)
+
+    async def read(self, _fn: object, sessions: list[str]) -> dict[str, int]:
+        return dict.fromkeys(sessions, 5)
+
+    async def show(self, pieces: list[TextPart]) -> bool:
+        self.shown[0].send_nowait(pieces)
+        return self.reach.pop() if self.reach else True
+
+
+async def test_a_text_that_begins_anew_says_how_far_others_had_it():
+    store: Any = Workers()
+    live, came = LiveText(store, Hub()), Hint(joined=["s1"])
+    hold = Hold(place_id="p", fence=1, is_safe=lambda: True, lost=lambda: None)
+    gone = []
+    with anyio.fail_after(30), owning(hold):
+        async with anyio.create_task_group() as group, live.answer("s1", TURN) as tell:
+            group.start_soon(live.serve)
+            for hint, told, reaches in ((came, "The ", True), (came, "house", False)):
+                store.reach = [reaches]
+                live.follow(hint)
+                tell(told)
+                gone += await store.shown[1].receive()
+            gone += await store.shown[1].receive()
+            group.cancel_scope.cancel()
+    assert [(each.at, each.text, each.reached) for each in gone] == [
+        (0, "The ", 0), (0, "The house", 4), (0, "The house", 0)
+    ]  # fmt: skip
+    for end in store.shown:
+        end.close()
 
 
 def test_a_reader_remembers_a_few_texts_and_places_and_shows_rather_too_little():

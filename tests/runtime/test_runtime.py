@@ -24,6 +24,7 @@ from gonogo.llm import ModelSettings
 from gonogo.runtime import Runtime
 from gonogo.settings import Settings
 from gonogo.store import events as log
+from gonogo.store.hints import TextPart
 from gonogo.telemetry import Metrics
 from gonogo.workspace import Snapshots
 
@@ -299,6 +300,24 @@ async def test_a_follower_reads_in_the_log_what_was_never_handed_to_it(tmp_path:
                 store.deliver = deliver
                 hub.refresh()
                 assert (await anext(events))["content"] == "From elsewhere"
+
+
+@pytest.mark.parametrize(("again", "shown"), [(True, "is built."), (False, "The house is built.")])
+async def test_who_comes_again_to_a_text_of_a_worker_gets_the_rest_of_it(
+    tmp_path: Path, again: bool, shown: str
+) -> None:
+    async with world_of(tmp_path, LINES) as world:
+        await world.propose()
+        last = (await world.log())[-1]["seq"]
+        part = TextPart(
+            session_id=world.session, answer="a1", fence=1, after=last, at=0,
+            text="The house is built.", place={"turn_id": "later"}, reached=10,
+        )  # fmt: skip
+        follow = world.runtime.streams.follow
+        async with follow(world.ann, world.session, last, again=again) as events:
+            world.runtime.parts.hub.show(part)
+            with anyio.fail_after(LIMIT):
+                assert (await anext(events))["token"] == shown
 
 
 async def test_what_agents_and_tools_there_are_is_told(tmp_path: Path) -> None:

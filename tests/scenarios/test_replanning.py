@@ -148,6 +148,22 @@ async def test_progress_never_falls_although_a_revision_fails_before_it_is_as_fa
         ]  # fmt: skip
 
 
+@pytest.mark.feature(63)
+async def test_progress_never_falls_although_a_person_sends_a_plan_back_that_had_ended(make):
+    lines = script(
+        *TWO, a=[says("a")], b=[fails("Odd")], c=[says("c")], d=[says("d")],
+        **{"replan-1": [plan(step("c", "a"), step("d", "c"))]},
+    )  # fmt: skip
+    async with make(lines) as world:
+        plan_id, _ = await approved(world)
+        await world.runtime.plans.replan(world.ann, plan_id, "Otherwise")
+        await world.until("plan_notification", revision=2)
+        await world.decide_plan(plan_id, revision=2)
+
+        told = [e["metadata"]["percentage"] for e in of(await world.log(), "plan_progress")]
+        assert told == [50, 100, 100]
+
+
 @pytest.mark.feature(101)
 @pytest.mark.parametrize("said", ["Some random error", "Access to the folder was odd"])
 async def test_a_failure_that_is_not_bad_enough_changes_no_plan(make, said):

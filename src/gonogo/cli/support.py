@@ -464,6 +464,17 @@ async def _found(ask: Ask) -> Iterable[str]:
     return ()
 
 
+def not_blank(text: str) -> str:
+    """A text that says something.
+
+    Raises:
+        BadParameter: it does not.
+    """
+    if not text.strip():
+        raise typer.BadParameter(own_words("it must not be empty"))
+    return text
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Events = Annotated[bool, typer.Option("--json", help="Print events as JSON, one on each line.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=1000, help="How many to show at most.")]
@@ -475,6 +486,7 @@ SessionId = Annotated[str, typer.Argument(help="The session's id.", autocompleti
 PlanId = Annotated[str, typer.Argument(help="The plan's id.", autocompletion=plan_ids)]
 SubtaskId = Annotated[str, typer.Argument(help="The subtask's id.")]
 ApprovalId = Annotated[str, typer.Argument(help="The approval's id.", autocompletion=approval_ids)]
+Words = Annotated[str, typer.Argument(metavar="TEXT", help="Your message.", callback=not_blank)]
 Directory = Annotated[
     Path | None,
     typer.Option("-C", "--directory", exists=True, file_okay=False, help="The folder to work in."),

@@ -307,7 +307,7 @@ class FileCheck:
         self.ends: list[ChainHead] = []
         self.older: list[ChainHead] = []
         """Wanted places that are before what the file has of their chain."""
-        self.entries = 0
+        self.entries = self._lines = 0
         self._walk: Walk | None = None
         self._seen: set[str] = set()
         self._wanted = {(head.chain, head.seq): head.hash for head in heads}
@@ -316,7 +316,8 @@ class FileCheck:
         self._erased: dict[str, dict[str, int]] = {}
 
     def take(self, text: str) -> None:
-        """Look at the next line."""
+        """Look at the next line. Of a file without entries, only the first wrong line is said."""
+        self._lines += 1
         if self._is_whole:
             self.problems.append(because("the file has more lines after its last one"))
         try:
@@ -326,8 +327,9 @@ class FileCheck:
             else:
                 self._take_link(_link(value))
         except InvalidMessage as error:
-            said = because("line {line}: {problem}", line=self.entries + 1, problem=error)
-            self.problems.append(said)
+            if self.entries or not self.problems:
+                said = because("line {line}: {problem}", line=self._lines, problem=error)
+                self.problems.append(said)
 
     def finish(self) -> None:
         """There are no more lines."""

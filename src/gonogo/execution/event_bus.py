@@ -232,11 +232,21 @@ class _Answer(Struct, eq=False, kw_only=True):
     text: str = ""
     sent: int = 0
     """Characters of it that went out."""
+    reached: int = 0
+    """Of these, what others had when somebody came last, for whom it began anew."""
     new: list[str] = field(default_factory=list[str])
 
     @property
     def is_due(self) -> bool:
         return bool(self.new) or self.sent < len(self.text)
+
+    def begin_anew(self) -> None:
+        """Have all of it go out, for somebody who has come."""
+        self.reached, self.sent = max(self.reached, self.sent), 0
+
+    def take_back(self, at: int) -> None:
+        """Have it go out again from a place on: what is after it may have reached nobody."""
+        self.reached, self.sent = min(self.reached, at), min(self.sent, at)
 
     def pieces(self, most: int) -> Iterable[TextPart]:
         """What is to go out."""
@@ -249,7 +259,7 @@ class _Answer(Struct, eq=False, kw_only=True):
             yield TextPart(
                 session_id=self.session_id, answer=self.id, fence=self.hold.fence,
                 after=self.after, at=at, text=self.text[at : min(at + _PART, last)],
-                place={**self.place},
+                place={**self.place}, reached=self.reached,
             )  # fmt: skip
         self.sent = last
 
@@ -317,7 +327,7 @@ class LiveText:
         joined = set(hint.joined)
         for answer in self._answers.values():
             if answer.session_id in joined and answer.sent <= _AGAIN:
-                answer.sent = 0
+                answer.begin_anew()
         if hint.followed or joined:
             self._news.set()
 
@@ -376,9 +386,9 @@ class LiveText:
 
     def _take_back(self, pieces: list[TextPart]) -> None:
         """Send pieces once more that may have reached nobody; who has them knows that by `at`."""
-        for piece in reversed(pieces):
+        for piece in pieces:
             if (answer := self._answers.get(piece.answer)) is not None:
-                answer.sent = piece.at
+                answer.take_back(piece.at)
         self._news.set()
 
 
@@ -394,8 +404,14 @@ _TEXTS, _PLACES = 50, 200
 class TextOrder:
     """Which parts of texts from another process a reader may be shown."""
 
-    def __init__(self, since: int = 0) -> None:
-        """Know nothing of the log before a place in it."""
+    def __init__(self, since: int = 0, *, again: bool = False) -> None:
+        """Know nothing of the log before a place in it.
+
+        Args:
+            again: The reader had this stream before, and has what went out of a text.
+        """
+        self._had = since if again else -1
+        """Of texts that were begun up to this place in the log, the reader has what went out."""
         self.since = since
         """The place in the log after which all that was told is known."""
         self._fence = 0
@@ -437,7 +453,8 @@ class TextOrder:
         # Of a worker that was taken for lost, and did not know it.
         is_stale, self._fence = piece.fence < self._fence, max(self._fence, piece.fence)
         ended = max(self._floor, self._told.get(_place_of(piece.place), 0))
-        has = self._shown.get(piece.answer, 0)
+        begins = max(piece.at, piece.reached) if piece.after <= self._had else 0
+        has = self._shown.get(piece.answer, begins)
         if is_stale or ended > piece.after or piece.after < self.since or piece.at > has:
             return ""
         text = piece.text[has - piece.at :]

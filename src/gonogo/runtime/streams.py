@@ -99,7 +99,7 @@ class Streams(Struct, frozen=True):
                 told before it was deleted comes first.
             InvalidCursor: the place lies in the future, or before the beginning.
         """
-        async with self._bodies(session_id, after, begins=not again) as bodies:
+        async with self._bodies(session_id, after, again=again) as bodies:
             # Whoever deletes it from now on tells the follower.
             session: Session = await self._parts.store.read(visible, principal, session_id)
             if not 0 <= after <= session.last_seq:
@@ -143,24 +143,24 @@ class Streams(Struct, frozen=True):
 
     @asynccontextmanager
     async def _bodies(
-        self, session_id: str, after: int, *, begins: bool = False
+        self, session_id: str, after: int, *, again: bool | None = None
     ) -> AsyncGenerator[AsyncGenerator[Body]]:
         # Before the first read, so that nothing falls between what is read and what is pushed.
         follower = self._parts.hub.follow(session_id)
         try:
-            async with aclosing(self._flow(follower, session_id, after, begins)) as bodies:
+            async with aclosing(self._flow(follower, session_id, after, again)) as bodies:
                 yield bodies
         finally:
             self._parts.hub.leave(session_id, follower)
 
     async def _flow(
-        self, follower: Follower, session_id: str, cursor: int, begins: bool
+        self, follower: Follower, session_id: str, cursor: int, again: bool | None
     ) -> AsyncGenerator[Body]:
         async for body in self._kept(session_id, cursor):
             cursor = body["seq"]
             yield body
-        follower.seen, order = cursor, TextOrder(cursor)
-        if begins:
+        follower.seen, order = cursor, TextOrder(cursor, again=again is True)
+        if again is False:
             follower.begin_texts(self._parts.live.so_far(session_id))
         while not self._parts.closing.is_set():
             await follower.wait()

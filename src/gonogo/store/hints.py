@@ -75,6 +75,8 @@ class TextPart(Struct, frozen=True, array_like=True):
     text: str
     place: dict[str, str]
     """The turn or subtask, as events name it."""
+    reached: int = 0
+    """How many characters went out before the text began anew, for somebody who has come."""
 
 
 _PART = Decoder(TextPart)

@@ -43,7 +43,7 @@ const HELD = {
 
 it("says a refusal by its template and its parts, with the words of the wire among them", () => {
   expect(told(HELD)).toBe(
-    "План p нельзя приостановить: ждёт одобрения. Приостановить можно только план, который выполняется",
+    "План p нельзя приостановить (состояние: ждёт одобрения). Приостановить можно только план, который выполняется",
   );
   expect(told(HELD, "en")).toBe(HELD.detail);
   expect(told({ detail: "Nothing has this id; check the id" })).toBe(

@@ -230,6 +230,8 @@ def rollback(
 
     A checkpoint is made first: roll back to it to undo the rollback.
     """
+    if to is not None and subtask is not None:
+        raise typer.BadParameter(own_words("give either --to or --subtask"))
     carry_out(_roll_back, plan_id, to, subtask, dry_run, include_shared, json)
 
 

@@ -16,9 +16,11 @@ from gonogo.cli.support import (
     PlanId,
     Session,
     SubtaskId,
+    Words,
     carry_out,
     example,
     group,
+    not_blank,
     own_locale,
 )
 
@@ -192,7 +194,9 @@ def skip_subtask(plan_id: PlanId, subtask: SubtaskId, json: Events = False) -> N
 )
 def replan_plan(
     plan_id: PlanId,
-    reason: Annotated[str, typer.Option("--reason", help="What should be different.")],
+    reason: Annotated[
+        str, typer.Option("--reason", help="What should be different.", callback=not_blank)
+    ],
     json: Json = False,
 ) -> None:
     """Ask the planner for a new plan for what is left; running subtasks finish first."""
@@ -205,7 +209,7 @@ def replan_plan(
 )
 def comment_plan(
     plan_id: PlanId,
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="Your message.")],
+    text: Words,
     subtask: Annotated[
         str | None,
         typer.Option("--subtask", help="The subtask to comment on; by default the whole plan."),

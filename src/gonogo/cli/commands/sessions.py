@@ -12,6 +12,7 @@ from gonogo.cli.support import (
     SessionId,
     Stop,
     SubtaskId,
+    Words,
     carry_out,
     example,
     group,
@@ -140,7 +141,6 @@ async def _delete(session_id: str, yes: bool, json: bool) -> Exit:
 # `gonogo steer`: say something to an agent while it works.
 
 top = typer.Typer()
-Words = Annotated[str, typer.Argument(metavar="TEXT", help="Your message.")]
 
 
 @top.command(epilog=example('gonogo steer plan_0192 add-flag "Mind the tests"'))

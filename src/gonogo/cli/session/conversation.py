@@ -193,6 +193,8 @@ class Outcome:
         """A person has paused it."""
         self.is_held = False
         """A person has approved it, to be started later."""
+        self.failed_plan: str | None = None
+        """One that is over, and of which a subtask failed."""
         self.answer = ""
         """What was said last to the person, when something was over."""
         self._exit = Exit.DONE
@@ -216,7 +218,7 @@ class Outcome:
 
     def fresh(self) -> None:
         """Another message was sent: what came of earlier ones does not count."""
-        self._exit, self._asked = Exit.DONE, None
+        self._exit, self._asked, self.failed_plan = Exit.DONE, None, None
 
     def note(self, event: Mapping[str, Any]) -> None:
         """Take in one event."""
@@ -231,6 +233,7 @@ class Outcome:
                 self.is_held = bool(facts.get("held"))
             case "plan_completed":
                 self.answer = str(event.get("content") or "")
+                self.failed_plan = facts["plan_id"] if facts.get("failed") else None
                 self._end(_ENDS.get(facts["status"], Exit.FAILED))
             case "plan_rejected" | "plan_cancelled":
                 rejected = event["type"] == "plan_rejected"
@@ -275,6 +278,8 @@ _FAREWELL = 10.0
 """Seconds that the cancelling of what runs may take."""
 _LOOK = 3.0
 """Seconds between two looks at the disk of the state folder."""
+_MOVES = frozenset({"plan_resumed", "plan_replanning", "plan_cancelled", "plan_completed"})
+"""What ends a pause."""
 
 
 class Manner(Struct, frozen=True, kw_only=True):
@@ -326,6 +331,8 @@ class Conversation:
         )
         self._stays = self._manner.stays and self._person.is_there
         self._stopping = self._leaving = False
+        self._pressed = False
+        """Ctrl-C is why this is stopping."""
         self._cancelling = False
         """What asks is being cancelled, and is not put before the person any more."""
 
@@ -510,22 +517,25 @@ class Conversation:
         if self._stopping:
             self._leave_now()
             return
-        self._stopping = True
+        self._stopping = self._pressed = True
         self._person.withdraw()
         self._exchange.interrupt()
 
     async def _stopped(self) -> str:
         """Pause, ask, and do what the person says; gives the word for it."""
-        plan_id = self.outcome.plan_id
-        paused = await self._pausing.pause(plan_id)
+        plan_id, pressed, self._pressed = self.outcome.plan_id, self._pressed, False
+        since = (await self._client.session(self._session_id)).last_seq
+        paused = await self._pausing.pause(plan_id, anew=pressed)
+        if not paused and not pressed:
+            return self._go_on()
         if not paused and not self._exchange.open and not await self._pausing.is_open(plan_id):
             self._leave_now()
             return LEAVE
         at_work = await self._pausing.at_work(plan_id)
         is_heard = bool(at_work) or (plan_id is None and bool(self._exchange.open))
-        word = await self._exchange.hearing(
+        word = await self._unless_it_moves(
             lambda: self._pausing.ask(paused=paused, plan=plan_id is not None, at_work=is_heard),
-            self._overhear,
+            since,
         )
         self._stopping = False
         if word == "steer":
@@ -535,6 +545,26 @@ class Conversation:
             # Once it is told, all goes on as before; after another Ctrl-C the person is asked anew.
             word = "resume" if paused and not self._stopping else "go_on"
         return await self._do(word, plan_id, paused=paused)
+
+    async def _unless_it_moves(self, ask: Callable[[], Awaitable[str]], since: int) -> str:
+        """Ask what comes next, until somebody else has said so."""
+        with anyio.CancelScope() as asking:
+
+            def hear(item: Item) -> bool:
+                if not isinstance(item, Over) and _ends_pause(item, since):
+                    asking.cancel()
+                    if not item.get("is_final"):
+                        self._go_on(item["seq"])
+                return self._overhear(item)
+
+            return await self._exchange.hearing(ask, hear)
+        return "go_on"
+
+    def _go_on(self, after: int | None = None) -> str:
+        """See a plan through that goes on by somebody else's word."""
+        self._stopping = self.outcome.is_paused = False
+        self._exchange.start(_is_done, after)
+        return "go_on"
 
     async def _do(self, word: str, plan_id: str | None, *, paused: bool) -> str:
         after = (await self._client.session(self._session_id)).last_seq
@@ -599,6 +629,8 @@ class Conversation:
             self._tell_way_back("cli_asked")
         if self.outcome.is_paused:
             self._tell_how("cli_paused", plan_id=plan_id)
+        if failed := self.outcome.failed_plan:
+            self._tell_how("cli_plan_failed", plan_id=failed)
         if self._answers.left or question or (plan_id and not self.outcome.is_held):
             return Exit.WAITS
         return self.outcome.exit
@@ -624,6 +656,10 @@ class Conversation:
 
 async def _is_done() -> None:
     """What there is to see through was set going already."""
+
+
+def _ends_pause(event: Event, since: int) -> bool:
+    return event["type"] in _MOVES and event.get("seq", 0) > since
 
 
 def _tells(event: Event) -> bool:

@@ -79,13 +79,17 @@ class Pausing(Struct, frozen=True, kw_only=True):
     stays: bool
     """This process carries the plans out: what it leaves stands still."""
 
-    async def pause(self, plan_id: str | None) -> bool:
-        """Let nothing new start. Whether there is a plan that now stands still."""
+    async def pause(self, plan_id: str | None, *, anew: bool = True) -> bool:
+        """Let nothing new start. Whether there is a plan that now stands still.
+
+        Args:
+            anew: Also a plan that goes on; else it is only looked at.
+        """
         if plan_id is None:
             return False
         with suppress(GonogoError):
             plan = await self.client.plan(plan_id)
-            if plan.status is PlanStatus.RUNNING:
+            if anew and plan.status is PlanStatus.RUNNING:
                 with suppress(Refused):
                     plan = await self.client.pause_plan(plan_id)
             return plan.status is PlanStatus.PAUSED

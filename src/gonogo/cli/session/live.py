@@ -424,10 +424,18 @@ class OpenQuestions(Struct):
     mine: bool = False
     """Only those that wait for whoever asks."""
     session_id: str | None = None
+    _is_begun: bool = False
     _known: dict[str, ApprovalView] = field(default_factory=dict[str, ApprovalView])
 
     async def look(self, client: Client) -> list[News]:
-        """What has happened since the last look, oldest first."""
+        """What has happened since the last look, oldest first.
+
+        Raises:
+            NotFound: at the first look, there is no such session.
+        """
+        if self.session_id is not None and not self._is_begun:
+            await client.session(self.session_id)
+        self._is_begun = True
         found = await client.approvals(
             status=ApprovalStatus.PENDING, mine=self.mine, session_id=self.session_id
         )

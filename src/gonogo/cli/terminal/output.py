@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, cast
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
+_SIGN = re.compile(r"\S")
 _GAP = 2
 """Blanks between columns."""
 
@@ -85,18 +87,32 @@ def folded(text: str, width: int) -> list[str]:
 def _broken(line: str, width: int) -> Iterator[str]:
     from rich.cells import cell_len
 
-    rest, indent = line, ""
-    while cell_len(rest) > width:
-        room = next(end for end in range(len(rest), 0, -1) if cell_len(rest[:end]) <= width)
+    blanks = len(line) - len(line.lstrip())
+    indent = line[: min(blanks, width // 2)]
+    start, words, lead = 0, blanks, ""
+    while (room := _room(line, start, width - cell_len(lead))) < len(line):
         # The blank at which a line is broken may be the one that has no room any more.
-        at = rest.rfind(" ", len(rest) - len(rest.lstrip()), room + 1)
+        at = line.rfind(" ", words, room + 1)
         cut = at if at > 0 else room
-        yield rest[:cut].rstrip()
-        indent = indent or line[: min(len(line) - len(line.lstrip()), width // 2)]
-        if not rest[cut:].strip():
+        yield (lead + line[start:cut]).rstrip()
+        rest = _SIGN.search(line, cut)
+        if rest is None:
             return
-        rest = indent + rest[cut:].lstrip()
-    yield rest
+        start, lead = rest.start(), indent
+        words = start
+    yield lead + line[start:]
+
+
+def _room(line: str, start: int, width: int) -> int:
+    """Where in a line what begins at a place has filled so many cells; one sign always fits."""
+    from rich.cells import cell_len
+
+    signs = width + 1
+    while start + signs < len(line) and cell_len(line[start : start + signs]) <= width:
+        signs *= 2
+    part = line[start : start + signs]
+    ends = range(len(part) + 1)
+    return start + max(1, bisect_right(ends, width, key=lambda end: cell_len(part[:end])) - 1)
 
 
 def facts(value: Any) -> Exit:  # noqa: ANN401 - any JSON value, or bodies within one

@@ -346,7 +346,9 @@ class PlanControls(Struct, frozen=True):
             self.rounds.drop_resume(board)
             to: dict[str, Any] = {"finished_at": None, **NO_PAUSE}
             if board.plan.status is not PlanStatus.PAUSED:
-                to["started_at"] = tx.now
+                # As it ended, what failed was told as progress too.
+                told = 1000 * board.count_over() // len(board.rows)
+                to |= {"started_at": tx.now, "floor": max(board.plan.floor, told)}
                 self.rounds.limit_time(tx, plan_id)
             board.move_plan(PlanStatus.RUNNING, **to)
         self.rounds.send_back(board, cause="person", reason=reason, by=by)
@@ -374,6 +376,11 @@ class PlanControls(Struct, frozen=True):
     def cancel(self, tx: Tx, plan_id: str, by: str, reason: str | None = None) -> None:
         """End a plan and everything that it runs."""
         board = PlanState.open(tx, plan_id).at_approved()
+        if board.plan.status in ENDED:
+            raise Conflict(
+                "Plan {plan_id} is {plan_status} and cannot be cancelled; it is over",
+                plan_id=plan_id, plan_status=board.plan.status,
+            )  # fmt: skip
         self.rounds.drop_timers(board)
         said = _said(
             board, because("the plan was cancelled by {name}", name=reviewer_name(by)), reason
