@@ -1,8 +1,10 @@
 """Protected and secret paths are known by their names, at any depth, in any spelling."""
 
 import json
-from fnmatch import fnmatchcase
+import re
+from fnmatch import fnmatchcase, translate
 from itertools import product
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gonogo.domain.paths import (
+    COPIES,
     PROGRAM_FOLDERS,
     SECRET_FORMS,
     SECRET_GLOBS,
+    SECRET_NAMES,
     command_guard,
     installed,
     is_secret,
@@ -174,6 +178,32 @@ def test_the_usual_copies_of_every_secret_are_left_out_of_walks():
         assert is_secret(name) or name == "service-account.json" or name.endswith("_history"), name
 
 
+MARKS = (" copy", " (copy)", " - copy (2)", " 2", " (12)", " copy 3")
+
+
+def copies(name):
+    """What editors, people and file managers call a copy of it."""
+    yield from (name + behind for behind in (*COPIES, *MARKS, ".~1~"))
+    stem, _, end = name.rpartition(".")
+    yield from (f"{stem}{mark}.{end}" for mark in MARKS if stem)
+    yield from (f"copy of {name}", f"copy (2) of {name}", f"#{name}#", f".{name}.swp")
+
+
+@pytest.mark.parametrize("within", ["", "x", "-prod"])
+def test_every_copy_that_is_secret_is_left_out_of_walks(within):
+    globs = ("".join(parts) for form in SECRET_FORMS for parts in product(*form))
+    left = re.compile("|".join(map(translate, globs)))
+    names = [name.replace("*", within) for name in SECRET_NAMES]
+    known = {copy for name in names for copy in copies(name) if is_secret(copy)}
+    assert len(known) > 19 * len(names)
+    assert [name for name in (*names, *known) if not left.match(name)] == []
+
+
+def test_so_few_globs_leave_them_out_that_a_walk_is_not_slowed():
+    # Programs that walk compare each of them with each name.
+    assert sum(prod(map(len, form)) for form in SECRET_FORMS) < 170
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -194,6 +224,21 @@ def test_the_usual_copies_of_every_secret_are_left_out_of_walks():
         "secrets checklist.json",
         "#notes#",
         "id_rsa.pub",
+        ".secretlintrc.json",
+        "notes (copy).md",
+        "env.example",
+        "secrets.yml.example",
+        "environment.ts",
+        "kubeconfig.go",
+        "kubeconfig_test.go",
+        "id_generator.py",
+        ".npmrc.example",
+        ".eslintrc.json",
+        "main.py~",
+        "keys.ts.orig",
+        "package 2.json",
+        "monkey.py",
+        "service_account.py",
     ],
 )
 def test_copies_of_other_files_are_neither_secret_nor_left_out_of_walks(path):

@@ -155,17 +155,31 @@ SECRET_GLOBS = (
     *(f"copy of {name}" for name in _LITERAL if re.match(r"\w[^*]*$", name)),
 )
 """Globs of the names of secrets and of their copies as they are usual."""
-_BEHIND = ("", "[~#]*", ".[bos][alrw][cdiknopv]*", " [-(c0-9]*")
-SECRET_FORMS = (
-    (("",), SECRET_NAMES, _BEHIND),
-    (("copy*of ",), _LITERAL, _BEHIND),
-    (("", "copy*of "), tuple(f"{stem} [-(c]*[y)0-9].{end}" for stem, end in _ENDED), ("*",)),
-    (("", "copy*of "), tuple(f"{stem} [0-9]*.{end}" for stem, end in _ENDED), ("*",)),
-    (("#", "."), _LITERAL, ("#*", ".s[aw][nopv]*")),
+_KIN = (
+    *(".env*", "[._][npty]*rc*", "*pgpass*", ".[dms]*c[fn][fg]", ".[bghv]*[dnos]"),
+    *("*.[eo][nv][pv]*", "*.p[1efp][2kmx]", "*.[jk][dek][bsy]*", "*.[ag][ps][cg]", "*.tf[sv]*"),
+    *("id_*[9ak]", "credentials", "credentials.[cjty]*", "secret*.[ijty]*"),
+    *("service?account*.json", "kubeconfig", "auth.json", "*_history"),
 )
-"""Globs of the names of secrets and of all their copies: each beginning, name and end together.
+"""Globs that match each name of a secret together with some like it."""
+_KIN_BEHIND = (
+    *("[._]*", "pgpass*", "id_*", "credentials.[cjty]*", "secret.[ijty]*", "secret[ s]*.[ijty]*"),
+    *("service?account*.json*", "kubeconfig*", "auth[ .]*json*"),
+    *("credentials", "credentials[ ~#]*", "credentials.[bos][alrw][cdiknopv]*"),
+)
+"""The same, with whatever may stand behind."""
+_NUMBERED = ("secret", "secrets", "auth", "pgpass", ".my", ".yarnrc")
+"""What a file manager's mark may stand behind, with an ending after it."""
+SECRET_FORMS = (
+    (SECRET_NAMES,),
+    (_KIN, ("[~#]*", ".[bos][alrw][cdiknopv]*", " [-(c0-9]*")),
+    (("copy*of ", "#", "."), _KIN_BEHIND),
+    (_NUMBERED, (" [-(c]*[y)0-9].[cijty]*", " [0-9]*.[cijty]*")),
+)
+"""Globs of the names of secrets and of all their copies, in parts: one of each belongs together.
 
-Few names besides are matched, and as few globs as can be: whoever walks tries each on each name.
+Of copies a few more are matched, such as `.bashrc~`, so that globs are few: whoever walks tries
+each on each name.
 """
 
 
