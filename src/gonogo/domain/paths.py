@@ -138,11 +138,16 @@ SECRET_NAMES = tuple(
     service-account*.json service_account*.json kubeconfig auth.json *_history""".split()
 )
 """Globs of one name each, in lower case."""
-COPIES = ("~", "#", ".bak", ".backup", ".old", ".orig", ".save", ".swp", ".swo", ".swn")
+COPIES = (
+    *("~", "#", ".bak", ".backup", ".old", ".orig", ".save", ".swp", ".swo", ".swn"),
+    *("_bak", "-bak", "_old", "-old"),
+)
 """How the names of copies end that editors and people leave beside a file."""
+_COPY = "copy|kopie|copie|copia|cópia|kopia|копия"
+"""A copy, in the languages in which file managers speak."""
 _MANAGED = re.compile(
-    r"^copy (?:\([0-9]+\) )?of "
-    r"|(?: -)? (?:\(?copy(?: [0-9]+)?\)?|\(?[0-9]+\)?)(?=$|\.[^.]+$)"
+    rf"^(?:{_COPY}) (?:\([0-9]+\) )?(?:of |von |de |di )?"
+    rf"|(?: [-–—])? (?:\(?(?:{_COPY})(?: [0-9]+)?\)?|\(?[0-9]+\)?)(?=$|\.[^.]+$)"
 )
 """What file managers put before the name of a copy, behind it, or before its ending."""
 _LITERAL = tuple(name for name in SECRET_NAMES if not name.startswith("*"))
@@ -172,9 +177,9 @@ _NUMBERED = ("secret", "secrets", "auth", "pgpass", ".my", ".yarnrc")
 """What a file manager's mark may stand behind, with an ending after it."""
 SECRET_FORMS = (
     (SECRET_NAMES,),
-    (_KIN, ("[~#]*", ".[bos][alrw][cdiknopv]*", " [-(c0-9]*")),
-    (("copy*of ", "#", "."), _KIN_BEHIND),
-    (_NUMBERED, (" [-(c]*[y)0-9].[cijty]*", " [0-9]*.[cijty]*")),
+    (_KIN, ("[~#]*", ".[bos][alrw][cdiknopv]*", "[-_][bo][al][dk]", " [-–—(ckк0-9]*")),
+    (("[ckк]*[yfneiaя] ", "#", "."), _KIN_BEHIND),
+    (_NUMBERED, (" [-–—(ckк]*[yeaя)0-9].[cijty]*", " [0-9]*.[cijty]*")),
 )
 """Globs of the names of secrets and of all their copies, in parts: one of each belongs together.
 
@@ -190,7 +195,10 @@ def _any_of(globs: tuple[str, ...]) -> re.Pattern[str]:
 
 
 _SECRET_FOLDERS = frozenset(SECRET_DIRECTORIES)
-_NO_SECRET = tuple("*.example *.sample *.template *.dist *.pub".split())
+_NO_SECRET = tuple(
+    """*.example *.sample *.template *.dist *.pub *.d.ts .env.defaults .env.schema
+    example.env sample.env template.env *.example.env *.sample.env *.template.env""".split()
+)
 _SEPARATOR = re.compile(r"[/\\]")
 
 
@@ -257,10 +265,15 @@ def _holds_secrets(path: str, names: list[str]) -> bool:
     if ".git" in names and names[-1].startswith("config"):
         return True
     # `a:b.pem` is a file of that name, or a stream of the file `a`.
-    whole = {names[-1], _SEPARATOR.split(path)[-1].casefold()}
-    whole.update(*map(_originals, whole))
-    secret, harmless = _any_of(SECRET_NAMES), _any_of(_NO_SECRET)
-    return any(secret.match(name) and not harmless.match(name) for name in whole)
+    return any(map(_is_secret_name, {names[-1], _SEPARATOR.split(path)[-1].casefold()}))
+
+
+def _is_secret_name(name: str) -> bool:
+    """Whether a name is a secret's, or that of a copy, and not that of an example's copy."""
+    whole = {name, *_originals(name)}
+    return any(map(_any_of(SECRET_NAMES).match, whole)) and not any(
+        map(_any_of(_NO_SECRET).match, whole)
+    )
 
 
 def _originals(name: str) -> set[str]:
