@@ -103,6 +103,13 @@ def _keep_trace(tx: Tx, call: CallRow, trace: ChangeTrace) -> None:
     set_call(tx, call, call.status, **trace.begin(tx))
 
 
+def _changed(thread: Thread, call: CallRow, gated: Gated) -> str | None:
+    """Why a call that a person approved is not the one that would run, or may not run."""
+    if gated.digest != call.digest:
+        return staleness(call, gated, thread.locale)
+    return gated.error if gated.verdict.decision == "deny" else None
+
+
 Look = Callable[[], Awaitable[None]]
 """What is left to do of a call once it has let go of its workspace: a look at what it wrote."""
 
@@ -191,15 +198,17 @@ class Hands(Struct, frozen=True, kw_only=True):
         if thread.remote:
             await self.store.write(self._start_approved, thread, call, Before())
             return
+        mark = self.traces.traffic.mark(thread.workspace)
         gated = await self.gate.judge(thread, call.tool, call.arguments)
-        if gated.digest != call.digest:
-            stale = staleness(call, gated, thread.locale)
+        stale = _changed(thread, call, gated)
+        if stale is not None:
             await self.store.write(self._stale, thread, call, stale)
             return
-        if gated.verdict.decision == "deny":
-            await self.store.write(self._stale, thread, call, gated.error)
-            return
         async with self._way(thread, gated, asked=True):
+            stale = await self._changed_since(thread, call, gated, mark)
+            if stale is not None:
+                await self.store.write(self._stale, thread, call, stale)
+                return
             try:
                 before = await self._before(thread, call, gated, asked=True)
             except ToolFailed as failure:
@@ -210,6 +219,19 @@ class Hands(Struct, frozen=True, kw_only=True):
             tool = self.gate.tools[call.tool]
             look = await self._run_started(thread, started, tool, gated, before, asked=True)
         await look()
+
+    async def _changed_since(
+        self, thread: Thread, call: CallRow, gated: Gated, mark: int | None
+    ) -> str | None:
+        """Why a command would not run as it was judged, if somebody was in its workspace since.
+
+        What changes files that it names looks at these itself.
+        """
+        untouched = mark is not None and self.traces.traffic.is_untouched(thread.workspace, mark)
+        if untouched or gated.around is None:
+            return None
+        again = await self.gate.judge(thread, call.tool, call.arguments)
+        return _changed(thread, call, again)
 
     async def ready(self, asked: CallAsked) -> ReadyCall | None:
         """Get a call ready that a person is about to approve, so that it can start with that.
@@ -266,6 +288,10 @@ class Hands(Struct, frozen=True, kw_only=True):
         """Run a call that started as it was approved."""
         call, gated = ready.call, ready.gated
         async with self._way(thread, gated, asked=True):
+            stale = await self._changed_since(thread, call, gated, ready.mark)
+            if stale is not None:
+                await self._end(thread, call, ready.before.trace, None, stale)
+                return
             try:
                 before = await self._still_before(thread, ready)
             except ToolFailed as failure:
