@@ -128,6 +128,10 @@ def gonogo(home: Path, tmp_path: Path, born: Nursery) -> Run:
     return run
 
 
+def _hears_hangups() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 @pytest.fixture
 def terminal(home: Path, tmp_path: Path, born: Nursery) -> Iterator[Callable[..., Terminal]]:
     """Run a command, or a Python script, at a terminal."""
@@ -147,7 +151,10 @@ def terminal(home: Path, tmp_path: Path, born: Nursery) -> Iterator[Callable[...
             if not script and not whole:
                 return born.start("gonogo", *words, **files, **where)
             command = [sys.executable, *what, *words]
-            return subprocess.Popen(command, start_new_session=True, **files, **where)
+            # Where nobody may hang up on the tests, this one is still told so.
+            return subprocess.Popen(
+                command, start_new_session=True, preexec_fn=_hears_hangups, **files, **where
+            )
 
         terminal = Terminal(begin)
         opened.append(terminal)

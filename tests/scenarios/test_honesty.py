@@ -196,7 +196,13 @@ _A_PLAN = 24
 """Subtasks of one plan."""
 
 
-async def outcomes(make, kinds, count):
+_HARMLESS = "".join(
+    f'[[rule]]\ncommand = "{command}"\ndecision = "allow"\n' for command in ("ls", "true", "cat")
+)
+"""What every agent here may run, whatever its plan declares."""
+
+
+async def outcomes(make, config, kinds, count):
     """Have so many subtasks carried out. Gives what became of each, by its kind and number."""
     subtasks, lines = [], {}
     for n in range(count):
@@ -207,6 +213,8 @@ async def outcomes(make, kinds, count):
     plans = [subtasks[at : at + _A_PLAN] for at in range(0, count, _A_PLAN)]
     lines["main/architect"] = [plan(*each) for each in plans]
     found = []
+    config.mkdir()
+    (config / "rules.toml").write_text(_HARMLESS)
     async with make(lines, auto_replanning=False, max_parallel=4) as world:
         for _ in plans:
             plan_id = await world.propose()
@@ -218,9 +226,9 @@ async def outcomes(make, kinds, count):
 
 
 @pytest.mark.feature(225, 226)
-async def test_no_lie_is_believed(make):
+async def test_no_lie_is_believed(make, tmp_path):
     count = examples(len(LIES), nightly=200)
-    found = await outcomes(make, LIES, count)
+    found = await outcomes(make, tmp_path / "config", LIES, count)
 
     assert len(found) == count
     assert {key: status for key, (status, _) in found.items() if status != "failed"} == {}
@@ -229,9 +237,9 @@ async def test_no_lie_is_believed(make):
 
 
 @pytest.mark.feature(225, 226)
-async def test_honest_work_is_believed(make):
+async def test_honest_work_is_believed(make, tmp_path):
     count = examples(len(HONEST), nightly=200)
-    found = await outcomes(make, HONEST, count)
+    found = await outcomes(make, tmp_path / "config", HONEST, count)
 
     assert len(found) == count
     doubted = {key: error for key, (status, error) in found.items() if status != "completed"}

@@ -1,5 +1,6 @@
 """A clock that was set back: nothing waits, nor lets anybody in, for longer than it was to."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -78,19 +79,57 @@ async def test_what_was_set_by_a_clock_that_went_ahead_lasts_as_long_as_it_was_t
 ) -> None:
     await store.write(at(RIGHT + ahead, filled))
 
+    assert await store.read(jobs.has_ahead)
     assert await store.write(jobs.set_back) == 4
     assert await store.read(waits) == [MINUTE] * 8
     assert await store.read(lives, RIGHT + people.LASTS - MINUTE) == [True, True]
     assert await store.read(lives, RIGHT + people.LASTS + MINUTE) == [False, False]
     # Whoever does so again, as each of several processes does, finds nothing.
+    assert not await store.read(jobs.has_ahead)
     assert await store.write(jobs.set_back) == 0
     assert await store.read(waits) == [MINUTE] * 8
     assert await store.write(people.take_login_code, "code") is None
 
 
+def timer_alone(tx: Tx) -> None:
+    jobs.set_timer(tx, "expiry", "a", tx.now)
+
+
+def link_alone(tx: Tx) -> None:
+    link = DecisionLink(
+        id="l1", approval_id="a1", digest="x", principal_id="user:ann", name="ann", role=2,
+        made_by="user:ann", created_at=tx.now, expires_at=tx.now, used_at=None, revoked_at=None,
+    )  # fmt: skip
+    approvals.add_link(tx, link)
+
+
+def login_alone(tx: Tx) -> None:
+    people.begin(tx, Login(
+        secret_hash="h", principal_id="user:ann", name="ann", role=2, token_id=None,
+        created_at=tx.now, expires_at=tx.now + MINUTE, ends_at=None,
+    ))  # fmt: skip
+
+
+def code_alone(tx: Tx) -> None:
+    who = Principal(id="x", name="x", role=Role.VIEWER)
+    people.add_login_code(tx, "code", who, tx.now + DAY)
+
+
+@pytest.mark.each_database
+@pytest.mark.parametrize("alone", [timer_alone, link_alone, login_alone, code_alone])
+async def test_one_thing_of_a_clock_that_went_ahead_is_enough_to_look(
+    store: Store, alone: Callable[[Tx], None]
+) -> None:
+    await store.write(rows.begin)
+    await store.write(add_approval, rows.approval("a1"))
+    await store.write(at(RIGHT + MINUTE, alone))
+    assert await store.read(jobs.has_ahead)
+
+
 async def test_what_the_clock_has_not_to_do_with_stays_as_it_is(store: Store) -> None:
     await store.write(filled)
     await store.write(jobs.set_timer, "expiry", "of a person", RIGHT + DAY)
+    assert not await store.read(jobs.has_ahead)
     assert await store.write(jobs.set_back) == 0
     assert await store.read(waits) == [*([MINUTE] * 8), DAY]
     assert await store.write(people.take_login_code, "code") is not None

@@ -15,7 +15,15 @@ from gonogo.domain.errors import Busy, PlaceLost
 from gonogo.domain.records import Job, JobStop, Timer
 from gonogo.domain.schedule import SLACK
 from gonogo.store import Outbox, Store, Tx, patiently
-from gonogo.store.jobs import AGAIN, due_timers, first_timer, set_back, set_timer, take_timer
+from gonogo.store.jobs import (
+    AGAIN,
+    due_timers,
+    first_timer,
+    has_ahead,
+    set_back,
+    set_timer,
+    take_timer,
+)
 
 _LOG = logging.getLogger(__name__)
 Handler = Callable[[Job], Awaitable[None]]
@@ -281,7 +289,7 @@ class LocalDispatcher:
         """Have what waits begin to wait now; gives how much there was."""
         # Known before: it may be set back once more meanwhile.
         self._latest = self._store.clock()
-        moved = await self._store.write(set_back)
+        moved = await self._store.write(set_back) if await self._store.read(has_ahead) else 0
         if moved:
             _LOG.warning("the clock was set back; %d timers begin again", moved)
         return moved

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 from msgspec.structs import replace
-from sqlalchemy import Executable, bindparam, delete, func, or_, select, union_all, update
+from sqlalchemy import Executable, bindparam, delete, exists, func, or_, select, union_all, update
 
 from gonogo.domain.identity import Login, Principal, Role, Sight
 from gonogo.domain.reviews import reviewer_name
@@ -210,6 +210,11 @@ _AHEAD = update(logins).where(logins.c.created_at > bindparam("at")).values(
     created_at=bindparam("at")
 )  # fmt: skip
 _CODES_AHEAD = delete(login_codes).where(login_codes.c.expires_at > bindparam("until"))
+_IS_AHEAD = select(
+    exists().where(logins.c.created_at > bindparam("at"))
+    | exists().where(logins.c.expires_at > bindparam("until"))
+    | exists().where(login_codes.c.expires_at > bindparam("code"))
+)
 
 
 def begin(tx: Tx, login: Login) -> None:
@@ -232,6 +237,12 @@ def renew(tx: Tx, secret_hash: str, until: datetime) -> None:
 def end(tx: Tx, secret_hash: str) -> None:
     """End a login; one that is over already is no error."""
     tx.execute(_END, {"of": secret_hash})
+
+
+def has_logins_ahead(tx: Tx, at: datetime) -> bool:
+    """Whether a login was begun, or lasts for longer than one may, as a clock was ahead."""
+    until = {"until": at + LASTS, "code": at + _LONG}
+    return bool(tx.execute(_IS_AHEAD, {"at": at, **until}).scalar())
 
 
 def set_back_logins(tx: Tx) -> None:
