@@ -1,8 +1,10 @@
 """Protected and secret paths are known by their names, at any depth, in any spelling."""
 
 import json
-from fnmatch import fnmatchcase
+import re
+from fnmatch import fnmatchcase, translate
 from itertools import product
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gonogo.domain.paths import (
+    COPIES,
     PROGRAM_FOLDERS,
     SECRET_FORMS,
     SECRET_GLOBS,
+    SECRET_NAMES,
     command_guard,
     installed,
     is_secret,
@@ -153,6 +157,19 @@ def test_credentials_are_secret(path):
         "credentials copy.csv",
         "a/auth (1).json",
         "Copy of secrets 2.toml.bak",
+        "id_rsa_old",
+        ".env-bak",
+        "x.key_old",
+        "id_rsa - Kopie",
+        "Kopie von id_rsa",
+        "secrets - Kopie (2).yaml",
+        "Copie de id_rsa",
+        "auth (copie).json",
+        "Cópia de credentials.json",
+        "id_rsa — копия",
+        "id_rsa (копия 2)",
+        "secrets копия.json",
+        "Копия .netrc",
     ],
 )
 def test_copies_of_credentials_are_secret_and_left_out_of_walks(path):
@@ -174,6 +191,38 @@ def test_the_usual_copies_of_every_secret_are_left_out_of_walks():
         assert is_secret(name) or name == "service-account.json" or name.endswith("_history"), name
 
 
+MARKS = (" copy", " (copy)", " - copy (2)", " 2", " (12)", " copy 3", " - kopie", " — копия")
+
+
+def copies(name):
+    """What editors, people and file managers call a copy of it."""
+    yield from (name + behind for behind in (*COPIES, *MARKS))
+    stem, _, end = name.rpartition(".")
+    yield from (f"{stem}{mark}.{end}" for mark in MARKS if stem)
+    yield from (
+        f"copy of {name}",
+        f"copy (2) of {name}",
+        f"kopie von {name}",
+        f"#{name}#",
+        f".{name}.swp",
+    )
+
+
+@pytest.mark.parametrize("within", ["", "x", "-prod"])
+def test_every_copy_that_is_secret_is_left_out_of_walks(within):
+    globs = ("".join(parts) for form in SECRET_FORMS for parts in product(*form))
+    left = re.compile("|".join(map(translate, globs)))
+    names = [name.replace("*", within) for name in SECRET_NAMES]
+    known = {copy for name in names for copy in copies(name) if is_secret(copy)}
+    assert len(known) > 19 * len(names)
+    assert [name for name in (*names, *known) if not left.match(name)] == []
+
+
+def test_so_few_globs_leave_them_out_that_a_walk_is_not_slowed():
+    # Programs that walk compare each of them with each name.
+    assert sum(prod(map(len, form)) for form in SECRET_FORMS) <= 180
+
+
 @pytest.mark.parametrize(
     "path",
     [
@@ -193,7 +242,27 @@ def test_the_usual_copies_of_every_secret_are_left_out_of_walks():
         "copy of credentials.py",
         "secrets checklist.json",
         "#notes#",
+        "notes — копия.txt",
+        "Kopie von notes",
+        "notes_old",
+        "kubeconfig_backend.go",
+        "credentials_backend.py",
         "id_rsa.pub",
+        ".secretlintrc.json",
+        "notes (copy).md",
+        "env.example",
+        "secrets.yml.example",
+        "environment.ts",
+        "kubeconfig.go",
+        "kubeconfig_test.go",
+        "id_generator.py",
+        ".npmrc.example",
+        ".eslintrc.json",
+        "main.py~",
+        "keys.ts.orig",
+        "package 2.json",
+        "monkey.py",
+        "service_account.py",
     ],
 )
 def test_copies_of_other_files_are_neither_secret_nor_left_out_of_walks(path):
@@ -201,7 +270,23 @@ def test_copies_of_other_files_are_neither_secret_nor_left_out_of_walks(path):
     assert not left_out(path.lower())
 
 
-@pytest.mark.parametrize("path", ["", ".env.example", ".env.sample", "id_rsa.pub", ".git/HEAD"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        ".env.example",
+        ".env.sample",
+        ".env.local.example",
+        ".env.example.bak",
+        ".env.example (copy)",
+        ".env.d.ts",
+        ".env.schema",
+        "example.env",
+        "prod.sample.env",
+        "id_rsa.pub",
+        ".git/HEAD",
+    ],
+)
 def test_examples_and_public_halves_are_not_secret(path):
     assert not is_secret(path)
 

@@ -2,6 +2,7 @@
 
 import shlex
 import subprocess
+from shutil import which
 
 import pytest
 from hypothesis import example, given, settings
@@ -205,13 +206,28 @@ def test_a_recursive_search_does_not_follow_links(command, run_as):
     assert (check_command(command, CONTEXT).run_as or "").startswith(run_as + " '--exclude='{")
 
 
-def test_a_recursive_search_does_not_show_secrets(tmp_path):
+@pytest.mark.parametrize("command", ["grep -r KEY .", "grep -R KEY .", "rg KEY ."])
+def test_a_recursive_search_does_not_show_secrets(tmp_path, command):
+    if which(command.split()[0]) is None:
+        pytest.skip("it is not installed here")
     seen = ("src/a.py", "notes 2", "Copy of x", "b.bak", "c.py~", "#d#", "e (copy).json")
-    secret = (".env", "server.pem", "secrets/db", "ID_RSA (Copy)", "secrets (copy).json", "x.KEY~")
+    secret = (
+        ".env",
+        "server.pem",
+        "secrets/db",
+        "ID_RSA (Copy)",
+        "secrets (copy).json",
+        "x.KEY~",
+        "new\nline.key",
+        "\udcff.pem",
+        "\udcff.pem (copy)",
+        "new\nline.env.bak",
+    )
     for name in (*secret, *seen):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("KEY\n")
-    run_as = check_command("grep -r KEY .", CONTEXT).run_as
+    (tmp_path / "link").symlink_to(".env")
+    run_as = check_command(command, CONTEXT).run_as
     shell = ["bash", "--noprofile", "--norc", "-c", run_as]
     done = subprocess.run(shell, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert sorted(done.stdout.splitlines()) == sorted(f"./{name}:KEY" for name in seen)

@@ -99,6 +99,50 @@ async def test_what_another_call_does_before_an_approved_command_runs_is_not_its
         assert await changed(world) == ["a.txt"]
 
 
+async def _before_the_answer(world, answer, change, monkeypatch):
+    change()
+    await answer()
+
+
+async def _while_it_waits(world, answer, change, monkeypatch):
+    traffic = world.runtime.parts.hands.traces.traffic
+    async with traffic.shared(world.folder):
+        await answer()
+        with anyio.fail_after(LIMIT):
+            while not traffic._ways[world.folder].queue:
+                await anyio.lowlevel.checkpoint()
+        change()
+
+
+async def _as_it_has_begun(world, answer, change, monkeypatch):
+    begin = Hands.run_begun
+
+    async def after_another(hands, thread, ready):
+        async with hands.traces.traffic.shared(world.folder):
+            change()
+        await begin(hands, thread, ready)
+
+    monkeypatch.setattr(Hands, "run_begun", after_another)
+    await answer()
+
+
+@pytest.mark.parametrize("when", [_before_the_answer, _while_it_waits, _as_it_has_begun])
+async def test_a_script_that_is_not_as_it_was_approved_does_not_run(make, monkeypatch, when):
+    async with make(story(run("sh build.sh"), planned=False)) as world:
+        script = world.folder / "build.sh"
+        script.write_text("echo one >a.txt\n")
+        call_id = await asked(world, planned=False)
+        decision = {"type": "hitl_decision", "call_id": call_id, "decision": "approve"}
+        await when(
+            world, lambda: world.send(decision), lambda: script.write_text("echo two >a.txt\n"),
+            monkeypatch,
+        )  # fmt: skip
+        ended = await world.until("tool_result", call_id=call_id)
+
+        assert ended["error"].startswith("changed_since_approval: A file changed")
+        assert world.read("a.txt") is None
+
+
 async def test_nobody_waits_for_a_large_snapshot_to_be_told_that_the_answer_is_taken(
     make, monkeypatch
 ):

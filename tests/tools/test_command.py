@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 
+from gonogo.domain.base import content_hash
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.tool_calls import Access
 from gonogo.tools import Bench, builtin_tools, touched
@@ -30,6 +31,58 @@ async def run(workspace: Workspace, command: str, **bench: Any) -> dict[str, Any
         return await TOOL.run(
             Bench(workspace=workspace, sandbox=BOX, **bench), TOOL.parse(prepared.arguments)
         )
+
+
+CODE = {
+    "build.sh": ["./build.sh > log", "bash -x build.sh", "cd sub && ../build.sh", "x=$(./build.sh)",
+                 "sh -c './build.sh x'", "env A=b ./build.sh", "'./build.sh'", "./build.sh <&-"],
+    "sub/tool.py": ["python3 sub/tool.py", "cd sub; python tool.py", "python -m sub.tool",
+                    "black sub/tool.py"],
+    "sub/deploy": ["bash -e sub/deploy", ". sub/deploy", "cd sub && source ./deploy",
+                   "python3 -u sub/deploy"],
+    "sub/run": ["sub/run x", "cd sub; ./run"],
+    "my tool.sh": ["bash 'my tool.sh'"],
+    "Makefile": ["make", "/usr/bin/make -j 2 all", "cd sub && make -C .."],
+    "package.json": ["npm run x", "npx x", "yarn"],
+    "conftest.py": ["pytest -q", "python -m pytest"],
+    "link.sh": ["./link.sh"],
+}  # fmt: skip
+DATA = [
+    "sort notes > out", "tail -f notes", "awk '{print}' notes", "cat build.sh", "rg x build.sh",
+    "git diff build.sh", "bash -c 'echo notes'", "source .env", "python -c 1 notes", "./none.sh",
+    "/bin/sh -c true", "sh out.sh", "./sub", "echo '",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def scripts(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+    root = tmp_path_factory.mktemp("scripts")
+    (root / "ws" / "sub").mkdir(parents=True)
+    for name in (*CODE, "notes", ".env", "../out.sh"):
+        if name != "link.sh":
+            (root / "ws" / name).write_text(name)
+    (root / "ws" / "link.sh").symlink_to("build.sh")
+    (root / "ws" / "out.sh").symlink_to("../out.sh")
+    (root / "ws" / "sub" / "run").chmod(0o755)
+    return Workspace(root / "ws")
+
+
+@pytest.mark.parametrize(
+    ("path", "command"), [(path, command) for path in CODE for command in CODE[path]]
+)
+def test_what_a_file_holds_that_a_command_runs_is_bound(scripts, path, command):
+    found = TOOL.prepare(scripts, TOOL.parse({"command": command})).base_hashes
+    assert found == {path: content_hash((scripts.root / path).read_bytes())}
+
+
+@pytest.mark.parametrize("command", DATA)
+def test_what_a_command_only_reads_is_not_bound(scripts, command):
+    assert TOOL.prepare(scripts, TOOL.parse({"command": command})).base_hashes == {}
+
+
+def test_what_a_command_runs_is_looked_for_where_it_runs(scripts):
+    arguments = TOOL.parse({"command": "python3 tool.py", "cwd": "sub"})
+    assert list(TOOL.prepare(scripts, arguments).base_hashes) == ["sub/tool.py"]
 
 
 @boxed

@@ -140,11 +140,16 @@ SECRET_NAMES = tuple(
     service-account*.json service_account*.json kubeconfig auth.json *_history""".split()
 )
 """Globs of one name each, in lower case."""
-COPIES = ("~", "#", ".bak", ".backup", ".old", ".orig", ".save", ".swp", ".swo", ".swn")
+COPIES = (
+    *("~", "#", ".bak", ".backup", ".old", ".orig", ".save", ".swp", ".swo", ".swn"),
+    *("_bak", "-bak", "_old", "-old"),
+)
 """How the names of copies end that editors and people leave beside a file."""
+_COPY = "copy|kopie|copie|copia|cópia|kopia|копия"
+"""A copy, in the languages in which file managers speak."""
 _MANAGED = re.compile(
-    r"^copy (?:\([0-9]+\) )?of "
-    r"|(?: -)? (?:\(?copy(?: [0-9]+)?\)?|\(?[0-9]+\)?)(?=$|\.[^.]+$)"
+    rf"^(?:{_COPY}) (?:\([0-9]+\) )?(?:of |von |de |di )?"
+    rf"|(?: [-–—])? (?:\(?(?:{_COPY})(?: [0-9]+)?\)?|\(?[0-9]+\)?)(?=$|\.[^.]+$)"
 )
 """What file managers put before the name of a copy, behind it, or before its ending."""
 _LITERAL = tuple(name for name in SECRET_NAMES if not name.startswith("*"))
@@ -157,17 +162,31 @@ SECRET_GLOBS = (
     *(f"copy of {name}" for name in _LITERAL if re.match(r"\w[^*]*$", name)),
 )
 """Globs of the names of secrets and of their copies as they are usual."""
-_BEHIND = ("", "[~#]*", ".[bos][alrw][cdiknopv]*", " [-(c0-9]*")
-SECRET_FORMS = (
-    (("",), SECRET_NAMES, _BEHIND),
-    (("copy*of ",), _LITERAL, _BEHIND),
-    (("", "copy*of "), tuple(f"{stem} [-(c]*[y)0-9].{end}" for stem, end in _ENDED), ("*",)),
-    (("", "copy*of "), tuple(f"{stem} [0-9]*.{end}" for stem, end in _ENDED), ("*",)),
-    (("#", "."), _LITERAL, ("#*", ".s[aw][nopv]*")),
+_KIN = (
+    *(".env*", "[._][npty]*rc*", "*pgpass*", ".[dms]*c[fn][fg]", ".[bghv]*[dnos]"),
+    *("*.[eo][nv][pv]*", "*.p[1efp][2kmx]", "*.[jk][dek][bsy]*", "*.[ag][ps][cg]", "*.tf[sv]*"),
+    *("id_*[9ak]", "credentials", "credentials.[cjty]*", "secret*.[ijty]*"),
+    *("service?account*.json", "kubeconfig", "auth.json", "*_history"),
 )
-"""Globs of the names of secrets and of all their copies: each beginning, name and end together.
+"""Globs that match each name of a secret together with some like it."""
+_KIN_BEHIND = (
+    *("[._]*", "pgpass*", "id_*", "credentials.[cjty]*", "secret.[ijty]*", "secret[ s]*.[ijty]*"),
+    *("service?account*.json*", "kubeconfig*", "auth[ .]*json*"),
+    *("credentials", "credentials[ ~#]*", "credentials.[bos][alrw][cdiknopv]*"),
+)
+"""The same, with whatever may stand behind."""
+_NUMBERED = ("secret", "secrets", "auth", "pgpass", ".my", ".yarnrc")
+"""What a file manager's mark may stand behind, with an ending after it."""
+SECRET_FORMS = (
+    (SECRET_NAMES,),
+    (_KIN, ("[~#]*", ".[bos][alrw][cdiknopv]*", "[-_][bo][al][dk]", " [-–—(ckк0-9]*")),
+    (("[ckк]*[yfneiaя] ", "#", "."), _KIN_BEHIND),
+    (_NUMBERED, (" [-–—(ckк]*[yeaя)0-9].[cijty]*", " [0-9]*.[cijty]*")),
+)
+"""Globs of the names of secrets and of all their copies, in parts: one of each belongs together.
 
-Few names besides are matched, and as few globs as can be: whoever walks tries each on each name.
+Of copies a few more are matched, such as `.bashrc~`, so that globs are few: whoever walks tries
+each on each name.
 """
 
 
@@ -178,7 +197,10 @@ def _any_of(globs: tuple[str, ...]) -> re.Pattern[str]:
 
 
 _SECRET_FOLDERS = frozenset(SECRET_DIRECTORIES)
-_NO_SECRET = tuple("*.example *.sample *.template *.dist *.pub".split())
+_NO_SECRET = tuple(
+    """*.example *.sample *.template *.dist *.pub *.d.ts .env.defaults .env.schema
+    example.env sample.env template.env *.example.env *.sample.env *.template.env""".split()
+)
 _SEPARATOR = re.compile(r"[/\\]")
 
 
@@ -245,10 +267,15 @@ def _holds_secrets(path: str, names: list[str]) -> bool:
     if ".git" in names and names[-1].startswith("config"):
         return True
     # `a:b.pem` is a file of that name, or a stream of the file `a`.
-    whole = {names[-1], _SEPARATOR.split(path)[-1].casefold()}
-    whole.update(*map(_originals, whole))
-    secret, harmless = _any_of(SECRET_NAMES), _any_of(_NO_SECRET)
-    return any(secret.match(name) and not harmless.match(name) for name in whole)
+    return any(map(_is_secret_name, {names[-1], _SEPARATOR.split(path)[-1].casefold()}))
+
+
+def _is_secret_name(name: str) -> bool:
+    """Whether a name is a secret's, or that of a copy, and not that of an example's copy."""
+    whole = {name, *_originals(name)}
+    return any(map(_any_of(SECRET_NAMES).match, whole)) and not any(
+        map(_any_of(_NO_SECRET).match, whole)
+    )
 
 
 def _originals(name: str) -> set[str]:

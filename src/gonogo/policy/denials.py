@@ -17,27 +17,32 @@ from gonogo.policy.shell import UNKNOWN, Suspicion
 Argv = tuple[str, ...]
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm"})
-_COPIERS = frozenset({"scp", "sftp"})
+_FAR_COPIERS = frozenset({"scp", "sftp", "rsync"})
 _FAR = re.compile("[^/]*:")
 """A file of another machine, as those name it."""
-_OVERWRITERS = frozenset({"mv", "cp", "ln", "install", "rsync"}) | _COPIERS
+_OVERWRITERS = frozenset({"mv", "cp", "ln", "install"}) | _FAR_COPIERS
+_TO_SECOND = frozenset({"uniq", "xxd", "split"})
+"""They write what the second word names, or names that begin so."""
 _FILLERS = frozenset({"tee", "touch", "truncate", "dd"})
 """They write each file that they name."""
 _INTO = {
     **dict.fromkeys(("cp", "mv", "ln", "install"), ("-t", "--target-directory")),
-    "unzip": ("-d",), "cpio": ("-D", "--directory"),
+    "unzip": ("-d",), **dict.fromkeys(("cpio", "bsdcpio"), ("-D", "--directory")),
     "curl": ("-o", "--output", "--output-dir", "-D", "--dump-header", "-c", "--cookie-jar",
              "--trace", "--trace-ascii", "--stderr", "--etag-save", "--libcurl"),
     "wget": ("-O", "--output-document", "-P", "--directory-prefix", "-o", "--output-file",
              "-a", "--append-output", "--save-cookies"),
     "aria2c": ("-o", "--out", "-d", "--dir"), "axel": ("-o", "--output"),
-    **dict.fromkeys(("http", "https", "xh", "sort", "patch", "gpg"), ("-o", "--output")),
-    **dict.fromkeys(("gcc", "cc", "clang", "ld", "7z"), ("-o",)),
+    **dict.fromkeys(("http", "https", "xh", "sort", "gpg"), ("-o", "--output")),
+    "patch": ("-o", "--output", "-d", "--directory"),
+    **dict.fromkeys(("gcc", "cc", "clang", "ld", "7z", "7za", "7zr", "7zz", "zstd"), ("-o",)),
+    **dict.fromkeys(("unar", "shuf", "brotli", "base64", "uudecode"), ("-o", "--output")),
+    "rsync": ("--backup-dir", "--partial-dir", "--temp-dir", "--log-file"), "ar": ("--output",),
     "git": ("--output", "--output-directory"), "find": ("-fprint", "-fprint0", "-fls", "-fprintf"),
     "openssl": ("-out",),
 }  # fmt: skip
 """Options whose value is a file that is written, or the folder that files are put into."""
-_TARS = frozenset({"tar", "bsdtar", "gtar"})
+_TARS = frozenset({"tar", "bsdtar", "gtar", "gnutar"})
 _VALUED_LETTERS = re.compile("[bCfFgIKLNTVX]")
 """Letters of tar's first word whose values are the words behind it, in order."""
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "goawk"})
@@ -47,9 +52,17 @@ _WRITTEN = (
     (_SEDS, re.compile(r"(?:^|[\s;{}/|,#$0-9gpeiIMm])w\s+([^\n;}]+)")),
 )
 """Where the code of a program names the files that it writes."""
-_EXTRACTS = re.compile(r"-\w*x\w*$|--(?:extract|get)$")
-_TO_STDOUT = re.compile(r"-\w*O\w*$|--to-(?:stdout|command)")
-_UNZIPS_NOTHING = re.compile(r"-\w*[cltpvzZ]")
+_EXTRACTS = re.compile(r"-\w*x\w*$|--(?:ext|ge)\w*$")
+_TO_STDOUT = re.compile(r"-[^\WbCfFgHIKLNTVX]*O\w*$|--to-(?:stdout|command)")
+_UNZIPS_NOTHING = re.compile(r"-[^dIOP]*[cltpvzZ]")
+_TAKES_OUT = (
+    ({"7z", "7za", "7zr", "7zz", "rar", "unrar"}, re.compile("[xe] [^ ]+ ")),
+    ({"jar", "ar"}, re.compile(r"(?:-?\w*x\w*|--extract) [^ ]+ ")),
+    ({"cpio", "bsdcpio"}, re.compile(r"(?:.* )?-(?:\w*i|-extract )")),
+    ({"python", "py", "pypy"}, re.compile(r"-m (?:tar|zip)file --?e\w* [^ ]+ ")),
+    ({"pax"}, re.compile(r"(?:.* )?-\w*r")),
+)
+"""Other programs that take out what their words name: what their words begin with then."""
 _CREATES = re.compile(r"-\w*[cruA]\w*$|--(?:create|append|update|catenate|concatenate)$")
 _OWNERS = frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr"})
 _PRIVILEGE = frozenset("sudo sudo-rs sudoedit doas su pkexec runuser run0 gosu su-exec".split())
@@ -232,9 +245,7 @@ def _removal(argv: Argv, workspace: str) -> str | None:
 
 
 def _overwriting(argv: Argv, workspace: str) -> str | None:
-    operands = _operands(argv)
-    if argv[0] in _COPIERS and _FAR.match(("", *operands)[-1]):
-        return None
+    operands = _overwriting_words(argv)
     for operand in operands if argv[0] in _OVERWRITERS else ():
         if _DEVICE.match(operand) and argv[0] != "cp":
             return because("writes to the device {target}", target=operand)
@@ -243,12 +254,37 @@ def _overwriting(argv: Argv, workspace: str) -> str | None:
         rooted = _is_root(operand, workspace) and not (is_last and normpath(operand) == ".")
         if argv[0] == "mv" and (guarded or rooted):
             return because("moves {operand}", operand=operand)
-    for target in operands[-1:] if argv[0] in _OVERWRITERS else _filled(argv):
+    for target in _copied(operands, workspace) if argv[0] in _OVERWRITERS else _filled(argv):
         if _DEVICE.match(target) and argv[0] != "cp":
             return because("writes to the device {target}", target=target)
         if _is_system(target, workspace) or _is_protected(target, workspace):
             return because("writes to the protected {target}", target=target)
     return None
+
+
+def _overwriting_words(argv: Argv) -> tuple[str, ...]:
+    """The words that name files of this machine, the place that is written last."""
+    *sources, target = _operands(argv) or ("",)
+    if argv[0] == "rsync":
+        # `--exclude .git` names what is left where it is.
+        sources = [word for word in _own_words(argv[1:], _LEFT) if word in sources]
+    far = _FAR.match(target) if argv[0] in _FAR_COPIERS else None
+    if far and not _LOOPBACK.search(far[0]):
+        return ()
+    return (*sources, target[far.end() :] if far else target)
+
+
+_LEFT = re.compile(r"--(?:exc|inc|fil|comp|copy-d|link-d)[\w-]*$")
+
+
+def _copied(operands: Sequence[str], workspace: str) -> Iterator[str]:
+    """The last word, and what is put into it in the workspace, if it must be a folder."""
+    *sources, target = operands or ("",)
+    yield target
+    is_folder = len(sources) > 1 or target.endswith("/") or normpath(target) == "."
+    if is_folder and (not target.startswith(("/", "~")) or _in_workspace(target, workspace)):
+        names = (source.rpartition("/")[2].rpartition(":")[2] for source in sources)
+        yield from (posixpath.join(target, name) for name in names if name.strip("."))
 
 
 def _filled(argv: Argv) -> Sequence[str]:
@@ -258,6 +294,10 @@ def _filled(argv: Argv) -> Sequence[str]:
         return [word.removeprefix("of=") for word in operands if word.startswith("of=")]
     if argv[0] in _FILLERS:
         return operands
+    if argv[0] in _TO_SECOND:
+        return operands[1:]
+    if argv[0] == "patch":
+        return operands[:1]
     if argv[0] not in ("sed", "perl") or not any(re.match(r"-\w*i|--in-place", a) for a in argv):
         return ()
     scripts = {word for option, word in pairwise(argv) if _SCRIPT.match(option)}
@@ -292,7 +332,7 @@ def _tar_places(argv: Argv) -> Iterator[str]:
     options = (f"-{first}" if is_bundle else first, *argv[2:])
     names: tuple[str, ...] = ()
     if any(map(_EXTRACTS.match, options)):
-        names = ("-C", "--directory", "--cd")
+        names = ("-C", "--directory", "--cd", "--one-top-level")
     elif any(map(_CREATES.match, options)):
         names = ("-f", "--file")
     yield from _values(argv, names)
@@ -303,25 +343,45 @@ def _tar_places(argv: Argv) -> Iterator[str]:
 
 
 def _members(argv: Argv) -> Iterator[str]:
-    """What tar or unzip is told to take out of an archive, where it becomes files.
+    """What a program is told to take out of an archive, where it becomes files.
 
     A word that may be an option's value is none: it is where an archive lies, or what is left.
     """
-    first, *rest = (*argv[1:], "")
-    if argv[0] == "unzip" and not any(map(_UNZIPS_NOTHING.match, argv[1:])):
-        words = takewhile(lambda word: word != "-x", rest if first.startswith("-") else argv[1:])
-        yield from islice(_own_words(words, re.compile("-d$")), 1, None)
+    if argv[0] in _TARS:
+        yield from _tar_members(argv)
+    elif argv[0] == "unzip":
+        yield from _unzip_members(argv)
+    else:
+        yield from _taken_out(argv)
+
+
+def _taken_out(argv: Argv) -> Iterator[str]:
+    told = " ".join(argv[1:])
+    for programs, begun in _TAKES_OUT:
+        found = begun.match(told) if family(argv[0]) in programs else None
+        if found:
+            yield from told[found.end() :].split(" ")
+
+
+def _tar_members(argv: Argv) -> Iterator[str]:
+    first, rest = (*argv, "")[1], argv[2:]
     is_bundle = not first.startswith("-")
-    options = (f"-{first}" if is_bundle else first, *rest)
-    if argv[0] not in _TARS or not any(map(_EXTRACTS.match, options)):
-        return
-    if not any(map(_TO_STDOUT.match, options)):
+    options = (f"-{first}" if is_bundle else first, *takewhile(lambda word: word != "--", rest))
+    if any(map(_EXTRACTS.match, options)) and not any(map(_TO_STDOUT.match, options)):
         values = len(_VALUED_LETTERS.findall(first)) if is_bundle else 0
         words = rest[values:] if is_bundle else argv[1:]
         yield from (word.lstrip("/") for word in _own_words(words, _TAR_VALUED))
 
 
-_TAR_VALUED = re.compile(r"-\w*[bCfFgHIKLNTVX]$|--[\w-]+$")
+_TAR_VALUED = re.compile(r"-\w*[bCfFgHIKLNTVX]$|--(?:fi|di|cd|exc|li|ad|sta|ind|ne)[\w-]*$")
+
+
+def _unzip_members(argv: Argv) -> Iterator[str]:
+    first, *rest = (*argv[1:], "")
+    options = takewhile(lambda word: word.startswith("-"), argv[1:])
+    if not any(map(_UNZIPS_NOTHING.match, options)):
+        words = takewhile(lambda word: word != "-x", rest if first.startswith("-") else argv[1:])
+        yield from islice(_own_words(words, re.compile("-d$")), 1, None)
 
 
 def _own_words(words: Iterable[str], valued: re.Pattern[str]) -> Iterator[str]:

@@ -1,15 +1,24 @@
 """execute_command."""
 
 import json
+import os
+import posixpath
+import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice, pairwise
 from typing import Annotated, Any, cast
 
 import anyio.to_thread
 from pydantic import BeforeValidator, ConfigDict, Field, WithJsonSchema
 
+from gonogo.domain.commands import INTERPRETERS, SHELLS, family
 from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.network import read_network
+from gonogo.domain.paths import is_secret, write_guard
 from gonogo.domain.tool_calls import Access, ToolClass
+from gonogo.policy import programs_of
 from gonogo.tools.base import Arguments, Bench, JsonObject, Prepared, Tool, touches_nothing
 from gonogo.workspace import Reached, Workspace, elsewhere, matching_lines, run_command
 
@@ -60,8 +69,95 @@ def _prepare(workspace: Workspace, arguments: ExecuteCommand) -> Prepared:
     return Prepared(
         arguments=final,
         access=Access(command=arguments.command, cwd=cwd, network=arguments.network or ()),
+        base_hashes=_code_hashes(workspace, arguments.command, cwd or "."),
         preview="\n".join(_preview(arguments, cwd)),
     )
+
+
+# What a command runs of the workspace. Who approves `./build.sh` or `make` has read that file, so
+# what it holds is part of what they approve. What such a file reads in turn is not looked for.
+
+_MOST_WORDS, _MOST_FOLDERS = 200, 8
+_BARE_WORD = re.compile(r"[^\s;|&<>()'\"`$=]+")
+_CODE = re.compile(
+    r"(?:ba|z|k|fi|c|tc)?sh|pyw?|rb|pl|php|lua|r|jl|tcl|awk|sed|ps1|bat|cmd|mk|make|gradle|kts"
+    r"|[cm]?[jt]sx?|exs?|clj|groovy|jar|wasm",
+    re.IGNORECASE,
+)
+"""Endings of files that hold code, whose mode need not say so."""
+_BUILDS = {
+    **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
+    **dict.fromkeys(("npm", "npx", "pnpm", "yarn", "bun", "bunx"), ("package.json",)),
+    **dict.fromkeys(("poetry", "pdm", "uv", "hatch", "tox", "nox"),
+                    ("pyproject.toml", "tox.ini", "noxfile.py")),
+    "just": ("justfile", "Justfile", ".justfile"), "task": ("Taskfile.yml", "Taskfile.yaml"),
+    "rake": ("Rakefile", "rakefile"), "invoke": ("tasks.py",), "inv": ("tasks.py",),
+    "pytest": ("conftest.py", "pytest.ini", "pyproject.toml", "tox.ini", "setup.cfg"),
+    "cargo": ("Cargo.toml", "build.rs"), "composer": ("composer.json",), "mvn": ("pom.xml",),
+    "gradle": ("build.gradle", "build.gradle.kts"), "cmake": ("CMakeLists.txt",),
+    "docker": ("Dockerfile", "compose.yaml", "docker-compose.yml"), "deno": ("deno.json",),
+}  # fmt: skip
+"""Files that programs look for in their folder, to be told what to run."""
+
+
+def _code_hashes(workspace: Workspace, command: str, cwd: str) -> dict[str, str | None]:
+    """The content hashes of the workspace's files that a command says it runs."""
+    found: dict[str, str | None] = {}
+    if all(programs_of(command).values()):
+        return found
+    for path in sorted({*_code_named(str(workspace.root), command, cwd)}):
+        with suppress(ToolFailed):
+            found[path] = workspace.hash(workspace.real(path))
+    return found
+
+
+def _code_named(root: str, command: str, cwd: str) -> Iterator[str]:
+    words = _words(command)
+    folders = {cwd: None} | dict.fromkeys(
+        path for path in (_inside(root, cwd, word) for word in words)
+        if path is not None and os.path.isdir(posixpath.join(root, path))
+    )  # fmt: skip
+    for folder in islice(folders, _MOST_FOLDERS):
+        runs = False
+        for before, word in pairwise(("", *words)):
+            names = [word, *_BUILDS.get(family(word), ())]
+            if before == "-m":
+                module = word.replace(".", "/")
+                names += [f"{module}.py", f"{module}/__main__.py"]
+            paths = (_inside(root, folder, name) for name in names)
+            yield from (path for path in paths if path and _is_code(root, path, runs=runs))
+            # Behind an interpreter and its options stands what it runs.
+            kind = family(word)
+            runs = (
+                kind in SHELLS
+                or kind in INTERPRETERS
+                or word in (".", "source")
+                or (runs and word.startswith("-"))
+            )
+
+
+def _words(command: str) -> list[str]:
+    """The words of a command as a shell reads them, and whatever may be one inside of these."""
+    words: list[str] = []
+    with suppress(ValueError):
+        words += shlex.split(command)
+    return list(islice([*words, *_BARE_WORD.findall(command)], 2 * _MOST_WORDS))
+
+
+def _inside(root: str, folder: str, word: str) -> str | None:
+    path = posixpath.normpath(posixpath.join(root, folder, word))
+    return path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else None
+
+
+def _is_code(root: str, path: str, *, runs: bool) -> bool:
+    place = posixpath.join(root, path)
+    try:
+        if "\0" in path or is_secret(path) or not os.path.isfile(place):
+            return False
+        ends = bool(_CODE.fullmatch(posixpath.splitext(path)[1].removeprefix(".")))
+        return runs or ends or write_guard(path) == "ask" or os.access(place, os.X_OK)
+    except OSError:
+        return False
 
 
 def _preview(arguments: ExecuteCommand, cwd: str | None) -> Iterator[str]:

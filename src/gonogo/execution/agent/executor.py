@@ -263,15 +263,17 @@ class Hands(Struct, frozen=True, kw_only=True):
         if thread.remote:
             await self.store.write(self._start_approved, thread, call, Before())
             return
+        mark = self.traces.traffic.mark(thread.workspace)
         gated = await self.gate.judge(thread, call.tool, call.arguments)
-        if gated.digest != call.digest:
-            stale = staleness(call, gated, thread.locale)
+        stale = staleness(call, gated, thread.locale)
+        if stale is not None:
             await self.store.write(self._stale, thread, call, stale)
             return
-        if gated.verdict.decision == "deny":
-            await self.store.write(self._stale, thread, call, gated.error)
-            return
         async with self._way(thread, gated, asked=True):
+            stale = await self._changed_since(thread, call, gated, mark)
+            if stale is not None:
+                await self.store.write(self._stale, thread, call, stale)
+                return
             try:
                 before = await self._before(thread, call, gated, asked=True)
             except ToolFailed as failure:
@@ -282,6 +284,19 @@ class Hands(Struct, frozen=True, kw_only=True):
             tool = self.gate.tools[call.tool]
             look = await self._run_started(thread, started, tool, gated, before, asked=True)
         await look()
+
+    async def _changed_since(
+        self, thread: Thread, call: CallRow, gated: Gated, mark: int | None
+    ) -> str | None:
+        """Why a command would not run as it was judged, if somebody was in its workspace since.
+
+        What changes files that it names looks at these itself.
+        """
+        untouched = mark is not None and self.traces.traffic.is_untouched(thread.workspace, mark)
+        if untouched or gated.around is None:
+            return None
+        again = await self.gate.judge(thread, call.tool, call.arguments)
+        return staleness(call, again, thread.locale)
 
     async def ready(self, asked: CallAsked) -> ReadyCall | None:
         """Get a call ready that a person is about to approve, so that it can start with that.
@@ -338,6 +353,10 @@ class Hands(Struct, frozen=True, kw_only=True):
         """Run a call that started as it was approved."""
         call, gated = ready.call, ready.gated
         async with self._way(thread, gated, asked=True):
+            stale = await self._changed_since(thread, call, gated, ready.mark)
+            if stale is not None:
+                await self._end(thread, call, ready.before.trace, None, stale)
+                return
             try:
                 before = await self._still_before(thread, ready)
             except ToolFailed as failure:

@@ -140,8 +140,10 @@ def _same(call: CallRow, arguments: dict[str, Any], bases: dict[str, str | None]
     return {"tool": call.tool, "arguments": arguments, "base_hashes": bases}
 
 
-def staleness(call: CallRow, gated: Gated, locale: str) -> str:
-    """Why a call that a person approved is not the one that would run now."""
+def staleness(call: CallRow, gated: Gated, locale: str) -> str | None:
+    """Why a call that a person approved is not the one that would run now, or may not run."""
+    if gated.digest == call.digest:
+        return gated.error if gated.verdict.decision == "deny" else None
     if gated.rules is None:
         return f"changed_since_approval: {say('model_impossible', locale)} ({gated.error})"
     if (gated.arguments, gated.base_hashes) != (call.arguments, call.base_hashes):
