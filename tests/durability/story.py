@@ -12,6 +12,7 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -177,7 +178,8 @@ def rules() -> dict[str, Any]:
     ]
     # The account of the plan is said by nobody, but counts as an answer.
     main = [_SWITCH, _LOOK, _PLAN, {"status": 500, "error": "out of turn"}, _WELL]
-    return {"rules": [*found, {"when": {"user": FIRST}, "replies": main}]}
+    # Whoever changes a line does so for itself alone.
+    return deepcopy({"rules": [*found, {"when": {"user": FIRST}, "replies": main}]})
 
 
 def _rules_of(description: str, lines: list[dict[str, Any] | Heard]) -> Iterator[dict[str, Any]]:

@@ -324,6 +324,7 @@ async def test_a_retry_asks_before_a_command_runs_again_that_a_person_declared_d
     async with cut_off(make, script(x=x)) as (world, plan_id, question):
         await settle(world, question)
         await world.until("plan_completed")
+        hurry(world)
         await world.runtime.plans.retry_subtask(world.ann, plan_id, "x")
         await world.until("approval_requested", kind="tool")
         await world.idle()
@@ -332,7 +333,6 @@ async def test_a_retry_asks_before_a_command_runs_again_that_a_person_declared_d
         assert "only a person can say" in question.reason
         assert deploys(world.folder) == 1
 
-        hurry(world)
         await world.decide(question.call_id)
         await world.idle()
         assert deploys(world.folder) == 2

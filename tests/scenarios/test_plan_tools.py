@@ -446,6 +446,7 @@ async def test_a_model_that_waits_for_a_paused_plan_ends_its_answer(make):
     )  # fmt: skip
     async with make(lines) as world:
         goes_on = world.model.hold("main", 2)
+        is_made = world.model.hold("a")
         plan_id, receipt = await held_and_asked(world)
         await world.asked_model("main", 2)
         await world.runtime.plans.start(world.ann, plan_id)
@@ -455,6 +456,7 @@ async def test_a_model_that_waits_for_a_paused_plan_ends_its_answer(make):
 
         assert (events[-1]["tool_name"], events[-1]["is_final"]) == ("execute_plan", True)
         await world.runtime.plans.resume(world.ann, plan_id)
+        is_made.set()
         await world.until("assistant_message", content="It is done", is_final=True)
 
 

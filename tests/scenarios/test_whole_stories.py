@@ -291,6 +291,10 @@ async def test_files_that_are_put_back(make):
 @boxed
 async def test_names_that_a_command_leaves_and_a_call_of_which_nobody_knows(make):
     does = "import os; os.makedirs('.git/hooks'); open('.envrc', 'w').close()"
+    waits = (
+        "import os, time\nif os.path.exists('go'): print('done')\n"
+        "else: open('w', 'a').close(); time.sleep(99)"
+    )
     scope = {"commands": ["python3 make.py", "python3 wait.py"]}
     lines = {
         "main/architect": [plan(step("a", scope=scope))], "main/orchestrator": [says("Yes?")],
@@ -298,7 +302,7 @@ async def test_names_that_a_command_leaves_and_a_call_of_which_nobody_knows(make
     }  # fmt: skip
     async with make(lines) as world:
         (world.folder / "make.py").write_text(does)
-        (world.folder / "wait.py").write_text("import time; open('w', 'a').close(); time.sleep(99)")
+        (world.folder / "wait.py").write_text(waits)
         await world.begin()
         await world.until("approval_requested", kind="intervention")
         await world.idle()
@@ -306,7 +310,7 @@ async def test_names_that_a_command_leaves_and_a_call_of_which_nobody_knows(make
         refuse = {"type": "hitl_decision", "decision": "reject", "feedback": "take them away"}
         await world.send({**refuse, "approval_id": asked.approval_id})
         await is_running("wait.py")
-        (world.folder / "wait.py").write_text("print('done')")
+        (world.folder / "go").touch()
         await world.restart()
         await world.idle()
         await answer(world, "approve")
