@@ -452,11 +452,11 @@ async def test_a_model_that_waits_for_a_paused_plan_ends_its_answer(make):
         await world.runtime.plans.start(world.ann, plan_id)
         await world.runtime.plans.pause(world.ann, plan_id)
         goes_on.set()
+        is_made.set()
         events = await world.answer(receipt)
 
         assert (events[-1]["tool_name"], events[-1]["is_final"]) == ("execute_plan", True)
         await world.runtime.plans.resume(world.ann, plan_id)
-        is_made.set()
         await world.until("assistant_message", content="It is done", is_final=True)
 
 
