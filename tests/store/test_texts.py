@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import text
 
@@ -204,6 +204,7 @@ async def test_any_value_is_read_as_it_was_written(store, value):
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(VALUES)
+@example({"$": LONG * ":", "a": {"$": 1e16, "a": "\ud800"}})
 async def test_any_event_is_replayed_to_the_byte_as_it_was_told(store, value):
     live = []
     store.deliver = lambda box: live.extend(box.events)

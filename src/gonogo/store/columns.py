@@ -73,11 +73,19 @@ def json_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
         text = _encode_fast(value).decode()
     except (TypeError, ValueError, OverflowError):
         # Half of a surrogate pair, a number of any size, a text that is more than a text.
-        return whole(_encode(value))
+        return _as_again(whole(_encode(value)))
     if "null" in text:
         # A number that is none would be written so too, and is refused here.
         _encode(value)
     return text
+
+
+def _as_again(text: str) -> str:
+    """What the slow encoder wrote, as the fast one will write it once it was read."""
+    try:
+        return _encode_fast(json.loads(text)).decode()
+    except (OverflowError, ValueError):
+        return text
 
 
 Converter = Callable[[Any], Any]
