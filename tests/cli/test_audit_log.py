@@ -44,6 +44,8 @@ def test_the_newest_entries_are_shown_with_their_chain_and_sifted(gonogo, home):
     assert "для bob, роль viewer" in russian.stdout
     refused = gonogo("audit", "show", "--after", "3")
     assert (refused.returncode, "only with --session" in refused.stderr) == (2, True)
+    typo = gonogo("audit", "show", "--session", "s_typo")
+    assert (typo.returncode, "No session found with id=s_typo" in typo.stderr) == (1, True)
 
 
 def test_a_narrow_terminal_gets_a_paragraph_a_row_and_no_broken_word(terminal, gonogo):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -62,6 +63,7 @@ def test_a_plan_goes_on_when_the_window_of_its_terminal_is_closed(
     at = begun(terminal, project, "--yes", whole=True)
     process = told(ask)
     assert (process["kind"], process["plans"]) == ("background", 1)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", process["since"])
     assert process["pid"] != at.process.pid
     at.process.send_signal(number)
     at.process.wait(60)

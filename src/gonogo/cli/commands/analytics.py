@@ -322,6 +322,9 @@ async def _show(
             entries = await client.audit(
                 session_id=session, after=after or 0, limit=limit, wanted=wanted, locale=locale
             )
+            if not entries and not after and wanted == AuditFilter():
+                # A session has entries from its beginning on, also when it was deleted.
+                await client.session(session)
     return show_entries(entries, chains=session is None, json=json)
 
 

@@ -68,7 +68,7 @@ async def _status(json: bool) -> Exit:
         return facts(
             {
                 "running": True, "pid": found.pid, "kind": found.kind, "version": found.version,
-                "since": found.since.isoformat(), "log": str(folder.log), "plans": running,
+                "since": found.since, "log": str(folder.log), "plans": running,
                 "questions": asked,
             }
         )  # fmt: skip

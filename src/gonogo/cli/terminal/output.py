@@ -131,9 +131,11 @@ def outcome(body: Any, *said: str, json: bool) -> Exit:  # noqa: ANN401 - as `fa
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401
-    """A value with every body in it as plain JSON."""
+    """A value with every body and moment in it as plain JSON."""
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json", exclude_none=True)
+    if isinstance(value, datetime):
+        return value.isoformat().replace("+00:00", "Z")
     if isinstance(value, dict):
         fields = cast("dict[str, Any]", value)
         return {key: plain(item) for key, item in fields.items()}
