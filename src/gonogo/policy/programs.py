@@ -250,11 +250,8 @@ def _braced(before: str, written: Callable[[str], str]) -> list[str]:
 
 
 def _one_of(parts: Sequence[str]) -> str:
-    return "{" + ",".join(map(quote, parts)) + "}" if len(parts) > 1 else "".join(map(_bare, parts))
-
-
-def _bare(text: str) -> str:
-    return quote(text) if text else ""
+    words = ",".join(map(quote, parts))
+    return f"{{{words}}}" if len(parts) > 1 else words
 
 
 def _any_case(name: str) -> str:
