@@ -335,8 +335,8 @@ def test_what_a_server_has_to_do_is_said_and_it_is_stopped_where_it_runs(serve, 
 
     assert known == {
         "running": True, "pid": server.process.pid, "kind": "server", "version": __version__,
-        "since": facts.since.isoformat(), "log": str(home / "gonogo.log"), "plans": 0,
-        "questions": 0,
+        "since": facts.since.isoformat().replace("+00:00", "Z"),
+        "log": str(home / "gonogo.log"), "plans": 0, "questions": 0,
     }  # fmt: skip
     since = f"{facts.since:%Y-%m-%d %H:%M:%S} UTC"
     named = {"pid": server.process.pid, "version": __version__, "since": since}
