@@ -42,9 +42,15 @@ def environment(home: Path, more: Mapping[str, str] | None = None) -> dict[str, 
 
 def end_background(home: Path) -> None:
     """End the process in the background of a state folder, if there is one."""
-    folder = Folder(home)
-    if folder.is_owned():
-        os.kill(int(folder.owner()), signal.SIGKILL)
+    folder, until = Folder(home), time.monotonic() + SECONDS
+    while folder.is_owned():
+        owner = folder.owner()
+        if owner.isdecimal():
+            os.kill(int(owner), signal.SIGKILL)
+            return
+        # One that begins says a moment later who it is; one that leaves says so no more.
+        assert time.monotonic() < until, owner
+        time.sleep(0.01)
 
 
 class Terminal:
