@@ -10,8 +10,9 @@ import posixpath
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
+from types import MappingProxyType
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -602,8 +603,12 @@ def read_command(text: str, place: CommandPlace) -> Command:
     return Command(text, parsed, tuple(_part(part, place) for part in parts), suspect(text))
 
 
-def programs_of(text: str) -> dict[str, bool]:
-    """The programs that a command names, and of each whether it is known to do nothing but read."""
+@lru_cache(maxsize=64)
+def programs_of(text: str) -> Mapping[str, bool]:
+    """The programs that a command names, and of each whether it is known to do nothing but read.
+
+    The tool and the gate ask of one command in turn, which is read once for both.
+    """
     command = read_command(text, CommandPlace(workspace="/"))
     found: dict[str, bool] = {}
     for part in command.parts:
@@ -611,7 +616,7 @@ def programs_of(text: str) -> dict[str, bool]:
     for argv in () if command.parts else command.suspicion.commands:
         seen = known([literal(word) for word in argv])
         found[argv[0]] = argv[0] == "git" or (seen is not None and not seen.table.runs_code)
-    return found
+    return MappingProxyType(found)
 
 
 def covers_example(covers: Covers, words: int, decision: str, example: str) -> bool:
