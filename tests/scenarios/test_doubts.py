@@ -402,3 +402,66 @@ async def test_a_tool_subtask_that_a_person_declared_done_is_kept_by_a_replan(ma
 
         assert await finished(world, plan_id, 2) == {"x": "completed", "more": "completed"}
         assert deploys(world.folder) == 1
+
+
+@on_both
+@pytest.mark.feature(33, 212)
+@pytest.mark.parametrize(
+    ("word", "ran", "told"), [("approve", 2, "exit_code"), ("reject", 1, "rejected")]
+)
+async def test_a_script_repaired_before_it_runs_again_is_put_to_a_person_as_it_is_now(
+    make, word, ran, told
+):
+    async with make({"main/coder": [DEPLOY, says("I see")]}) as world:
+        mark = lay_out(world.folder)
+        await world.say("Deploy", "coder")
+        [first] = await world.pending()
+        await settle(world, first, "approve")
+        await is_running(mark)
+        await world.restart()
+        lost = await doubt(world)
+        hurry(world)
+        asked_before = await world.log()
+        await settle(world, lost, "approve")
+        await world.until("approval_requested", kind="tool", after=len(asked_before))
+        await world.idle()
+        [again] = await world.pending()
+
+        [stale] = await world.audit("tool.stale")
+        assert "A file changed" in stale.details["reason"]
+        assert (again.subject, again.details["preview"]) == ("execute_command", "sh deploy.sh")
+        assert deploys(world.folder) == 1
+        events = await world.decide(again.call_id, word)
+
+        assert deploys(world.folder) == ran
+        assert told in str(of(events, "tool_result")[0])
+
+
+@pytest.mark.feature(33, 212)
+async def test_within_a_plan_a_repaired_script_runs_again_as_the_plan_allows(make):
+    async with cut_off(make, script()) as (world, plan_id, lost):
+        hurry(world)
+        await settle(world, lost, "approve")
+        await world.until("plan_completed")
+
+        assert (await standing(world, plan_id))[2] == {"x": "completed", "last": "completed"}
+        assert len(await world.audit("tool.stale")) == 1
+        assert deploys(world.folder) == 2
+
+
+@pytest.mark.feature(33, 212)
+async def test_what_a_rule_forbids_meanwhile_does_not_run_again_and_the_model_goes_on(make):
+    async with cut_off(make, script()) as (world, _, lost):
+        rule = {"decision": "deny", "command": "sh *"}
+        await world.runtime.sessions.add_rule(world.ann, world.session, rule)
+        await settle(world, lost, "approve")
+        await world.until("plan_completed")
+
+        [denied] = await world.audit("tool.denied")
+        first, again, anew = of(await world.log(), "tool_result")[-3:]
+        assert denied.details["call_id"] == anew["call_id"] != again["call_id"]
+        assert anew["error"].startswith("policy_denied")
+        assert first["call_id"] == lost.call_id
+        [told] = [m.content for m in world.model.asked("x")[-1].messages if m.role == "tool"]
+        assert told == anew["error"]
+        assert deploys(world.folder) == 1

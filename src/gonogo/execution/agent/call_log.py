@@ -161,13 +161,22 @@ def note_allowed(tx: Tx, call: CallRow, gated: Gated, locale: str | None = None)
     )  # fmt: skip
 
 
-def note_stale(tx: Tx, call: CallRow, reason: str | None) -> None:
-    """Why a call that a person allowed does not run."""
+def stop_stale(tx: Tx, call: CallRow, error: str | None) -> None:
+    """A call that a person allowed does not run as it was allowed.
+
+    One that was to run again is proposed anew, as it is now.
+    """
     log.note(
         tx, call.session_id, actor=f"agent:{call.agent}", action="tool.stale",
-        subject=call.tool, call_id=call.id, digest=call.digest, reason=reason,
+        subject=call.tool, call_id=call.id, digest=call.digest, reason=error,
         plan_id=call.plan_id, subtask_id=call.subtask_id,
     )  # fmt: skip
+    if call.retry_of is None:
+        end_call(tx, call, _C.FAILED, error=error)
+    else:
+        move_call(tx, call, _C.FAILED, error=error, finished_at=tx.now)
+        tell_result(tx, call, _C.FAILED, error=error)
+        _in_place_of(tx, call, status=_C.PROPOSED, approval_id=None)
 
 
 def note_network(tx: Tx, call: CallRow, result: Any) -> None:  # noqa: ANN401 - JSON
@@ -190,7 +199,7 @@ def deny(tx: Tx, call: CallRow, gated: Gated) -> None:
         subject=call.tool, call_id=call.id, arguments=gated.arguments,
         reason=gated.verdict.reason, rule=gated.verdict.rule,
     )  # fmt: skip
-    tell_result(tx, call, _C.DENIED, error=gated.error)
+    tell_end(tx, call, _C.DENIED, error=gated.error)
 
 
 def end_call(
@@ -205,10 +214,22 @@ def end_call(
     """Write a call's one result. False when it had one already."""
     if not move_call(tx, call, status, result=result, error=error, finished_at=tx.now, **to):
         return False
+    tell_end(tx, call, status, result=result, error=error)
+    return True
+
+
+def tell_end(
+    tx: Tx,
+    call: CallRow,
+    status: CallStatus,
+    *,
+    result: Any = None,  # noqa: ANN401 - JSON
+    error: str | None = None,
+) -> None:
+    """A call has its result, and so has the one in whose place it ran."""
     tell_result(tx, call, status, result=result, error=error)
     if call.retry_of is not None:
         _end_original(tx, call.retry_of, status, result=result, error=error)
-    return True
 
 
 def tell_result(
@@ -219,7 +240,7 @@ def tell_result(
     result: Any = None,  # noqa: ANN401 - JSON
     error: str | None = None,
 ) -> None:
-    """A call has its result."""
+    """What came of a call, as clients are told."""
     took = elapsed(call.started_at, tx.now) * 1000 if call.started_at else None
     facts = ResultFacts(
         status=_WIRE.get(status, "failed"), duration_ms=took,
@@ -276,14 +297,19 @@ def doubt(tx: Tx, desk: ApprovalService, call: CallRow, why: str, locale: str) -
 
 def run_again(tx: Tx, call: CallRow) -> CallRow:
     """A new call in the place of one whose outcome is not known."""
-    position = next_position(tx, call.session_id, call.thread)
-    again = replace(
-        call, id=new_id("call"), position=position, status=_C.ALLOWED, retry_of=call.id, judgings=0,
-        created_at=tx.now, started_at=None, finished_at=None,
-    )  # fmt: skip
-    add_calls(tx, [again])
+    again = _in_place_of(tx, call, status=_C.ALLOWED, retry_of=call.id)
     _tell_bare(tx, again, f"in the place of {call.id}")
     return again
+
+
+def _in_place_of(tx: Tx, call: CallRow, **to: Any) -> CallRow:  # noqa: ANN401 - columns
+    position = next_position(tx, call.session_id, call.thread)
+    other = replace(
+        call, id=new_id("call"), position=position, judgings=0, created_at=tx.now,
+        started_at=None, finished_at=None, **to,
+    )  # fmt: skip
+    add_calls(tx, [other])
+    return other
 
 
 _NO_NAMES = Aliases()

@@ -648,7 +648,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         # A client that carries out tools leaves this one alone.
         record.tell_called(tx, call, gated, runs=not thread.remote)
         record.note_allowed(tx, call, gated, thread.locale)
-        record.tell_result(tx, call, ended, result=result, error=error)
+        record.tell_end(tx, call, ended, result=result, error=error)
         self.rest(tx, thread)
 
     def _start_allowed(
@@ -674,8 +674,7 @@ class Hands(Struct, frozen=True, kw_only=True):
 
     def _stale(self, tx: Tx, thread: Thread, call: CallRow, error: str | None) -> None:
         thread.owner.check(tx)
-        record.note_stale(tx, call, error)
-        record.end_call(tx, call, _C.FAILED, error=error)
+        record.stop_stale(tx, call, error)
         self.rest(tx, thread)
 
     def _finish(
