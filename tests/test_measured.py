@@ -58,6 +58,8 @@ def run(project: Path, calls: str, *options: str) -> dict[str, list[bool]]:
         '[tool.coverage.run]\nbranch = true\nparallel = true\npatch = ["subprocess"]\n'
     )
     command = [sys.executable, "-m", "pytest", "-q", "tests", "--cov", "--cov-report=", *options]
+    # Else it takes away, at its end, what earlier runs of all tests have left.
+    command.append(f"--basetemp={project / 'tmp'}")
     kept = {
         name: word for name, word in os.environ.items() if not name.startswith(("COV", "PYTEST"))
     }
