@@ -184,6 +184,11 @@ def _state_folder(home: Path) -> Check:
         return Check(
             "state folder", "ok", because("{path} will be created when it is needed", path=home)
         )
+    if problem := Folder(home).problem():
+        text = because("the disk of {folder} is full; free some space", folder=home)
+        if problem == "cli_home_read_only":
+            text = because("the disk of {folder} is read-only; make it writable", folder=home)
+        return Check("state folder", "bad", text)
     mode = stat.S_IMODE(home.stat().st_mode)
     if home.stat().st_uid != os.geteuid():
         text = because("{path} belongs to another user; set GONOGO_HOME", path=home)
@@ -200,10 +205,8 @@ def _state_folder(home: Path) -> Check:
 def _owner(home: Path) -> Check:
     folder = Folder(home)
     nobody = because("no gonogo process uses this folder now")
-    if not folder.lock.exists():
-        return Check("owner", "ok", nobody)
-    with folder.owned() as ours:
-        text = nobody if ours else because("process {pid}", pid=folder.owner())
+    # Not held: the folder may be read-only, and is to stay as it is.
+    text = because("process {pid}", pid=folder.owner()) if folder.is_owned() else nobody
     return Check("owner", "ok", text)
 
 
