@@ -92,8 +92,8 @@ def test_who_owns_the_state_folder_is_said(tmp_path):
 
 def test_of_a_state_folder_on_a_read_only_disk_it_is_said_what_to_do(tmp_path):
     with small_disk(tmp_path / "disk") as disk:
-        with Folder(disk.folder).owned():
-            pass
+        for name in ("owner.lock", "gonogo.db"):
+            (disk.folder / name).touch()
         disk.folder.chmod(0o700)
         disk.fill()
         full = Check("state folder", "bad", f"the disk of {disk.folder} is full; free some space")
@@ -104,6 +104,7 @@ def test_of_a_state_folder_on_a_read_only_disk_it_is_said_what_to_do(tmp_path):
         assert checks._state_folder(disk.folder) == Check("state folder", "bad", said)
         nobody = Check("owner", "ok", "no gonogo process uses this folder now")
         assert checks._owner(disk.folder) == nobody
+        assert checks._database(Settings(home=disk.folder)) == Check("database", "bad", said)
 
 
 BAD = "file is not a database; look closer with gonogo db check"
