@@ -221,8 +221,7 @@ class SqliteBackend:
 
     def explain(self, error: BaseException) -> None:
         """Have an error say that its reason is the disk: SQLite says no more than "disk I/O"."""
-        problem = _problem_of(self._path.parent) if isinstance(error, Busy) else None
-        if problem is not None:
+        if isinstance(error, Busy) and (problem := _problem_of(self._path.parent)):
             error.reason = problem
 
     def damage(self) -> str | None:
