@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.disk import small_disk
 from gonogo.cli import checks
 from gonogo.cli.checks import Check
 from gonogo.cli.folder import Folder
@@ -87,6 +88,23 @@ def test_who_owns_the_state_folder_is_said(tmp_path):
     with Folder(tmp_path).owned():
         assert checks._owner(tmp_path) == Check("owner", "ok", f"process {os.getpid()}")
     assert checks._owner(tmp_path) == nobody
+
+
+def test_of_a_state_folder_on_a_read_only_disk_it_is_said_what_to_do(tmp_path):
+    with small_disk(tmp_path / "disk") as disk:
+        for name in ("owner.lock", "gonogo.db"):
+            (disk.folder / name).touch()
+        disk.folder.chmod(0o700)
+        disk.fill()
+        full = Check("state folder", "bad", f"the disk of {disk.folder} is full; free some space")
+        assert checks._state_folder(disk.folder) == full
+        disk.free()
+        disk.allow_writing(False)
+        said = f"the disk of {disk.folder} is read-only; make it writable"
+        assert checks._state_folder(disk.folder) == Check("state folder", "bad", said)
+        nobody = Check("owner", "ok", "no gonogo process uses this folder now")
+        assert checks._owner(disk.folder) == nobody
+        assert checks._database(Settings(home=disk.folder)) == Check("database", "bad", said)
 
 
 BAD = "file is not a database; look closer with gonogo db check"

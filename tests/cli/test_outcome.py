@@ -5,7 +5,7 @@ from pydantic import ValidationError
 
 from gonogo.cli.session.conversation import Outcome
 from gonogo.cli.support import Exit, Stop, explained
-from gonogo.client import Unreachable
+from gonogo.client import NoAnswer, Unreachable
 from gonogo.domain.errors import Busy, InvalidMessage, NotFound, PolicyDenied
 from gonogo.settings import Settings
 
@@ -126,7 +126,14 @@ def test_a_plan_is_remembered_while_it_is_not_over():
 @pytest.mark.parametrize(
     ("error", "said"),
     [
-        (OSError(28, "No space left on device"), "gonogo: No space left on device\n"),
+        (
+            OSError(28, "No space left on device"),
+            "gonogo: No space left on device; free some space on that disk and try again\n",
+        ),
+        (
+            OSError(30, "Read-only file system", "a"),
+            "gonogo: a: Read-only file system; make that disk writable and try again\n",
+        ),
         (OSError(13, "Permission denied", "a.txt"), "gonogo: a.txt: Permission denied\n"),
     ],
 )
@@ -158,6 +165,12 @@ REPORT = "please report it with the last lines of gonogo.log in GONOGO_HOME"
         (
             Unreachable("gone"), Exit.FAILED,
             "gone. The process that did the work has ended. Continue with: gonogo attach",
+        ),
+        (
+            NoAnswer("late"), Exit.FAILED,
+            "The gonogo process is there but does not answer. If it is stopped (state T in ps), "
+            "continue it with kill -CONT and its number, which is in owner.lock of GONOGO_HOME; "
+            "otherwise try again later",
         ),
         (NotFound("No plan x", see="gonogo plans list"), Exit.FAILED,
          "No plan x; see gonogo plans list"),

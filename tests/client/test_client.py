@@ -6,7 +6,7 @@ import anyio
 import httpx
 import pytest
 
-from gonogo.client import Client, Unintelligible, Unreachable, error_of, read_event
+from gonogo.client import Client, NoAnswer, Unintelligible, Unreachable, error_of, read_event
 from gonogo.domain import errors
 from gonogo.domain.events import AssistantMessage, Event
 from gonogo.domain.messages import HitlDecision, UserMessage
@@ -187,8 +187,12 @@ async def test_no_server_is_said(tmp_path):
 
 @pytest.mark.parametrize(
     ("error", "said"),
-    [(httpx.ReadError("the line was cut"), "the line was cut"), (httpx.ReadError(""), "ReadError")],
-    ids=["with words", "without"],
+    [
+        (httpx.ReadError("the line was cut"), "the line was cut"),
+        (httpx.ReadError(""), "ReadError"),
+        (httpx.ReadTimeout(""), "it did not answer in time"),
+    ],
+    ids=["with words", "without", "late"],
 )
 async def test_a_long_answer_that_breaks_off_says_why(against, error, said):
     class Broken(httpx.AsyncByteStream):
@@ -203,6 +207,7 @@ async def test_a_long_answer_that_breaks_off_says_why(against, error, said):
             await anext(pieces)
 
     assert str(broke.value) == said
+    assert isinstance(broke.value, NoAnswer) is isinstance(error, httpx.ReadTimeout)
 
 
 def test_an_event_of_a_later_version_keeps_its_envelope():

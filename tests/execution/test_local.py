@@ -96,6 +96,13 @@ class Bench:
             while not holds(await self.store.read(first_timer)):
                 await anyio.wait_all_tasks_blocked()
 
+    async def until_begun_again(self, caplog):
+        """Wait until the dispatcher has said so: what it wrote is there a little earlier."""
+        with anyio.fail_after(LIMIT):
+            while caplog.text.count("the clock was set back; 1 timers begin again") != 1:
+                await anyio.wait_all_tasks_blocked()
+        assert await self.store.read(first_timer) == self.now + 60 * SECOND
+
     def open(self, *keys):
         for key in keys:
             self.gates.setdefault(key, anyio.Event()).set()
@@ -320,10 +327,10 @@ async def test_what_waits_as_the_clock_is_set_back_waits_for_as_long_as_it_was_t
     if lives:
         async with bench.serving():
             await bench.later(-jump)
-            await bench.until_first_timer(lambda first: first == bench.now + 60 * SECOND)
+            await bench.until_begun_again(caplog)
     bench.now = NOW - jump * SECOND
     async with bench.serving():
-        await bench.until_first_timer(lambda first: first == bench.now + 60 * SECOND)
+        await bench.until_begun_again(caplog)
         await bench.later(59)
         await store.write(set_timer, "expiry", "late", bench.now + 3_600 * SECOND)
         assert bench.fired == []

@@ -341,14 +341,41 @@ async def test_a_full_disk_that_is_freed_loses_nothing(tmp_path: Path) -> None:
         await sayers.all_is_said_once()
 
 
+async def test_what_a_full_disk_refuses_says_that_it_is_full(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as disk:
+        url = f"sqlite:///{disk.folder / 'gonogo.db'}"
+        with opened(url, patience=LIMIT) as store:
+            await store.write(begin)
+            disk.fill()
+            # Not the store's: that would wait for room.
+            backend = cast("SqliteBackend", store._backend)
+            for work in (backend.write, backend.read):
+                with pytest.raises(Busy) as refused:
+                    await work(fails_for_its_disk)
+                said = f"the disk of {disk.folder} is full; free some space"
+                assert refused.value.reason == said
+            disk.free()
+            with pytest.raises(Busy) as refused:
+                await backend.write(fails_for_its_disk)
+            assert refused.value.reason == "disk I/O error"
+
+
+def fails_for_its_disk(_tx: Tx) -> None:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+    raise error
+
+
 async def test_a_disk_that_is_read_only_is_written_again_once_it_can_be(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk") as disk:
         url = f"sqlite:///{disk.folder / 'gonogo.db'}"
         with opened(url) as store:
             await store.write(begin)
         disk.allow_writing(False)
-        with pytest.raises(Busy):
+        with pytest.raises(Busy) as refused:
             Store(url, drives=True)
+        said = f"the disk of {disk.folder} is read-only; make it writable"
+        assert refused.value.reason == said
         disk.allow_writing(True)
         with opened(url) as store, anyio.fail_after(LIMIT):
             await store.write(say, "there")

@@ -39,8 +39,8 @@ async def due(store, hook: str = "chat", seconds: float = 0) -> str | None:
 
 async def test_the_messages_about_one_question_go_out_one_after_the_other(store):
     await store.write(writing(
-        delivery("d2"), delivery("d1"), delivery("d3", "a2", not_before=NOW + SECOND),
-        delivery("d4", hook="mail", not_before=NOW + SECOND),
+        delivery("d2"), delivery("d1"), delivery("d3", "a2", not_before=NOW + SECOND, attempt=1),
+        delivery("d4", hook="mail", not_before=NOW + SECOND, attempt=1),
     ))  # fmt: skip
     first = await store.read(jobs.delivery_of, "d1")
 
@@ -70,6 +70,18 @@ async def test_of_those_that_are_due_the_earliest_goes_first_then_the_oldest(sto
         delivery("d3", "a3", not_before=NOW - SECOND),
     ))  # fmt: skip
     assert await due(store) == "d2"
+
+
+async def test_what_a_clock_that_was_ahead_has_made_goes_out_at_once_and_in_its_order(store):
+    await store.write(writing(
+        delivery("d3", event="requested", not_before=NOW + 3_600 * SECOND),
+        delivery("d2", event="warning"), delivery("d1", event="resolved"),
+    ))  # fmt: skip
+    order = []
+    while (found := await store.read(at(NOW, jobs.due_delivery), "chat")) is not None:
+        order.append(found.id)
+        await store.write(jobs.set_delivery, found, DeliveryStatus.SENT)
+    assert order == ["d3", "d2", "d1"]
 
 
 async def test_who_was_overtaken_writes_nothing_of_a_delivery(store):

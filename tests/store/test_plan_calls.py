@@ -165,17 +165,23 @@ async def test_what_may_have_been_done_is_known_until_it_was_let_run_again(store
         ):  # fmt: skip
             doubt(tx, name, status="pending")
             doubt(tx, name, after=after, status=status, kind="tool")
+        doubt(tx, "let ahead", status="pending")
+        # By a clock that was set back until the call itself was doubted.
+        calls.add_approval(tx, approval(
+            "let", call_id="c let ahead 0", status=ApprovalStatus.APPROVED,
+            created_at=NOW + 3_600 * SECOND, **OF_A,
+        ))  # fmt: skip
         doubt(tx, "same", of={"tool": "run_command"})
         doubt(tx, "same", after=1, status="approved", kind="tool")
 
     await store.write(made)
     found = await store.read(calls.perhaps_done, "p1")
     assert sorted(each.arguments["path"] for each in found) == [
-        "cancelled", "edited", "expired", "later revision's", "let before", "not let", "pending",
-        "same",
+        "cancelled", "edited", "expired", "later revision's", "let ahead", "let before", "not let",
+        "pending", "same",
     ]  # fmt: skip
     [same] = [each for each in found if each.arguments["path"] == "same"]
-    assert same == ("run_command", {"path": "same"}, NOW)
+    assert same == ("run_command", {"path": "same"}, "c same 0", NOW)
     assert await store.read(calls.perhaps_done, "p9") == []
     assert await store.read(calls.doubted_subtasks, "p1", 1) == frozenset({"a"})
     assert await store.read(calls.doubted_subtasks, "p1", 2) == frozenset({"b"})

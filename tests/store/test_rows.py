@@ -34,7 +34,8 @@ from gonogo.domain.states import (
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolRequest, UserText
 from gonogo.store import calls, erasing, new_id, people, plans, sessions
 from gonogo.store import jobs as timers
-from gonogo.store.schema import turns
+from gonogo.store.rows import change
+from gonogo.store.schema import approvals, turns
 
 S = SubtaskStatus
 SECOND = timedelta(seconds=1)
@@ -378,6 +379,23 @@ async def test_questions_of_one_moment_are_in_the_order_of_their_ids(store):
 
     found = await store.read(calls.pending_approvals, "s1")
     assert [asked.id for asked in found] == ["a", "b", "c"]
+
+
+async def test_an_open_question_is_the_latest_though_the_clock_was_set_back_since(store):
+    await store.write(begin)
+    await store.write(begin_plan)
+    ahead = {"created_at": NOW + 3_600 * SECOND, "status": ApprovalStatus.EDITED}
+    plan = {"kind": "plan", "plan_id": "p1"}
+    for each in (
+        approval("a4", **plan, revision=1, **ahead), approval("a2", **plan, revision=2),
+        approval("a3", call_id="c", **ahead), approval("a1", call_id="c"),
+    ):  # fmt: skip
+        await store.write(calls.add_approval, each)
+    assert (await store.read(calls.approval_of_plan, "p1")).id == "a2"
+    assert (await store.read(calls.approval_of_call, "c")).id == "a1"
+    decided = {"status": ApprovalStatus.APPROVED}
+    await store.write(lambda tx: change(tx, approvals, {"id": "a2"}, decided))
+    assert (await store.read(calls.approval_of_plan, "p1")).id == "a2"
 
 
 async def test_approvals_are_found_by_what_they_are_about(store):

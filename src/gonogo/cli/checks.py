@@ -184,6 +184,8 @@ def _state_folder(home: Path) -> Check:
         return Check(
             "state folder", "ok", because("{path} will be created when it is needed", path=home)
         )
+    if problem := _disk_problem(home):
+        return Check("state folder", "bad", problem)
     mode = stat.S_IMODE(home.stat().st_mode)
     if home.stat().st_uid != os.geteuid():
         text = because("{path} belongs to another user; set GONOGO_HOME", path=home)
@@ -197,13 +199,21 @@ def _state_folder(home: Path) -> Check:
     return Check("state folder", "ok", str(home))
 
 
+def _disk_problem(folder: Path) -> str | None:
+    match Folder(folder).problem():
+        case None:
+            return None
+        case "cli_home_read_only":
+            return because("the disk of {folder} is read-only; make it writable", folder=folder)
+        case _:
+            return because("the disk of {folder} is full; free some space", folder=folder)
+
+
 def _owner(home: Path) -> Check:
     folder = Folder(home)
     nobody = because("no gonogo process uses this folder now")
-    if not folder.lock.exists():
-        return Check("owner", "ok", nobody)
-    with folder.owned() as ours:
-        text = nobody if ours else because("process {pid}", pid=folder.owner())
+    # Not held: the folder may be read-only, and is to stay as it is.
+    text = because("process {pid}", pid=folder.owner()) if folder.is_owned() else nobody
     return Check("owner", "ok", text)
 
 
@@ -238,6 +248,8 @@ def _database(settings: Settings) -> Check:
     if not os.path.lexists(file):
         text = because("it will be created in {path} when it is needed", path=file.parent)
         return Check("database", "ok", text)
+    if problem := _disk_problem(file.parent):
+        return Check("database", "bad", problem)
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)) as database:
             database.execute("PRAGMA schema_version")

@@ -1,5 +1,6 @@
 """What every command needs: how it is declared, how it ends, and one line for what went wrong."""
 
+import errno
 import gc
 import logging
 import os
@@ -20,7 +21,7 @@ from typer.core import TyperGroup
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-    from gonogo.client import Client
+    from gonogo.client import Client, Unreachable
     from gonogo.domain.errors import GonogoError
     from gonogo.i18n import Locale
 
@@ -191,6 +192,18 @@ def _contexts(kind: Any, locale: "Locale") -> Any:  # noqa: ANN401 - Typer's own
 
 
 _GONE = "{problem}. The process that did the work has ended. Continue with: gonogo attach"
+_SILENT = (
+    "The gonogo process is there but does not answer. If it is stopped (state T in ps), continue "
+    "it with kill -CONT and its number, which is in owner.lock of GONOGO_HOME; otherwise try again "
+    "later"
+)
+_NO_ROOM = "{problem}; free some space on that disk and try again"
+_DISK = {
+    errno.ENOSPC: _NO_ROOM,
+    errno.EDQUOT: _NO_ROOM,
+    errno.EROFS: "{problem}; make that disk writable and try again",
+}
+"""What to do about a disk, by what the system says of it."""
 _LOGGED = (
     "internal error: {problem}; please report it with the last lines of gonogo.log in GONOGO_HOME"
 )
@@ -326,7 +339,7 @@ def _told(error: BaseException) -> tuple[str, Exit]:
         case InvalidMessage():
             return said_of(error), Exit.USAGE
         case Unreachable():
-            return own_words(_GONE, problem=said_of(error)), Exit.FAILED
+            return _lost(error), Exit.FAILED
         case GonogoError():
             return _with_more(error) or type(error).__name__, Exit.FAILED
         case ValidationError():
@@ -367,6 +380,14 @@ def _with_more(error: "GonogoError") -> str:
     return text
 
 
+def _lost(error: "Unreachable") -> str:
+    from gonogo.client import NoAnswer
+
+    if isinstance(error, NoAnswer):
+        return own_words(_SILENT)
+    return own_words(_GONE, problem=said_of(error))
+
+
 def _setting(error: "ValidationError") -> str:
     from gonogo.domain.errors import in_words, mistake_of
     from gonogo.i18n import told
@@ -383,7 +404,9 @@ def _setting(error: "ValidationError") -> str:
 
 def _os_error(error: OSError) -> str:
     where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{own_words(error.strerror) if error.strerror else error}"
+    problem = f"{where}{own_words(error.strerror) if error.strerror else error}"
+    advice = _DISK.get(error.errno or 0)
+    return own_words(advice, problem=problem) if advice else problem
 
 
 def _brief(error: BaseException) -> str:

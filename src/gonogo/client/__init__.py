@@ -9,6 +9,7 @@ breaks. How to use it is in docs/how-to/python-client.md.
 from gonogo.client.client import Client
 from gonogo.client.transport import (
     EventBody,
+    NoAnswer,
     Unintelligible,
     Unreachable,
     error_of,
@@ -19,6 +20,7 @@ from gonogo.client.transport import (
 __all__ = [
     "Client",
     "EventBody",
+    "NoAnswer",
     "Unintelligible",
     "Unreachable",
     "error_of",

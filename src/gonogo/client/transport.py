@@ -91,6 +91,10 @@ class Unreachable(InternalFailure):
     status = 503
 
 
+class NoAnswer(Unreachable):
+    """A server is there, and says nothing for too long."""
+
+
 class Unintelligible(InternalFailure):
     """What answers is no gonogo server, or one of another version."""
 
@@ -339,7 +343,7 @@ class Transport:
                 # What is posted has its key; what deletes may have been done already.
                 again = method != "DELETE" or isinstance(error, httpx.ConnectError)
                 if anyio.current_time() >= until or not again:
-                    raise Unreachable(_why(error)) from error
+                    raise _lost(error) from error
             await anyio.sleep(delay)
             delay = min(2 * delay, _LONGEST_DELAY)
 
@@ -373,7 +377,7 @@ class Transport:
                 async for piece in answer.aiter_bytes():
                     yield piece
         except httpx.TransportError as error:
-            raise Unreachable(_why(error)) from error
+            raise _lost(error) from error
 
     async def _stream(self, question: "StreamQuery") -> AsyncGenerator[EventBody]:
         """Every event of a stream once, up to its `done`; a break is not seen from outside."""
@@ -482,7 +486,13 @@ def _read(model: type[T], answer: bytes) -> T:
         raise Unintelligible(model.__name__) from error
 
 
+def _lost(error: httpx.TransportError) -> Unreachable:
+    return (NoAnswer if isinstance(error, httpx.ReadTimeout) else Unreachable)(_why(error))
+
+
 def _why(error: httpx.TransportError) -> str:
+    if isinstance(error, httpx.ReadTimeout):
+        return because("it did not answer in time")
     return str(error) or type(error).__name__
 
 

@@ -123,7 +123,9 @@ class Store:
         """What was in the database once and is not there, as was accepted."""
         try:
             self._open(patience, drives=drives, accept_restored=accept_restored)
-        except BaseException:
+        except BaseException as error:
+            if isinstance(self._backend, SqliteBackend):
+                self._backend.explain(error)
             self._backend.close()
             self._backend.lock.release()
             raise

@@ -111,23 +111,19 @@ _OPEN_QUESTIONS = (
     .where(approvals.c.status == "pending")
     .group_by(approvals.c.kind)
 )
-_NEWEST = (
-    select(*columns_of(approvals, Approval))
-    .order_by(approvals.c.created_at.desc(), approvals.c.id.desc())
-    .limit(bindparam("most"))
-)
+_BY_AGE = approvals.c.created_at.desc(), approvals.c.id.desc()
+_EACH = select(*columns_of(approvals, Approval))
+_NEWEST = _EACH.order_by(*_BY_AGE).limit(bindparam("most"))
 _BEFORE = or_(
     approvals.c.created_at < bindparam("before_at"),
     and_(approvals.c.created_at == bindparam("before_at"), approvals.c.id < bindparam("before_id")),
 )
 _LOCK = by(approvals, Approval, "id").with_for_update()
-_LATEST = (
-    select(*columns_of(approvals, Approval))
-    .order_by(approvals.c.created_at.desc(), approvals.c.id.desc())
-    .limit(1)
-)
-_OF_CALL = _LATEST.where(approvals.c.call_id == bindparam("of"))
-_OF_PLAN = _LATEST.where(approvals.c.plan_id == bindparam("of"), approvals.c.kind == "plan")
+# An open one is the latest, also where the clock was set back since the others were asked.
+_LATEST = ((approvals.c.status == "pending").desc(), *_BY_AGE)
+_OF_CALL = _EACH.where(approvals.c.call_id == bindparam("of")).order_by(*_LATEST).limit(1)
+_FOR_PLAN = _EACH.where(approvals.c.plan_id == bindparam("of"), approvals.c.kind == "plan")
+_OF_PLAN = _FOR_PLAN.order_by(approvals.c.revision.desc(), *_LATEST).limit(1)
 _LET_START = select(approvals.c.id).where(
     approvals.c.plan_id == bindparam("plan_id"),
     approvals.c.revision == bindparam("revision"),
@@ -170,13 +166,17 @@ _DOUBTED = (
     .select_from(_OF_CALLS)
     .where(_IN_DOUBT, approvals.c.revision == bindparam("revision"))
 )
+_BEGUN = (
+    tool_calls.c.tool, tool_calls.c.arguments, tool_calls.c.id.label("call_id"),
+    approvals.c.created_at.label("asked_at"),
+)  # fmt: skip
 _PERHAPS_DONE = (
-    select(tool_calls.c.tool, tool_calls.c.arguments, approvals.c.created_at.label("asked_at"))
+    select(*_BEGUN)
     .select_from(_OF_CALLS)
     .where(_IN_DOUBT, among(approvals.c.status, ("pending", "edited", "expired", "cancelled")))
 )
 _LET_RUN = (
-    select(tool_calls.c.tool, tool_calls.c.arguments, approvals.c.created_at.label("asked_at"))
+    select(*_BEGUN)
     .select_from(_OF_CALLS)
     .where(
         approvals.c.plan_id == bindparam("plan_id"),
@@ -187,14 +187,10 @@ _LET_RUN = (
 _PENDING_OF_PLAN = select(*columns_of(approvals, Approval)).where(
     approvals.c.plan_id == bindparam("of"), approvals.c.status == "pending"
 )
-_DECIDED_OF_PLAN = (
-    select(*columns_of(approvals, Approval))
-    .where(
-        approvals.c.plan_id == bindparam("of"),
-        among(approvals.c.status, ("approved", "edited", "rejected", "expired")),
-    )
-    .order_by(approvals.c.created_at, approvals.c.id)
-)
+_DECIDED_OF_PLAN = _EACH.where(
+    approvals.c.plan_id == bindparam("of"),
+    among(approvals.c.status, ("approved", "edited", "rejected", "expired")),
+).order_by(approvals.c.created_at, approvals.c.id)
 
 
 def add_calls(tx: Tx, calls: list[CallRow]) -> None:
@@ -384,6 +380,7 @@ class Begun(NamedTuple):
 
     tool: str
     arguments: dict[str, Any]
+    call_id: str
     asked_at: datetime
 
 
@@ -400,7 +397,9 @@ def perhaps_done(tx: Tx, plan_id: str) -> list[Begun]:
 
 
 def _is_after(one: Begun, other: Begun) -> bool:
-    return one[:2] == other[:2] and one.asked_at > other.asked_at
+    # A call was let run before anybody doubted it, whatever the clock said.
+    is_same = one.call_id == other.call_id
+    return one[:2] == other[:2] and not is_same and one.asked_at > other.asked_at
 
 
 def list_approvals(

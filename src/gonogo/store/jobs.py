@@ -6,7 +6,20 @@ from functools import cache
 from typing import Any
 
 from msgspec import Struct
-from sqlalchemy import Executable, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy import (
+    Case,
+    Executable,
+    FromClause,
+    and_,
+    bindparam,
+    case,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    update,
+)
 
 from gonogo.domain.records import Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
@@ -145,18 +158,29 @@ def clock_of(tx: Tx) -> datetime:
 # afterwards counts only if nobody took the delivery meanwhile.
 
 _EARLIER = deliveries.alias("earlier")
+
+
+def _nth(told: FromClause) -> Case[int]:
+    # Of those about one question. Ids sort by clocks, and those may differ, or be set back.
+    return case((told.c.event == "requested", 0), (told.c.event == "resolved", 2), else_=1)
+
+
 _DUE = (
     select(*columns_of(deliveries, Delivery))
     .where(
         deliveries.c.hook == bindparam("hook"),
         deliveries.c.status == "pending",
-        deliveries.c.not_before <= bindparam("now"),
+        # What was never tried waits for no moment: the clock may have been ahead as it was made.
+        or_(deliveries.c.attempt == 0, deliveries.c.not_before <= bindparam("now")),
         # The messages about one question arrive in their order.
         ~exists().where(
             _EARLIER.c.approval_id == deliveries.c.approval_id,
             _EARLIER.c.hook == deliveries.c.hook,
             _EARLIER.c.status == "pending",
-            _EARLIER.c.id < deliveries.c.id,
+            or_(
+                _nth(_EARLIER) < _nth(deliveries),
+                and_(_nth(_EARLIER) == _nth(deliveries), _EARLIER.c.id < deliveries.c.id),
+            ),
         ),
     )
     .order_by(deliveries.c.not_before, deliveries.c.id)
@@ -170,7 +194,7 @@ _PENDING = (
 
 
 def add_delivery(tx: Tx, delivery: Delivery) -> None:
-    """Insert a delivery. Of one question, ids sort as they were made."""
+    """Insert a delivery, which may be tried at once."""
     put(tx, deliveries, row_of(delivery))
 
 

@@ -179,6 +179,8 @@ _GROUP = 256
 _READERS = 4
 _MOMENT = 0.005
 """Seconds until a file is tried again that somebody else is switching."""
+_LITTLE = 1 << 16
+"""Bytes with which nothing can be done."""
 
 
 class _Item(Struct):
@@ -216,6 +218,11 @@ class SqliteBackend:
         self._conn: Direct | None = None
         self._thread = threading.Thread(target=self._serve, name="gonogo-writer", daemon=True)
         self._thread.start()
+
+    def explain(self, error: BaseException) -> None:
+        """Have an error say that its reason is the disk: SQLite says no more than "disk I/O"."""
+        if isinstance(error, Busy) and (problem := _problem_of(self._path.parent)):
+            error.reason = problem
 
     def damage(self) -> str | None:
         """What of the file is damaged: the first thing that SQLite finds.
@@ -319,7 +326,9 @@ class SqliteBackend:
             with Direct(self.engine) as conn, _snapshot(conn):
                 return work(self._tx(conn))
         except (SQLAlchemyError, sqlite3.Error) as error:
-            raise_told(error)
+            said = told(error)
+            self.explain(said)
+            raise said from error
 
     def _serve(self) -> None:
         while (items := self._next_group()) is not None:
@@ -327,8 +336,10 @@ class SqliteBackend:
                 self._run_group(self._connection(), items)
             except BaseException as error:  # The writer must outlive any failure.
                 self._let_go()
+                said = told(error)
+                self.explain(said)
                 for item in items:
-                    item.error = item.error or told(error)
+                    item.error = item.error or said
             for loop in {item.loop for item in items}:
                 # Whoever asked may be gone, its event loop closed: what is committed stays so.
                 with suppress(RuntimeError):
@@ -416,6 +427,16 @@ class SqliteBackend:
                 said = "what a transaction set going was not handed over"
                 item.loop.call_exception_handler({"message": said, "exception": error})
             _settle(item)
+
+
+def _problem_of(folder: Path) -> str | None:
+    """Why nothing can be written in a folder; None where that is not for its disk."""
+    found = os.statvfs(folder)
+    if found.f_flag & os.ST_RDONLY:
+        return because("the disk of {folder} is read-only; make it writable", folder=folder)
+    if found.f_bavail * found.f_frsize < _LITTLE:
+        return because("the disk of {folder} is full; free some space", folder=folder)
+    return None
 
 
 def _make_private(path: Path) -> None:
