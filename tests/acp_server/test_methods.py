@@ -400,6 +400,11 @@ async def test_a_question_is_answered_by_the_words_for_it_and_no_other(editor, b
         plan = {**other, "kind": "plan", "request_type": "plan", "plan_id": "p1", "revision": 1}
         behind.paths["/sessions/s1/pending-approvals"] = pending(QUESTION, plan)
         empty = await says(pad, "/revise ")
+        # What another client has put there was never read here: it is shown, and not agreed to.
+        for word in ("/hold", "/approve"):
+            unseen = {**plan, "approval_id": word} if word == "/hold" else plan
+            behind.paths["/sessions/s1/pending-approvals"] = pending(QUESTION, unseen)
+            assert await says(pad, word) == {"stopReason": "end_turn"}
         assert await says(pad, "/approve") == {"stopReason": "end_turn"}
 
     said = "There are 2 open questions; answer each where it is shown."
@@ -412,7 +417,11 @@ async def test_a_question_is_answered_by_the_words_for_it_and_no_other(editor, b
         {"type": "plan_decision", "plan_id": "p1", "decision": "approve", "digest": "d",
          "revision": 1, "start": True, "auto_approve_tools": True},
     ]  # fmt: skip
-    assert {each["toolCall"]["toolCallId"] for each in pad.questions} == {"c1", "a2"}
+    asked = {each["toolCall"]["toolCallId"] for each in pad.questions}
+    assert asked == {"c1", "a2", "/hold"}
+    unread = "\n\nThis question was not shown here before. Read it, then answer.\n\n"
+    said = [each["content"]["text"] for each in pad.told if "chunk" in each["sessionUpdate"]]
+    assert said.count(unread) == 2
 
 
 def message_of(seq: int) -> httpx.Response:

@@ -11,13 +11,18 @@ from server.test_socket import opened
 WHOLE = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n"
 
 
-async def read_to_the_end(line: anyio.abc.SocketStream) -> None:
+async def everything(line: anyio.abc.SocketStream) -> list[bytes]:
+    found: list[bytes] = []
     with anyio.fail_after(60):
         while True:
             try:
-                await line.receive()
+                found.append(await line.receive())
             except (anyio.EndOfStream, anyio.BrokenResourceError):
-                return
+                return found
+
+
+async def read_to_the_end(line: anyio.abc.SocketStream) -> None:
+    await everything(line)
 
 
 @pytest.mark.parametrize("sent", [b"", b"G", b"GET /health HTTP/1.1\r\nHost: ", b"\r\n"])
@@ -40,6 +45,18 @@ async def test_the_next_head_of_a_connection_has_to_come_in_time_too(served):
         assert b"200 OK" in await line.receive()
         await line.send(b"GET /")
         await read_to_the_end(line)
+
+
+async def test_of_requests_that_wait_for_no_answer_only_the_first_is_answered(served):
+    async with (
+        served() as client,
+        await anyio.connect_tcp("127.0.0.1", client.ready.port) as line,
+    ):
+        whole = WHOLE % client.ready.port
+        await line.send(whole)
+        assert b"200 OK" in await line.receive()
+        await line.send(whole * 3)
+        assert b"".join(await everything(line)).count(b"200 OK") == 1
 
 
 async def test_a_head_that_comes_a_byte_at_a_time_gets_no_more_time(served):

@@ -162,6 +162,8 @@ class Dialogue:
         self._open = self._finals = 0
         self._known: set[str] = set()
         """Approvals that were put before the person."""
+        self.shown: set[str] = set()
+        """All that were ever put before them in answer to a prompt, so that they saw them."""
         self._left: set[str] = set()
         """Those of them that the person did not answer."""
         self._unprompted: set[str] = set()
@@ -268,8 +270,7 @@ class Dialogue:
             if approval.approval_id in self._known:
                 continue
             self._known.add(approval.approval_id)
-            if not self._runs:
-                self._unprompted.add(approval.approval_id)
+            (self.shown if self._runs else self._unprompted).add(approval.approval_id)
             if is_plan(approval):
                 self._plans[approval.plan_id or ""] = approval.approval_id
             if approval.kind != ApprovalKind.TOOL:
@@ -481,7 +482,8 @@ def _leaves(group: BaseExceptionGroup[GonogoError]) -> Iterator[GonogoError]:
 # decision is looked for.
 
 _HINTS = {"reject": "editor_why", "revise": "editor_changes"}
-_DECISIONS = ("approve", "hold", "reject")
+_GOES = ("approve", "hold")
+_DECISIONS = (*_GOES, "reject")
 _STEERING = ("start", "pause", "resume")
 NAMES = (*_DECISIONS, "revise", *_STEERING)
 
@@ -513,6 +515,9 @@ async def act_of(text: str, client: Client, dialogue: Dialogue) -> Act:
     if word in _STEERING:
         return await _steering(word, client, dialogue)
     approval = await _asked(word, client, dialogue)
+    if word in _GOES and approval.approval_id not in dialogue.shown:
+        # Another client may have put it into the place of what the person has read.
+        return partial(dialogue.show, said(f"\n\n{say('editor_not_shown', dialogue.locale)}\n\n"))
     if word == "revise":
         if not rest.strip():
             raise refused(say("editor_say_changes", dialogue.locale))
@@ -526,7 +531,11 @@ async def act_of(text: str, client: Client, dialogue: Dialogue) -> Act:
 
 
 async def _asked(word: str, client: Client, dialogue: Dialogue) -> ApprovalView:
-    """The one question that a command can be about: the plan's, or else the only one."""
+    """The one question that a command can be about: the plan's, or else the only one.
+
+    Raises:
+        RequestError: there is none, or there are several.
+    """
     pending = (await client.pending_approvals(dialogue.id)).pending_approvals
     plans = [approval for approval in pending if is_plan(approval)]
     found = plans if plans or word in {"hold", "revise"} else pending

@@ -137,7 +137,8 @@ SECRET_NAMES = tuple(
     credentials credentials.json credentials.toml credentials.yml credentials.yaml credentials.csv
     secrets.json secrets.toml secrets.yml secrets.yaml secrets.ini secrets.txt
     secret.json secret.toml secret.yml secret.yaml secret.txt
-    service-account*.json service_account*.json kubeconfig auth.json *_history""".split()
+    service-account*.json service_account*.json client_secret*.json kubeconfig auth.json
+    *_history""".split()
 )
 """Globs of one name each, in lower case."""
 COPIES = (
@@ -145,6 +146,8 @@ COPIES = (
     *("_bak", "-bak", "_old", "-old"),
 )
 """How the names of copies end that editors and people leave beside a file."""
+_NUMBER = re.compile(r"\.~?[0-9][0-9-]*$")
+"""How a name ends of which there is one for each turn, or each day; of a backup, before its `~`."""
 _COPY = "copy|kopie|copie|copia|cópia|kopia|копия"
 """A copy, in the languages in which file managers speak."""
 _MANAGED = re.compile(
@@ -154,24 +157,24 @@ _MANAGED = re.compile(
 """What file managers put before the name of a copy, behind it, or before its ending."""
 _LITERAL = tuple(name for name in SECRET_NAMES if not name.startswith("*"))
 _ENDED = tuple(name.rsplit(".", 1) for name in _LITERAL if re.search(r"\w\.\w+$", name))
-_MARKS = (" copy", " (copy)", " - copy", " 2", " (2)")
+_MARKS = (" copy", " (copy)", " - copy", " 2", " (2)", ".1", ".~1~")
 SECRET_GLOBS = (
     *(name + behind for name in SECRET_NAMES for behind in ("", *COPIES, *_MARKS)),
-    *(f"{stem}{mark}.{end}" for stem, end in _ENDED for mark in _MARKS),
+    *(f"{stem}{mark}.{end}" for stem, end in _ENDED for mark in _MARKS if mark[0] == " "),
     *(f"#{name}#" for name in _LITERAL),
     *(f"copy of {name}" for name in _LITERAL if re.match(r"\w[^*]*$", name)),
 )
 """Globs of the names of secrets and of their copies as they are usual."""
 _KIN = (
     *(".env*", "[._][npty]*rc*", "*pgpass*", ".[dms]*c[fn][fg]", ".[bghv]*[dnos]"),
-    *("*.[eo][nv][pv]*", "*.p[1efp][2kmx]", "*.[jk][dek][bsy]*", "*.[ag][ps][cg]", "*.tf[sv]*"),
-    *("id_*[9ak]", "credentials", "credentials.[cjty]*", "secret*.[ijty]*"),
-    *("service?account*.json", "kubeconfig", "auth.json", "*_history"),
+    *("*.[eot][fnv][psv]*", "*.[agp][1efps][2cgkmx]", "*.[jk][dek][bsy]*", "id_*[9ak]"),
+    *("credentials", "credentials.[cjty]*", "*secret*.[ijty]*", "service?account*.json"),
+    *("kubeconfig", "auth.json", "*_history"),
 )
 """Globs that match each name of a secret together with some like it."""
 _KIN_BEHIND = (
     *("[._]*", "pgpass*", "id_*", "credentials.[cjty]*", "secret.[ijty]*", "secret[ s]*.[ijty]*"),
-    *("service?account*.json*", "kubeconfig*", "auth[ .]*json*"),
+    *("service?account*.json*", "client_secret*.json*", "kubeconfig*", "auth[ .]*json*"),
     *("credentials", "credentials[ ~#]*", "credentials.[bos][alrw][cdiknopv]*"),
 )
 """The same, with whatever may stand behind."""
@@ -179,7 +182,7 @@ _NUMBERED = ("secret", "secrets", "auth", "pgpass", ".my", ".yarnrc")
 """What a file manager's mark may stand behind, with an ending after it."""
 SECRET_FORMS = (
     (SECRET_NAMES,),
-    (_KIN, ("[~#]*", ".[bos][alrw][cdiknopv]*", "[-_][bo][al][dk]", " [-–—(ckк0-9]*")),
+    (_KIN, ("[~#]*", ".[bos][alrw][cdiknopv]*", "[-_][bo][al][dk]", " [-–—(ckк0-9]*", ".[~0-9]*")),
     (("[ckк]*[yfneiaя] ", "#", "."), _KIN_BEHIND),
     (_NUMBERED, (" [-–—(ckк]*[yeaя)0-9].[cijty]*", " [0-9]*.[cijty]*")),
 )
@@ -281,7 +284,8 @@ def _is_secret_name(name: str) -> bool:
 def _originals(name: str) -> set[str]:
     """The names of the files that this one may be a copy of."""
     ending = next((ending for ending in COPIES if name.endswith(ending)), "")
-    original = name.removesuffix(ending) if ending else _MANAGED.sub("", name, count=1)
+    shorter = name.removesuffix(ending) if ending else _MANAGED.sub("", name, count=1)
+    original = _NUMBER.sub("", shorter)
     if original == name:
         return set()
     # Vim puts a dot before the name of a swap file, and Emacs a `#` before that of its own.
@@ -317,7 +321,7 @@ def _plain(name: str) -> str:
         return name
     visible = folded(name)
     # NTFS: a stream's name after a colon, blanks and dots at the end, the short form of a name.
-    plain = visible.split(":", 1)[0].rstrip(". ") or visible
+    plain = visible.split(":", 1)[0].strip().rstrip(". ") or visible
     short = _SHORT.fullmatch(plain)
     return _lengthened(short[1], short[2] or "") or plain if short else plain
 

@@ -12,7 +12,8 @@ from urllib.parse import unquote
 from gonogo.domain.commands import INTERPRETERS, SHELLS, base_name, family
 from gonogo.domain.errors import because
 from gonogo.domain.paths import is_literal, write_guard
-from gonogo.policy.shell import UNKNOWN, Suspicion
+from gonogo.policy.programs import known
+from gonogo.policy.shell import UNKNOWN, Suspicion, literal
 
 Argv = tuple[str, ...]
 
@@ -23,8 +24,20 @@ _FAR = re.compile("[^/]*:")
 _OVERWRITERS = frozenset({"mv", "cp", "ln", "install"}) | _FAR_COPIERS
 _TO_SECOND = frozenset({"uniq", "xxd", "split"})
 """They write what the second word names, or names that begin so."""
-_FILLERS = frozenset({"tee", "touch", "truncate", "dd"})
-"""They write each file that they name."""
+_FILLERS = frozenset(
+    """tee touch truncate dd mkdir mkfifo mknod fallocate sponge ed red ex dos2unix
+    unix2dos""".split()
+)
+"""They make or write each file that they name."""
+_PACKERS = frozenset(
+    """gzip gunzip pigz unpigz bzip2 bunzip2 pbzip2 lbzip2 xz unxz lzma unlzma lzip plzip zstd
+    unzstd compress uncompress""".split()
+)
+"""They put another file into the place of each that they name, or beside it."""
+_ONLY_UNPACKS = re.compile(r"-[a-zA-Z0-9]*[clotV]|--(?:st|to|te|li|ou)")
+"""Options with which they only read what they name."""
+_EDITORS = frozenset({"sed", "gsed", "perl", "ruby", "yq"})
+"""They change the files behind their script, if told to do so in place."""
 _INTO = {
     **dict.fromkeys(("cp", "mv", "ln", "install"), ("-t", "--target-directory")),
     "unzip": ("-d",), **dict.fromkeys(("cpio", "bsdcpio"), ("-D", "--directory")),
@@ -33,6 +46,7 @@ _INTO = {
     "wget": ("-O", "--output-document", "-P", "--directory-prefix", "-o", "--output-file",
              "-a", "--append-output", "--save-cookies"),
     "aria2c": ("-o", "--out", "-d", "--dir"), "axel": ("-o", "--output"),
+    "csplit": ("-f", "--prefix"),
     **dict.fromkeys(("http", "https", "xh", "sort", "gpg"), ("-o", "--output")),
     "patch": ("-o", "--output", "-d", "--directory"),
     **dict.fromkeys(("gcc", "cc", "clang", "ld", "7z", "7za", "7zr", "7zz", "zstd"), ("-o",)),
@@ -42,6 +56,10 @@ _INTO = {
     "openssl": ("-out",),
 }  # fmt: skip
 """Options whose value is a file that is written, or the folder that files are put into."""
+_OUTPUT = re.compile(r"(?P<name>-o|--?out[\w-]*)(?:=(?P<value>.*))?|-o(?P<glued>.+)")
+"""Options that name what is written, whosever they are, but those of `_MODES`."""
+_MODES = frozenset({"cpio", "bsdcpio"})
+"""Their `-o` is what they do, and no file."""
 _TARS = frozenset({"tar", "bsdtar", "gtar", "gnutar"})
 _VALUED_LETTERS = re.compile("[bCfFgIKLNTVX]")
 """Letters of tar's first word whose values are the words behind it, in order."""
@@ -58,7 +76,7 @@ _UNZIPS_NOTHING = re.compile(r"-[^dIOP]*[cltpvzZ]")
 _TAKES_OUT = (
     ({"7z", "7za", "7zr", "7zz", "rar", "unrar"}, re.compile("[xe] [^ ]+ ")),
     ({"jar", "ar"}, re.compile(r"(?:-?\w*x\w*|--extract) [^ ]+ ")),
-    ({"cpio", "bsdcpio"}, re.compile(r"(?:.* )?-(?:\w*i|-extract )")),
+    ({"cpio", "bsdcpio"}, re.compile(r"(?:.* )?-(?:\w*[ip]|-extract |-pass-through )")),
     ({"python", "py", "pypy"}, re.compile(r"-m (?:tar|zip)file --?e\w* [^ ]+ ")),
     ({"pax"}, re.compile(r"(?:.* )?-\w*r")),
 )
@@ -294,11 +312,18 @@ def _filled(argv: Argv) -> Sequence[str]:
         return [word.removeprefix("of=") for word in operands if word.startswith("of=")]
     if argv[0] in _FILLERS:
         return operands
+    if argv[0] in _PACKERS:
+        return () if any(map(_ONLY_UNPACKS.match, argv[1:])) else operands
     if argv[0] in _TO_SECOND:
         return operands[1:]
     if argv[0] == "patch":
         return operands[:1]
-    if argv[0] not in ("sed", "perl") or not any(re.match(r"-\w*i|--in-place", a) for a in argv):
+    return _edited(argv, operands)
+
+
+def _edited(argv: Argv, operands: Sequence[str]) -> Sequence[str]:
+    in_place = argv[0] in _EDITORS and any(re.match(r"-\w*i|--in-place", a) for a in argv)
+    if not in_place and not (argv[0] in _AWKS and "inplace" in operands):
         return ()
     scripts = {word for option, word in pairwise(argv) if _SCRIPT.match(option)}
     return [word for word in operands if word not in (scripts or operands[:1])]
@@ -322,7 +347,29 @@ def _told_places(argv: Argv, workspace: str) -> str | None:
         far = _normal(place) == "/" or (_is_system(place, workspace) and not is_device)
         if far or _is_protected(place, workspace):
             return because("writes to the protected {target}", target=place)
+    # Elsewhere a person may decide: not every program means by it what most do.
+    for number, place in _outputs(argv):
+        if _is_protected(place, workspace) and not _is_known(argv, number):
+            return because("writes to the protected {target}", target=place)
     return None
+
+
+def _outputs(argv: Argv) -> Iterator[tuple[int, str]]:
+    """Where an option stands that is called as one that writes, and what it names."""
+    for number, word in enumerate(argv if argv[0] not in _MODES else ()):
+        if number and (found := _OUTPUT.fullmatch(word)):
+            following = (*argv, "")[number + 1]
+            yield (
+                number,
+                found["glued"] or (following if found["value"] is None else found["value"]),
+            )
+
+
+def _is_known(argv: Argv, number: int) -> bool:
+    """Whether the option belongs to a program that only reads; others may start that."""
+    option = argv[number].partition("=")[0]
+    found = (known([literal(word) for word in argv[start:]]) for start in range(number))
+    return any(each and option in each.table.options and not each.table.runs_code for each in found)
 
 
 def _tar_places(argv: Argv) -> Iterator[str]:
@@ -333,6 +380,8 @@ def _tar_places(argv: Argv) -> Iterator[str]:
     names: tuple[str, ...] = ()
     if any(map(_EXTRACTS.match, options)):
         names = ("-C", "--directory", "--cd", "--one-top-level")
+        for renamed in _values(argv, ("--transform", "--xform")):
+            yield "".join(re.split(re.escape(renamed[1:2]) or "$", renamed)[2:3]).lstrip("/")
     elif any(map(_CREATES.match, options)):
         names = ("-f", "--file")
     yield from _values(argv, names)
@@ -395,7 +444,8 @@ def _ownership(argv: Argv, workspace: str) -> str | None:
     if argv[0] not in _OWNERS:
         return None
     for operand in _operands(argv):
-        if _is_root(operand, workspace) or _is_system(operand, workspace):
+        far = _is_root(operand, workspace) or _is_system(operand, workspace)
+        if far or _is_protected(operand, workspace):
             return because("changes the mode or owner of {operand}", operand=operand)
     return None
 
@@ -528,8 +578,8 @@ _CHECKS: Sequence[Callable[[Argv, str], str | None]] = (
 _MAX_FOLDERS = 4
 _PROGRAMS = sorted(
     {"nsenter", "perl"} | _INTO.keys() | _AWKS | _SEDS | _TARS
-    | _REMOVERS | _OVERWRITERS | _FILLERS | _OWNERS | _PRIVILEGE | _HOST | _TRACERS | _DATABASES
-    | _CLIENTS | SHELLS | {"kill", "pkill", "killall", "gonogo", "find", "git"}
+    | _REMOVERS | _OVERWRITERS | _FILLERS | _PACKERS | _OWNERS | _PRIVILEGE | _HOST | _TRACERS
+    | _DATABASES | _CLIENTS | SHELLS | {"kill", "pkill", "killall", "gonogo", "find", "git"}
 )  # fmt: skip
 
 

@@ -256,7 +256,12 @@ class Heads(H11Protocol):
             cycle.message_event.set()
 
     def on_response_complete(self) -> None:
-        """Go on with the next request, if it is there."""
+        """Wait for the next request; who did not wait with it for this answer has no other.
+
+        Nobody who means well does that, and one packet would be as good as a thousand requests.
+        """
+        if self.conn.their_state is h11.DONE and self.conn.trailing_data[0]:
+            self.transport.close()
         super().on_response_complete()
         self._look()
 

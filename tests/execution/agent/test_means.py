@@ -13,8 +13,8 @@ from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import ToolClass, Verdict
 from gonogo.execution.agent import Gate, Hands, Means, load_profiles
 from gonogo.execution.agent.call_log import _named_paths, _readable
-from gonogo.execution.agent.executor import everything
 from gonogo.execution.agent.gate import Gated, Surroundings
+from gonogo.execution.agent.means import everything
 from gonogo.policy import load_reviews
 from gonogo.runtime import bare_thread, open_gate
 from gonogo.settings import Settings

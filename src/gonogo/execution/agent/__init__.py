@@ -33,7 +33,6 @@ from gonogo.execution.agent.executor import (
     UNANSWERED,
     CallAsked,
     Hands,
-    Means,
     ReadyCall,
 )
 from gonogo.execution.agent.file_changes import Traces, Watches
@@ -58,6 +57,7 @@ from gonogo.execution.agent.loop import (
     take_up,
     taken_up,
 )
+from gonogo.execution.agent.means import Means
 from gonogo.execution.agent.models import Meter, ModelPool, ModelWait, is_taped, name_of_limit
 from gonogo.execution.agent.profiles import (
     EXPLORER,

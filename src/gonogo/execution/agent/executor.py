@@ -1,11 +1,10 @@
-"""Hands, and what they have: run one call, write down that it starts, and what came of it."""
+"""Hands: run one call, write down that it starts, and what came of it."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
 from typing import Any, Literal
 
 import anyio
@@ -15,7 +14,6 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gonogo.domain.errors import Busy, InvalidArguments, OutcomeUnknown, ToolFailed, because
-from gonogo.domain.network import read_network
 from gonogo.domain.records import CallRow, Checkpoint, Watch
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import A_FOLDER, ToolClass
@@ -26,104 +24,18 @@ from gonogo.execution.agent.gate import (
     ConversationGrants,
     Gate,
     Gated,
-    Surroundings,
     given_to,
     may_call,
 )
+from gonogo.execution.agent.means import Means
 from gonogo.execution.agent.questions import file_outcome, staleness
 from gonogo.execution.approvals import ApprovalService
 from gonogo.i18n import told_of
-from gonogo.policy import Rules, covers
 from gonogo.store import Store, Tx
 from gonogo.store.calls import call_of, open_calls
 from gonogo.store.jobs import set_timer
 from gonogo.store.plans import add_watch, watch_of
-from gonogo.tools import EXPLORE, Bench, Diagnostics, Tool
-from gonogo.workspace import Ceilings, Network, Workspace
-
-# What tools run with: the workspace, the box, and how much of the machine and the network.
-
-
-class Means(Struct, frozen=True, kw_only=True):
-    """What an operator lets tools have."""
-
-    command_timeout: float = 120.0
-    """Seconds, for a command that names no time limit."""
-    command_output: int = 60_000
-    """Bytes of a command's output that are kept."""
-    hidden: tuple[Path, ...] = ()
-    """What commands do not see besides the state folder."""
-    ceilings: Ceilings = field(default_factory=Ceilings)
-    """How much of the machine one command may take."""
-    network: Network = field(default_factory=lambda: Network(hosts=False))
-    """How commands reach what they may."""
-    result_tokens: int = 8_000
-    """What a model is given of one result."""
-    diagnostics: Diagnostics | None = None
-    """The operator's command that looks at what was written."""
-    is_taped: Callable[[str | None], bool] = lambda _model: False
-    """Whether what a session's model is asked is recorded, or was."""
-    is_ours: Callable[[], bool] | None = None
-    """Whether no other process can have the work of this one; None: none ever can."""
-
-    def bench(self, gate: Gate, thread: Thread, gated: Gated, *, asked: bool) -> Bench:
-        """Where one call runs.
-
-        Args:
-            asked: A person saw the call as it was written; else a command runs as it was parsed,
-                and sees no secrets of the workspace.
-        """
-        as_git = gated.verdict.git_as
-        read_only = gate.writes_nothing(thread, gated.verdict, asked=asked)
-        return Bench(
-            workspace=Workspace(thread.workspace),
-            sandbox=gate.sandbox,
-            base_hashes=gated.base_hashes,
-            run_as=as_git or (None if asked else gated.verdict.run_as),
-            writes_git=as_git is not None,
-            hidden=(gate.home, *self.hidden),
-            network=self._network(gated, asked=asked),
-            read_only=read_only,
-            on_copy=read_only and thread.words is not None,
-            # To git alone, which shows nothing of them.
-            shown=None if asked or as_git else _shown(gate.rules),
-            may_change=everything if asked else partial(covers, gated.verdict.expects),
-            ceilings=self.ceilings,
-            command_timeout=self.command_timeout,
-            output_cap=self.command_output,
-            result_tokens=self.result_tokens,
-            steady=self.is_taped(thread.model),
-            search_path=partial(gate.programs.elsewhere, thread.workspace),
-            is_ours=self.is_ours,
-            **_around(gated.around, asked=asked),
-        )
-
-    def _network(self, gated: Gated, *, asked: bool) -> Network | None:
-        """What was approved: with the call itself, or with the plan."""
-        hosts = gated.arguments.get("network") if asked else gated.verdict.network
-        return replace(self.network, hosts=read_network(hosts)) if hosts else None
-
-
-def everything(path: str) -> bool:
-    """Any path."""
-    del path
-    return True
-
-
-def _around(around: Surroundings | None, *, asked: bool) -> dict[str, Any]:
-    if around is None:
-        return {}
-    found = around.guarded
-    return {
-        "programs": around.programs, "guards": found, "unlooked": found.missed if asked else (),
-    }  # fmt: skip
-
-
-def _shown(rules: Rules) -> Callable[[str], bool]:
-    """Whether commands that nobody looks at see a secret: where a rule lets the file be read."""
-    named = [rule for rule in rules.of("allow") if rule.unconcerned("read_file", "") is None]
-    return lambda path: any(rule.names_path(path) for rule in named)
-
+from gonogo.tools import EXPLORE, Tool
 
 _C = CallStatus
 _LOG = logging.getLogger(__name__)
@@ -235,12 +147,25 @@ class Hands(Struct, frozen=True, kw_only=True):
                 raise outcome
             await self.store.write(self._whole, thread, call, gated, *outcome)
 
+    def mark(self, thread: Thread) -> int | None:
+        """Taken before a call is judged: until when nobody had been in its workspace."""
+        return self.traces.traffic.mark(thread.workspace)
+
     async def run_allowed(
-        self, thread: Thread, call: CallRow, gated: Gated, checkpoint: Checkpoint | None = None
+        self,
+        thread: Thread,
+        call: CallRow,
+        gated: Gated,
+        mark: int | None,
+        checkpoint: Checkpoint | None = None,
     ) -> None:
         """Run a proposed call that a rule or a grant allows; it is `started` first.
 
+        It stays proposed, to be judged anew, where the verdict no longer holds once it has its
+        place.
+
         Args:
+            mark: As it was before the verdict.
             checkpoint: Of its attempt, if that was just read.
         """
         if thread.remote:
@@ -248,6 +173,8 @@ class Hands(Struct, frozen=True, kw_only=True):
             return
         tool = self.gate.tools[call.tool]
         async with self._way(thread, gated, asked=False):
+            if not await self._still_holds(thread, call, gated, mark):
+                return
             try:
                 before = await self._before(thread, call, gated, checkpoint, asked=False)
             except ToolFailed as failure:
@@ -263,7 +190,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         if thread.remote:
             await self.store.write(self._start_approved, thread, call, Before())
             return
-        mark = self.traces.traffic.mark(thread.workspace)
+        mark = self.mark(thread)
         gated = await self.gate.judge(thread, call.tool, call.arguments)
         stale = staleness(call, gated, thread.locale)
         if stale is not None:
@@ -292,11 +219,25 @@ class Hands(Struct, frozen=True, kw_only=True):
 
         What changes files that it names looks at these itself.
         """
-        untouched = mark is not None and self.traces.traffic.is_untouched(thread.workspace, mark)
-        if untouched or gated.around is None:
+        if gated.around is None or self._is_untouched(thread, mark):
             return None
         again = await self.gate.judge(thread, call.tool, call.arguments)
         return staleness(call, again, thread.locale)
+
+    async def _still_holds(
+        self, thread: Thread, call: CallRow, gated: Gated, mark: int | None
+    ) -> bool:
+        """Whether a verdict that nobody saw is still given, if somebody was there meanwhile.
+
+        While it waited, people may have taken back what they gave, and files may have changed.
+        """
+        if self._is_untouched(thread, mark):
+            return True
+        again = await self.gate.judge(thread, call.tool, call.arguments)
+        return (again.digest, again.verdict) == (gated.digest, gated.verdict)
+
+    def _is_untouched(self, thread: Thread, mark: int | None) -> bool:
+        return mark is not None and self.traces.traffic.is_untouched(thread.workspace, mark)
 
     async def ready(self, asked: CallAsked) -> ReadyCall | None:
         """Get a call ready that a person is about to approve, so that it can start with that.
@@ -313,7 +254,7 @@ class Hands(Struct, frozen=True, kw_only=True):
 
     def _ready(self, asked: CallAsked) -> ReadyCall | None:
         thread, call = asked.thread, asked.call
-        mark = self.traces.traffic.mark(thread.workspace)
+        mark = self.mark(thread)
         try:
             tool = self.gate.tools[call.tool]
             gated = self.gate.verdict(thread, tool, call.arguments, None, asked.given)

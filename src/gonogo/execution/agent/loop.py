@@ -163,6 +163,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         controls: list[CallRow] = []
         looks: list[tuple[CallRow, Gated]] = []
         for call in step.calls:
+            mark = self.hands.mark(thread)
             gated = await self._judged(thread, call, step.given)
             if gated is None or gated.verdict.decision == "deny":
                 await self._look(thread, looks)
@@ -174,8 +175,10 @@ class Loop(Struct, frozen=True, kw_only=True):
             elif self.hands.only_looks(thread, call):
                 looks.append((call, gated))
             else:
+                # To look may take long: others are asked, and people go on meanwhile.
+                mark = None if looks else mark
                 await self._look(thread, looks)
-                await self.hands.run_allowed(thread, call, gated, step.checkpoint)
+                await self.hands.run_allowed(thread, call, gated, mark, step.checkpoint)
             # What was read with the first call may not hold any more for the next one.
             step = NextStep()
         await self._look(thread, looks)
