@@ -348,12 +348,14 @@ class Client(Transport):
         kind: str | None = None,
         group: str | None = None,
         mine: bool = False,
+        since: datetime | None = None,
     ) -> ApprovalList:
         """All approvals that fit, oldest first, however many pages they are.
 
         Args:
             group: Only those that are identical, by the `group` that they have in common.
             mine: Only those that wait for whoever asks.
+            since: Only those that were asked at that time or later.
         """
         found: list[ApprovalView] = []
         before: str | None = None
@@ -361,8 +363,11 @@ class Client(Transport):
             page = await self._get(
                 "/approvals", ApprovalList, status=status, session_id=session_id, kind=kind,
                 group=group, mine="true" if mine else None, before=before,
+                limit=None if since is None else 20,
             )  # fmt: skip
             found, before = [*page.approvals, *found], page.before
+            if since is not None and found and found[0].created_at < since:
+                found, before = [each for each in found if each.created_at >= since], None
             if before is None:
                 return ApprovalList(approvals=found, count=len(found))
 

@@ -28,7 +28,7 @@ from gonogo.cli.session.live import conversing
 from gonogo.cli.support import Exit, Stop, complain, named_locale, own_locale, own_words, said_of
 from gonogo.cli.terminal.output import beside, line, one_line, spoken
 from gonogo.cli.terminal.plan_graph import mark_of
-from gonogo.cli.terminal.render import question_lines
+from gonogo.cli.terminal.render import comment_lines, question_lines
 from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
 from gonogo.domain.base import loads
@@ -527,7 +527,16 @@ async def _recap(
     for approval in pending.pending_approvals:
         if approval.kind == ApprovalKind.PLAN:
             lines += question_lines(approval, locale)
+        if approval.open_comments:
+            lines += await _open_comments(client, approval.plan_id or "", locale)
     return lines
+
+
+async def _open_comments(client: Client, plan_id: str, locale: str) -> Iterator[str]:
+    """The comments on a plan that its planner has not answered."""
+    found = (await client.plan_comments(plan_id)).comments
+    open_ones = [each.model_dump(exclude_none=True) for each in found if each.answer is None]
+    return (f"  {text}" for text in comment_lines(open_ones, locale))
 
 
 def _outcome_of(subtask: SubtaskView) -> str:
