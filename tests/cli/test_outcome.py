@@ -127,7 +127,10 @@ def test_a_plan_is_remembered_while_it_is_not_over():
     ("error", "said"),
     [
         (OSError(28, "No space left on device"), "gonogo: No space left on device\n"),
-        (OSError(13, "Permission denied", "a.txt"), "gonogo: a.txt: Permission denied\n"),
+        (
+            OSError(13, "Permission denied", "a.txt"),
+            "gonogo: a.txt: Permission denied; name another file\n",
+        ),
     ],
 )
 def test_what_the_system_refuses_is_said_in_a_line_with_the_file_if_there_is_one(
@@ -157,7 +160,8 @@ REPORT = "please report it with the last lines of gonogo.log in GONOGO_HOME"
         (InvalidMessage("odd"), Exit.USAGE, "odd"),
         (
             Unreachable("gone"), Exit.FAILED,
-            "gone. The process that did the work has ended. Continue with: gonogo attach",
+            "The process that did the work has ended (gone). Run the command again; to continue a "
+            "session: gonogo attach",
         ),
         (NotFound("No plan x", see="gonogo plans list"), Exit.FAILED,
          "No plan x; see gonogo plans list"),

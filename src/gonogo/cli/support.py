@@ -1,5 +1,6 @@
 """What every command needs: how it is declared, how it ends, and one line for what went wrong."""
 
+import errno
 import gc
 import logging
 import os
@@ -190,13 +191,21 @@ def _contexts(kind: Any, locale: "Locale") -> Any:  # noqa: ANN401 - Typer's own
     return type("Context", (kind,), {"formatter_class": Formatter})
 
 
-_GONE = "{problem}. The process that did the work has ended. Continue with: gonogo attach"
+_GONE = (
+    "The process that did the work has ended ({problem}). Run the command again; to continue a "
+    "session: gonogo attach"
+)
 _LOGGED = (
     "internal error: {problem}; please report it with the last lines of gonogo.log in GONOGO_HOME"
 )
 _UNLOGGED = "internal error: {problem}; please report it"
 _CODES = {2: "usage", 3: "waits", 4: "policy_denied"}
 """What a program is told of errors that have no code of their own, by their exit code."""
+_OF_PATHS = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.EROFS,
+     errno.ENAMETOOLONG}
+)  # fmt: skip
+"""What is wrong with the file that was named, and with no other."""
 
 
 class Exit(IntEnum):
@@ -382,8 +391,13 @@ def _setting(error: "ValidationError") -> str:
 
 
 def _os_error(error: OSError) -> str:
-    where = f"{error.filename}: " if error.filename else ""
-    return f"{where}{own_words(error.strerror) if error.strerror else error}"
+    problem = own_words(error.strerror) if error.strerror else str(error)
+    if not error.filename:
+        return problem
+    said = (
+        "{file}: {problem}; name another file" if error.errno in _OF_PATHS else "{file}: {problem}"
+    )
+    return own_words(said, file=error.filename, problem=problem)
 
 
 def _brief(error: BaseException) -> str:

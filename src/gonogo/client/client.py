@@ -357,18 +357,14 @@ class Client(Transport):
             mine: Only those that wait for whoever asks.
             since: Only those that were asked at that time or later.
         """
-        found: list[ApprovalView] = []
-        before: str | None = None
+        wanted = {"status": status, "session_id": session_id, "kind": kind, "group": group}
+        wanted |= {"mine": "true" if mine else None, "limit": None if since is None else "20"}
+        found = list[ApprovalView]()
         while True:
-            page = await self._get(
-                "/approvals", ApprovalList, status=status, session_id=session_id, kind=kind,
-                group=group, mine="true" if mine else None, before=before,
-                limit=None if since is None else 20,
-            )  # fmt: skip
-            found, before = [*page.approvals, *found], page.before
-            if since is not None and found and found[0].created_at < since:
-                found, before = [each for each in found if each.created_at >= since], None
-            if before is None:
+            page = await self._get("/approvals", ApprovalList, **wanted)
+            found, wanted["before"] = [*page.approvals, *found], page.before
+            if page.before is None or (since is not None and found[0].created_at < since):
+                found = [each for each in found if since is None or each.created_at >= since]
                 return ApprovalList(approvals=found, count=len(found))
 
     async def approval(self, approval_id: str) -> ApprovalView:

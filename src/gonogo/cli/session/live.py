@@ -321,7 +321,7 @@ class JsonGraphs:
 
     def show(self, graph: PlanGraph) -> None:
         """Write it."""
-        line(codec.dumps(plain(graph), ensure_ascii=True))
+        _write_now(codec.dumps(plain(graph), ensure_ascii=True) + "\n")
 
 
 async def watch(plan_id: str, draw: Callable[[PlanGraph, str], Iterator[str]], json: bool) -> Exit:
@@ -544,7 +544,7 @@ def _writer(locale: str, *, json: bool, bell: bool) -> Callable[[News], None]:
 
     def write(news: News) -> None:
         if json:
-            line(_as_json(news))
+            _write_now(_as_json(news) + "\n")
             return
         line(news_line(news, locale))
         if rings and news.change == "asked" and news.approval.status is ApprovalStatus.PENDING:
