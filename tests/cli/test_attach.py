@@ -201,7 +201,7 @@ async def test_a_session_is_told_by_its_last_messages_its_plan_and_what_is_asked
         *(f"coder: {number}\n{'x' * 200}" for number in range(3, 9)),
         "coder: 9\n" + "l\n" * 11 + "…",
         "пользователь: last\nwo\\x07rd",
-        f"План p: приостановлен (исчерпана квота модели), готово 2 из 3: {'g' * 299}…",
+        f"План p: приостановлен (исчерпана квота модели), готово 1 из 3: {'g' * 299}…",
         "  ✓ a All is well",
         "  ↷ b",
         "plan?",

@@ -112,7 +112,8 @@ class Maintenance(Struct, frozen=True):
         if known is None:
             raise NotFound(
                 "No workspace that workers share was found for the session or id {named}",
-                see="gonogo place list", named=named,
+                see="gonogo place list",
+                named=named,
             )
         found, owners, handed = known
         until = None if found.beat_at is None else found.beat_at + timedelta(seconds=STALE)

@@ -37,7 +37,7 @@ from gonogo.domain.events import MARKS
 from gonogo.domain.findings import FindingSeverity
 from gonogo.domain.messages import title_of
 from gonogo.domain.plan_views import ModelUse, PlanView, SubtaskView
-from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
+from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus, SubtaskStatus
 from gonogo.domain.text_safety import guarded
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import MessageView, SessionView
@@ -515,7 +515,7 @@ async def _recap(
     history = await client.history(session.session_id)
     lines += _said([m for m in history.messages if _is_told(m)], session, locale)
     if plan is not None:
-        done = sum(s.status in SUBTASK.terminal and not s.rolled_back for s in plan.subtasks)
+        done = sum(s.status == SubtaskStatus.COMPLETED and not s.rolled_back for s in plan.subtasks)
         lines.append(
             say(
                 "cli_recap_plan", locale, plan_id=plan.plan_id, status=standing(plan, locale),
