@@ -13,7 +13,7 @@ from gonogo.cli.session.conversation import Manner, Outcome
 from gonogo.cli.session.run import _join, _manner, _recap, _session
 from gonogo.cli.support import Exit, Stop
 from gonogo.demo import lay_out, run_tests
-from gonogo.domain.plan_views import PlanView, SubtaskView
+from gonogo.domain.plan_views import CommentList, CommentView, PlanView, SubtaskView
 from gonogo.domain.views import (
     ApprovalView,
     History,
@@ -151,10 +151,11 @@ PLAN = PlanView(
 )  # fmt: skip
 
 
-def asked(kind: str) -> ApprovalView:
+def asked(kind: str, **more: Any) -> ApprovalView:
     return ApprovalView(
         approval_id="a", request_id="a", kind=kind, request_type=kind, session_id="s",
         subject=f"{kind}?", details={}, reason="", digest="d", status="pending", created_at=NOW,
+        **more,
     )  # fmt: skip
 
 
@@ -173,6 +174,9 @@ class Past:
 
     async def session(self, session_id):
         return session(session_id=session_id)
+
+    async def plan_comments(self, plan_id):
+        return CommentList(plan_id=plan_id, comments=self.comments, open=2)
 
     async def sessions(self, *, limit):
         assert limit == 1
@@ -197,11 +201,29 @@ async def test_a_session_is_told_by_its_last_messages_its_plan_and_what_is_asked
         *(f"coder: {number}\n{'x' * 200}" for number in range(3, 9)),
         "coder: 9\n" + "l\n" * 11 + "…",
         "пользователь: last\nwo\\x07rd",
-        f"План p: приостановлен (исчерпана квота модели), готово 2 из 3: {'g' * 299}…",
+        f"План p: приостановлен (исчерпана квота модели), готово 1 из 3: {'g' * 299}…",
         "  ✓ a All is well",
         "  ↷ b",
         "plan?",
     ]
+
+
+async def test_the_open_comments_on_a_plan_are_told_with_their_text():
+    def comment(content, **more):
+        return CommentView(
+            comment_id="c", plan_id="p", revision=1, author="ann", content=content, created_at=NOW,
+            **more,
+        )  # fmt: skip
+
+    client: Any = Past([], asked("plan", open_comments=2))
+    client.comments = [
+        comment("why?", answer="so"), comment("too\nbig", subtask_id="fix"), comment("soon"),
+    ]  # fmt: skip
+
+    assert (await _recap(client, session(), None, "en"))[1:] == [
+        "plan?", "comments without an answer: 2", "  ? ann on fix: too ⏎ big",
+        "      no answer yet", "  ? ann on the plan: soon", "      no answer yet",
+    ]  # fmt: skip
 
 
 async def test_a_session_of_eight_messages_without_a_plan_is_told_whole():

@@ -191,7 +191,7 @@ def test_it_is_stopped_at_once_where_it_is_idle_and_asks_first_where_it_is_not(
     assert f"Process {pid} is busy" in refused.stderr
     assert ask("stop", "--now").returncode == 0
     at.expect("The work was stopped")
-    at.expect("Continue with: gonogo attach")
+    at.expect("to continue a session: gonogo attach")
     assert at.end() == 1
     assert not Folder(home).is_owned()
     again = ask("stop")

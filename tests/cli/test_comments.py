@@ -97,7 +97,7 @@ async def talks(client, person):
 
 
 async def test_a_person_comments_sends_back_reads_the_answers_and_approves(door):
-    person = Typing("c", "Is b needed?", "b", "c", "Again", "", "s", "a")
+    person = Typing("c", "Dropped", None, "c", "Is b needed?", "z", "b", "c", "Again", "", "s", "a")
     async with door(LINES) as people, people("ann") as ann:
         assert await talks(ann, person) is Exit.DONE
         [plan] = (await ann.plans()).plans
@@ -112,7 +112,7 @@ async def test_a_person_comments_sends_back_reads_the_answers_and_approves(door)
 
 
 async def test_a_planner_that_gives_up_has_the_same_question_asked_again(door):
-    person = Typing("s", "c", "Why?", "z", "c", "Why?", "", "s", "r", "")
+    person = Typing("s", "c", "Why?", "z", "", "s", "r", "")
     async with door(GIVES_UP) as people, people("ann") as ann:
         assert await talks(ann, person) is Exit.DENIED
         [plan] = (await ann.plans()).plans

@@ -189,7 +189,6 @@ def test_questions_and_answers_of_all_sessions_are_followed_until_ctrl_c(
     at.expect("Open questions: 0")
     quiet.expect("Open questions: 0")
     asked = served.say("s1", "Write it")
-    # What is asked and answered between two looks is not told.
     for each in (at, quiet):
         each.expect(f"? {asked} tool s1")
     gonogo("approvals", "decide", asked, "reject", "--feedback", "not now")

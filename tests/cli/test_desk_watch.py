@@ -10,6 +10,7 @@ from gonogo.cli.session.live import News, OpenQuestions, _as_json, _looked, _wri
 from gonogo.cli.terminal.render import review_lines
 from gonogo.client import Client
 from gonogo.domain.errors import NotFound
+from gonogo.domain.states import ApprovalStatus
 from gonogo.domain.views import ApprovalView, SessionView
 
 NOW = datetime(2026, 1, 1, 12, 30, tzinfo=UTC)
@@ -33,7 +34,7 @@ class Server:
     """Questions that are open, and how others ended."""
 
     def __init__(self) -> None:
-        self.open, self.ended, self.asked = [], {}, []
+        self.open, self.past, self.ended, self.asked = [], [], {}, []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         name = request.url.path.rsplit("/", 1)[1]
@@ -41,7 +42,8 @@ class Server:
             return httpx.Response(200, content=SESSION.model_dump_json())
         if name == "approvals":
             self.asked.append(str(request.url.query))
-            found = [json.loads(each.model_dump_json(exclude_none=True)) for each in self.open]
+            wanted = self.open if "status" in request.url.params else [*self.past, *self.open]
+            found = [json.loads(each.model_dump_json(exclude_none=True)) for each in wanted]
             return httpx.Response(200, json={"approvals": found, "count": len(found)})
         if name not in self.ended:
             return httpx.Response(404, json={"code": "not_found", "detail": "none"})
@@ -73,6 +75,41 @@ async def test_a_question_is_news_when_it_comes_changes_and_ends():
         server.open = []
         assert await news() == [("closed", "a", "cancelled")]
     assert all("mine=true" in query and "status=pending" in query for query in server.asked)
+
+
+async def test_a_question_that_is_asked_and_answered_between_two_looks_is_told_once():
+    server, desk = Server(), OpenQuestions()
+    soon = datetime.now(UTC)
+    async with Client("http://x", transport=httpx.MockTransport(server)) as client:
+
+        async def news():
+            return [(n.change, n.approval.approval_id) for n in await desk.look(client)]
+
+        server.past = [question("before", status=ApprovalStatus.APPROVED, created_at=soon)]
+        assert await news() == []
+        long_ago = question("long_ago", status=ApprovalStatus.APPROVED)
+        between = question("between", status=ApprovalStatus.REJECTED, created_at=soon)
+        server.past = [long_ago, *server.past, between]
+        server.open = [question("open", created_at=soon)]
+        told = [("asked", "between"), ("closed", "between"), ("asked", "open")]
+        assert await news() == told
+        server.open, server.ended["open"] = [], question("open", status="approved")
+        server.past.append(question("open", status="approved", created_at=soon))
+        assert await news() == [("closed", "open")]
+        assert await news() == []
+
+
+async def test_what_is_answered_during_a_look_is_told_once():
+    server, desk = Server(), OpenQuestions()
+    both = question("a", created_at=datetime.now(UTC))
+    done = both.model_copy(update={"status": ApprovalStatus.APPROVED})
+    async with Client("http://x", transport=httpx.MockTransport(server)) as client:
+        await desk.look(client)
+        server.open, server.past = [both], [done]
+        assert [n.change for n in await desk.look(client)] == ["asked"]
+        server.open, server.ended = [], {"a": done}
+        assert [n.change for n in await desk.look(client)] == ["closed"]
+        assert await desk.look(client) == []
 
 
 VOTE = {"name": "ann", "decision": "approve", "created_at": NOW}

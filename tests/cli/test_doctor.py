@@ -159,6 +159,9 @@ def test_the_model_that_is_used_is_named_or_how_to_choose_one(tmp_path):
     assert model(settings.model_copy(update={"model": "demo"})) == [Check("model", "ok", "demo")]
     [found] = model(settings, OPENAI_API_KEY="k")
     assert (found.state, found.text.partition(":")[0]) == ("ok", "openai")
+    for name, said in (("bogus", "There is no model"), ("openai:x", "openai:x needs OPENAI_API")):
+        [found] = model(settings.model_copy(update={"model": name}))
+        assert (found.state, str(found.text).startswith(said)) == ("bad", True)
 
 
 def test_a_finding_is_json_by_its_parts():

@@ -48,6 +48,10 @@ audit show --after 3
 audit verify --export x --session s
 audit verify --anchor nonsense
 audit verify --export missing
+audit export -o missing/log
+audit export --session none -o out
+place release /none
+plans show 'a b'
 audit prune --before never --export out
 analytics --since never
 changes

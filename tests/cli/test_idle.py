@@ -3,7 +3,7 @@
 import os
 import signal
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,6 +15,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 
 from fakes.until import LIMIT
 from gonogo.cli.daemon import (
+    RuntimeLink,
+    _alone,
     answers,
     facts_of_this,
     has_left,
@@ -255,3 +257,28 @@ def test_each_kind_of_variable_is_kept_and_no_other(tmp_path):
         mcp_file=tmp_path / "none", hooks_file=tmp_path, models_file=tmp_path / "none", home="/h"
     )
     assert minimal({"a": "b"}, nothing) == {"GONOGO_HOME": "/h"}  # type: ignore[arg-type]
+
+
+class Gone(Exception):
+    """What a command ended with."""
+
+
+async def test_a_command_that_fails_stays_for_those_that_work_through_it(folder, monkeypatch):
+    monkeypatch.setattr("gonogo.cli.daemon.owning", lambda *_: nullcontext(RuntimeLink(None, None)))
+    ended = anyio.Event()
+
+    async def fail() -> None:
+        with pytest.raises(ExceptionGroup) as caught:
+            async with _alone(folder, Settings(), looks=False):
+                raise Gone
+        assert caught.group_contains(Gone)
+        ended.set()
+
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            with folder.visited() as inside:
+                assert inside
+                group.start_soon(fail)
+                await anyio.wait_all_tasks_blocked()
+                assert not ended.is_set()
+            await ended.wait()

@@ -134,7 +134,10 @@ def test_a_plan_is_remembered_while_it_is_not_over():
             OSError(30, "Read-only file system", "a"),
             "gonogo: a: Read-only file system; make that disk writable and try again\n",
         ),
-        (OSError(13, "Permission denied", "a.txt"), "gonogo: a.txt: Permission denied\n"),
+        (
+            OSError(13, "Permission denied", "a.txt"),
+            "gonogo: a.txt: Permission denied; name another file\n",
+        ),
     ],
 )
 def test_what_the_system_refuses_is_said_in_a_line_with_the_file_if_there_is_one(
@@ -164,7 +167,8 @@ REPORT = "please report it with the last lines of gonogo.log in GONOGO_HOME"
         (InvalidMessage("odd"), Exit.USAGE, "odd"),
         (
             Unreachable("gone"), Exit.FAILED,
-            "gone. The process that did the work has ended. Continue with: gonogo attach",
+            "The process that did the work has ended (gone). Run the command again; to continue a "
+            "session: gonogo attach",
         ),
         (
             NoAnswer("late"), Exit.FAILED,

@@ -257,7 +257,7 @@ def test_what_a_killed_server_left_undone_goes_on_with_the_next_one_and_no_query
     at.expect("Subtask 3/5")
     server.end(signal.SIGKILL)
     assert at.end() == 1
-    assert "The process that did the work has ended. Continue with: gonogo attach" in at.output
+    assert "Run the command again; to continue a session: gonogo attach" in at.output
     (before,) = json.loads(gonogo("plans", "list", "--json").stdout)["plans"]
     (still,) = json.loads(gonogo("plans", "list", "--json").stdout)["plans"]
     assert before == still

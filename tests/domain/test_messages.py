@@ -270,7 +270,7 @@ def test_an_id_that_nothing_can_have_is_not_found():
     for name in ("", "a b", "a/b", "x" * 129, "a\n"):
         with pytest.raises(NotFound) as refused:
             possible(name)
-        assert str(refused.value) == "Nothing has this id; check the id"
+        assert str(refused.value) == f"{name[:80]!r} cannot be an id; copy the id from a list"
 
 
 class Body(Request):

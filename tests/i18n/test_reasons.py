@@ -203,7 +203,7 @@ def test_an_error_is_said_in_russian_after_it_went_over_the_wire() -> None:
             plan_status="draft",
         ),
         InvalidPlan("Subtask {subtask_id!r}: {problem}", subtask_id="a", problem=inner),
-        NotFound("Nothing has this id; check the id"),
+        NotFound("{name!r} cannot be an id; copy the id from a list", name="a b"),
     ]
     said = []
     for error in sent:
@@ -217,7 +217,7 @@ def test_an_error_is_said_in_russian_after_it_went_over_the_wire() -> None:
             "который выполняется"
         ),
         "Подзадача «a»: goal: у плана должна быть цель",
-        "Ничего с таким id нет. Проверьте id",
+        "«a b» не может быть id. Скопируйте id из списка",
     ]
 
 

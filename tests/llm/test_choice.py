@@ -112,7 +112,7 @@ def test_the_models_are_listed_with_what_is_configured_and_no_key():
 ADVICE = (
     "Name one as provider:name with --model or GONOGO_MODEL, and set its variable"
     " (anthropic: ANTHROPIC_API_KEY; openai: OPENAI_API_KEY;"
-    " google: GOOGLE_API_KEY or GEMINI_API_KEY; mistral: MISTRAL_API_KEY; groq: GROQ_API_KEY;"
+    " google: GOOGLE_API_KEY / GEMINI_API_KEY; mistral: MISTRAL_API_KEY; groq: GROQ_API_KEY;"
     " deepseek: DEEPSEEK_API_KEY; openrouter: OPENROUTER_API_KEY); or set OPENAI_BASE_URL to an"
     " OpenAI-compatible server; or try --model demo, which needs no key"
 )
@@ -126,7 +126,7 @@ ADVICE = (
         ("anthropic:claude", "anthropic:claude needs ANTHROPIC_API_KEY."),
         ("openai:gpt", "openai:gpt needs OPENAI_API_KEY."),
         ("openai-responses:gpt", "openai-responses:gpt needs OPENAI_API_KEY."),
-        ("google:gemini", "google:gemini needs GOOGLE_API_KEY or GEMINI_API_KEY."),
+        ("google:gemini", "google:gemini needs GOOGLE_API_KEY / GEMINI_API_KEY."),
     ],
 )
 def test_where_no_model_can_be_asked_the_choices_and_their_variables_are_told(name, said):

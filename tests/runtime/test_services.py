@@ -146,7 +146,7 @@ def test_instructions_are_read_where_no_rule_is_against_it_for_any_agent(tmp_pat
 
 def test_which_models_are_asked_is_told_without_asking_them(tmp_path: Path) -> None:
     settings = set_(tmp_path, model="demo")
-    assert look_at_models(settings, {}) == []
+    assert look_at_models(settings, {}) == [RoleReport(role="plan", models=["demo"], problems=[])]
     settings.models_file.parent.mkdir()
     settings.models_file.write_text(
         '[[role]]\nname = "work"\nmodel = "demo"\n'

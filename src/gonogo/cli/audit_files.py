@@ -28,13 +28,12 @@ async def copied(link: RuntimeLink, span: dict[str, Any], file: Path) -> list[Ch
     Raises:
         Stop: there is a file of that name, or what came is not whole.
     """
-    part = file.with_name(f"{file.name}.part")
-    with _new(file, part) as to:
+    with _new(file) as to:
         async for piece in _pieces(link, span):
             to.write(piece)
         to.flush()
         os.fsync(to.fileno())
-    check = FileCheck()
+    part, check = _part_of(file), FileCheck()
     report = _checked(part, check)
     if not report.ok:
         raise Stop(
@@ -82,10 +81,23 @@ def _checked(file: Path, check: FileCheck) -> AuditReport:
     )  # fmt: skip
 
 
-def _new(file: Path, part: Path) -> BinaryIO:
+def _new(file: Path) -> BinaryIO:
     if file.exists():
         raise Stop("{file} already exists; name a new file", Exit.USAGE, file=file)
-    return open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb")
+    try:
+        return open(_part_of(file), "wb", opener=_for_us_alone)
+    except OSError as error:
+        error.filename = str(file)
+        raise
+
+
+def _part_of(file: Path) -> Path:
+    """What the file is called until it is whole."""
+    return file.with_name(f"{file.name}.part")
+
+
+def _for_us_alone(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 async def _pieces(link: RuntimeLink, span: dict[str, Any]) -> AsyncIterator[bytes]:

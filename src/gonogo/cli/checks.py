@@ -152,31 +152,28 @@ def _diagnostics(command: str, *, is_boxed: bool) -> Check:
     return Check("diagnostics", "warn", text)
 
 
-def _model(settings: Settings, environment: Mapping[str, str]) -> Check:
-    from gonogo.llm import detect
-
-    name = settings.model or detect(environment)
-    if name is None:
-        text = because("none; set GONOGO_MODEL=provider:name and its key, or try gonogo demo")
-        return Check("model", "warn", text)
-    return Check("model", "ok", name)
-
-
 def _models(settings: Settings, environment: Mapping[str, str]) -> Iterator[Check]:
     """The one model, or those of each role where a file names them."""
+    from gonogo.llm import detect
     from gonogo.runtime import look_at_models
 
+    is_one = not settings.models_file.is_file()
+    if is_one and (settings.model or detect(environment)) is None:
+        text = because("none; set GONOGO_MODEL=provider:name and its key, or try gonogo demo")
+        yield Check("model", "warn", text)
+        return
     try:
         reports = look_at_models(settings, dict(environment))
     except GonogoError as error:
         yield Check("models", "bad", error.args[0])
         return
-    if not reports:
-        yield _model(settings, environment)
     for report in reports:
         state: State = "ok" if not report.problems else "warn" if report.works else "bad"
-        name = because("model to {role}", role=report.role)
-        yield Check(name, state, "; ".join([" → ".join(report.models), *report.problems]))
+        if is_one:
+            yield Check("model", state, [*report.problems, *report.models][0])
+        else:
+            name = because("model to {role}", role=report.role)
+            yield Check(name, state, "; ".join([" → ".join(report.models), *report.problems]))
 
 
 def _state_folder(home: Path) -> Check:

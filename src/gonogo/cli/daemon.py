@@ -352,7 +352,12 @@ async def _alone(
                 yield link
         else:
             async with owning(folder, settings) as link, link.interrupts.heeded():
-                yield link
+                try:
+                    yield link
+                except Exception:
+                    # What went wrong is this command's; the others go on through it.
+                    await _see_guests_off(folder, last)
+                    raise
                 await _see_work_off(link.client)
                 await _see_guests_off(folder, last)
 
@@ -420,9 +425,7 @@ async def _see_guests_off(folder: Folder, last: ExitStack) -> None:
         if hold(last, folder.closed()):
             return
         if not told and anyio.current_time() > began + _POLITE:
-            complain(
-                own_words("Done. Waiting for other gonogo commands that work through this one.")
-            )
+            complain(own_words("Waiting for other gonogo commands that work through this one."))
             told = True
         await anyio.sleep(GLANCE)
 

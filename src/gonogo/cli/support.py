@@ -191,19 +191,29 @@ def _contexts(kind: Any, locale: "Locale") -> Any:  # noqa: ANN401 - Typer's own
     return type("Context", (kind,), {"formatter_class": Formatter})
 
 
-_GONE = "{problem}. The process that did the work has ended. Continue with: gonogo attach"
+_GONE = (
+    "The process that did the work has ended ({problem}). Run the command again; to continue a "
+    "session: gonogo attach"
+)
 _SILENT = (
     "The gonogo process is there but does not answer. If it is stopped (state T in ps), continue "
     "it with kill -CONT and its number, which is in owner.lock of GONOGO_HOME; otherwise try again "
     "later"
 )
 _NO_ROOM = "{problem}; free some space on that disk and try again"
-_DISK = {
+_OTHER_FILE = "{problem}; name another file"
+_WHAT_NEXT = {
     errno.ENOSPC: _NO_ROOM,
     errno.EDQUOT: _NO_ROOM,
     errno.EROFS: "{problem}; make that disk writable and try again",
+    errno.ENOENT: _OTHER_FILE,
+    errno.ENOTDIR: _OTHER_FILE,
+    errno.EISDIR: _OTHER_FILE,
+    errno.EACCES: _OTHER_FILE,
+    errno.EPERM: _OTHER_FILE,
+    errno.ENAMETOOLONG: _OTHER_FILE,
 }
-"""What to do about a disk, by what the system says of it."""
+"""What to do about a disk or a file, by what the system says of it."""
 _LOGGED = (
     "internal error: {problem}; please report it with the last lines of gonogo.log in GONOGO_HOME"
 )
@@ -403,9 +413,12 @@ def _setting(error: "ValidationError") -> str:
 
 
 def _os_error(error: OSError) -> str:
-    where = f"{error.filename}: " if error.filename else ""
-    problem = f"{where}{own_words(error.strerror) if error.strerror else error}"
-    advice = _DISK.get(error.errno or 0)
+    problem = own_words(error.strerror) if error.strerror else str(error)
+    advice = _WHAT_NEXT.get(error.errno or 0)
+    if error.filename:
+        problem = own_words("{file}: {problem}", file=error.filename, problem=problem)
+    elif advice == _OTHER_FILE:
+        return problem
     return own_words(advice, problem=problem) if advice else problem
 
 

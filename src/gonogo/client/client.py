@@ -348,22 +348,23 @@ class Client(Transport):
         kind: str | None = None,
         group: str | None = None,
         mine: bool = False,
+        since: datetime | None = None,
     ) -> ApprovalList:
         """All approvals that fit, oldest first, however many pages they are.
 
         Args:
             group: Only those that are identical, by the `group` that they have in common.
             mine: Only those that wait for whoever asks.
+            since: Only those that were asked at that time or later.
         """
-        found: list[ApprovalView] = []
-        before: str | None = None
+        wanted = {"status": status, "session_id": session_id, "kind": kind, "group": group}
+        wanted |= {"mine": "true" if mine else None, "limit": None if since is None else "20"}
+        found = list[ApprovalView]()
         while True:
-            page = await self._get(
-                "/approvals", ApprovalList, status=status, session_id=session_id, kind=kind,
-                group=group, mine="true" if mine else None, before=before,
-            )  # fmt: skip
-            found, before = [*page.approvals, *found], page.before
-            if before is None:
+            page = await self._get("/approvals", ApprovalList, **wanted)
+            found, wanted["before"] = [*page.approvals, *found], page.before
+            if page.before is None or (since is not None and found[0].created_at < since):
+                found = [each for each in found if since is None or each.created_at >= since]
                 return ApprovalList(approvals=found, count=len(found))
 
     async def approval(self, approval_id: str) -> ApprovalView:

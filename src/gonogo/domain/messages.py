@@ -47,7 +47,7 @@ def possible(name: str) -> str:
         NotFound: nothing can have it.
     """
     if not re.fullmatch(ID, name):
-        raise NotFound("Nothing has this id; check the id")
+        raise NotFound("{name!r} cannot be an id; copy the id from a list", name=name[:_TITLE])
     return name
 
 

@@ -485,7 +485,7 @@ def _played(asked: "AskedModel", settings: ModelSettings, client: "AsyncClient")
 
 
 def _advice() -> str:
-    choices = "; ".join(f"{one.name}: {' or '.join(one.variables)}" for one in _PROVIDERS)
+    choices = "; ".join(f"{one.name}: {' / '.join(one.variables)}" for one in _PROVIDERS)
     return because(
         "Name one as provider:name with --model or GONOGO_MODEL, and set its variable "
         "({choices}); or set OPENAI_BASE_URL to an OpenAI-compatible server; "
@@ -553,7 +553,7 @@ def _provided(
 
     known = _BY_NAME.get("openai" if provider in _OPENAI else provider)
     if known and not key:
-        variables = " or ".join(known.variables)
+        variables = " / ".join(known.variables)
         raise ModelNotConfigured(
             "{provider}:{model} needs {variables}. {what}",
             provider=provider, model=model, variables=variables, what=_advice(),

@@ -112,6 +112,7 @@ class Maintenance(Struct, frozen=True):
         if known is None:
             raise NotFound(
                 "No workspace that workers share was found for the session or id {named}",
+                see="gonogo place list",
                 named=named,
             )
         found, owners, handed = known

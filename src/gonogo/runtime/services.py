@@ -384,14 +384,16 @@ class RoleReport(Struct, frozen=True, kw_only=True):
 
 
 def look_at_models(settings: Settings, environment: dict[str, str]) -> list[RoleReport]:
-    """Which models each role asks, as far as that shows without asking them; none without a file.
+    """Which models are asked, as far as that shows without asking them.
+
+    Without a file that names models by role, all roles ask the same one: the first is told.
 
     Raises:
         BadModels: naming file, line and role of the first defect.
     """
     roles = load_roles(settings.models_file)
     pool = ModelPool(settings=settings, environment=environment, metrics=Metrics(), roles=roles)
-    return [_report(pool, role) for role in ROLES] if roles else []
+    return [_report(pool, role) for role in (ROLES if roles else ROLES[:1])]
 
 
 def _report(pool: ModelPool, role: ModelRole) -> RoleReport:

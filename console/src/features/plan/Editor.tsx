@@ -141,7 +141,7 @@ function Writing({
             {t(isSame ? "plan.edit.leave" : "plan.edit.drop")}
           </Button>
           <Text size="sm" role="status">
-            {isSame && flaws.length === 0 && t("plan.edit.same")}
+            {isAwaited && isSame && flaws.length === 0 && t("plan.edit.same")}
             {flaws.length > 0 && t("plan.edit.flaws", { count: flaws.length })}
           </Text>
         </Group>

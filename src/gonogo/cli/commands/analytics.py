@@ -23,6 +23,7 @@ from gonogo.cli.support import (
 )
 
 if TYPE_CHECKING:
+    from gonogo.client import Client
     from gonogo.domain.plan_views import (
         Analytics,
         AuditReport,
@@ -323,9 +324,14 @@ async def _show(
                 session_id=session, after=after or 0, limit=limit, wanted=wanted, locale=locale
             )
             if not entries and not after and wanted == AuditFilter():
-                # A session has entries from its beginning on, also when it was deleted.
-                await client.session(session)
+                await _require_chain(client, session)
     return show_entries(entries, chains=session is None, json=json)
+
+
+async def _require_chain(client: "Client", session_id: str) -> None:
+    if not await client.audit(session_id=session_id, limit=1):
+        # A session has entries from its beginning on, also when it was deleted.
+        await client.session(session_id)
 
 
 async def _verify(export: Path | None, session: str | None, anchor: str | None, json: bool) -> Exit:
@@ -379,6 +385,8 @@ async def _export(
     now = datetime.now(UTC)
     span = {"session_id": session, "since": moment(since, now), "until": moment(until, now)}
     async with linked(read_settings(), looks=True) as link:
+        if session is not None:
+            await _require_chain(link.client, session)
         if output is None:
             await write_out(link, span)
         else:

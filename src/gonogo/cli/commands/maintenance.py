@@ -208,7 +208,8 @@ _STATES = {
     "damaged": "The database is damaged: {problem}. Stop gonogo and restore a backup.",
 }
 _NO_PLACE = (
-    "No workspace that workers share has the path {path}; gonogo place list shows all of them"
+    "No workspace that workers share has the path {path}; gonogo place list shows all paths, and "
+    "gonogo place list --json also their ids"
 )
 place = group("Workspaces that several servers and workers share.")
 
@@ -381,6 +382,8 @@ async def _release(workspace: str, json: bool) -> Exit:
     async with connected() as client:
         found = (await client.places()).places
         named = [each for each in found if workspace in (each.workspace, each.place_id)]
+        if "/" in workspace and not named:
+            raise Stop(_NO_PLACE, path=workspace)
         done = await client.release_place(named[0].place_id if named else workspace)
     said = say("cli_place_released" if done.released else "cli_place_unowned", own_locale())
     if not done.released and named and (lost := named[0]).status == "lost":

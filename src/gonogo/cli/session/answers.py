@@ -19,7 +19,7 @@ from gonogo.cli.terminal.render import (
 )
 from gonogo.client import Client
 from gonogo.domain.base import loads
-from gonogo.domain.errors import GonogoError
+from gonogo.domain.errors import GonogoError, NotFound
 from gonogo.domain.states import ApprovalKind, wants_words
 from gonogo.domain.text_safety import visible_json
 from gonogo.domain.views import ApprovalView
@@ -63,19 +63,26 @@ class PlanTalk:
     async def comment(self, approval: ApprovalView) -> None:
         """Ask for a comment and keep it; what is wrong with it is said."""
         content = await self._person.line(say("cli_comment_text", self._locale))
-        if not content:
-            return
-        where = await self._person.line(say("cli_comment_where", self._locale))
+        is_kept = not content
+        while not is_kept:
+            where = await self._person.line(say("cli_comment_where", self._locale))
+            if where is None:
+                return
+            is_kept = await self._keep(approval, content or "", where)
+
+    async def _keep(self, approval: ApprovalView, content: str, where: str) -> bool:
+        """Keep a comment. False where there is no such subtask, so that another can be named."""
+        plan_id = approval.plan_id or ""
         try:
             await self._client.comment_plan(
-                approval.plan_id or "", content, subtask_id=where or None,
-                revision=approval.revision,
-            )  # fmt: skip
-            found = await self._client.plan_comments(approval.plan_id or "")
+                plan_id, content, subtask_id=where or None, revision=approval.revision
+            )
+            found = await self._client.plan_comments(plan_id)
         except GonogoError as error:
             self._person.tell(spoken(said_of(error)))
-            return
+            return not (where and isinstance(error, NotFound))
         self._person.tell(say("cli_comment_kept", self._locale, count=found.open))
+        return True
 
     async def plan_again(self, approval: ApprovalView, why: str) -> bool:
         """Send the plan back with what is wrong with it. False when it cannot be; why is said."""

@@ -2,8 +2,9 @@
 
 import json as codec
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import AbstractContextManager, aclosing, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import anyio
@@ -320,7 +321,7 @@ class JsonGraphs:
 
     def show(self, graph: PlanGraph) -> None:
         """Write it."""
-        line(codec.dumps(plain(graph), ensure_ascii=True))
+        _write_now(codec.dumps(plain(graph), ensure_ascii=True) + "\n")
 
 
 async def watch(plan_id: str, draw: Callable[[PlanGraph, str], Iterator[str]], json: bool) -> Exit:
@@ -407,6 +408,8 @@ def _board(
 _EVERY = 2.0
 """Seconds between looks while somebody owns the folder."""
 _EVERY_ALONE = 15.0
+_MARGIN = timedelta(minutes=1)
+"""How far before the last look a question may say that it was asked, and be new all the same."""
 _BELL = "\a"
 _MARKS = {"approved": "✓", "edited": "✓", "rejected": "✗"}
 
@@ -424,8 +427,10 @@ class OpenQuestions(Struct):
     mine: bool = False
     """Only those that wait for whoever asks."""
     session_id: str | None = None
-    _is_begun: bool = False
+    _looked_at: datetime | None = None
     _known: dict[str, ApprovalView] = field(default_factory=dict[str, ApprovalView])
+    _over: frozenset[str] = frozenset()
+    """Questions of the last minute that are answered, as they were at the last look."""
 
     async def look(self, client: Client) -> list[News]:
         """What has happened since the last look, oldest first.
@@ -433,18 +438,32 @@ class OpenQuestions(Struct):
         Raises:
             NotFound: at the first look, there is no such session.
         """
-        if self.session_id is not None and not self._is_begun:
+        if self.session_id is not None and self._looked_at is None:
             await client.session(self.session_id)
-        self._is_begun = True
+        begun = datetime.now(UTC)
         found = await client.approvals(
             status=ApprovalStatus.PENDING, mine=self.mine, session_id=self.session_id
         )
         now = {approval.approval_id: approval for approval in found.approvals}
+        missed = [] if self.mine else await self._missed(client, self._looked_at or begun, now)
         gone = [each for each in self._known.values() if each.approval_id not in now]
         closed = [News("closed", await _as_it_ended(client, each)) for each in gone]
-        news = [*closed, *self._opened(now)]
-        self._known = now
+        news = [*closed, *missed, *self._opened(now)]
+        self._known, self._looked_at = now, begun
         return news
+
+    async def _missed(
+        self, client: Client, last: datetime, now: Mapping[str, ApprovalView]
+    ) -> list[News]:
+        """What was asked and answered since the last look; nothing, at the first one."""
+        asked = await client.approvals(session_id=self.session_id, since=last - _MARGIN)
+        over = [each for each in asked.approvals if each.status is not ApprovalStatus.PENDING]
+        before, self._over = self._over, frozenset(each.approval_id for each in over)
+        if self._looked_at is None:
+            return []
+        told = {*before, *self._known, *now}
+        fresh = [each for each in over if each.approval_id not in told]
+        return [news for each in fresh for news in (News("asked", each), News("closed", each))]
 
     def _opened(self, now: dict[str, ApprovalView]) -> Iterator[News]:
         for key, approval in now.items():
@@ -467,7 +486,7 @@ async def watch_approvals(session_id: str | None, mine: bool, json: bool, bell: 
             look_alone = anyio.current_time() >= alone
             async with glance(folder, settings, alone=look_alone) as client:
                 news = await _looked(desk, client)
-            if look_alone:
+            if look_alone and news is not None:
                 alone = anyio.current_time() + _EVERY_ALONE
             for each in news or ():
                 write(each)
@@ -525,10 +544,10 @@ def _writer(locale: str, *, json: bool, bell: bool) -> Callable[[News], None]:
 
     def write(news: News) -> None:
         if json:
-            line(_as_json(news))
+            _write_now(_as_json(news) + "\n")
             return
         line(news_line(news, locale))
-        if rings and news.change == "asked":
+        if rings and news.change == "asked" and news.approval.status is ApprovalStatus.PENDING:
             sys.stdout.write(_BELL)
             sys.stdout.flush()
 

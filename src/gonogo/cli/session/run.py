@@ -28,7 +28,7 @@ from gonogo.cli.session.live import conversing
 from gonogo.cli.support import Exit, Stop, complain, named_locale, own_locale, own_words, said_of
 from gonogo.cli.terminal.output import beside, line, one_line, spoken
 from gonogo.cli.terminal.plan_graph import mark_of
-from gonogo.cli.terminal.render import question_lines
+from gonogo.cli.terminal.render import comment_lines, question_lines
 from gonogo.client import Client
 from gonogo.demo import TASKS, TestRun, lay_out, run_tests
 from gonogo.domain.base import loads
@@ -37,7 +37,7 @@ from gonogo.domain.events import MARKS
 from gonogo.domain.findings import FindingSeverity
 from gonogo.domain.messages import title_of
 from gonogo.domain.plan_views import ModelUse, PlanView, SubtaskView
-from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus
+from gonogo.domain.states import ENDED, SUBTASK, ApprovalKind, PlanStatus, SubtaskStatus
 from gonogo.domain.text_safety import guarded
 from gonogo.domain.tool_calls import TOKENS
 from gonogo.domain.views import MessageView, SessionView
@@ -515,7 +515,7 @@ async def _recap(
     history = await client.history(session.session_id)
     lines += _said([m for m in history.messages if _is_told(m)], session, locale)
     if plan is not None:
-        done = sum(s.status in SUBTASK.terminal and not s.rolled_back for s in plan.subtasks)
+        done = sum(s.status == SubtaskStatus.COMPLETED and not s.rolled_back for s in plan.subtasks)
         lines.append(
             say(
                 "cli_recap_plan", locale, plan_id=plan.plan_id, status=standing(plan, locale),
@@ -527,7 +527,16 @@ async def _recap(
     for approval in pending.pending_approvals:
         if approval.kind == ApprovalKind.PLAN:
             lines += question_lines(approval, locale)
+        if approval.open_comments:
+            lines += await _open_comments(client, approval.plan_id or "", locale)
     return lines
+
+
+async def _open_comments(client: Client, plan_id: str, locale: str) -> Iterator[str]:
+    """The comments on a plan that its planner has not answered."""
+    found = (await client.plan_comments(plan_id)).comments
+    open_ones = [each.model_dump(exclude_none=True) for each in found if each.answer is None]
+    return (f"  {text}" for text in comment_lines(open_ones, locale))
 
 
 def _outcome_of(subtask: SubtaskView) -> str:
