@@ -358,6 +358,11 @@ async def test_what_a_full_disk_refuses_says_that_it_is_full(tmp_path: Path) -> 
             with pytest.raises(Busy) as refused:
                 await backend.write(fails_for_its_disk)
             assert refused.value.reason == "disk I/O error"
+            # The writer outlives a folder that is gone, too.
+            backend._path = tmp_path / "gone" / "gonogo.db"
+            with pytest.raises(Busy) as refused:
+                await backend.write(fails_for_its_disk)
+            assert refused.value.reason == "disk I/O error"
 
 
 def fails_for_its_disk(_tx: Tx) -> None:

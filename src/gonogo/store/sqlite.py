@@ -431,7 +431,10 @@ class SqliteBackend:
 
 def _problem_of(folder: Path) -> str | None:
     """Why nothing can be written in a folder; None where that is not for its disk."""
-    found = os.statvfs(folder)
+    try:
+        found = os.statvfs(folder)
+    except OSError:
+        return None
     if found.f_flag & os.ST_RDONLY:
         return because("the disk of {folder} is read-only; make it writable", folder=folder)
     if found.f_bavail * found.f_frsize < _LITTLE:
