@@ -402,14 +402,17 @@ async def read_text(client: Client, session: str, bodies: list[dict[str, Any]]) 
         bodies.append(body)  # noqa: PERF401 - it grows while it is read
 
 
-async def come_back(http: httpx.AsyncClient, seq: int, bodies: list[dict[str, Any]]) -> None:
-    """Read a stream as who had it up to an event and lost it then."""
-    headers = {"Last-Event-ID": str(seq)}
+async def read_on(
+    http: httpx.AsyncClient, known: list[dict[str, Any]], bodies: list[dict[str, Any]]
+) -> None:
+    """Read a stream as who lost it before its last event."""
+    last = max(body.get("seq", 0) for body in known)
+    headers = {"Last-Event-ID": str(last - 1)}
     url = f"/sessions/{story.SESSION}/events"
     async with http.stream("GET", url, headers=headers, timeout=LIMIT) as answer:
         async for read in answer.aiter_lines():
             if read.startswith("data: "):
-                bodies.append(json.loads(read.removeprefix("data: ")))
+                bodies += [json.loads(read.removeprefix("data: "))]
 
 
 @pytest.mark.feature(236)
@@ -434,18 +437,16 @@ async def test_a_text_is_shown_while_it_is_written_on_every_server_also_to_who_c
         await until(lambda: HALF in shown(early))
         group.start_soon(read_text, second, story.SESSION, late)
         await until(lambda: HALF in shown(late))
-        last = max(body.get("seq", 0) for body in late)
-        group.start_soon(come_back, http, last - 1, back)
+        group.start_soon(read_on, http, late, back)
         await until(lambda: bool(back))
         ground.model.go()
-        readers = (early, late, back)
-        await until(lambda: all(bodies and bodies[-1].get("is_final") for bodies in readers))
+        everybody = (early, late, back)
+        await until(lambda: all(each and each[-1].get("is_final") for each in everybody))
         group.cancel_scope.cancel()
 
     # Who comes back is told the rest, and not what was written before.
     assert HALF not in shown(back)
-    assert shown(back) in "".join(WRITTEN)
-    assert back[-1]["content"] == "".join(WRITTEN)
+    assert shown(back) in back[-1]["content"] == "".join(WRITTEN)
     for bodies in (early, late):
         texts = [body for body in bodies if body["type"] == "assistant_message"]
         assert texts[-1]["content"] == "".join(WRITTEN)
