@@ -362,7 +362,7 @@ async def test_who_has_a_workspace_and_who_had_it_is_shown_for_a_session_in_it(
     assert f"\t{shown.fence}\t" in told.url
     where = ground.server("place", "show", "/nowhere", "--json")
     await until(lambda: not where.is_alive)
-    assert "has the path /nowhere; gonogo place list shows all of them" in where.log.read_text()
+    assert "has the path /nowhere; gonogo place list shows all paths" in where.log.read_text()
 
 
 @pytest.mark.feature(237)

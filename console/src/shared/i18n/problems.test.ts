@@ -46,8 +46,8 @@ it("says a refusal by its template and its parts, with the words of the wire amo
     "План p нельзя приостановить (состояние: ждёт одобрения). Приостановить можно только план, который выполняется",
   );
   expect(told(HELD, "en")).toBe(HELD.detail);
-  expect(told({ detail: "Nothing has this id; check the id" })).toBe(
-    "Ничего с таким id нет. Проверьте id",
+  expect(told({ detail: "The database cannot be used now; try again in a moment" })).toBe(
+    "База данных сейчас недоступна. Повторите чуть позже",
   );
 });
 
