@@ -40,7 +40,7 @@ for file in trace out err calls; do printf '\001%d\001\0' "$n" >> "/rec/$file"; 
 """
 # The mark is a character that no mutant that is allowed can hold.
 _INIT = r"""
-ulimit -t 5 -f 1024
+ulimit -t 5 -f 8192
 command_not_found_handle() { /oracle/bash -p /oracle/record "$@"; }
 exec 201>> /rec/trace
 BASH_XTRACEFD=201
