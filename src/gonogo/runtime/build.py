@@ -29,7 +29,6 @@ from gonogo.execution.agent import (
     given_in,
     load_profiles,
 )
-from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Jumps, Sweeps
 from gonogo.execution.event_bus import Hub, LiveText
 from gonogo.execution.inbox import Inbox
@@ -43,6 +42,7 @@ from gonogo.execution.plans import (
     BudgetKind,
     BuiltInKinds,
     Engine,
+    HandCheckpoints,
     InterventionKind,
     PlanEnding,
     PlanKind,
