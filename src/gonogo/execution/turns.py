@@ -36,8 +36,7 @@ from gonogo.execution.agent import (
     steer,
     take_up,
 )
-from gonogo.execution.approvals import ApprovalService
-from gonogo.execution.inbox import (
+from gonogo.execution.agent.inbox import (
     check,
     move,
     next_turn,
@@ -46,6 +45,7 @@ from gonogo.execution.inbox import (
     tell_switch,
     wake,
 )
+from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.plans import Planning
 from gonogo.execution.plans.lifecycle import is_held
 from gonogo.execution.scheduling import Superseded

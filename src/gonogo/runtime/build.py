@@ -20,6 +20,7 @@ from gonogo.execution.agent import (
     CallKind,
     Contexts,
     Hands,
+    Inbox,
     Interventions,
     Loop,
     Meter,
@@ -31,7 +32,6 @@ from gonogo.execution.agent import (
 )
 from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Jumps, Sweeps
 from gonogo.execution.event_bus import Hub, LiveText
-from gonogo.execution.inbox import Inbox
 from gonogo.execution.jobs import Dispatcher, Handler, LocalDispatcher
 from gonogo.execution.places import Asks, Places, Recovery
 from gonogo.execution.plans import (

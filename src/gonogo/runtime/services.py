@@ -27,6 +27,7 @@ from gonogo.execution.agent import (
     Gate,
     Giving,
     Hands,
+    Inbox,
     Means,
     ModelPool,
     Profile,
@@ -37,7 +38,6 @@ from gonogo.execution.agent import (
 from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.erasures import Erasures, Sweeps
 from gonogo.execution.event_bus import Hub, LiveText
-from gonogo.execution.inbox import Inbox
 from gonogo.execution.jobs import Dispatcher, Handler, OnTimer
 from gonogo.execution.places import Asks
 from gonogo.execution.plans import (
