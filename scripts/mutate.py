@@ -48,7 +48,7 @@ NOT_COPIED = (
 _STARTS = multiprocessing.get_context("forkserver")
 _STARTS.set_forkserver_preload([
     "mutate", "pytest", "_hypothesis_pytestplugin", "hypothesis", "sqlalchemy.orm",
-    "fastapi", "httpx", "typer", "rich.live", "alembic.command",
+    "fastapi", "httpx", "typer", "rich.live", "alembic.operations",
     "websockets.sync.client", "prometheus_client", "structlog",
 ])  # fmt: skip
 """What tests import from elsewhere is imported once, and not for each change."""

@@ -39,8 +39,7 @@ def is_private(name: str) -> bool:
 
 
 def is_small(name: str, source: str) -> bool:
-    # A migration is as small as its change.
-    exempt = Path(name).name in ("__init__.py", "__main__.py") or "migrations" in name
+    exempt = Path(name).name in ("__init__.py", "__main__.py")
     return lines(source) < MIN_LINES and not exempt
 
 

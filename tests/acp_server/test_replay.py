@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from gonogo.acp_server.server import replay
+from gonogo.acp_server import replay
 from gonogo.acp_server.session import plain
 from gonogo.acp_server.updates import ShownPlan, Updates
 from gonogo.client import Client

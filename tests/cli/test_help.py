@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from fakes.golden import kept
-from gonogo.cli.app import app
+from gonogo.cli import app
 
 GOLDEN = Path(__file__).parent / "golden" / "help.txt"
 WIDTH = 100

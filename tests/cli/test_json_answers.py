@@ -5,7 +5,7 @@ import json
 import pytest
 import typer
 
-from gonogo.cli.app import app
+from gonogo.cli import app
 from gonogo.cli.support import Exit, Stop, report
 from gonogo.domain.errors import Busy, NotFound
 

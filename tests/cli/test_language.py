@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 
 from cli.test_help import pages
 from fakes.golden import kept
-from gonogo.cli.app import app
+from gonogo.cli import app
 from gonogo.cli.support import asked_locale, explain_in, named_locale
 from gonogo.i18n import phrase
 

@@ -13,7 +13,7 @@ from durability.ground import Ground
 from durability.server import Server
 from fakes.nursery import Nursery
 from fakes.openai_server import FakeOpenAI, fake_openai
-from gonogo.server.routes import static
+from gonogo.server import app as serving
 
 HERE = Path(__file__).parent
 ROOT = Path(__file__).resolve().parents[2]
@@ -61,7 +61,7 @@ def browser(request: pytest.FixtureRequest) -> Any:
 def _start() -> tuple[Any, ExitStack]:
     if (chromium := find_chromium()) is None:
         pytest.skip("chromium is not installed")
-    if not (static.FOLDER / "index.html").is_file():
+    if not (serving.CONSOLE / "index.html").is_file():
         if os.environ.get("CI"):
             pytest.fail("the console was not built")
         pytest.skip("the console was not built: run scripts/console")

@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from fakes.golden import kept
 from fakes.reader import Block, Reader, blocks_of, read_through
-from gonogo.cli.app import app
+from gonogo.cli import app
 from gonogo.domain.messages import parse_message
 
 ROOT = Path(__file__).parent.parent.parent

@@ -11,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 from fakes.reader import blocks_of
-from gonogo.cli.app import app
+from gonogo.cli import app
 from gonogo.domain import errors
 from gonogo.domain.events import EVENTS
 from gonogo.domain.messages import ClientMessage, parse_message

@@ -76,7 +76,6 @@ MOVES = [
 def test_a_move_is_legal_if_and_only_if_it_is_drawn(machine, state, target):
     drawn = target in DRAWN[machine.subject][state].split()
 
-    assert machine.allows(state, target) is drawn
     if drawn:
         assert machine.check(state, target, "x1") is target
         return

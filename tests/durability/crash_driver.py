@@ -33,7 +33,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import alembic.command  # noqa: F401 - so that no fork imports it
 import anyio
 import anyio.to_thread
 
@@ -49,7 +48,10 @@ from gonogo.llm import ScriptedModel
 from gonogo.llm.model import OnText
 from gonogo.runtime import Once, Runtime
 from gonogo.settings import Settings
-from gonogo.store import sqlite
+from gonogo.store import (
+    sqlite,
+    steps,  # noqa: F401 - so that no fork imports it
+)
 from gonogo.store.transaction import Direct
 from gonogo.tools import builtin_tools
 from gonogo.workspace.files import safe_open as contents

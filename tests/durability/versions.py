@@ -36,37 +36,33 @@ _DROP = """
     op.drop_column("nodes", "labels")
 """
 _STEP = """
-import sqlalchemy as sa
-from alembic import op
 
-revision, down_revision, branch_labels, depends_on = "{version}", "{before}", None, None
-
-
-def upgrade() -> None:
+def add_{version}(op: Operations) -> None:
 {change}
+
+STEPS = {{**STEPS, "{version}": add_{version}}}
 """
 
 
 def next_version(folder: Path) -> Path:
     """Make the next one. Gives where it is imported from."""
     shutil.copytree(SOURCE, folder / "gonogo", ignore=shutil.ignore_patterns("__pycache__"))
-    return _patched(folder, _NEXT, NEXT, HEAD, _ADD)
+    return _patched(folder, _NEXT, NEXT, _ADD)
 
 
 def last_version(folder: Path, before: Path) -> Path:
     """Make the one after it."""
     shutil.copytree(before, folder)
-    return _patched(folder, _LAST, LAST, NEXT, _DROP)
+    return _patched(folder, _LAST, LAST, _DROP)
 
 
-def _patched(folder: Path, patches: list[Patch], version: str, before: str, change: str) -> Path:
+def _patched(folder: Path, patches: list[Patch], version: str, change: str) -> Path:
     for name, old, new in patches:
         file = folder / "gonogo" / name
         text = file.read_text()
         assert text.count(old) == 1, f"{name} has {old!r} {text.count(old)} times; patch it here"
         file.write_text(text.replace(old, new))
-    steps = folder / "gonogo/store/migrations/versions"
-    step = _STEP.format(version=version, before=before, change=change)
-    (steps / f"{version}_notes.py").write_text(step)
+    with (folder / "gonogo/store/steps.py").open("a") as steps:
+        steps.write(_STEP.format(version=version, change=change))
     compileall.compile_dir(folder, quiet=1)
     return folder

@@ -11,7 +11,7 @@ from gonogo.domain.errors import ModelFailed
 from gonogo.domain.records import Turn
 from gonogo.domain.states import TurnStatus
 from gonogo.domain.tool_calls import ModelRequest
-from gonogo.execution.inbox import check, move
+from gonogo.execution.agent.inbox import check, move
 from gonogo.execution.scheduling import Superseded
 from gonogo.store import Store, Tx
 from gonogo.store.sessions import add_turn, move_turn, take_turn, turn_of

@@ -297,7 +297,6 @@ class _Alive(NamedTuple):
 
 def _import_everything() -> None:
     """What a command imports when it comes to it, and what libraries make of it at first use."""
-    import alembic.command
     import httpx
     import uvicorn.lifespan.off
     import uvicorn.protocols.http.h11_impl
@@ -306,9 +305,9 @@ def _import_everything() -> None:
     import gonogo
     from gonogo.server.app import routes
 
-    del alembic, uvicorn
+    del uvicorn
     for module in walk_packages(gonogo.__path__, "gonogo."):
-        if not module.name.endswith(".__main__") and ".migrations." not in module.name:
+        if not module.name.endswith(".__main__"):
             import_module(module.name)
     httpx.AsyncHTTPTransport()
     for route in routes():

@@ -33,7 +33,7 @@ def write(folder: Path) -> None:
 
 def main() -> None:
     """Run the command line with these texts in the place of the Russian ones."""
-    from gonogo.cli.app import main as run
+    from gonogo.cli import main as run
 
     gonogo.i18n._FOLDER = Path(os.environ["PSEUDO_TEXTS"])
     gonogo.i18n._catalogue.cache_clear()

@@ -882,7 +882,7 @@ def aged(world):
 
 def is_kept(world, tree):
     try:
-        return not world.runtime.parts.rollbacks.snapshots.verify(Tree(tree))
+        return not world.runtime.parts.rollbacks.snapshots.trees.verify(Tree(tree))
     except ToolFailed:
         return False
 

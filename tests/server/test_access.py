@@ -9,9 +9,9 @@ import pytest
 
 from gonogo.domain.errors import Busy, Conflict, Forbidden
 from gonogo.server import Ready, auth, create_app, serve
+from gonogo.server import app as serving
 from gonogo.server.app import _ready, _shares
 from gonogo.server.middleware import Guard, Names
-from gonogo.server.routes import static
 from server.conftest import URL
 
 SEND = "/api/v1/agent/message/stream"
@@ -80,11 +80,11 @@ async def test_the_consoles_page_is_served_as_it_was_built_with_a_new_word_for_i
     ask, tmp_path, monkeypatch
 ):
     (tmp_path / "index.html").write_text("<title>Консоль</title><meta content='__NONCE__'>")
-    monkeypatch.setattr(static, "FOLDER", tmp_path)
-    static._page.cache_clear()
+    monkeypatch.setattr(serving, "CONSOLE", tmp_path)
+    serving._page.cache_clear()
     async with ask(token=None) as client:
         pages = [await client.get("/") for _ in range(2)]
-    static._page.cache_clear()
+    serving._page.cache_clear()
 
     nonces = []
     for page in pages:
@@ -99,11 +99,11 @@ async def test_the_consoles_page_is_served_as_it_was_built_with_a_new_word_for_i
 async def test_where_the_console_was_not_built_the_page_says_how_to_build_it(
     ask, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(static, "FOLDER", tmp_path)
-    static._page.cache_clear()
+    monkeypatch.setattr(serving, "CONSOLE", tmp_path)
+    serving._page.cache_clear()
     async with ask(token=None) as client:
         page = await client.get("/")
-    static._page.cache_clear()
+    serving._page.cache_clear()
 
     assert page.status_code == 200
     assert "run <code>scripts/console</code>" in page.text
@@ -114,12 +114,12 @@ async def test_files_of_the_console_are_sent_small_to_those_who_can_read_that(
 ):
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "x.js").write_text("let x = 1;\n" * 100)
-    monkeypatch.setattr(static, "FOLDER", tmp_path)
-    static._assets.cache_clear()
+    monkeypatch.setattr(serving, "CONSOLE", tmp_path)
+    serving._assets.cache_clear()
     async with ask(token=None) as client:
         packed = await client.get("/assets/x.js")
         plain = await client.get("/assets/x.js", headers={"Accept-Encoding": "identity"})
-    static._assets.cache_clear()
+    serving._assets.cache_clear()
 
     assert packed.headers["content-encoding"] == "gzip"
     assert int(packed.headers["content-length"]) < 100 < int(plain.headers["content-length"])

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from gonogo.server.routes import static
+from gonogo.server import app as serving
 
 SESSION = "/api/v1/sessions/s_A"
 SESSIONS = "/api/v1/sessions"
@@ -101,12 +101,12 @@ async def test_an_answer_is_packed_only_for_those_who_do_not_refuse_it(
 ):
     (tmp_path / "assets").mkdir()
     (tmp_path / "assets" / "x.js").write_text("let x = 1;\n" * 100)
-    monkeypatch.setattr(static, "FOLDER", tmp_path)
-    static._assets.cache_clear()
+    monkeypatch.setattr(serving, "CONSOLE", tmp_path)
+    serving._assets.cache_clear()
     runtime.sessions_of.update({f"s_{number}": "a" for number in range(50)})
     async with ask() as client:
         answer = await client.get(path, headers={"Accept-Encoding": accepted})
-    static._assets.cache_clear()
+    serving._assets.cache_clear()
 
     assert answer.status_code == 200
     assert ("content-encoding" in answer.headers) is packed

@@ -1,18 +1,17 @@
 """The schema goes up under processes that share the work, as far as their code can go on."""
 
+import inspect
 import re
 import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Engine, text
 
-import gonogo.store
 from gonogo.domain.errors import Busy, Conflict
-from gonogo.store import Membership, Store
+from gonogo.store import Membership, Store, steps
 from gonogo.store.migrate import EXPANDED_FROM, HEAD, migrate_beside, version_of
 from store.older import make
 from store.test_schema import differences, engine_of
@@ -24,7 +23,6 @@ _TAKES_AWAY = re.compile(
     r"drop_|rename|alter_column|add_column\(.*nullable=False(?!.*server_default)"
 )
 _LOCKS = text("SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'gonogo %'")
-_STEPS = Path(gonogo.store.__file__).parent / "migrations" / "versions"
 _WAITS = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
 
 
@@ -35,10 +33,23 @@ def engine(empty_url: str, kind: str) -> Engine:
 
 
 def test_no_step_takes_away_what_code_needs_that_may_still_run(kind: str) -> None:
+    source, last = inspect.getsource(steps), inspect.getsource(steps.STEPS[EXPANDED_FROM])
+    since = source.partition(last)[2]
+
     assert EXPANDED_FROM <= HEAD
-    for step in sorted(_STEPS.glob("[0-9]*.py")):
-        if step.name.partition("_")[0] > EXPANDED_FROM:
-            assert not _TAKES_AWAY.search(step.read_text()), f"count EXPANDED_FROM up for {step}"
+    assert all(f"def {step.__name__}(" in since for step in _since(EXPANDED_FROM))
+    assert not _TAKES_AWAY.search(since), "count EXPANDED_FROM up"
+
+
+def test_the_steps_stand_in_their_order_and_the_last_one_makes_the_newest_schema(kind: str) -> None:
+    lines = [inspect.getsourcelines(step)[1] for step in steps.STEPS.values()]
+
+    assert lines == sorted(lines)
+    assert list(steps.STEPS) == [f"{n:04}" for n in range(4, int(HEAD) + 1)]
+
+
+def _since(version: str) -> list[Callable[..., None]]:
+    return [step for made, step in steps.STEPS.items() if made > version]
 
 
 def test_it_goes_up_under_those_whose_code_can_go_on(engine: Engine, kind: str) -> None:

@@ -91,7 +91,7 @@ def move(tx: Tx, plan_id: str, n: int) -> None:
     board = PlanState.open(tx, plan_id)
     key = sorted(board.rows)[n % len(board.rows)]
     row = board.rows[key]
-    ways = sorted(to for to in S if SUBTASK.allows(row.status, to))
+    ways = sorted(to for to in S if to in SUBTASK.moves[row.status])
     if not ways:
         return
     to: dict[str, Any] = {
@@ -110,7 +110,7 @@ def forget_to_write(tx: Tx, plan_id: str, n: int) -> None:
 
 def move_plan(tx: Tx, plan_id: str, n: int) -> None:
     board = PlanState.open(tx, plan_id)
-    ways = sorted(to for to in PlanStatus if PLAN.allows(board.plan.status, to))
+    ways = sorted(to for to in PlanStatus if to in PLAN.moves[board.plan.status])
     if ways:
         board.move_plan(ways[n % len(ways)], approved_revision=board.plan.revision)
 

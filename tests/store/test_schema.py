@@ -22,7 +22,7 @@ from gonogo.store.sqlite import _engine
 SOURCE = Path(__file__).parents[2] / "src"
 OPEN = """
 import sys
-import alembic.command
+import gonogo.store.steps
 from gonogo.store import Store
 print("ready", flush=True)
 sys.stdin.readline()

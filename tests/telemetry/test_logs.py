@@ -5,11 +5,10 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from gonogo.telemetry import log_event, setup_logging
+from gonogo.telemetry import setup_logging
 
 
 @pytest.fixture(autouse=True)
@@ -86,52 +85,6 @@ def test_an_exception_is_logged_with_its_trace() -> None:
         logging.getLogger("gonogo").exception("failed")
 
     assert "ValueError: invalid literal" in json.loads(stream.getvalue())["exception"]
-
-
-def test_an_event_is_logged_by_its_ids_and_states_only() -> None:
-    stream = io.StringIO()
-    setup_logging(stream=stream)
-
-    log_event(
-        {
-            "type": "tool_result", "session_id": "s", "seq": 3, "call_id": "call_1",
-            "tool_name": "read_file", "result": {"content": "private"},
-            "metadata": {"status": "completed", "duration_ms": 1.0},
-        }
-    )  # fmt: skip
-    log_event({"type": "error", "error": "private too", "code": "internal"})
-
-    first, second = (json.loads(line) for line in stream.getvalue().splitlines())
-    assert first["event"] == "tool_result"
-    assert (first["call_id"], first["status"], first["level"]) == ("call_1", "completed", "info")
-    assert second["level"] == "warning"
-    assert "private" not in stream.getvalue()
-
-
-def logged(event: dict[str, Any]) -> dict[str, Any]:
-    stream = io.StringIO()
-    setup_logging(stream=stream)
-    log_event(event)
-    line = json.loads(stream.getvalue())
-    del line["timestamp"]
-    return line
-
-
-def test_every_id_and_state_of_an_event_is_logged_and_what_there_is_not_is_left_out() -> None:
-    ids = {
-        "session_id": "s", "seq": 3, "turn_id": "t", "plan_id": "p", "subtask_id": "a",
-        "agent": "coder", "call_id": "c", "tool_name": "edit",
-    }  # fmt: skip
-    states = {
-        "status": "failed", "subtask_status": "failed", "approval_id": "q", "kind": "tool",
-        "source": "rule", "decided_by": "ann", "attempt": 2,
-    }  # fmt: skip
-    quiet = {"level": "info", "logger": "gonogo.events"}
-    given = {"type": "tool_result", "content": "no", "metadata": {**states, "diff": "no"}, **ids}
-
-    assert logged(given) == {"event": "tool_result", **quiet, **ids, **states}
-    assert logged({"seq": None, "metadata": {"status": None}}) == {"event": "event", **quiet}
-    assert logged({"type": "error", "metadata": None})["level"] == "warning"
 
 
 SECRETS = ("api_key", "authorization", "cookie", "password", "secret", "token")

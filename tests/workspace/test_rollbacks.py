@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from fakes.trees import files_id, paths_in, state_in
 from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import FileState, Folders, Snapshots, Tree, Workspace
@@ -106,7 +107,7 @@ def test_nothing_is_put_back_from_a_damaged_pack(
     before = snapshots.take(workspace)
     write(workspace, a="new", b="new")
     after = snapshots.take(workspace)
-    changes = snapshots.diff(before, after)
+    changes = snapshots.trees.diff(before, after)
     restore = snapshots.plan_restore(
         workspace, {c.path: c.before for c in changes}, {c.path: c.after for c in changes}
     )
@@ -119,8 +120,8 @@ def test_nothing_is_put_back_from_a_damaged_pack(
         "a": "new", "b": "new",
     }  # fmt: skip
     if damage == "content":
-        assert snapshots.verify(before) == ("b",)
-        assert snapshots.verify(after) == ()
+        assert snapshots.trees.verify(before) == ("b",)
+        assert snapshots.trees.verify(after) == ()
 
 
 def size_of(path: Path) -> int:
@@ -269,7 +270,7 @@ def test_a_snapshot_whose_words_are_damaged_is_told(
     tree = Tree(Git(tmp_path / "store").run("mktree", given=given).decode().strip())
 
     with refusal("io_error") as refused:
-        snapshots.paths(tree)
+        paths_in(snapshots, tree)
     assert str(refused.value) == f"The snapshot {tree!r} is damaged"
 
 
@@ -288,17 +289,22 @@ def test_what_a_snapshot_says_besides_its_files_is_read(
     (workspace.root / "new/er").mkdir(parents=True)
     after = snapshots.take(workspace)
 
-    assert [snapshots.hides(before, path) for path in ("hidden", "hidden/x", "a", "hid")] == [
+    assert [snapshots.trees.hides(before, path) for path in ("hidden", "hidden/x", "a", "hid")] == [
         False, True, False, False,
     ]  # fmt: skip
-    assert snapshots.folders(before, after) == Folders(made=("new", "new/er"), gone=("empty/er",))
+    assert snapshots.trees.folders(before, after) == Folders(
+        made=("new", "new/er"), gone=("empty/er",)
+    )
     # What is the same is not read: most commands change nothing.
     lost = Tree("0" * 40)
-    assert (snapshots.diff(lost, lost), snapshots.folders(lost, lost)) == ((), Folders())
-    [change] = snapshots.diff(before, after)
+    assert (snapshots.trees.diff(lost, lost), snapshots.trees.folders(lost, lost)) == (
+        (),
+        Folders(),
+    )
+    [change] = snapshots.trees.diff(before, after)
     assert change.path == "b"
     assert change.before == replace(change.after, mode=stat.S_IFREG | 0o600)
     assert change.after == held(snapshots, "two", 0o640)
-    assert snapshots.diff(before, before) == ()
-    assert snapshots.state(before, "none") is None
-    assert snapshots.files_id(before) == snapshots.files_id(after)
+    assert snapshots.trees.diff(before, before) == ()
+    assert state_in(snapshots, before, "none") is None
+    assert files_id(snapshots, before) == files_id(snapshots, after)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from fakes.trees import files_id
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import Snapshots, Workspace
 from gonogo.workspace.files.safe_open import root_opened
@@ -81,7 +82,7 @@ def test_what_git_would_not_read_to_its_end_is_named_and_git_is_not_asked(
         )
     monkeypatch.undo()
     place.unlink()
-    assert snapshots.files_id(snapshots.take(Workspace(root))) == snapshots.files_id(before)
+    assert files_id(snapshots, snapshots.take(Workspace(root))) == files_id(snapshots, before)
 
 
 @pytest.mark.parametrize("how", ["new", "same", "mixed"])

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from fakes.trees import files_id, paths_in, state_in
 from gonogo.domain.base import content_hash
 from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.workspace import Workspace
@@ -45,7 +46,7 @@ AUTHOR = ("-c", "user.name=A", "-c", "user.email=a@example.invalid", "-c", "comm
 
 
 def hash_of(snapshots: Snapshots, tree: Tree, path: str) -> str | None:
-    state = snapshots.state(tree, path)
+    state = state_in(snapshots, tree, path)
     return state.hash if state else None
 
 
@@ -122,7 +123,7 @@ def digest_of(folder: Path) -> str:
 
 
 def changed(snapshots: Snapshots, before: Tree, after: Tree) -> dict[str, Change]:
-    return {change.path: change for change in snapshots.diff(before, after)}
+    return {change.path: change for change in snapshots.trees.diff(before, after)}
 
 
 def undo(snapshots: Snapshots, workspace: Workspace, before: Tree, after: Tree) -> Restore:
@@ -133,12 +134,12 @@ def undo(snapshots: Snapshots, workspace: Workspace, before: Tree, after: Tree) 
 
 
 def plan(snapshots: Snapshots, workspace: Workspace, before: Tree, after: Tree) -> Restore:
-    changes = snapshots.diff(before, after)
+    changes = snapshots.trees.diff(before, after)
     return snapshots.plan_restore(
         workspace,
         {change.path: change.before for change in changes},
         {change.path: change.after for change in changes},
-        folders=snapshots.folders(before, after),
+        folders=snapshots.trees.folders(before, after),
     )
 
 
@@ -160,8 +161,8 @@ def test_equal_workspaces_have_equal_snapshots_and_a_change_makes_another(
     fill(root, {"a.txt": "one"})
 
     assert first == again == snapshots.take(workspace) != other
-    assert snapshots.files_id(first) != snapshots.files_id(other)
-    assert snapshots.paths(first) == ("a.txt", "d/b.txt")
+    assert files_id(snapshots, first) != files_id(snapshots, other)
+    assert paths_in(snapshots, first) == ("a.txt", "d/b.txt")
     assert hash_of(snapshots, first, "d/b.txt") == content_hash(b"two")
     assert hash_of(snapshots, first, "d") is None
 
@@ -169,9 +170,9 @@ def test_equal_workspaces_have_equal_snapshots_and_a_change_makes_another(
 def test_an_empty_workspace_has_a_snapshot(snapshots: Snapshots, workspace: Workspace) -> None:
     tree = snapshots.take(workspace)
 
-    assert snapshots.paths(tree) == ()
-    assert snapshots.verify(tree) == ()
-    assert snapshots.files_id(tree) == "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+    assert paths_in(snapshots, tree) == ()
+    assert snapshots.trees.verify(tree) == ()
+    assert files_id(snapshots, tree) == "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
 
 def test_the_files_id_is_the_hash_that_git_gives_to_the_same_tree(
@@ -183,7 +184,7 @@ def test_the_files_id_is_the_hash_that_git_gives_to_the_same_tree(
     git(root, "init", "-q")
     git(root, "add", "-A")
 
-    assert snapshots.files_id(snapshots.take(workspace)) == git(root, "write-tree").strip()
+    assert files_id(snapshots, snapshots.take(workspace)) == git(root, "write-tree").strip()
 
 
 def test_another_process_finds_what_the_last_one_took(
@@ -238,7 +239,7 @@ def test_a_snapshot_after_changes_is_the_one_that_a_new_store_takes(
         new = Snapshots(place / f"new{stories.index(story)}").take(workspace)
         assert (story, taken) == (story, new)
         assert snapshots.take(workspace) == taken
-        assert snapshots.verify(taken) == ()
+        assert snapshots.trees.verify(taken) == ()
     (folder,) = (place / "state" / "snapshots" / "workspaces").iterdir()
     assert {path.name for path in folder.iterdir()} == {"index.msgpack", "lock", "stamp"}
     fsck = ("--git-dir", str(place / "state/snapshots"), "fsck", "--strict", "--full")
@@ -308,7 +309,7 @@ def test_snapshots_taken_at_once_agree(
 
     assert len(taken) == 3
     assert len(set(taken)) == 1
-    assert snapshots.verify(taken[0]) == ()
+    assert snapshots.trees.verify(taken[0]) == ()
 
 
 def test_workspaces_share_a_store_without_sharing_files(place: Path) -> None:
@@ -317,7 +318,7 @@ def test_workspaces_share_a_store_without_sharing_files(place: Path) -> None:
         fill(place, {f"{name}/{name}": "same"})
     trees = [snapshots.take(Workspace(place / name)) for name in ("one", "two")]
 
-    assert [snapshots.paths(tree) for tree in trees] == [("one",), ("two",)]
+    assert [paths_in(snapshots, tree) for tree in trees] == [("one",), ("two",)]
 
 
 # --- the user's repository
@@ -364,7 +365,7 @@ def test_not_a_byte_of_the_users_repository_is_written_and_nothing_in_it_is_obey
     before = snapshots.take(workspace)
     fill(root, {"a.txt": "changed", "new/n.txt": "new"})
     after = snapshots.take(workspace)
-    snapshots.unified(before, after, "a.txt")
+    snapshots.trees.unified(before, after, "a.txt")
     undo(snapshots, workspace, before, after)
 
     assert digest_of(root / ".git") == own
@@ -416,7 +417,7 @@ def test_other_repositories_inside_are_left_alone(
     after = snapshots.take(workspace)
     undo(snapshots, workspace, before, after)
 
-    assert snapshots.paths(before) == (".gitmodules", "own.txt")
+    assert paths_in(snapshots, before) == (".gitmodules", "own.txt")
     assert {name: picture(root / name) for name in inside} == kept
     assert (root / "own.txt").read_text() == "own"
 
@@ -455,7 +456,7 @@ def test_a_store_inside_the_workspace_does_not_hold_itself(
     first = snapshots.take(workspace)
 
     assert snapshots.take(workspace) == first
-    assert snapshots.paths(first) == ("a",)
+    assert paths_in(snapshots, first) == ("a",)
 
 
 # --- what is held
@@ -526,7 +527,7 @@ def test_links_are_held_as_links_and_never_followed(
     undo(snapshots, workspace, before, after)
 
     assert hash_of(snapshots, before, "out") == content_hash(b"../outside/secret")
-    assert snapshots.paths(before) == ("folder", "gone", "out", "up")
+    assert paths_in(snapshots, before) == ("folder", "gone", "out", "up")
     assert picture(root) == files
     assert picture(place / "outside") == outside
 
@@ -539,7 +540,7 @@ def test_ignored_files_are_not_held_but_their_contents_can_be(
     tree = snapshots.take(workspace)
     blob = snapshots.blob(b"log \0\xff\r\n")
 
-    assert snapshots.paths(tree) == (".gitignore", "src/.gitignore", "src/a")
+    assert paths_in(snapshots, tree) == (".gitignore", "src/.gitignore", "src/a")
     assert blob == blob_id(b"log \0\xff\r\n")
     assert snapshots.read(blob) == b"log \0\xff\r\n"
 
@@ -552,7 +553,7 @@ def test_pipes_sockets_and_state_folders_are_left_alone(
     os.mkfifo(root / "pipe")
     os.symlink("a", root / ".gitmodules")
 
-    assert snapshots.paths(snapshots.take(workspace)) == ("a",)
+    assert paths_in(snapshots, snapshots.take(workspace)) == ("a",)
 
 
 def test_too_much_is_refused_with_the_name_of_the_limit(place: Path, root: Path) -> None:
@@ -569,7 +570,7 @@ def test_too_much_is_refused_with_the_name_of_the_limit(place: Path, root: Path)
     assert "'huge.img'" in str(refusal.value)
 
     fill(root, {".gitignore": "*.img"})
-    assert "a" in Snapshots(place / "store").paths(Snapshots(place / "store").take(workspace))
+    assert "a" in paths_in(Snapshots(place / "store"), Snapshots(place / "store").take(workspace))
 
 
 def test_a_store_that_cannot_be_written_is_said(
@@ -609,10 +610,10 @@ def test_a_lost_snapshot_is_made_again(
     lay_loose(place / "state" / "snapshots")
     (place / "state" / "snapshots" / "objects" / tree[:2] / tree[2:]).unlink()
     with refused("io_error"):
-        snapshots.verify(tree)
+        snapshots.trees.verify(tree)
 
     assert snapshots.take(workspace) == tree
-    assert snapshots.verify(tree) == ()
+    assert snapshots.trees.verify(tree) == ()
 
 
 def lay_loose(store: Path) -> None:
@@ -639,10 +640,10 @@ def test_lost_contents_are_found_out_and_held_again_whatever_has_changed(
     (store / "objects" / name[:2] / name[2:]).unlink()
 
     fill(root, change)
-    assert snapshots.verify(snapshots.take(workspace)) == ()
+    assert snapshots.trees.verify(snapshots.take(workspace)) == ()
     if (lost, change) != (b"tree", {"d/x": "four"}):
         # Else the folder has another tree now.
-        assert snapshots.verify(tree) == ()
+        assert snapshots.trees.verify(tree) == ()
 
 
 def test_a_pack_that_is_lost_or_has_a_damaged_index_is_missed(
@@ -656,7 +657,7 @@ def test_a_pack_that_is_lost_or_has_a_damaged_index_is_missed(
             (pack.with_suffix(".idx")).touch()
         again = Snapshots(place / "state/snapshots")
         assert again.take(workspace) == tree
-        assert again.verify(tree) == ()
+        assert again.trees.verify(tree) == ()
 
 
 def test_what_is_given_out_has_its_name_on_the_disk(
@@ -692,7 +693,7 @@ def test_what_is_given_out_has_its_name_on_the_disk(
 def test_what_is_no_id_is_refused(snapshots: Snapshots, workspace: Workspace, name: str) -> None:
     snapshots.take(workspace)
 
-    for look in (snapshots.read, lambda id_: snapshots.paths(Tree(id_))):
+    for look in (snapshots.read, lambda id_: paths_in(snapshots, Tree(id_))):
         with pytest.raises(ToolFailed):
             look(name)
 
@@ -721,8 +722,8 @@ def test_a_difference_names_what_came_went_and_changed(
         mode = (root / "stays").stat().st_mode
         return FileState(blob=blob_id(data), mode=mode, hash=content_hash(data))
 
-    assert snapshots.diff(before, before) == ()
-    assert snapshots.diff(before, after) == (
+    assert snapshots.trees.diff(before, before) == ()
+    assert snapshots.trees.diff(before, after) == (
         Change(path="changes", before=state(b"one"), after=state(b"two")),
         Change(path="comes", before=None, after=state(b"c")),
         Change(path="goes", before=state(b"g"), after=None),
@@ -736,16 +737,16 @@ def test_a_difference_is_shown_as_text(
     before = snapshots.take(workspace)
     fill(root, {"d/a b": "one\n\x1b[31mthree\xff\n", "bin": b"\0two", "lx": "y\n"})
     after = snapshots.take(workspace)
-    text = snapshots.unified(before, after, "d/a b")
+    text = snapshots.trees.unified(before, after, "d/a b")
 
     assert text.splitlines()[-6:] == [
         "--- a/d/a b\t", "+++ b/d/a b\t", "@@ -1,2 +1,2 @@", " one", "-two", "+\x1b[31mthreeÿ",
     ]  # fmt: skip
-    assert "Binary files a/bin and b/bin differ" in snapshots.unified(before, after, "bin")
-    assert snapshots.unified(before, after, "l*") == ""
+    assert "Binary files a/bin and b/bin differ" in snapshots.trees.unified(before, after, "bin")
+    assert snapshots.trees.unified(before, after, "l*") == ""
     cut = f"{text[:20]}\n[cut after 20 of {len(text)} characters]\n"
-    assert snapshots.unified(before, after, "d/a b", limit=20) == cut
-    assert snapshots.unified(before, after, "d/a b", limit=len(text)) == text
+    assert snapshots.trees.unified(before, after, "d/a b", limit=20) == cut
+    assert snapshots.trees.unified(before, after, "d/a b", limit=len(text)) == text
 
 
 # --- rolling back
@@ -835,7 +836,7 @@ def test_with_a_content_hash_alone_an_unclear_right_to_execute_is_a_conflict(
 ) -> None:
     fill(root, {"a": "one", "b": "one"})
     tree = snapshots.take(workspace)
-    wanted = {name: snapshots.state(tree, name) for name in ("a", "b")}
+    wanted = {name: state_in(snapshots, tree, name) for name in ("a", "b")}
     fill(root, {"a": "two", "b": "two"})
     (root / "b").chmod(0o755)
 
@@ -874,7 +875,7 @@ def test_files_that_were_ignored_before_are_never_deleted(
     before = snapshots.take(workspace)
     (root / ignored_by).unlink()
     after = snapshots.take(workspace)
-    assert "env/x.log" in snapshots.paths(after)
+    assert "env/x.log" in paths_in(snapshots, after)
     undo(snapshots, workspace, before, after)
 
     del files[ignored_by]
@@ -1152,12 +1153,12 @@ restoring.exchange = dying(restoring.exchange)
 for name in ("unlink", "rmdir", "mkdir", "fsync", "symlink"):
     setattr(os, name, dying(getattr(os, name)))
 snapshots, workspace = Snapshots(Path(store)), Workspace(Path(root))
-changes = snapshots.diff(Tree(before), Tree(after))
+changes = snapshots.trees.diff(Tree(before), Tree(after))
 restore = snapshots.plan_restore(
     workspace,
     {change.path: change.before for change in changes},
     {change.path: change.after for change in changes},
-    folders=snapshots.folders(Tree(before), Tree(after)),
+    folders=snapshots.trees.folders(Tree(before), Tree(after)),
 )
 snapshots.apply(workspace, restore)
 """
@@ -1273,7 +1274,7 @@ def test_a_kept_content_that_is_not_what_was_there_is_never_put_back(
     before = snapshots.take(workspace)
     fill(root, {"a": "two", "b": "two"})
     now = picture(root)
-    good = snapshots.state(before, "a")
+    good = state_in(snapshots, before, "a")
     other = replace(good, hash=content_hash(b"another"))
     left = content_hash(b"two")
     restore = snapshots.plan_restore(workspace, {"a": good, "b": other}, {"a": left, "b": left})

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from fakes.trees import paths_in
 from gonogo.domain.errors import Busy, ToolFailed
 from gonogo.workspace import Snapshots, Workspace
 from gonogo.workspace.snapshots.git import Git
@@ -42,19 +43,19 @@ def test_what_is_kept_and_what_was_taken_last_stay_and_the_rest_goes(snapshots, 
 
     assert snapshots.sweep({kept, alone}, grace=AT_ONCE) > 0
 
-    assert snapshots.verify(kept) == snapshots.verify(last) == ()
+    assert snapshots.trees.verify(kept) == snapshots.trees.verify(last) == ()
     assert snapshots.read(alone) == b"an ignored file"
     with pytest.raises(ToolFailed):
-        snapshots.paths(lost)
+        paths_in(snapshots, lost)
     assert snapshots.sweep({kept, alone}, grace=AT_ONCE) == 0
-    assert snapshots.verify(taken(snapshots, folder, "two")) == ()
+    assert snapshots.trees.verify(taken(snapshots, folder, "two")) == ()
 
 
 def test_what_was_taken_or_used_again_lately_stays_whoever_needs_it(snapshots, folder):
     trees = [taken(snapshots, folder, text) for text in ("one", "two", "three")]
 
     assert snapshots.sweep(()) == 0
-    assert [snapshots.verify(tree) for tree in trees] == [(), (), ()]
+    assert [snapshots.trees.verify(tree) for tree in trees] == [(), (), ()]
 
 
 def test_a_pack_goes_once_nothing_in_it_is_needed(snapshots, folder, tmp_path):
@@ -65,10 +66,10 @@ def test_a_pack_goes_once_nothing_in_it_is_needed(snapshots, folder, tmp_path):
 
     snapshots.sweep({first}, grace=AT_ONCE)
     assert pack.exists()
-    assert snapshots.verify(first) == ()
+    assert snapshots.trees.verify(first) == ()
     snapshots.sweep((), grace=AT_ONCE)
     assert not pack.exists()
-    assert snapshots.verify(second) == ()
+    assert snapshots.trees.verify(second) == ()
     # What both have in common lies beside the second now.
     assert len(list(packs.glob("*.idx"))) == len(list(packs.glob("*.pack"))) == 2
 
@@ -78,7 +79,7 @@ def test_a_snapshot_that_is_lost_already_does_not_keep_others_from_being_swept(s
     kept, last = taken(snapshots, folder, "two"), taken(snapshots, folder, "three")
 
     assert snapshots.sweep({kept, "1" * 40}, grace=AT_ONCE) > 0
-    assert snapshots.verify(kept) == snapshots.verify(last) == ()
+    assert snapshots.trees.verify(kept) == snapshots.trees.verify(last) == ()
 
 
 def test_snapshots_that_are_taken_meanwhile_are_whole(snapshots, folder):
@@ -98,7 +99,7 @@ def test_snapshots_that_are_taken_meanwhile_are_whole(snapshots, folder):
     try:
         for n in range(examples(5, nightly=50)):
             tree = taken(snapshots, folder, f"text {n % 3}", files=3)
-            assert snapshots.verify(tree) == ()
+            assert snapshots.trees.verify(tree) == ()
     finally:
         over.set()
         other.join(60)
@@ -127,8 +128,8 @@ def test_a_snapshot_of_a_large_folder_takes_what_changed(snapshots, folder, tmp_
 
     # A tree of 1,000 names takes 24 KB; 256 KiB may wait to be brought together.
     assert room(tmp_path) - before < 30 * 1_500 + (256 << 10)
-    assert [snapshots.verify(tree) for tree in trees] == [()] * 30
-    assert len(snapshots.diff(trees[0], trees[-1])) == 29
+    assert [snapshots.trees.verify(tree) for tree in trees] == [()] * 30
+    assert len(snapshots.trees.diff(trees[0], trees[-1])) == 29
 
 
 def test_what_is_packed_is_found_and_held_once_by_others_too(snapshots, folder, tmp_path):
@@ -137,7 +138,7 @@ def test_what_is_packed_is_found_and_held_once_by_others_too(snapshots, folder, 
     other = Snapshots(tmp_path / "snapshots")
 
     assert again == trees
-    assert [other.verify(tree) for tree in trees] == [()] * 3
+    assert [other.trees.verify(tree) for tree in trees] == [()] * 3
     assert not (tmp_path / "snapshots" / "objects" / trees[0][:2] / trees[0][2:]).exists()
 
 
@@ -148,7 +149,7 @@ def test_a_snapshot_is_taken_although_it_cannot_be_packed(snapshots, folder, tmp
     broken.write_bytes(b"x" * (64 << 10))
 
     tree = taken(snapshots, folder, "two", files=50)
-    assert snapshots.verify(tree) == ()
+    assert snapshots.trees.verify(tree) == ()
 
 
 def test_a_pack_of_which_a_part_is_needed_is_made_anew(snapshots, folder, tmp_path):
@@ -160,9 +161,9 @@ def test_a_pack_of_which_a_part_is_needed_is_made_anew(snapshots, folder, tmp_pa
     git.run("repack", "-d", "-n", "-q", "--geometric=2")
 
     assert snapshots.sweep({kept}, grace=AT_ONCE) > 0
-    assert snapshots.verify(kept) == ()
+    assert snapshots.trees.verify(kept) == ()
     with pytest.raises(ToolFailed):
-        snapshots.paths(lost)
+        paths_in(snapshots, lost)
     assert b"nobody wants this" not in objects_of(tmp_path)
 
 
@@ -188,9 +189,9 @@ def test_what_a_workspace_had_is_forgotten_at_once(snapshots, folder, tmp_path):
     assert snapshots.forget(folder, ()) > 0
     for tree in trees:
         with pytest.raises(ToolFailed):
-            snapshots.paths(tree)
+            paths_in(snapshots, tree)
     assert b"third" not in objects_of(tmp_path)
-    assert snapshots.verify(taken(snapshots, folder, "third")) == ()
+    assert snapshots.trees.verify(taken(snapshots, folder, "third")) == ()
 
 
 def test_what_others_have_or_were_just_given_is_not_forgotten(snapshots, folder, tmp_path):
@@ -201,9 +202,9 @@ def test_what_others_have_or_were_just_given_is_not_forgotten(snapshots, folder,
     (tree, _) = (taken(snapshots, other, text) for text in ("shared", "last"))
 
     snapshots.forget(folder, {kept})
-    assert snapshots.verify(kept) == snapshots.verify(tree) == ()
+    assert snapshots.trees.verify(kept) == snapshots.trees.verify(tree) == ()
     with pytest.raises(ToolFailed):
-        snapshots.paths(gone)
+        paths_in(snapshots, gone)
     # Its snapshot is somebody's: what is read of the workspace goes on where it was.
     assert snapshots.take(Workspace(folder)) == kept
 
@@ -270,7 +271,7 @@ def test_small_packs_and_what_lies_loose_are_brought_together_once_it_is_worth_i
             snapshots.blob(os.urandom(70_000 if size > 10 else 1))
 
     assert found == [*((1, n + 1) for n in range(most - 1)), (0, 1)]
-    assert snapshots.verify(tree) == ()
+    assert snapshots.trees.verify(tree) == ()
 
 
 def test_a_store_that_cannot_be_written_is_busy_and_says_where(tmp_path):

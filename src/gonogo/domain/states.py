@@ -26,10 +26,6 @@ class Machine(Generic[S]):
         last = frozenset(state for state, targets in self.moves.items() if not targets)
         object.__setattr__(self, "terminal", last)
 
-    def allows(self, state: S, target: S) -> bool:
-        """Whether `target` may follow `state`."""
-        return target in self.moves[state]
-
     def check(self, state: S, target: S, name: str = "") -> S:
         """Give `target` back if it may follow `state`.
 

@@ -32,8 +32,7 @@ from gonogo.domain.undo import (
     reckon,
     shown_path,
 )
-from gonogo.execution.checkpoints import keep_checkpoint
-from gonogo.execution.plans import check_held
+from gonogo.execution.plans import check_held, keep_checkpoint
 from gonogo.execution.plans.ending import take_up
 from gonogo.execution.scheduling import RESUME, ROLLING_BACK, Work, unsettled
 from gonogo.i18n import say

@@ -36,8 +36,7 @@ from gonogo.execution.agent import (
     steer,
     take_up,
 )
-from gonogo.execution.approvals import ApprovalService
-from gonogo.execution.inbox import (
+from gonogo.execution.agent.inbox import (
     check,
     move,
     next_turn,
@@ -46,6 +45,7 @@ from gonogo.execution.inbox import (
     tell_switch,
     wake,
 )
+from gonogo.execution.approvals import ApprovalService
 from gonogo.execution.plans import Planning
 from gonogo.execution.plans.lifecycle import is_held
 from gonogo.execution.scheduling import Superseded
@@ -124,8 +124,8 @@ class Controls(Struct, frozen=True, kw_only=True):
     ) -> None:
         result = self.planning.result(revision, session.spoken)
         self._end(tx, turn, call, result=result)
-        pointing = say("model_plan_undecided", session.spoken, plan_id=revision.plan_id)
         for other in open_calls(tx, session.id, MAIN):
+            pointing = say("model_plan_undecided", session.spoken, plan_id=revision.plan_id)
             self._end(tx, turn, other, error=f"not_approved: {pointing}")
         move(tx, turn, TurnStatus.DONE)
         tell_all_queued(tx, session, undecided=True)

@@ -20,6 +20,7 @@ from gonogo.execution.agent import (
     CallKind,
     Contexts,
     Hands,
+    Inbox,
     Interventions,
     Loop,
     Meter,
@@ -29,10 +30,8 @@ from gonogo.execution.agent import (
     given_in,
     load_profiles,
 )
-from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.erasures import ERASE, SWEEP, Erasures, Jumps, Sweeps
 from gonogo.execution.event_bus import Hub, LiveText
-from gonogo.execution.inbox import Inbox
 from gonogo.execution.jobs import Dispatcher, Handler, LocalDispatcher
 from gonogo.execution.places import Asks, Places, Recovery
 from gonogo.execution.plans import (
@@ -43,6 +42,7 @@ from gonogo.execution.plans import (
     BudgetKind,
     BuiltInKinds,
     Engine,
+    HandCheckpoints,
     InterventionKind,
     PlanEnding,
     PlanKind,

@@ -66,12 +66,12 @@ def diff_view(
     snapshots: Snapshots, checkpoint_id: str, to: str | None, before: Tree, after: Tree
 ) -> CheckpointDiff:
     """What differs between two snapshots, as far as an answer holds it."""
-    changes = snapshots.diff(before, after)
+    changes = snapshots.trees.diff(before, after)
     files: list[FileDiff] = []
     left = IN_ALL
     for change in changes[:_FILES]:
         limit = min(OF_ONE_FILE, left)
-        text = snapshots.unified(before, after, change.path, limit=limit) if limit else ""
+        text = snapshots.trees.unified(before, after, change.path, limit=limit) if limit else ""
         left -= min(len(text), left)
         files.append(
             FileDiff(
@@ -233,7 +233,7 @@ class Checkpoints(Struct, frozen=True):
 
     def _is_whole(self, tree: str | None) -> bool:
         try:
-            return tree is None or not self._parts.rollbacks.snapshots.verify(Tree(tree))
+            return tree is None or not self._parts.rollbacks.snapshots.trees.verify(Tree(tree))
         except ToolFailed:
             return False
 

@@ -27,6 +27,7 @@ from gonogo.execution.agent import (
     Gate,
     Giving,
     Hands,
+    Inbox,
     Means,
     ModelPool,
     Profile,
@@ -35,13 +36,18 @@ from gonogo.execution.agent import (
     nothing_given,
 )
 from gonogo.execution.approvals import ApprovalService
-from gonogo.execution.checkpoints import HandCheckpoints
 from gonogo.execution.erasures import Erasures, Sweeps
 from gonogo.execution.event_bus import Hub, LiveText
-from gonogo.execution.inbox import Inbox
 from gonogo.execution.jobs import Dispatcher, Handler, OnTimer
 from gonogo.execution.places import Asks
-from gonogo.execution.plans import Answering, Engine, Planning, PlanRunner, Replanning
+from gonogo.execution.plans import (
+    Answering,
+    Engine,
+    HandCheckpoints,
+    Planning,
+    PlanRunner,
+    Replanning,
+)
 from gonogo.execution.recovery import Continuation
 from gonogo.execution.rollback import Rollbacks
 from gonogo.execution.turns import Turns

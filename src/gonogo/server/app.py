@@ -1,8 +1,11 @@
-"""The ASGI app: every path of the protocol over one runtime."""
+"""The ASGI app: every path of the protocol over one runtime, and the web console."""
 
 import asyncio
+import gzip
 import logging
+import mimetypes
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -15,9 +18,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 import anyio.abc
+import anyio.to_thread
 import msgspec
 import uvicorn
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Response
+from fastapi.responses import FileResponse
 from msgspec import Struct
 from pydantic import Field
 from starlette.middleware import Middleware
@@ -28,7 +33,7 @@ from starlette.types import Receive, Scope, Send
 
 from gonogo import __version__
 from gonogo.domain.base import MAX_BYTES, Request
-from gonogo.domain.errors import Conflict, Forbidden, GonogoError, InvalidMessage
+from gonogo.domain.errors import Conflict, Forbidden, GonogoError, InvalidMessage, NotFound
 from gonogo.domain.identity import Role
 from gonogo.domain.network import LOOPBACK
 from gonogo.server import openapi, streams
@@ -53,19 +58,104 @@ from gonogo.server.middleware import (
     is_local_socket,
 )
 from gonogo.server.requests import add_handlers, read_body
-from gonogo.server.routes import approvals, catalog, plans, sessions, static
+from gonogo.server.routes import approvals, catalog, plans, sessions
 from gonogo.server.streams import Frames
 
 if TYPE_CHECKING:
     from gonogo.runtime import Runtime
 
 
+# The web console: its page at `/`, and its files below `/assets`.
+#
+# They are made from `console/` when the package is built, and need no token: they are the same for
+# everybody and tell nothing of this server. Where they were not built, the page says what to do.
+
+console = APIRouter()
+CONSOLE = Path(__file__).resolve().parent / "console"
+_NONCE = "__NONCE__"
+"""What stands in the page for a word that is new each time."""
+_MISSING = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><title>gonogo</title>
+<h1>gonogo is running</h1>
+<p>Its web console was not built when it was installed: run <code>scripts/console</code> in the
+repository. The terminal (<code>gonogo run</code>, <code>gonogo approvals list</code>) and the
+HTTP API under <code>/api/v1</code>, with a token from <code>gonogo token create</code>, need no
+console.</p>
+<p lang="ru">Веб-консоль при установке не собрана: запустите <code>scripts/console</code> в
+репозитории. Терминал и HTTP API <code>/api/v1</code> с токеном от
+<code>gonogo token create</code> работают и без неё.</p>
+</html>
+"""
+_FOREVER = "public, max-age=31536000, immutable"
+"""Files below `/assets` are named for what is in them."""
+
+
+def _content_policy(nonce: str) -> str:
+    # Mantine writes its variables into a style element; nothing else comes from within the page.
+    return (
+        f"default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; "
+        "img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; "
+        "form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
+    )
+
+
+@console.get("/", response_class=Response)
+async def page() -> Response:
+    """The console's page. Needs no token, and tells nothing."""
+    nonce = secrets.token_urlsafe(16)
+    return Response(
+        _page().replace(_NONCE, nonce),
+        media_type="text/html; charset=utf-8",
+        headers={
+            "Content-Security-Policy": _content_policy(nonce),
+            "Referrer-Policy": "no-referrer",
+            "Cache-Control": "no-store",
+            "X-Frame-Options": "DENY",
+        },
+    )
+
+
+@console.get("/assets/{name}", response_class=Response)
+async def asset(request: HttpRequest, name: str) -> Response:
+    """One of the console's files, compressed for whoever can read that."""
+    path = _assets().get(name)
+    if path is None:
+        raise NotFound("The console has no file {name!r}; open the console again", name=name[:200])
+    headers = {"Cache-Control": _FOREVER}
+    if "gzip" not in request.headers.get("accept-encoding", ""):
+        return FileResponse(path, headers=headers)
+    return Response(
+        await anyio.to_thread.run_sync(_packed, path),
+        media_type=mimetypes.guess_type(path)[0],
+        headers={**headers, "Content-Encoding": "gzip", "Vary": "Accept-Encoding"},
+    )
+
+
+@cache
+def _page() -> str:
+    path = CONSOLE / "index.html"
+    return path.read_text("utf-8") if path.is_file() else _MISSING
+
+
+@cache
+def _packed(path: Path) -> bytes:
+    return gzip.compress(path.read_bytes(), mtime=0)
+
+
+@cache
+def _assets() -> dict[str, Path]:
+    """What was built, by name: only that is ever read, whatever is asked for."""
+    return {path.name: path for path in CONSOLE.glob("assets/*") if path.is_file()}
+
+
+# The app: every path, and what stands before all of them.
+
 PREFIX = "/api/v1"
 _PREFIXED = (
     sessions.messages, sessions.router, plans.router, plans.checkpoints, approvals.router,
     catalog.router, catalog.audit, catalog.access, catalog.probes, streams.router, openapi.router,
 )  # fmt: skip
-_BARE = (sessions.messages, streams.router, catalog.probes, static.router, approvals.links)
+_BARE = (sessions.messages, streams.router, catalog.probes, console, approvals.links)
 _COMPRESSED = Middleware(
     GZipMiddleware,
     minimum_size=1_000,

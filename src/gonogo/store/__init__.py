@@ -1,4 +1,4 @@
-"""Durable state: schema, queries, migrations, the event log and the audit chain. The only SQL.
+"""Durable state: schema and its steps, queries, the event log and the audit chain. The only SQL.
 
 Promises: a write is one transaction, committed (fsync) before it returns; what a transaction sets
 going (events to followers, jobs, stops, timers) is handed over only after the commit; the same

@@ -25,7 +25,7 @@ from gonogo.domain.records import Timer
 from gonogo.domain.reviews import Delivery, DeliveryStatus
 from gonogo.domain.schedule import SLACK
 from gonogo.domain.states import ENDED, CallStatus
-from gonogo.store.people import has_logins_ahead, set_back_logins
+from gonogo.store.people import IS_LOGIN_AHEAD, bounds_of_logins, set_back_logins
 from gonogo.store.places import LIVES, clock
 from gonogo.store.rows import by, change, columns_of, insert_for, many, one, put, row_of, rows
 from gonogo.store.schema import (
@@ -111,6 +111,7 @@ _LINKS_AHEAD = select(links.c.id, links.c.created_at, links.c.expires_at).where(
 _IS_AHEAD = select(
     exists().where(timers.c.set_at > bindparam("later"))
     | exists().where(links.c.created_at > bindparam("later"))
+    | IS_LOGIN_AHEAD
 )
 _WAIT = ((plans, "paused_until"), (approvals, "expires_at"), (deliveries, "not_before"))
 """What has the moment of its timer for itself."""
@@ -118,8 +119,7 @@ _WAIT = ((plans, "paused_until"), (approvals, "expires_at"), (deliveries, "not_b
 
 def has_ahead(tx: Tx) -> bool:
     """Whether anything was set by a clock that was ahead of this one: see `set_back`."""
-    later = tx.now + SLACK
-    return bool(tx.execute(_IS_AHEAD, {"later": later}).scalar()) or has_logins_ahead(tx, later)
+    return bool(tx.execute(_IS_AHEAD, bounds_of_logins(tx.now + SLACK)).scalar())
 
 
 def set_back(tx: Tx) -> int:

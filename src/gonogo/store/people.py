@@ -210,11 +210,12 @@ _AHEAD = update(logins).where(logins.c.created_at > bindparam("at")).values(
     created_at=bindparam("at")
 )  # fmt: skip
 _CODES_AHEAD = delete(login_codes).where(login_codes.c.expires_at > bindparam("until"))
-_IS_AHEAD = select(
-    exists().where(logins.c.created_at > bindparam("at"))
+IS_LOGIN_AHEAD = (
+    exists().where(logins.c.created_at > bindparam("later"))
     | exists().where(logins.c.expires_at > bindparam("until"))
     | exists().where(login_codes.c.expires_at > bindparam("code"))
 )
+"""Whether a login was begun, or lasts for longer than one may, as a clock was ahead."""
 
 
 def begin(tx: Tx, login: Login) -> None:
@@ -239,10 +240,9 @@ def end(tx: Tx, secret_hash: str) -> None:
     tx.execute(_END, {"of": secret_hash})
 
 
-def has_logins_ahead(tx: Tx, at: datetime) -> bool:
-    """Whether a login was begun, or lasts for longer than one may, as a clock was ahead."""
-    until = {"until": at + LASTS, "code": at + _LONG}
-    return bool(tx.execute(_IS_AHEAD, {"at": at, **until}).scalar())
+def bounds_of_logins(later: datetime) -> dict[str, datetime]:
+    """What `IS_LOGIN_AHEAD` is asked with."""
+    return {"later": later, "until": later + LASTS, "code": later + _LONG}
 
 
 def set_back_logins(tx: Tx) -> None:

@@ -4,8 +4,8 @@ Nothing here decides anything, and nothing here is needed for a plan to run. Wha
 say stays out of logs and labels unless the operator asks for it; secrets always do.
 """
 
-from gonogo.telemetry.logs import log_event, setup_logging
+from gonogo.telemetry.logs import setup_logging
 from gonogo.telemetry.metrics import CONTENT_TYPE, Metrics
 from gonogo.telemetry.tracing import Tracing
 
-__all__ = ["CONTENT_TYPE", "Metrics", "Tracing", "log_event", "setup_logging"]
+__all__ = ["CONTENT_TYPE", "Metrics", "Tracing", "setup_logging"]

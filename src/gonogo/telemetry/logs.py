@@ -6,18 +6,13 @@ is where the lines get their form: readable on a terminal, one JSON object a lin
 
 import logging
 import sys
-from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from gonogo.domain.text_safety import visible
 
 if TYPE_CHECKING:
     from structlog.typing import EventDict, Processor, WrappedLogger
-
-_IDS = ("session_id", "seq", "turn_id", "plan_id", "subtask_id", "agent", "call_id", "tool_name")
-_FACTS = ("status", "subtask_status", "approval_id", "kind", "source", "decided_by", "attempt")
-_log = logging.getLogger("gonogo.events")
 
 
 def setup_logging(
@@ -43,15 +38,6 @@ def setup_logging(
     root.setLevel(level.upper())
     for chatty in ("httpx", "httpcore", "openai", "alembic"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
-
-
-def log_event(event: Mapping[str, Any]) -> None:
-    """Log that something happened: its type, ids and states, never what was said."""
-    metadata: Mapping[str, Any] = event.get("metadata") or {}
-    facts = {name: event[name] for name in _IDS if event.get(name) is not None}
-    facts |= {name: metadata[name] for name in _FACTS if metadata.get(name) is not None}
-    level = logging.WARNING if event.get("type") == "error" else logging.INFO
-    _log.log(level, "%s", event.get("type", "event"), extra=facts)
 
 
 class _ToStream(logging.StreamHandler[TextIO]):

@@ -350,12 +350,12 @@ class Tracing:
         self._receive.close()
 
     def _reading(self, event: Event) -> _Read | None:
-        kind = event.get("type")
+        kind, plan_id = event.get("type"), event.get("plan_id", "")
         if kind in _SUBTASK_ENDS:
             subtask = event["metadata"]["subtask_id"]
-            return partial(_read_subtask, event["plan_id"], subtask, self._content)
+            return lambda tx: spans_of_subtask(tx, plan_id, subtask, content=self._content)
         if kind in _PLAN_ENDS:
-            return partial(_read_plan, event["plan_id"], self._content)
+            return lambda tx: spans_of_plan(tx, plan_id, content=self._content)
         turn_id = event.get("turn_id") if event.get("is_final") else None
         return None if turn_id is None else partial(self._read_turn, turn_id)
 
@@ -383,14 +383,6 @@ class Tracing:
         except Exception:
             # Whoever only tells what was done must not end what is being done.
             _LOG.exception("spans could not be made")
-
-
-def _read_subtask(plan_id: str, subtask_id: str, content: bool, tx: Tx) -> list[TracedSpan]:
-    return spans_of_subtask(tx, plan_id, subtask_id, content=content)
-
-
-def _read_plan(plan_id: str, content: bool, tx: Tx) -> list[TracedSpan]:
-    return spans_of_plan(tx, plan_id, content=content)
 
 
 class _Sender:

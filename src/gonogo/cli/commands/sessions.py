@@ -166,13 +166,12 @@ def steer_turn(session_id: SessionId, text: Words, json: Json = False) -> None:
 
 async def _steer_subtask(plan_id: str, subtask: str, text: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
+    from gonogo.cli.session.interrupts import status_line
     from gonogo.cli.terminal.output import outcome
-    from gonogo.i18n import term
 
     async with connected() as client:
         plan = await client.steer_subtask(plan_id, subtask, text)
-    said = f"{plan.plan_id} {term('plan', plan.status, own_locale())}"
-    return outcome(plan, said, json=json)
+    return outcome(plan, status_line(plan), json=json)
 
 
 async def _steer_turn(session_id: str, text: str, json: bool) -> Exit:

@@ -14,6 +14,7 @@ from gonogo.cli.folder import environment, read_settings
 from gonogo.cli.plan_file import EditedPlan, as_json, plan_editor, text_of
 from gonogo.cli.session.answers import Wish
 from gonogo.cli.session.conversation import Conversation, Manner
+from gonogo.cli.session.interrupts import status_line
 from gonogo.cli.session.live import conversing
 from gonogo.cli.support import Exit, Stop, own_locale, said_of
 from gonogo.cli.terminal.input import TerminalPerson
@@ -122,8 +123,7 @@ async def steer(verb: str, plan_id: str, *, json: bool, **given: str | None) -> 
                     await talk.is_sent_back(plan_id)
                 return await talk.watch(act)
         plan = await act()
-    said = f"{plan.plan_id} {term('plan', plan.status, own_locale())}"
-    return outcome(plan, said, json=json)
+    return outcome(plan, status_line(plan), json=json)
 
 
 async def see_through(

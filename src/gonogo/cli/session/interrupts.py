@@ -9,7 +9,7 @@ import anyio
 from anyio.abc import TaskStatus
 from msgspec import Struct
 
-from gonogo.cli.support import said_of
+from gonogo.cli.support import own_locale, said_of
 from gonogo.cli.terminal.output import one_line, spoken
 from gonogo.client import Client
 from gonogo.domain.errors import GonogoError, Refused
@@ -188,6 +188,11 @@ def _hears(subtask: SubtaskView) -> bool:
 
 BY_ITSELF = frozenset({"quota", "model", "budget", "rollback"})
 """Why a plan is paused where nobody asked for it."""
+
+
+def status_line(plan: PlanView) -> str:
+    """A plan and its status, as a command that did something to it says."""
+    return f"{plan.plan_id} {term('plan', plan.status, own_locale())}"
 
 
 def standing(plan: PlanView, locale: str = DEFAULT) -> str:

@@ -16,7 +16,7 @@ from gonogo.cli.daemon import RuntimeLink, glance, linked
 from gonogo.cli.folder import Folder, environment, program, read_settings
 from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation, Manner
-from gonogo.cli.session.interrupts import Interrupts
+from gonogo.cli.session.interrupts import Interrupts, status_line
 from gonogo.cli.support import Exit, Stop, complain, own_locale
 from gonogo.cli.terminal.input import Foot, Keyboard, TerminalPerson, is_ours
 from gonogo.cli.terminal.output import facts, is_terminal, line, one_line, paper, plain, spoken
@@ -359,7 +359,7 @@ async def wait(plan_id: str, limit: float | None, json: bool) -> Exit:
     if json:
         facts(plan)
     else:
-        line(f"{plan.plan_id} {term('plan', plan.status, own_locale())}")
+        line(status_line(plan))
     if plan.status in ENDED:
         ended = Exit.DONE if plan.status is PlanStatus.COMPLETED else Exit.FAILED
         return Exit.DENIED if refused or plan.status is PlanStatus.REJECTED else ended

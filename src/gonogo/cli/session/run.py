@@ -209,7 +209,7 @@ async def run_task(
         raise Stop('Write your task, for example: gonogo run "Add a --json flag"', Exit.USAGE)
     settings = read_settings({"workspace": directory, "model": model, **_place(wish)})
     async with linked(settings) as link:
-        return await _talk(link, settings, task, wish, answer=answer)
+        return await talk(link, settings, task, wish, answer=answer)
 
 
 def _place(wish: Wish) -> dict[str, bool | None]:
@@ -231,15 +231,10 @@ async def run_plan(
     written = _WrittenFile(file)
     async with linked(settings) as link:
         await written.check(link.client, wish)
-        return await _talk(link, settings, written.goal, wish, written, answer)
+        return await talk(link, settings, written.goal, wish, written, answer)
 
 
-async def talk(link: RuntimeLink, settings: Settings, task: str, wish: Wish) -> Exit:
-    """Open a session, say the task in it and see it through."""
-    return await _talk(link, settings, task, wish)
-
-
-async def _talk(
+async def talk(
     link: RuntimeLink,
     settings: Settings,
     task: str,
@@ -247,6 +242,7 @@ async def _talk(
     plan: "_WrittenFile | None" = None,
     answer: AnswerFile | None = None,
 ) -> Exit:
+    """Open a session, say the task in it or send a plan for it, and see it through."""
     try:
         session = await link.client.open_session(
             title=title_of(task), unattended=wish.unattended or None, limits=wish.limits

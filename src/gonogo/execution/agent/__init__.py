@@ -47,6 +47,7 @@ from gonogo.execution.agent.gate import (
     nothing_given,
     remove_session_rule,
 )
+from gonogo.execution.agent.inbox import Inbox
 from gonogo.execution.agent.loop import (
     Finished,
     Handed,
@@ -88,6 +89,7 @@ __all__ = [
     "Giving",
     "Handed",
     "Hands",
+    "Inbox",
     "Interventions",
     "Loop",
     "Means",

@@ -269,7 +269,7 @@ class Traces(Struct, frozen=True, kw_only=True):
         try:
             tree = self.snapshots.take(Workspace(thread.workspace))
             samples = [sample for path in paths for sample in _samples(path)]
-            return any(self.snapshots.hides(tree, sample) for sample in samples)
+            return any(self.snapshots.trees.hides(tree, sample) for sample in samples)
         except ToolFailed:
             return True
 
@@ -314,8 +314,8 @@ class Traces(Struct, frozen=True, kw_only=True):
         if trace.tree is None:
             return trace.touched
         now = self.snapshots.take(workspace)
-        changes = self.snapshots.diff(trace.tree, now)
-        folders = self.snapshots.folders(trace.tree, now)
+        changes = self.snapshots.trees.diff(trace.tree, now)
+        folders = self.snapshots.trees.folders(trace.tree, now)
         return [
             *(Touched(kept_path(path), None, FOLDER) for path in folders.made),
             *(Touched(kept_path(c.path), _json(c.before), _json(c.after)) for c in changes),

@@ -15,6 +15,7 @@ from gonogo.execution.plans.approvals import (
     PlanKind,
     SubtaskKind,
 )
+from gonogo.execution.plans.checkpoints import HandCheckpoints, keep_checkpoint
 from gonogo.execution.plans.controls import Retry
 from gonogo.execution.plans.ending import Accounts, PlanEnding, undone
 from gonogo.execution.plans.engine import Engine, PlanRunner, Threads, check_held
@@ -32,6 +33,7 @@ __all__ = [
     "BudgetKind",
     "BuiltInKinds",
     "Engine",
+    "HandCheckpoints",
     "InterventionKind",
     "LookedOver",
     "PlanEnding",
@@ -50,5 +52,6 @@ __all__ = [
     "Threads",
     "check_held",
     "in_words",
+    "keep_checkpoint",
     "undone",
 ]

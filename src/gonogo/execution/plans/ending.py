@@ -33,8 +33,8 @@ from gonogo.domain.text_safety import visible_json
 from gonogo.domain.tool_calls import PlanAccount, Reply
 from gonogo.domain.undo import net_changes, shown_path
 from gonogo.execution.agent import drop_call, end_call
+from gonogo.execution.agent.inbox import ORCHESTRATOR, next_turn, wake
 from gonogo.execution.approvals import ApprovalService
-from gonogo.execution.inbox import ORCHESTRATOR, next_turn, wake
 from gonogo.execution.scheduling import REPLAN
 from gonogo.i18n import say, told
 from gonogo.i18n.texts import account

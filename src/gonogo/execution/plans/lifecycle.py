@@ -54,8 +54,8 @@ from gonogo.domain.states import (
 from gonogo.domain.text_safety import is_blank, visible_json
 from gonogo.domain.tool_calls import ToolClass, UserText
 from gonogo.execution.agent import RUNTIME, Gate
+from gonogo.execution.agent.inbox import ORCHESTRATOR, next_turn, tell_all_queued
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
-from gonogo.execution.inbox import ORCHESTRATOR, next_turn, tell_all_queued
 from gonogo.execution.plans.ending import (
     ARCHITECT,
     PlanEnding,

@@ -30,7 +30,7 @@ from gonogo.domain.schedule import STRATEGIES, Round, Strategy, SubtaskStanding
 from gonogo.domain.states import ApprovalKind, PlanStatus, SubtaskStatus
 from gonogo.execution.agent import name_of_limit
 from gonogo.execution.approvals import ApprovalService, Matter, Question
-from gonogo.execution.checkpoints import checkpoint_starts
+from gonogo.execution.plans.checkpoints import checkpoint_starts
 from gonogo.execution.plans.ending import PlanEnding, revise_again
 from gonogo.execution.scheduling import outcomes as _tell
 from gonogo.execution.scheduling.conditions import ConditionFailed, holds

@@ -16,7 +16,6 @@ from msgspec import Struct
 from gonogo.domain.base import content_hash
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace.snapshots.git import (
-    EMPTY_TREE,
     IMPORT_LIMIT,
     Git,
     Outlet,
@@ -68,7 +67,11 @@ class Trees:
         self._git = git
 
     def diff(self, before: Tree, after: Tree) -> tuple[Change, ...]:
-        """See `Snapshots.diff`."""
+        """What came, went or changed between two snapshots, in the order of the paths.
+
+        A file that the first one left alone, such as one that was ignored, has no known state
+        there: that it is in the second one is no change.
+        """
         if before == after:
             return ()
         old, new = self._meta(before), self._meta(after)
@@ -81,7 +84,7 @@ class Trees:
             )
 
     def folders(self, before: Tree, after: Tree) -> Folders:
-        """See `Snapshots.folders`."""
+        """The folders that came or went between two snapshots, for `plan_restore`."""
         if before == after:
             return Folders()
         old, new = self._meta(before), self._meta(after)
@@ -92,11 +95,17 @@ class Trees:
         return Folders(made=tuple(sorted(made)), gone=tuple(sorted(gone)))
 
     def hides(self, tree: Tree, path: str) -> bool:
-        """See `Snapshots.hides`."""
+        """Whether a snapshot left a path alone, such as one that is ignored: nobody knows of it."""
         return self._meta(tree).hides(path)
 
-    def unified(self, before: Tree, after: Tree, path: str, limit: int) -> str:
-        """See `Snapshots.unified`."""
+    def unified(self, before: Tree, after: Tree, path: str, *, limit: int = 1 << 20) -> str:
+        """The difference of one file as text, empty when there is none.
+
+        Args:
+            limit: Characters; a longer text is cut, and ends with a line that says so.
+
+        What could deceive is as it stands in the files: make it visible before it is shown.
+        """
         ids = (check_id(before), check_id(after))
         literal = os.fsdecode(_FILES) + path
         arguments = ("diff-tree", "-p", "--relative=files/", *_DIFF, *ids, "--", literal)
@@ -157,19 +166,12 @@ class Trees:
             found[path] = (_kept(int(mode, 8), meta.modes.get(path)), blob.decode())
         return found
 
-    def state(self, tree: Tree, path: str) -> FileState | None:
-        """See `Snapshots.state`."""
-        entry = self.entries(tree).get(path)
-        with outlet(self._git) as contents:
-            return _state(contents, entry)
-
-    def files_id(self, tree: Tree) -> str:
-        """See `Snapshots.files_id`."""
-        said = self._git.run("ls-tree", "-z", check_id(tree), "--", "files")
-        return said.split(b"\t")[0].split(b" ")[2].decode() if said else EMPTY_TREE
-
     def verify(self, tree: Tree) -> tuple[str, ...]:
-        """See `Snapshots.verify`."""
+        """The files of a snapshot whose contents are lost or damaged.
+
+        Raises:
+            ToolFailed: `io_error` when the snapshot itself is lost.
+        """
         left = deque(sorted(self.entries(tree).items()))
         lost: list[str] = []
         while left:

@@ -55,7 +55,6 @@ from gonogo.workspace.snapshots.scan import (
     split_path,
 )
 from gonogo.workspace.snapshots.states import (
-    Change,
     FileState,
     Folders,
     Hunks,
@@ -87,7 +86,8 @@ class Snapshots:
             limits: What a snapshot may hold at most.
         """
         self._git = Git(store.absolute())
-        self._trees = Trees(self._git)
+        self.trees = Trees(self._git)
+        """What is in the snapshots, and how they differ."""
         self._limits = limits
         self._desks: dict[Path, ScanRecord] = {}
         self._given: defaultdict[Path, dict[str, float]] = defaultdict(dict)
@@ -168,32 +168,6 @@ class Snapshots:
         with outlet(self._git) as contents:
             return contents.read(blob)
 
-    def diff(self, before: Tree, after: Tree) -> tuple[Change, ...]:
-        """What came, went or changed between two snapshots, in the order of the paths.
-
-        A file that the first one left alone, such as one that was ignored, has no known state
-        there: that it is in the second one is no change.
-        """
-        return self._trees.diff(before, after)
-
-    def folders(self, before: Tree, after: Tree) -> Folders:
-        """The folders that came or went between two snapshots, for `plan_restore`."""
-        return self._trees.folders(before, after)
-
-    def hides(self, tree: Tree, path: str) -> bool:
-        """Whether a snapshot left a path alone, such as one that is ignored: nobody knows of it."""
-        return self._trees.hides(tree, path)
-
-    def unified(self, before: Tree, after: Tree, path: str, *, limit: int = 1 << 20) -> str:
-        """The difference of one file as text, empty when there is none.
-
-        Args:
-            limit: Characters; a longer text is cut, and ends with a line that says so.
-
-        What could deceive is as it stands in the files: make it visible before it is shown.
-        """
-        return self._trees.unified(before, after, path, limit)
-
     def changed_lines(
         self, pairs: Sequence[tuple[str | None, str | None]]
     ) -> list[LineCount | None]:
@@ -214,7 +188,7 @@ class Snapshots:
         if not (self._git.folder / "HEAD").exists():
             return [None for _ in pairs]
         with self._writing(), open_store(self._git.folder):
-            return self._trees.changed_lines(pairs)
+            return self.trees.changed_lines(pairs)
 
     def hunks(
         self, pairs: Sequence[tuple[str | None, str | None]], *, limit: int, in_all: int
@@ -237,30 +211,7 @@ class Snapshots:
         if not (self._git.folder / "HEAD").exists():
             return [Hunks("", cut=False) for _ in pairs]
         with self._writing(), open_store(self._git.folder):
-            return self._trees.hunks(pairs, limit, in_all)
-
-    def state(self, tree: Tree, path: str) -> FileState | None:
-        """One file of a snapshot; None when it has none there."""
-        return self._trees.state(tree, path)
-
-    def paths(self, tree: Tree) -> tuple[str, ...]:
-        """The files of a snapshot, in order."""
-        return tuple(sorted(self._trees.entries(tree)))
-
-    def files_id(self, tree: Tree) -> str:
-        """An id of the files alone: equal when two snapshots hold equal files.
-
-        The snapshot's own id also covers what was ignored, empty folders, and rare modes.
-        """
-        return self._trees.files_id(tree)
-
-    def verify(self, tree: Tree) -> tuple[str, ...]:
-        """The files of a snapshot whose contents are lost or damaged.
-
-        Raises:
-            ToolFailed: `io_error` when the snapshot itself is lost.
-        """
-        return self._trees.verify(tree)
+            return self.trees.hunks(pairs, limit, in_all)
 
     def plan_restore(
         self,

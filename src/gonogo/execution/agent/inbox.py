@@ -1,4 +1,4 @@
-"""The inbox: takes a user's message in, and says when it will be answered."""
+"""The inbox: takes a user's message in, and says when an agent will answer it."""
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -7,7 +7,7 @@ from gonogo.domain.events import AgentSwitched, AssistantMessage, SwitchFacts
 from gonogo.domain.messages import title_of
 from gonogo.domain.records import MAIN, CallRow, Session, Turn
 from gonogo.domain.states import CallStatus, PlanStatus, TurnStatus
-from gonogo.execution.agent import end_call
+from gonogo.execution.agent.call_log import end_call
 from gonogo.execution.scheduling import Superseded
 from gonogo.i18n import resolve, say
 from gonogo.store import Tx, go_on, new_id
