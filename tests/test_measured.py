@@ -39,7 +39,14 @@ def test_second(): tell("second")
 def test_at_random(value): tell("at random")
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_rows(kind): tell(kind)
+def test_databases(kind): tell(kind)
+"""
+TABLE = """
+import pytest
+from told import tell
+
+@pytest.mark.parametrize("row", ["{room} 1", "{room} 2"])
+def test_rows(row): tell(row)
 """
 ALL, TEST, NOTHING = [True, True, True], [True, True, False], [False, False, False]
 
@@ -52,6 +59,10 @@ def run(project: Path, calls: str, *options: str) -> dict[str, list[bool]]:
     (project / "tests" / "wire" / "test_wire.py").write_text(
         "from told import tell\ndef test_wire(): tell('from outside')\n"
     )
+    (project / "tests" / "cli").mkdir()
+    (project / "tests" / "cli" / "test_table.py").write_text(TABLE.format(room="cli"))
+    (project / "tests" / "policy").mkdir()
+    (project / "tests" / "policy" / "test_branches.py").write_text(TABLE.format(room="policy"))
     (project / "pyproject.toml").write_text(
         '[tool.pytest.ini_options]\naddopts = ["-p", "plugins.measured"]\n'
         f'pythonpath = ["tests", "{ROOT / "tests"}"]\nmarkers = ["unmeasured"]\n'
@@ -80,4 +91,8 @@ def test_what_a_test_says_of_itself_decides_whether_it_is_measured(
         "sqlite": TEST,
         "postgresql": NOTHING,
         "from outside": NOTHING,
+        "cli 1": ALL,
+        "cli 2": NOTHING,
+        "policy 1": ALL,
+        "policy 2": TEST,
     }

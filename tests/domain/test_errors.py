@@ -22,6 +22,9 @@ from gonogo.domain.errors import (
     because,
     defect_of,
     defects_of,
+    of_parts,
+    parts_by_text,
+    parts_of,
     together,
 )
 from gonogo.domain.failures import NoWork, classify
@@ -156,6 +159,23 @@ def test_a_reason_knows_its_words_and_several_are_one():
     assert together([first]) is first
     assert isinstance(Form(size=2, why=first).why, Reason)
     assert Form(size=2, why="stored").why == "stored"
+
+
+def test_the_parts_of_several_sentences_are_told_by_their_texts():
+    nobody = because("nobody asks")
+    assert parts_by_text([because("{who} asks", who="ann"), nobody, "as it is"]) == {
+        "ann asks": {"template": "{who} asks", "params": {"who": "ann"}},
+        "nobody asks": {"template": "nobody asks", "params": {}},
+    }
+    assert parts_by_text([]) == {}
+
+
+def test_a_sentence_whose_parts_did_not_arrive_is_a_plain_text():
+    said = because("{who} asks", who=because("{name} of us", name="ann"))
+    assert of_parts(str(said), parts_of(said)) == said
+    assert of_parts(str(said), parts_of(said)).template == "{who} asks"
+    for body in ({}, {"template": "{who} asks"}, {"template": 1, "params": {}}):
+        assert type(of_parts("ann asks", body)) is str
 
 
 def test_a_defect_of_a_plan_knows_its_subtask_and_others_pass_as_they_are():

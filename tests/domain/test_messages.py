@@ -5,7 +5,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ValidationError
+from pydantic import ValidationError, field_validator
 
 from gonogo.domain.base import Request
 from gonogo.domain.errors import InvalidMessage, NotFound, UnknownType
@@ -20,6 +20,7 @@ from gonogo.domain.messages import (
     decision_word,
     parse_message,
     possible,
+    refuse_nulls,
     title_of,
     validated,
 )
@@ -279,12 +280,20 @@ class Body(Request):
     nulls = frozenset({"kept"})
     kept: str | None = None
     other: str | None = None
+    inner: dict[str, int | None] = {}
+
+    @field_validator("inner", mode="before")
+    @classmethod
+    def _has_no_nulls(cls, given: dict[str, int | None]) -> dict[str, int | None]:
+        refuse_nulls(given, place="inner.")
+        return given
 
 
 def test_a_null_in_a_body_is_refused_where_it_is_no_value():
     assert validated(Body, {"kept": None}).kept is None
     for fields, said in (
         ({"other": None}, "other: leave the field out instead of sending null"),
+        ({"inner": {"x": None}}, "inner.x: leave the field out instead of sending null"),
         ({"more": 1}, "more: Extra inputs are not permitted"),
         ({"other": 1}, "other: Input should be a valid string"),
         ([], "The body must be a JSON object"),

@@ -6,9 +6,10 @@ measured, unless
 - it is in a room that looks at all of gonogo from outside: what it runs, those inside run too;
 - it tries examples at random: what is demanded must not hang on chance;
 - it is told on PostgreSQL besides, and is not one of the store's;
+- it is a later row of a table, and not in a room where each branch must be reached;
 - it is marked `unmeasured`: it is long because it repeats the same code.
 
-Of the processes that measured tests start, those of every fifth test of a file are measured. What
+Of the processes that measured tests start, those of every tenth test of a file are measured. What
 all workers import is measured in the first of them; what is between tests is not. scripts/mutate,
 which asks which test runs what, has all of it.
 """
@@ -25,7 +26,9 @@ from plugins.fresh import forget
 
 OUTSIDE = ("adversary", "bench", "console", "docs", "durability", "terminal", "wire")
 """Rooms of tests that are not measured."""
-EVERY = 5
+EACH_ROW = ("domain", "execution", "policy")
+"""Rooms where each row of a table is measured; elsewhere the first shows most of the code."""
+EVERY = 10
 _PROCESSES = "COVERAGE_PROCESS_CONFIG"
 _measures = pytest.StashKey[bool]()
 _measures_processes = pytest.StashKey[bool]()
@@ -62,21 +65,28 @@ def _stop() -> None:
 def _choose(items: list[pytest.Item]) -> None:
     """Choose what is measured, alike in all workers of a run."""
     seen: Counter[str] = Counter()
+    tables: set[tuple[str, bool]] = set()
     names = {item.nodeid for item in items}
     for item in items:
         file = item.nodeid.partition("::")[0]
-        item.stash[_measures] = _shows_what_is_tested(item, names)
+        table = item.nodeid.partition("[")[0], "postgresql" in item.nodeid
+        shows = _shows_what_is_tested(item, names)
+        item.stash[_measures] = shows and (_room(item) in EACH_ROW or table not in tables)
         item.stash[_measures_processes] = item.stash[_measures] and seen[file] % EVERY == 0
+        tables.add(table)
         seen[file] += item.stash[_measures]
 
 
+def _room(item: pytest.Item) -> str:
+    return item.nodeid.removeprefix("tests/").partition("/")[0]
+
+
 def _shows_what_is_tested(item: pytest.Item, names: set[str]) -> bool:
-    room = item.nodeid.removeprefix("tests/").partition("/")[0]
     told = item.nodeid.replace("postgresql", "sqlite")
     return not (
-        room in OUTSIDE
+        _room(item) in OUTSIDE
         or getattr(getattr(item, "obj", None), "is_hypothesis_test", False)
-        or (room != "store" and told != item.nodeid and told in names)
+        or (_room(item) != "store" and told != item.nodeid and told in names)
         or item.get_closest_marker("unmeasured")
     )
 
