@@ -48,11 +48,11 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         return (yield)
     if xdist.get_xdist_worker_id(session) not in ("gw0", "master"):
         _stop()
-    result = yield
-    _stop()
-    _choose(session.items)
     session.config.pluginmanager.register(_Chosen(measuring))
-    return result
+    try:
+        return (yield)
+    finally:
+        _stop()
 
 
 def _stop() -> None:
@@ -68,13 +68,17 @@ def _choose(items: list[pytest.Item]) -> None:
     tables: set[tuple[str, bool]] = set()
     names = {item.nodeid for item in items}
     for item in items:
-        file = item.nodeid.partition("::")[0]
+        file = _file(item)
         table = item.nodeid.partition("[")[0], "postgresql" in item.nodeid
         shows = _shows_what_is_tested(item, names)
         item.stash[_measures] = shows and (_room(item) in EACH_ROW or table not in tables)
         item.stash[_measures_processes] = item.stash[_measures] and seen[file] % EVERY == 0
         tables.add(table)
         seen[file] += item.stash[_measures]
+
+
+def _file(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
 
 
 def _room(item: pytest.Item) -> str:
@@ -96,6 +100,15 @@ class _Chosen:
 
     def __init__(self, measuring: Coverage) -> None:
         self._measuring, self._remembers = measuring, False
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Choose, and have what is measured of a file come first: to forget costs much."""
+        _choose(items)
+        places: dict[str, int] = {}
+        for item in items:
+            places.setdefault(_file(item), len(places))
+        items.sort(key=lambda item: (places[_file(item)], not item.stash[_measures]))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
