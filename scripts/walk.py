@@ -1,8 +1,9 @@
 """Follow two messages through the code, and count what they pass.
 
-A room is a package of `gonogo`, and each package in `gonogo.execution` is one by itself. A pair is
-a room that calls into another; a call is upward where the layers of pyproject.toml put the room
-that is called above the one that calls. What an event loop or a thread calls is called by nobody.
+A pair is a package of `gonogo` that calls into another. `gonogo.execution` has rooms of its own, so
+pairs are counted a second time with each of them apart; a call is upward where the layers of
+pyproject.toml put the room that is called above the one that calls. What an event loop or a thread
+calls is called by nobody.
 """
 
 import argparse
@@ -36,6 +37,10 @@ LINES = {
 
 def _room(file: str) -> str:
     return room_of(PurePath(file).relative_to(SOURCES))
+
+
+def _package(room: str) -> str:
+    return room.partition("/")[0]
 
 
 def heights() -> dict[str, int]:
@@ -91,9 +96,16 @@ class Walk:
         files = list(dict.fromkeys(file for file, _ in self.functions))
         rooms, height = {_room(file) for file in files}, heights()
         upward = [pair for pair in self.pairs if height.get(pair[0], 0) < height.get(pair[1], 0)]
+        packages = {_package(low) for low in rooms}
+        pairs = {(_package(low), _package(high)) for low, high in self.pairs}
+        between = {(low, high) for low, high in pairs if low != high}
         print(
-            f"{name}: {len(self.functions)} functions, {len(files)} files, {len(rooms)} rooms,"
-            f" {len(self.pairs)} pairs, {len(upward)} of them upward"
+            f"{name}: {len(self.functions)} functions, {len(files)} files,"
+            f" {len(packages)} packages, {len(between)} pairs"
+        )
+        print(
+            f"  with the rooms of execution apart: {len(rooms)} rooms, {len(self.pairs)} pairs,"
+            f" {len(upward)} of them upward"
         )
         for low, high in sorted(upward):
             print(f"  upward: {low} calls {high}, {self.pairs[low, high]} times")
