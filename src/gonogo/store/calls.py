@@ -166,25 +166,19 @@ _DOUBTED = (
     .select_from(_OF_CALLS)
     .where(_IN_DOUBT, approvals.c.revision == bindparam("revision"))
 )
-_BEGUN = (
+_BEGUN = select(
     tool_calls.c.tool, tool_calls.c.arguments, tool_calls.c.id.label("call_id"),
     approvals.c.created_at.label("asked_at"),
-)  # fmt: skip
-_PERHAPS_DONE = (
-    select(*_BEGUN)
-    .select_from(_OF_CALLS)
-    .where(_IN_DOUBT, among(approvals.c.status, ("pending", "edited", "expired", "cancelled")))
+).select_from(_OF_CALLS)  # fmt: skip
+_PERHAPS_DONE = _BEGUN.where(
+    _IN_DOUBT, among(approvals.c.status, ("pending", "edited", "expired", "cancelled"))
 )
-_LET_RUN = (
-    select(*_BEGUN)
-    .select_from(_OF_CALLS)
-    .where(
-        approvals.c.plan_id == bindparam("plan_id"),
-        approvals.c.kind == "tool",
-        among(approvals.c.status, ("approved", "edited")),
-    )
+_LET_RUN = _BEGUN.where(
+    approvals.c.plan_id == bindparam("plan_id"),
+    approvals.c.kind == "tool",
+    among(approvals.c.status, ("approved", "edited")),
 )
-_PENDING_OF_PLAN = select(*columns_of(approvals, Approval)).where(
+_PENDING_OF_PLAN = _EACH.where(
     approvals.c.plan_id == bindparam("of"), approvals.c.status == "pending"
 )
 _DECIDED_OF_PLAN = _EACH.where(
