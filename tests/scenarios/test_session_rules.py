@@ -1,5 +1,7 @@
 """Rules of a session: made by its owner, obeyed at once, audited, gone with the session."""
 
+from functools import partial
+
 import pytest
 
 from fakes.world import call, calls, of, plan, run, says, step, write
@@ -129,6 +131,19 @@ async def test_only_the_owner_or_an_admin_makes_rules_and_viewers_none(make):
             )
         made = await world.runtime.sessions.add_rule(world.runtime.owner, world.session, rule)
         assert made.made_by == "local"
+
+
+async def test_a_rule_about_a_tool_that_nobody_has_is_refused_since_it_would_deny_nothing(make):
+    async with make(TWICE) as world:
+        await world.say("Write", "coder")
+        add = partial(world.runtime.sessions.add_rule, world.ann, world.session)
+        for wrong in ("wite_file", "", "mcp__", "mcp__docs"):
+            with pytest.raises(InvalidMessage, match=r"name one of these: .*write_file") as refused:
+                await add({"decision": "deny", "tool": wrong})
+            assert repr(wrong) in str(refused.value)
+        for tool in ("write_file", "*", "mcp__docs__search"):
+            made = await add({"decision": "deny", "tool": tool})
+            assert made.rule["tool"] == tool
 
 
 async def test_rules_survive_a_restart_and_end_with_the_session(make):

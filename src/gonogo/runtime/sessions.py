@@ -18,7 +18,14 @@ from gonogo.domain.messages import validated
 from gonogo.domain.records import MAIN, CallRow, Plan, Session, SessionPlace, SessionRule
 from gonogo.domain.replanning import Limits, Used, limits_of_session
 from gonogo.domain.states import ENDED, SessionState
-from gonogo.domain.tool_calls import MESSAGE, Reply, Steering, ToolRequest, UserText
+from gonogo.domain.tool_calls import (
+    MESSAGE,
+    Reply,
+    Steering,
+    ToolRequest,
+    UserText,
+    server_of,
+)
 from gonogo.domain.views import (
     ContextPart,
     ContextView,
@@ -475,7 +482,7 @@ class Sessions(Struct, frozen=True):
         """Make a rule that holds in a session from now on.
 
         Raises:
-            InvalidMessage: the rule is not one that a file could hold.
+            InvalidMessage: the rule is not one that a file could hold, or there is no such tool.
             NotFound: there is no such session that the principal may see.
         """
         principal.require(Role.OPERATOR)
@@ -504,7 +511,17 @@ class Sessions(Struct, frozen=True):
         self, tx: Tx, principal: Principal, session_id: str, text: RuleText
     ) -> SessionRule:
         visible(tx, principal, session_id)
+        self._require_tool(text.tool)
         return make_session_rule(tx, session_id, text, principal)
+
+    def _require_tool(self, tool: str | None) -> None:
+        # A denial by a wrong name would deny nothing. Servers may bring theirs later.
+        tools = self._parts.tools
+        if tool not in {None, "*", *tools} and server_of(str(tool)) is None:
+            raise InvalidMessage(
+                "tool: there is no tool {tool!r}; name one of these: {tools}",
+                tool=tool, tools=", ".join(sorted(tools)),
+            )  # fmt: skip
 
     def _remove_rule(self, tx: Tx, principal: Principal, session_id: str, rule_id: str) -> None:
         visible(tx, principal, session_id)
