@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+PLUGINS = ("xdist.plugin", "pytest_cov.plugin", "_hypothesis_pytestplugin", "plugins.measured")
+"""With all that are installed it takes twice as long."""
 
 TOLD = """
 import json, os, sys, threading
@@ -64,7 +66,7 @@ def run(project: Path, calls: str, *options: str) -> dict[str, list[bool]]:
     (project / "tests" / "policy").mkdir()
     (project / "tests" / "policy" / "test_branches.py").write_text(TABLE.format(room="policy"))
     (project / "pyproject.toml").write_text(
-        '[tool.pytest.ini_options]\naddopts = ["-p", "plugins.measured"]\n'
+        f'[tool.pytest.ini_options]\naddopts = "-p {" -p ".join(PLUGINS)}"\n'
         f'pythonpath = ["tests", "{ROOT / "tests"}"]\nmarkers = ["unmeasured"]\n'
         '[tool.coverage.run]\nbranch = true\nparallel = true\npatch = ["subprocess"]\n'
     )
@@ -74,6 +76,7 @@ def run(project: Path, calls: str, *options: str) -> dict[str, list[bool]]:
     kept = {
         name: word for name, word in os.environ.items() if not name.startswith(("COV", "PYTEST"))
     }
+    kept["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     subprocess.run(command, cwd=project, env=kept, timeout=120, check=True, capture_output=True)
     told = (project / "tests").glob("*.json")
     return {path.stem: json.loads(path.read_text()) for path in told}

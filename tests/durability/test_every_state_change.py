@@ -19,7 +19,7 @@ from durability import story
 from durability.ground import EVERYTHING, SEED
 from durability.stage import Stage
 
-SAMPLE, TWICE, STATEMENTS = 4, 1, 2
+SAMPLE, TWICE, STATEMENTS = 2, 1, 2
 AROUND = 3
 """Commits around a retry, before or after each of which there may be a crash."""
 
@@ -57,7 +57,7 @@ def test_a_crash_at_any_commit_loses_nothing_and_repeats_nothing(
 
     assert wrong == {}, f"seed {SEED}"
     # Writes that come together share a commit, so the last numbers are not always there.
-    assert reached >= 0.75 * min(len(points), len(points) if EVERYTHING else SAMPLE)
+    assert reached >= (0.75 * len(points) if EVERYTHING else SAMPLE - 1)
 
 
 @pytest.mark.feature(23)

@@ -35,7 +35,7 @@ CHECKS = [
     content_type_conformance,
     response_schema_conformance,
 ]
-EXAMPLES = examples(3, nightly=50)
+EXAMPLES = examples(2, nightly=50)
 """Requests of each kind for each operation."""
 ENDLESS = "/api/v1/sessions/{session_id}/events"
 
