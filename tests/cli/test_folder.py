@@ -9,7 +9,6 @@ import subprocess
 import sys
 from contextlib import ExitStack
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
@@ -290,26 +289,3 @@ def test_what_goes_wrong_inside_is_for_the_log_and_a_long_one_is_put_away(folder
     assert ("something" in log, "nothing" in log, mode(folder.log)) == (True, False, 0o600)
     assert log.splitlines()[-2:] == ["written", "complained"]
     assert (folder.home / "gonogo.log.1").stat().st_size == (10 << 20) + 1
-
-
-@pytest.mark.parametrize(
-    ("found", "problem"),
-    [
-        ({}, None),
-        ({"f_flag": os.ST_RDONLY}, "cli_home_read_only"),
-        ({"f_bavail": 15}, "cli_home_full"),
-        ({"f_bavail": 16}, None),
-        ({"f_favail": 0}, "cli_home_no_names"),
-        ({"f_files": 0, "f_favail": 0}, None),
-    ],
-)
-def test_what_keeps_a_state_folder_from_being_written_is_known_by_its_disk(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch, found: dict[str, int], problem: str | None
-) -> None:
-    disk = {"f_flag": 0, "f_bavail": 99, "f_frsize": 4096, "f_files": 9, "f_favail": 1, **found}
-    monkeypatch.setattr(os, "statvfs", lambda path: SimpleNamespace(**disk))
-    assert folder.problem() == problem
-
-
-def test_of_a_state_folder_that_is_gone_its_owner_tells(tmp_path: Path) -> None:
-    assert Folder(tmp_path / "nowhere").problem() is None

@@ -1,9 +1,11 @@
 """How a command leaves a session: what it cancels, what it says of the way back, its exit code."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from gonogo.cli.folder import Folder
 from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import (
     Conversation,
@@ -17,7 +19,7 @@ from gonogo.cli.session.conversation import (
 from gonogo.cli.session.interrupts import Pausing
 from gonogo.cli.support import Exit
 from gonogo.cli.terminal.render import PlainScreen
-from gonogo.domain.errors import Conflict, NotFound
+from gonogo.domain.errors import Conflict, NotFound, because
 from gonogo.domain.states import PlanStatus, SubtaskStatus
 from gonogo.i18n import say
 
@@ -347,26 +349,27 @@ async def test_what_runs_of_a_paused_plan_is_waited_for():
     await pausing(Client()).rest(None)
 
 
-class FullFolder:
-    """A state folder whose disk is looked at again and again, and then no more."""
-
-    home = "/state"
-
-    def __init__(self, *problems: str | None) -> None:
-        self.problems = list(problems)
-
-    def problem(self) -> str | None:
-        if not self.problems:
-            raise InterruptedError
-        return self.problems.pop(0)
-
-
 async def test_a_person_is_told_once_that_the_disk_is_full_and_once_that_it_is_not(monkeypatch):
+    full, read_only = because("the disk of {folder} is full; free some space", folder="/s"), "it"
+    problems = [None, full, full, read_only, None, None]
+    looked: list[Path] = []
+
+    def looks(home: Path) -> str | None:
+        looked.append(home)
+        if not problems:
+            raise InterruptedError
+        return problems.pop(0)
+
     monkeypatch.setattr("gonogo.cli.session.conversation._LOOK", 0)
-    full = "cli_home_full"
-    folder: Any = FullFolder(None, full, full, "cli_home_read_only", None, None)
+    monkeypatch.setattr("gonogo.cli.session.conversation.disk_problem", looks)
     talk = talks(Client())
     with pytest.raises(InterruptedError):
-        await talk._tell_of_disk(folder)
-    words = (full, "cli_home_read_only", "cli_home_writable")
-    assert talk._person.told == [say(word, "ru", home="/state") for word in words]
+        await talk._tell_of_disk(Folder(Path("/s")))
+
+    assert {*looked} == {Path("/s")}
+    assert talk._person.told == [
+        "Всё, что gonogo не может записать, ждёт: на диске с папкой /s нет места; освободите его. "
+        "После этого работа продолжится сама.",
+        say("cli_home_waits", "ru", problem="it"),
+        say("cli_home_writable", "ru", home="/s"),
+    ]

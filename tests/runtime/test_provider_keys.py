@@ -26,7 +26,7 @@ class Watched(Issuer):
     """An issuer whose answers the test gives, at times that the test says."""
 
     def __init__(self, *keys: PublicKey) -> None:
-        self.now, self.keys, self.looks = NOW, [*keys], 0
+        self.now, self.keys, self.looks = 0.0, [*keys], 0
         super().__init__("https://idp.example", None, lambda: self.now)
 
     async def fetch(self) -> list[PublicKey]:
@@ -56,14 +56,14 @@ async def test_keys_are_looked_at_again_after_ten_minutes_and_count_for_an_hour(
     issuer = Watched(public())
     assert await issuer.key(HEAD) is issuer.keys[0].key
     for minutes, looks in ((10, 1), (10.1, 2), (20.1, 2), (20.2, 3)):
-        issuer.now = NOW + timedelta(minutes=minutes)
+        issuer.now = 60.0 * minutes
         await issuer.key(HEAD)
         assert issuer.looks == looks, minutes
     issuer.keys = []
-    issuer.now += timedelta(hours=1)
+    issuer.now += 3_600
     assert await issuer.key(HEAD), "known keys count, and the provider is asked"
     assert issuer.looks == 4
-    issuer.now += SECOND
+    issuer.now += 1
     said = "The identity provider does not answer; try again later"
     assert await unknown(issuer.key(HEAD)) == said
     assert issuer.looks == 4, "it was asked a second ago"
@@ -74,7 +74,7 @@ async def test_a_key_that_is_not_known_has_them_looked_at_once_a_minute() -> Non
     await issuer.key(HEAD)
     other, said = TokenHeader(algorithm="RS256", key_id="two"), "it names no key of the provider"
     for seconds, looks in ((59, 1), (60, 2), (119, 2), (120, 3)):
-        issuer.now = NOW + seconds * SECOND
+        issuer.now = seconds
         assert await wrong(issuer.key(other)) == f"{said} that fits its algorithm"
         assert issuer.looks == looks, seconds
 
@@ -84,13 +84,13 @@ async def test_a_provider_that_was_never_there_is_asked_every_five_seconds(
 ) -> None:
     issuer = Watched()
     for seconds, looks in ((0, 1), (4, 1), (5, 2), (9, 2), (10, 3)):
-        issuer.now = NOW + seconds * SECOND
+        issuer.now = seconds
         await unknown(issuer.key(HEAD))
         assert issuer.looks == looks, seconds
     assert caplog.messages[0] == "The keys of https://idp.example cannot be had: it is away"
     assert {record.name for record in caplog.records} == {"gonogo.identity"}
     issuer.keys = [public()]
-    issuer.now += 5 * SECOND
+    issuer.now += 5
     assert await issuer.key(HEAD)
 
 
@@ -249,7 +249,7 @@ async def test_how_a_provider_fails_to_answer_is_said(
     idp: Provider, answer: tuple[int, dict[str, str], bytes], said: str
 ) -> None:
     idp.answer = answer
-    issuer = Issuer(idp.url, f"{idp.url}/keys", lambda: NOW)
+    issuer = Issuer(idp.url, f"{idp.url}/keys")
     with pytest.raises(BadProvider) as refused:
         await issuer.fetch()
     found, wanted = str(refused.value), said.format(url=idp.url)
@@ -257,7 +257,7 @@ async def test_how_a_provider_fails_to_answer_is_said(
 
 
 async def test_where_keys_are_is_what_the_provider_itself_says(idp: Provider) -> None:
-    issuer = Issuer(idp.url, None, lambda: NOW)
+    issuer = Issuer(idp.url, None)
     assert [key.id for key in await issuer.fetch()] == ["one"]
     for lie, said in (
         ({"issuer": "https://evil"}, "its discovery document is for 'https://evil'"),
@@ -268,7 +268,7 @@ async def test_where_keys_are_is_what_the_provider_itself_says(idp: Provider) ->
         with pytest.raises(BadProvider) as refused:
             await issuer.fetch()
         assert str(refused.value) == said
-    gone = Issuer("http://127.0.0.1:1", None, lambda: NOW)
+    gone = Issuer("http://127.0.0.1:1", None)
     with pytest.raises(BadProvider, match=r"^ConnectError: "):
         await gone.fetch()
 
@@ -291,7 +291,7 @@ async def test_why_a_token_was_refused_stands_in_the_log_and_nowhere_else(
     idp: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "gonogo.identity")
-    issuer = Issuer(idp.url, None, lambda: datetime.now(UTC))
+    issuer = Issuer(idp.url, None)
     bearers = Bearers(EXPECTED, issuer, lambda: datetime.now(UTC))
     with pytest.raises(NotValid) as refused:
         await bearers.read(f"{idp.token()[:-4]}AAAA")

@@ -58,6 +58,13 @@ def client(world: World, token: str) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers)
 
 
+def time_passes(world: World, **span: float) -> None:
+    """Age what is known of the provider; the clock is not set."""
+    issuer = world.runtime.parts.bearers.issuer
+    before, ahead = issuer._seconds, timedelta(**span).total_seconds()
+    issuer._seconds = lambda: before() + ahead
+
+
 async def status_of(world: World, token: str) -> int:
     async with client(world, token) as http:
         return (await http.get(SESSIONS)).status_code
@@ -344,7 +351,7 @@ async def test_a_new_key_is_found_at_once_and_strangers_cannot_have_keys_fetched
         idp.publish("two")
         fetched = len(idp.asked)
         assert await status_of(world, idp.token("two")) == 401
-        world.clock.ahead += timedelta(seconds=61)
+        time_passes(world, seconds=61)
         assert await status_of(world, idp.token("two")) == 200
         for n in range(15):
             assert await status_of(world, idp.token(header={"kid": f"x{n}"})) == 401
@@ -357,7 +364,7 @@ async def test_a_key_that_the_provider_took_back_counts_no_more(tmp_path, idp):
         old = idp.token(exp=time.time() + 3_600)
         assert await status_of(world, old) == 200
         idp.publish("two")
-        world.clock.ahead += timedelta(minutes=11)
+        time_passes(world, minutes=11)
         assert await status_of(world, old) == 401
 
 
@@ -366,13 +373,26 @@ async def test_while_the_provider_is_away_known_keys_count_for_an_hour(tmp_path,
         token = idp.token(exp=time.time() + 9_000)
         assert await status_of(world, token) == 200
         idp.answer = 500, {}, b""
-        world.clock.ahead += timedelta(minutes=59)
+        time_passes(world, minutes=59)
         assert await status_of(world, token) == 200
-        world.clock.ahead += timedelta(minutes=2)
+        time_passes(world, minutes=2)
         assert await status_of(world, token) == 503
         idp.answer = None
-        world.clock.ahead += timedelta(seconds=6)
+        time_passes(world, seconds=6)
         assert await status_of(world, token) == 200
+
+
+@pytest.mark.parametrize("hours", [-2, 2])
+async def test_a_clock_that_is_set_while_the_provider_is_away_turns_nobody_away(
+    tmp_path, idp, hours
+):
+    async with opened(tmp_path, idp) as world:
+        token = idp.token(iat=time.time() - 9_000, exp=time.time() + 9_000)
+        assert await status_of(world, token) == 200
+        idp.answer, asked = (500, {}, b""), len(idp.asked)
+        world.clock.ahead += timedelta(hours=hours)
+        assert await status_of(world, token) == 200
+        assert len(idp.asked) == asked, "the keys are as old as they were"
 
 
 @pytest.mark.parametrize(
@@ -414,7 +434,7 @@ async def test_a_provider_that_never_comes_to_an_end_is_not_waited_for(monkeypat
 
     async with await anyio.create_tcp_listener(local_host="127.0.0.1") as listener:
         port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - no SQL
-        issuer = oidc.Issuer("https://idp", f"http://127.0.0.1:{port}/keys", lambda: NOW)
+        issuer = oidc.Issuer("https://idp", f"http://127.0.0.1:{port}/keys")
         async with anyio.create_task_group() as group:
             group.start_soon(listener.serve, drip)
             with anyio.fail_after(LIMIT), pytest.raises(oidc.BadProvider):
@@ -456,7 +476,7 @@ async def test_a_token_that_names_no_key_counts_where_only_one_fits(tmp_path, id
     async with opened(tmp_path, idp) as world:
         assert await status_of(world, idp.token(header={"kid": None})) == 200
         idp.publish("one", "two")
-        world.clock.ahead += timedelta(minutes=11)
+        time_passes(world, minutes=11)
         late = idp.token(header={"kid": None}, exp=time.time() + 3_600)
         assert await status_of(world, late) == 401
 

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from gonogo.cli.folder import Folder
+from gonogo.disks import disk_problem
 from gonogo.domain.errors import GonogoError, because, together
 from gonogo.domain.views import NodeView, PlaceView
 from gonogo.settings import Settings
@@ -181,7 +182,7 @@ def _state_folder(home: Path) -> Check:
         return Check(
             "state folder", "ok", because("{path} will be created when it is needed", path=home)
         )
-    if problem := _disk_problem(home):
+    if problem := disk_problem(home):
         return Check("state folder", "bad", problem)
     mode = stat.S_IMODE(home.stat().st_mode)
     if home.stat().st_uid != os.geteuid():
@@ -194,16 +195,6 @@ def _state_folder(home: Path) -> Check:
         text = because("{path} cannot be written; fix it: chmod 700 {path}", path=home)
         return Check("state folder", "bad", text)
     return Check("state folder", "ok", str(home))
-
-
-def _disk_problem(folder: Path) -> str | None:
-    match Folder(folder).problem():
-        case None:
-            return None
-        case "cli_home_read_only":
-            return because("the disk of {folder} is read-only; make it writable", folder=folder)
-        case _:
-            return because("the disk of {folder} is full; free some space", folder=folder)
 
 
 def _owner(home: Path) -> Check:
@@ -245,7 +236,7 @@ def _database(settings: Settings) -> Check:
     if not os.path.lexists(file):
         text = because("it will be created in {path} when it is needed", path=file.parent)
         return Check("database", "ok", text)
-    if problem := _disk_problem(file.parent):
+    if problem := disk_problem(file.parent):
         return Check("database", "bad", problem)
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)) as database:

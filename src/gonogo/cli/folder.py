@@ -52,8 +52,6 @@ def program() -> str:
 # and token lie beside it, for the same user only.
 
 _OPEN_FILES = Path("/proc/self/fd")
-_LITTLE = 1 << 16
-"""Bytes with which nothing can be done."""
 _LONGEST_SOCKET = 100
 """The kernel's limit for a socket's path is 108 bytes, on other systems 104."""
 
@@ -74,20 +72,6 @@ class Folder(Struct, frozen=True):
     """The state folder and the names in it."""
 
     home: Path
-
-    def problem(self) -> str | None:
-        """Why nothing more can be written there, as a key of the texts; None: it can."""
-        try:
-            found = os.statvfs(self.home)
-        except OSError:
-            # Whoever needs it says so.
-            return None
-        if found.f_flag & os.ST_RDONLY:
-            return "cli_home_read_only"
-        if found.f_bavail * found.f_frsize < _LITTLE:
-            return "cli_home_full"
-        # Some disks have no fixed number of files, and say so with a 0 for all of them.
-        return "cli_home_no_names" if found.f_files and not found.f_favail else None
 
     @property
     def lock(self) -> Path:

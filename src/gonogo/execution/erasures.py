@@ -9,7 +9,6 @@ nobody touched for as long as they are kept are deleted in the same way.
 import logging
 import os
 import shutil
-import time
 from collections.abc import Callable, Collection, Iterable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -24,7 +23,7 @@ from gonogo.domain.errors import ToolFailed, because
 from gonogo.domain.records import Job, Session
 from gonogo.execution.event_bus import Hub
 from gonogo.execution.jobs import Dispatcher
-from gonogo.store import Store, Tx, go_on
+from gonogo.store import Store, Tx, go_on, seconds_passed
 from gonogo.store import events as log
 from gonogo.store.erasing import (
     deleted_sessions,
@@ -180,12 +179,6 @@ _AGAIN = timedelta(days=1)
 _ANSWERS = timedelta(days=7)
 """For how long a request can be repeated under its key."""
 _SET_AHEAD = timedelta(hours=1)
-_SECONDS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def seconds_passed() -> float:
-    """The seconds since the machine was started; nobody sets them, and they go on as it sleeps."""
-    return time.clock_gettime(_SECONDS)
 
 
 class Jumps:

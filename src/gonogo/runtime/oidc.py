@@ -9,9 +9,10 @@ import logging
 import re
 from base64 import urlsafe_b64decode
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from importlib.util import find_spec
+from math import inf
 from typing import TYPE_CHECKING, Any, cast
 
 import anyio
@@ -31,7 +32,7 @@ from gonogo.domain.identity import (
     read_head,
 )
 from gonogo.settings import Settings, is_safe_address
-from gonogo.store import Clock, utc_now
+from gonogo.store import Clock, seconds_passed, utc_now
 
 if TYPE_CHECKING:
     import httpx
@@ -43,12 +44,13 @@ if TYPE_CHECKING:
 # Keys are looked at again after ten minutes, and a key that is not known has them looked at at
 # once, both at most once a minute, whoever asks. When the provider does not answer, the keys that
 # are known count for an hour; then nobody's token can be checked, which is said as such and not as
-# a wrong token. Answers are bounded in time and size, redirects are not followed, and what is not a
+# a wrong token. Their age is counted in seconds that pass, so whoever sets the clock changes
+# nothing. Answers are bounded in time and size, redirects are not followed, and what is not a
 # key for signatures is passed over.
 
-FRESH, KEPT = timedelta(minutes=10), timedelta(hours=1)
-AGAIN, AGAIN_WITHOUT = timedelta(minutes=1), timedelta(seconds=5)
-"""Between two looks: with keys that count, and without any."""
+FRESH, KEPT = 600.0, 3_600.0
+AGAIN, AGAIN_WITHOUT = 60.0, 5.0
+"""Seconds between two looks: with keys that count, and without any."""
 SECONDS = 5.0
 MAX_BYTES = 262_144
 MAX_KEYS = 64
@@ -86,11 +88,12 @@ class PublicKey:
 class Issuer:
     """What is known of one identity provider."""
 
-    def __init__(self, url: str, jwks_url: str | None, clock: Clock) -> None:
-        self._url, self._jwks_url, self._clock = url, jwks_url, clock
+    def __init__(
+        self, url: str, jwks_url: str | None, seconds: Callable[[], float] = seconds_passed
+    ) -> None:
+        self._url, self._jwks_url, self._seconds = url, jwks_url, seconds
         self._keys: list[PublicKey] = []
-        self._fetched: datetime | None = None
-        self._tried: datetime | None = None
+        self._fetched = self._tried = -inf
         self._fetching = anyio.Lock()
 
     async def key(self, head: TokenHeader) -> "Key":
@@ -147,9 +150,9 @@ class Issuer:
         if self._fetching.locked() and known and self._age() <= KEPT:
             return
         async with self._fetching:
-            now = self._clock()
+            now = self._seconds()
             pause = AGAIN if self._age() <= KEPT else AGAIN_WITHOUT
-            if self._tried is not None and abs(now - self._tried) < pause:
+            if now - self._tried < pause:
                 return
             self._tried = now
             try:
@@ -159,8 +162,8 @@ class Issuer:
                 return
             self._fetched = now
 
-    def _age(self) -> timedelta:
-        return abs(self._clock() - self._fetched) if self._fetched else timedelta.max
+    def _age(self) -> float:
+        return self._seconds() - self._fetched
 
     def _named(self, head: TokenHeader) -> list[PublicKey]:
         if head.key_id is None:
@@ -298,7 +301,7 @@ def open_bearers(settings: Settings, clock: Clock) -> Bearers | None:
         role_claim=settings.oidc_role_claim, name_claim=settings.oidc_name_claim,
         roles=_roles(settings),
     )  # fmt: skip
-    issuer = Issuer(settings.oidc_issuer, settings.oidc_jwks_url, clock)
+    issuer = Issuer(settings.oidc_issuer, settings.oidc_jwks_url)
     return Bearers(expected, issuer, clock, memory_of(settings))
 
 

@@ -37,6 +37,7 @@ from gonogo.store.transaction import (
     held,
     new_id,
     part,
+    seconds_passed,
     stop,
     utc_now,
 )
@@ -62,6 +63,7 @@ __all__ = [
     "new_id",
     "part",
     "patiently",
+    "seconds_passed",
     "stop",
     "utc_now",
 ]  # fmt: skip

@@ -16,7 +16,6 @@ import os
 import secrets
 import socket
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from functools import partial
@@ -35,7 +34,7 @@ from gonogo.store.outage import Pool, raise_told
 from gonogo.store.places import BEAT, FORGET, JOIN, LEAVE, Membership
 from gonogo.store.rows import put
 from gonogo.store.schema import drivers, places, writers
-from gonogo.store.transaction import Tx, new_id
+from gonogo.store.transaction import Tx, new_id, seconds_passed
 
 _LOG = logging.getLogger(__name__)
 _BEAT, _GLANCE = 2.0, 0.1
@@ -493,12 +492,6 @@ class Driver:
 # on.
 
 _EVERY, _FRESH, _SAFE = 2.0, 2.5, 4.0
-_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-"""A machine that sleeps counts these seconds too."""
-
-
-def _now() -> float:
-    return time.clock_gettime(_CLOCK)
 
 
 class Lease:
@@ -518,7 +511,7 @@ class Lease:
         self._conn: Connection | None = None
         self._over = threading.Event()
         self._is_lost = False
-        self._beaten = _now()
+        self._beaten = seconds_passed()
         try:
             self._execute(FORGET, {})
             self._execute(JOIN, _row(self.node, membership))
@@ -536,12 +529,12 @@ class Lease:
     @property
     def safe_for(self) -> float:
         """Seconds for which nobody else can have what this node has, if it beats no more."""
-        return 0.0 if self._is_lost else max(0.0, self._beaten + _SAFE - _now())
+        return 0.0 if self._is_lost else max(0.0, self._beaten + _SAFE - seconds_passed())
 
     @property
     def is_fresh(self) -> bool:
         """Whether it was beaten so lately that whoever hears so has a few seconds left."""
-        return not self._is_lost and _now() - self._beaten < _FRESH
+        return not self._is_lost and seconds_passed() - self._beaten < _FRESH
 
     def end(self) -> None:
         """Beat no more, and have others take what this node has."""
@@ -556,7 +549,7 @@ class Lease:
 
     def _beat_on(self) -> None:
         while not self._over.wait(_EVERY) and self.is_safe:
-            at = _now()
+            at = seconds_passed()
             try:
                 if self._execute(BEAT, {"node": self.node}).first() is None:
                     break

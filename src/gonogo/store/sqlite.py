@@ -27,6 +27,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
+from gonogo.disks import disk_problem
 from gonogo.domain.errors import Busy, Conflict, Internal, because, together
 from gonogo.store.driver import FileLock
 from gonogo.store.events import extent_of, flush, hash_at
@@ -179,8 +180,6 @@ _GROUP = 256
 _READERS = 4
 _MOMENT = 0.005
 """Seconds until a file is tried again that somebody else is switching."""
-_LITTLE = 1 << 16
-"""Bytes with which nothing can be done."""
 
 
 class _Item(Struct):
@@ -221,7 +220,7 @@ class SqliteBackend:
 
     def explain(self, error: BaseException) -> None:
         """Have an error say that its reason is the disk: SQLite says no more than "disk I/O"."""
-        if isinstance(error, Busy) and (problem := _problem_of(self._path.parent)):
+        if isinstance(error, Busy) and (problem := disk_problem(self._path.parent)):
             error.reason = problem
 
     def damage(self) -> str | None:
@@ -427,19 +426,6 @@ class SqliteBackend:
                 said = "what a transaction set going was not handed over"
                 item.loop.call_exception_handler({"message": said, "exception": error})
             _settle(item)
-
-
-def _problem_of(folder: Path) -> str | None:
-    """Why nothing can be written in a folder; None where that is not for its disk."""
-    try:
-        found = os.statvfs(folder)
-    except OSError:
-        return None
-    if found.f_flag & os.ST_RDONLY:
-        return because("the disk of {folder} is read-only; make it writable", folder=folder)
-    if found.f_bavail * found.f_frsize < _LITTLE:
-        return because("the disk of {folder} is full; free some space", folder=folder)
-    return None
 
 
 def _make_private(path: Path) -> None:

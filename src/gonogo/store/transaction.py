@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import time
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -144,6 +145,12 @@ class KnownPlans:
 
 
 Clock = Callable[[], datetime]
+_SECONDS: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def seconds_passed() -> float:
+    """The seconds since the machine was started; nobody sets them, and they go on as it sleeps."""
+    return time.clock_gettime(_SECONDS)
 
 
 def utc_now() -> datetime:

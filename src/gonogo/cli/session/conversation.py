@@ -18,11 +18,12 @@ from gonogo.cli.terminal.input import Withdrawn
 from gonogo.cli.terminal.output import spoken
 from gonogo.cli.terminal.render import Event, Screen
 from gonogo.client import Client
+from gonogo.disks import disk_problem
 from gonogo.domain.errors import GonogoError, Refused
 from gonogo.domain.events import asks_person
 from gonogo.domain.plan_views import PlanView
 from gonogo.domain.states import PlanStatus, was_refused
-from gonogo.i18n import say
+from gonogo.i18n import say, told
 
 # The streams of a session: its own, and one for each message that is sent to it.
 #
@@ -411,10 +412,12 @@ class Conversation:
         known = None
         while True:
             await anyio.sleep(_LOOK)
-            problem = await anyio.to_thread.run_sync(folder.problem)
-            if problem != known:
-                told = say(problem or "cli_home_writable", self._locale, home=folder.home)
-                self._person.tell(told)
+            problem = await anyio.to_thread.run_sync(disk_problem, folder.home)
+            if problem is None and known is not None:
+                self._person.tell(say("cli_home_writable", self._locale, home=folder.home))
+            elif problem != known:
+                why = told(problem or "", self._locale)
+                self._person.tell(say("cli_home_waits", self._locale, problem=why))
             known = problem
 
     async def _go_through(self) -> Exit:
