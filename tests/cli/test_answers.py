@@ -434,7 +434,7 @@ async def test_a_question_is_put_in_the_language_of_the_person(asked, question, 
 
     assert person.questions[0] == (question, words)
     assert len(person.questions) == 1 + (asked is PLAN)
-    assert person.prompts == ["Почему? (можно оставить пустым)"]
+    assert person.prompts == ["Почему? (необязательно)"]
     assert (message["decision"], message["feedback"]) == ("reject", "so")
 
 

@@ -149,8 +149,8 @@ def test_work_that_waits_or_fails_writes_no_answer_and_keeps_its_code(headless, 
     done, _ = headless(PLANNED, "Make a page", *SCHEMA)
     assert done.returncode == Exit.WAITS
     assert (
-        "out.json was not written: the work did not end well. See what happened above, then run "
-        "the command again"
+        "out.json was not written, because the work was not completed. See what happened "
+        "above, then run the command again"
     ) in done.stderr
     done, _ = headless({"default": {"status": 400, "error": "no"}}, *ASK, *SCHEMA)
     assert done.returncode == Exit.FAILED

@@ -59,7 +59,8 @@ def test_room_is_given_back_and_said_in_bytes(gonogo, home):
     last = gonogo("db", "vacuum", env={"GONOGO_LOCALE": "ru"}).stdout
     size = r"[\d,]+\s[КМ]иБ"
     assert re.fullmatch(
-        rf"База данных: было {size}, стало {size}\.\nЕё журнал: было {size}, стало {size}\.\n"
+        rf"База данных: было {size}, стало {size}\.\n"
+        rf"Журнал базы данных: было {size}, стало {size}\.\n"
         rf"Снимки файлов: было {size}, стало {size}\.\n",
         last,
     )

@@ -172,7 +172,7 @@ REPORT = "please report it with the last lines of gonogo.log in GONOGO_HOME"
         ),
         (
             NoAnswer("late"), Exit.FAILED,
-            "The gonogo process is there but does not answer. If it is stopped (state T in ps), "
+            "The gonogo process is running but does not answer. If it is stopped (state T in ps), "
             "continue it with kill -CONT and its number, which is in owner.lock of GONOGO_HOME; "
             "otherwise try again later",
         ),

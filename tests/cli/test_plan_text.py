@@ -134,7 +134,12 @@ def told(text):
         ("subtasks:\n- id: a\n  description: D\n  timeout: 1e999", 4, "out of range"),
         ("- {id: a, description: D}\n" * 501, 0, "500"),
         ("subtasks: {}", 1, "expected goal"),
-        ("subtask: []", 1, "expected goal"),
+        ("goal: g\nsubtask:\n- {id: a}", 2, "no field subtask; the fields are: goal, subtasks"),
+        (
+            "- {id: a, description: D, scope: {paths: src}}",
+            1,
+            "scope.paths: Input should be a valid li",
+        ),
         ("- 5", 1, "expected goal"),
         ("hello", 1, "expected goal"),
         ("# Goal\n## a\n\nDo", 4, "expected goal"),
@@ -149,6 +154,20 @@ def test_what_is_wrong_in_yaml_is_said_with_its_line(text, line, said):
     (found, *_) = told(text)
     assert found[0] == line
     assert said in found[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("- {id: a, description: D, scope: {paths: src}}", "scope.paths: нужен список"),
+        ("- {id: a, description: 5}", "description: нужна строка"),
+        ("- {id: a, description: D, dependencies: [a]}", "Подзадача «a» зависит от самой себя"),
+    ],
+)
+def test_what_is_wrong_in_a_plan_is_said_in_the_readers_language(text, said):
+    reading = form.read(text, "ru")
+    subtasks_of(reading, "Goal", "ru")
+    assert reading.flaws[0].message.startswith(said)
 
 
 def test_what_is_nested_as_deep_as_a_message_may_be_is_read_and_nothing_deeper():

@@ -241,7 +241,7 @@ def test_the_demo_ends_with_what_to_look_at_and_how(monkeypatch, tmp_path):
         "",
         "Тесты после: OK",
         f"Проект с изменениями лежит в {tmp_path}/tally. Журнал и данные этого запуска: "
-        f"{tmp_path}/home. Можно посмотреть:",
+        f"{tmp_path}/home. Посмотрите:",
         f"  git -C {tmp_path}/tally diff",
         f"  GONOGO_HOME={tmp_path}/home gng plans list",
         f"  GONOGO_HOME={tmp_path}/home gng audit show",

@@ -104,6 +104,13 @@ def test_a_finding_says_whole_what_it_is_about(subtask, severity, code, fields):
     assert told(look(step("a", **subtask))) == [(severity, code, "a", {"subtask": "a"} | fields)]
 
 
+def test_a_command_that_its_own_scope_names_is_called_irreversible_once():
+    wipe = step(
+        "a", tool="execute_command", inputs={"command": "rm x"}, scope=Scope(commands=("rm x",))
+    )
+    assert [found[1] for found in told(look(wipe))] == ["irreversible_command"]
+
+
 def test_findings_of_two_subtasks_and_of_a_whole_plan_name_them():
     aside = [
         step("a", agent="ask"), step("b", agent="ask", condition="subtasks.a.output.ok"),

@@ -317,7 +317,7 @@ async def test_names_that_a_command_left_are_asked_about_after_a_kill_while_it_r
         assert not (world.folder / ".git").exists()
         # And what came of the command nobody knows all the same.
         doubted = await decides(world, "reject")
-        assert "It is not known whether this took effect" in doubted.reason
+        assert "It is unknown whether this took effect" in doubted.reason
         assert "The reason: gonogo stopped while it was running." in doubted.reason
 
 

@@ -98,6 +98,9 @@ async def test_where_no_folder_is_meant_one_has_to_be_named(make, tmp_path):
         assert world.settings.allowed_roots == ()
         with pytest.raises(InvalidMessage, match="name the folder"):
             await world.runtime.sessions.open(world.ann)
+        for ours in ("/", str(world.settings.home)):
+            with pytest.raises(Forbidden, match="it must be a folder of yours"):
+                await world.runtime.sessions.open(world.ann, workspace=ours, anywhere=True)
         with pytest.raises(Forbidden, match="roots: none"):
             await world.runtime.sessions.open(world.ann, workspace=str(tmp_path))
 

@@ -260,6 +260,7 @@ async def _is_soon(runtime: "Runtime") -> bool:
 LOOK = 0.25
 LONG = 86_400.0
 """Seconds that the database may be away from a command whose own process carries the work out."""
+_STAYS = "A plan is running; this command ends when the plan ends or waits for you."
 _POLITE = 1.0
 _PLANS = 100
 _LONG_LOG = 10 << 20
@@ -406,7 +407,7 @@ async def _see_work_off(client: Client) -> None:
     told = False
     while await is_busy(client):
         if not told:
-            complain(own_words("A plan is running; this command stays until it ends or waits."))
+            complain(own_words(_STAYS))
             told = True
         await anyio.sleep(LOOK)
 
@@ -425,7 +426,7 @@ async def _see_guests_off(folder: Folder, last: ExitStack) -> None:
         if hold(last, folder.closed()):
             return
         if not told and anyio.current_time() > began + _POLITE:
-            complain(own_words("Waiting for other gonogo commands that work through this one."))
+            complain(own_words("Waiting for other gonogo commands that use this process to end."))
             told = True
         await anyio.sleep(GLANCE)
 

@@ -7,18 +7,19 @@ from typing import Any
 import anyio
 from msgspec import Struct, field
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from gonogo.cli.folder import read_settings
 from gonogo.cli.support import Exit, Stop
 from gonogo.cli.terminal.input import TerminalPerson, Withdrawn
 from gonogo.cli.terminal.render import diff_lines
 from gonogo.client import Client
-from gonogo.domain.errors import GonogoError, InvalidPlan
+from gonogo.domain.errors import GonogoError, InvalidPlan, mistake_of
 from gonogo.domain.plan import MAX_SUBTASKS, Revision, Subtask, check_graph
 from gonogo.domain.plan_views import FindingView, RevisionView, plan_diff
 from gonogo.domain.text_safety import visible
 from gonogo.domain.views import ApprovalView
-from gonogo.i18n import say, term
+from gonogo.i18n import say, term, told
 
 # A plan as a text that a person edits: what was read of it, what is wrong with it, and where.
 #
@@ -77,7 +78,7 @@ def subtasks_of(reading: ReadPlan, goal: str, locale: str) -> tuple[Subtask, ...
     try:
         check_graph(found)
     except InvalidPlan as defect:
-        flaws.append(Flaw(reading.line_of(defect.subtask_id), str(defect)))
+        flaws.append(Flaw(reading.line_of(defect.subtask_id), told(defect.said, locale)))
     return tuple(found)
 
 
@@ -167,14 +168,14 @@ def _subtask(item: WrittenSubtask, flaws: list[Flaw], locale: str) -> Subtask | 
         for each in error.errors(include_url=False, include_input=False):
             name = ".".join(str(part) for part in each["loc"])
             line = item.lines.get(str(each["loc"][0]) if each["loc"] else "", item.line)
-            flaws.append(Flaw(line, _said(each["type"], name, each["msg"], locale)))
+            flaws.append(Flaw(line, _said(each, name, locale)))
         return None
 
 
-def _said(kind: str, name: str, message: str, locale: str) -> str:
-    if kind == "extra_forbidden":
+def _said(found: ErrorDetails, name: str, locale: str) -> str:
+    if found["type"] == "extra_forbidden" and len(found["loc"]) == 1:
         return say("cli_plan_unknown_field", locale, name=name, fields=", ".join(FIELDS))
-    return f"{name}: {message}"
+    return f"{name}: {told(mistake_of(found), locale)}"
 
 
 FIELDS = tuple(name for name in Subtask.model_fields if name != "id")

@@ -146,9 +146,11 @@ def _top(root: yaml.Node | None) -> tuple[str | None, list[yaml.Node]]:
     if not isinstance(root, yaml.MappingNode):
         raise _Refused(_line(root), "cli_plan_shape")
     parts = _parts(root)
-    strange = next((node for name, node in parts.items() if name not in {"goal", "subtasks"}), None)
-    if strange is not None:
-        raise _Refused(_line(strange), "cli_plan_shape")
+    if strange := parts.keys() - {"goal", "subtasks"}:
+        key = next(key for key, _ in root.value if key.value in strange)
+        raise _Refused(
+            _line(key), "cli_plan_unknown_field", name=key.value, fields="goal, subtasks"
+        )
     listed = parts.get("subtasks")
     if listed is not None and not isinstance(listed, yaml.SequenceNode):
         raise _Refused(_line(listed), "cli_plan_shape")

@@ -196,7 +196,7 @@ _GONE = (
     "session: gonogo attach"
 )
 _SILENT = (
-    "The gonogo process is there but does not answer. If it is stopped (state T in ps), continue "
+    "The gonogo process is running but does not answer. If it is stopped (state T in ps), continue "
     "it with kill -CONT and its number, which is in owner.lock of GONOGO_HOME; otherwise try again "
     "later"
 )

@@ -429,6 +429,9 @@ def mistake_of(found: Mapping[str, Any]) -> str:
     """What is wrong, of one of a validation's findings; with its parts where they are known."""
     context: Mapping[str, Any] = found.get("ctx", {})
     text, template = in_words(found["msg"]), MISTAKES.get(found["type"])
+    if found["type"] == "tuple_type":
+        # A person writes JSON or YAML, which have lists and no tuples.
+        text = template = MISTAKES["list_type"]
     if template is not None:
         # The library's list ends with an English word.
         parts = {name: str(each).replace(" or ", ", ") if name == "expected" else each

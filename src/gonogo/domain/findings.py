@@ -499,8 +499,8 @@ def _commands(look: _Look, subtask: Subtask) -> _Found:
             yield _finding(_W, "command_asks", subtask, command=command, problem=why)
         elif look.takes_no_more(command):
             yield _finding(_I, "command_whole", subtask, command=command)
-    for command in reach.commands:
-        final = irreversible(command)
+    # A command that a subtask runs is often also the prefix that its scope names.
+    for final in dict.fromkeys(map(irreversible, reach.commands)):
         if final is not None:
             yield _finding(_W, "irreversible_command", subtask, command=final)
 

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -410,13 +410,7 @@ class Sessions(Struct, frozen=True):
         roots = [root.resolve() for root in self._roots]
         is_inside = any(path.is_relative_to(root) for root in roots)
         if not is_inside and not (opening.anywhere and self._is_own(path)):
-            shown = ", ".join(str(root) for root in roots) or "none"
-            raise Forbidden(
-                "The workspace {path} is outside the allowed roots: {shown}; choose a folder "
-                "inside them",
-                path=path,
-                shown=shown,
-            )
+            raise _not_allowed(path, roots, own=opening.anywhere)
         # os.path, unlike Path, takes a name that is too long for one that is not there.
         if not os.path.isdir(path):
             raise InvalidMessage("workspace: {path} is not a folder; name a folder", path=path)
@@ -652,3 +646,17 @@ def _view(row: SessionRule) -> SessionRuleView:
         rule_id=row.id, session_id=row.session_id, name=f"session:{row.position}", rule=row.rule,
         made_by=row.made_by, created_at=row.created_at, plan_id=row.plan_id,
     )  # fmt: skip
+
+
+def _not_allowed(path: Path, roots: Sequence[Path], *, own: bool) -> Forbidden:
+    if own and not roots:
+        return Forbidden(
+            "The workspace {path} is not allowed: it must be a folder of yours, and neither / nor "
+            "a folder of gonogo; choose another folder",
+            path=path,
+        )
+    return Forbidden(
+        "The workspace {path} is outside the allowed roots: {shown}; choose a folder inside them",
+        path=path,
+        shown=", ".join(map(str, roots)) or "none",
+    )

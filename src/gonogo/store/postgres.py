@@ -646,7 +646,7 @@ class PostgresBackend:
             except Busy:
                 await asyncio.sleep(_PAUSE)
         if last is None and self.lock.fence is None:
-            raise Internal("It is not known whether this was saved; check before you do it again")
+            raise Internal("It is unknown whether this was saved; check before you do it again")
         if last != doubt.number:
             raise Busy(reason=because("the transaction was cut off before it was committed"))
         self._deliver(doubt.box)

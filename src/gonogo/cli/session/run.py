@@ -192,8 +192,8 @@ def _bare(text: str) -> str:
 
 
 _OTHER_ROOTS = (
-    "{problem}. The running process works in other folders: start it with GONOGO_ROOTS, wait for "
-    "it to end, or set GONOGO_HOME to another folder"
+    "{problem}. To allow this folder, end the running process with gonogo stop and set "
+    "GONOGO_ROOTS; to start a separate process, set GONOGO_HOME to another folder"
 )
 
 
