@@ -368,7 +368,7 @@ async def test_a_person_is_told_once_that_the_disk_is_full_and_once_that_it_is_n
 
     assert {*looked} == {Path("/s")}
     assert talk._person.told == [
-        "Всё, что gonogo не может записать, ждёт: на диске с папкой /s нет места; освободите его. "
+        "gonogo ждёт, пока сможет писать: на диске с папкой /s нет места; освободите его. "
         "После этого работа продолжится сама.",
         say("cli_home_waits", "ru", problem="it"),
         say("cli_home_writable", "ru", home="/s"),
