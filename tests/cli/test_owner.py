@@ -145,17 +145,6 @@ def test_a_second_server_says_who_was_first(serve, gonogo, project):
     assert f"Process {first.process.pid} " in done.stderr
 
 
-def test_a_server_whose_model_cannot_be_asked_says_so_and_serves_what_needs_none(serve, gonogo):
-    server = serve("--model", "bogus")
-    said = "There is no model 'bogus'. Name one as provider:name with --model or GONOGO_MODEL"
-    while said not in server.printed:
-        line = server.output.readline()
-        assert line, server.printed
-        server.printed += line
-    assert gonogo("plans", "list").returncode == 0
-    assert server.process.poll() is None
-
-
 def test_a_server_does_not_wait_for_a_process_that_keeps_the_folder(gonogo, home):
     folder = Folder(home)
     folder.prepare()

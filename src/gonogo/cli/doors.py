@@ -7,13 +7,11 @@ import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
-import anyio.to_thread
 import typer
 from msgspec import Struct
 
@@ -24,7 +22,7 @@ from gonogo.cli.support import Exit, Stop, complain, named_locale, own_locale, o
 from gonogo.client import Client, Unreachable
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.text_safety import visible
-from gonogo.i18n import say, told
+from gonogo.i18n import say
 from gonogo.settings import Settings
 from gonogo.telemetry import setup_logging
 
@@ -222,7 +220,6 @@ async def _serve(
         else:
             group.start_soon(_succeed, runtime, folder, heir)
         await leave_token(runtime, folder)
-        group.start_soon(_complain_of_models, settings)
         public = _public(settings)
         await serve(
             runtime,
@@ -235,17 +232,6 @@ async def _serve(
             on_ready=lambda ready: _announce(runtime, ready, address),
         )
         group.cancel_scope.cancel()
-
-
-async def _complain_of_models(settings: Settings) -> None:
-    """Say which models cannot be asked; what needs none of them works all the same."""
-    from gonogo.runtime import look_at_models
-
-    reports = await anyio.to_thread.run_sync(
-        look_at_models, settings, dict(environment()), abandon_on_cancel=True
-    )
-    for problem in dict.fromkeys(chain.from_iterable(each.problems for each in reports)):
-        complain(told(problem, own_locale()))
 
 
 async def _succeed(runtime: "Runtime", folder: Folder, held: ExitStack) -> None:
