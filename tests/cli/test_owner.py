@@ -19,9 +19,11 @@ from cli.conftest import SECONDS, Start, environment
 from fakes.nursery import Nursery, Process
 from gonogo import __version__
 from gonogo.cli.daemon import facts_of_this
+from gonogo.cli.doors import _tell_of_models
 from gonogo.cli.folder import Folder
 from gonogo.demo import lay_out, run_tests
 from gonogo.i18n import say
+from gonogo.settings import Settings
 
 Serve = Callable[..., "Server"]
 
@@ -196,7 +198,7 @@ def test_a_server_asks_for_a_token_also_on_this_machine(serve, gonogo):
 def test_a_server_says_what_it_serves_where_by_which_rules_and_how_to_come_in(
     serve, home, project, more
 ):
-    server = serve("--workspace", str(project), *more)
+    server = serve("--workspace", str(project), "--model", "demo", *more)
     while server.printed.count("\n") < 3:
         server.printed += server.output.readline()
 
@@ -377,6 +379,7 @@ def test_a_process_that_does_not_answer_is_named(gonogo, home):
 BUSY = """
 import os, pathlib, signal, sys
 from gonogo.cli.daemon import facts_of_this
+from gonogo.cli.doors import _tell_of_models
 from gonogo.cli.folder import Folder
 folder = Folder(pathlib.Path(sys.argv[1]))
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
@@ -423,3 +426,31 @@ def test_a_process_that_works_is_stopped_without_a_question_where_it_is_to_be_no
     done = gonogo("stop", "--now", env=RUSSIAN)
     assert done.stdout == f"{say('cli_process_stopped', 'ru', pid=busy.pid)}\n"
     assert (done.returncode, busy.wait(SECONDS)) == (0, -signal.SIGTERM)
+
+
+SAYS = "Messages will fail: There is no model 'bogus'. "
+
+
+@pytest.mark.parametrize("door", ["acp", "mcp"])
+def test_a_door_says_at_its_start_that_its_model_cannot_be_asked(gonogo, project, door):
+    done = gonogo(door, "--foreground", "-C", str(project), "--model", "bogus")
+    assert SAYS in done.stderr
+
+
+def test_a_server_says_at_its_start_that_its_model_cannot_be_asked_and_works(serve, project):
+    server = serve("--workspace", str(project), "--model", "bogus")
+    assert server.end(signal.SIGTERM) == 0
+    said = server.printed + server.output.read()
+    assert "gonogo: " + SAYS in said
+    assert "--model demo" in said
+
+
+async def test_of_models_that_can_be_asked_and_of_a_file_that_cannot_be_read_nothing_is_said(
+    tmp_path, capsys
+):
+    for name in ("demo", "bogus"):
+        await _tell_of_models(Settings(home=tmp_path, config=tmp_path, model=name))
+        assert (SAYS in capsys.readouterr().err) is (name == "bogus")
+    (tmp_path / "models.toml").write_text("[")
+    await _tell_of_models(Settings(home=tmp_path, config=tmp_path))
+    assert capsys.readouterr().err == ""

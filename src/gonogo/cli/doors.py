@@ -5,13 +5,14 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Mapping
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import anyio
+import anyio.to_thread
 import typer
 from msgspec import Struct
 
@@ -20,6 +21,7 @@ from gonogo.cli.daemon import GLANCE, answers, facts_of_this, leave_token, leave
 from gonogo.cli.folder import Folder, environment, hold, read_settings
 from gonogo.cli.support import Exit, Stop, complain, named_locale, own_locale, own_words
 from gonogo.client import Client, Unreachable
+from gonogo.domain.errors import GonogoError
 from gonogo.domain.network import LOOPBACK
 from gonogo.domain.text_safety import visible
 from gonogo.i18n import say
@@ -63,8 +65,34 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
                     return Exit.DONE
         setup_logging()
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
-        await _serve(settings, folder, address, held if ours is False else None)
+        async with _models_told(settings) if address.pool is None else nullcontext():
+            await _serve(settings, folder, address, held if ours is False else None)
     return Exit.DONE
+
+
+@asynccontextmanager
+async def _models_told(settings: Settings) -> AsyncGenerator[None]:
+    """Say beside a block why no model can be asked, as the first message would.
+
+    All but the model works, so nothing is refused. What a model needs takes long to import, so
+    nobody waits for it but the block's end.
+    """
+    async with anyio.create_task_group() as group:
+        group.start_soon(_tell_of_models, settings)
+        yield
+
+
+async def _tell_of_models(settings: Settings) -> None:
+    from gonogo.runtime import look_at_models
+
+    try:
+        found = await anyio.to_thread.run_sync(look_at_models, settings, dict(environment()))
+    except GonogoError:
+        # A file that cannot be read is told by whoever opens the runtime.
+        return
+    told_of = dict.fromkeys(each for one in found if not one.works for each in one.problems)
+    for problem in told_of:
+        complain(own_words("Messages will fail: {problem}", problem=problem))
 
 
 async def run_worker(
@@ -78,7 +106,11 @@ async def run_worker(
     setup_logging()
     member = member_of(settings, "worker", pool, capacity, labels)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
-        async with Runtime.open(settings, shared_as=member) as runtime, _measured(runtime):
+        async with (
+            _models_told(settings),
+            Runtime.open(settings, shared_as=member) as runtime,
+            _measured(runtime),
+        ):
             async with _cut_off_by(signals, wait=True):
                 typer.echo(say("cli_joining", locale, pool=visible(pool)))
                 await runtime.joined()
@@ -331,7 +363,7 @@ async def run_acp(directory: Path | None, model: str | None, foreground: bool) -
         raise Stop(_HINT, Exit.USAGE)
     settings = _of_door(directory, model, foreground)
     with own_pipes() as (source, sink):
-        async with linked(settings, door=True) as link:
+        async with _models_told(settings), linked(settings, door=True) as link:
             await serve_editor(link.client, Pipe(source, sink), named_locale(environment()))
     return Exit.DONE
 
@@ -347,7 +379,7 @@ async def run_mcp(directory: Path | None, model: str | None, foreground: bool) -
         )
     settings = _of_door(directory, model, foreground)
     with own_pipes() as (source, sink):
-        async with linked(settings, door=True) as link:
+        async with _models_told(settings), linked(settings, door=True) as link:
             await serve_agents(link.client, source, sink)
     return Exit.DONE
 
