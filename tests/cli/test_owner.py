@@ -431,12 +431,6 @@ def test_a_process_that_works_is_stopped_without_a_question_where_it_is_to_be_no
 SAYS = "Messages will fail: There is no model 'bogus'. "
 
 
-@pytest.mark.parametrize("door", ["acp", "mcp"])
-def test_a_door_says_at_its_start_that_its_model_cannot_be_asked(gonogo, project, door):
-    done = gonogo(door, "--foreground", "-C", str(project), "--model", "bogus")
-    assert SAYS in done.stderr
-
-
 def test_a_server_says_at_its_start_that_its_model_cannot_be_asked_and_works(serve, project):
     server = serve("--workspace", str(project), "--model", "bogus")
     assert server.end(signal.SIGTERM) == 0

@@ -363,7 +363,7 @@ async def run_acp(directory: Path | None, model: str | None, foreground: bool) -
         raise Stop(_HINT, Exit.USAGE)
     settings = _of_door(directory, model, foreground)
     with own_pipes() as (source, sink):
-        async with _models_told(settings), linked(settings, door=True) as link:
+        async with linked(settings, door=True) as link:
             await serve_editor(link.client, Pipe(source, sink), named_locale(environment()))
     return Exit.DONE
 
@@ -379,7 +379,7 @@ async def run_mcp(directory: Path | None, model: str | None, foreground: bool) -
         )
     settings = _of_door(directory, model, foreground)
     with own_pipes() as (source, sink):
-        async with _models_told(settings), linked(settings, door=True) as link:
+        async with linked(settings, door=True) as link:
             await serve_agents(link.client, source, sink)
     return Exit.DONE
 
