@@ -329,7 +329,7 @@ async def test_a_call_without_an_answer_is_asked_about_and_not_made_again(make, 
         await world.say("Look", "coder")
         [question] = await world.pending()
         assert question.kind == "intervention"
-        assert "The reason: its server ended: Connection closed; it said: " in question.reason
+        assert "Reason: its server ended: Connection closed; it said: " in question.reason
         events = await world.decide(question.call_id, "reject", feedback="It did nothing")
         assert [given for _, given in done(served)] == [{"exit": 3}, {"fail": "no"}]
         errors = [event.get("error") for event in of(events, "tool_result")]

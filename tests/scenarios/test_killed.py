@@ -318,7 +318,7 @@ async def test_names_that_a_command_left_are_asked_about_after_a_kill_while_it_r
         # And what came of the command nobody knows all the same.
         doubted = await decides(world, "reject")
         assert "It is unknown whether this took effect" in doubted.reason
-        assert "The reason: gonogo stopped while it was running." in doubted.reason
+        assert "Reason: gonogo stopped while it was running." in doubted.reason
 
 
 @pytest.mark.parametrize("moment", ["guarded_names", "tool.left_names", "INSERT INTO approvals"])
