@@ -80,7 +80,8 @@ def test_where_they_are_off_the_files_are_listed_and_nothing_is_told(gonogo, pro
     off = {"GONOGO_INSTRUCTIONS": "off", "GONOGO_LOCALE": "ru"}
     said = gonogo("instructions", "-C", str(project), env=off).stdout
     assert said == (
-        "Настройка GONOGO_INSTRUCTIONS выключена: агенты не получают файлов инструкций и навыков.\n"
+        "Настройка GONOGO_INSTRUCTIONS выключена: агенты не получают ни файлов инструкций, "
+        "ни навыков.\n"
     )
     found = json.loads(gonogo("instructions", "-C", str(project), "--json").stdout)
     assert [[*file.values()] for file in found["files"]] == [

@@ -187,7 +187,7 @@ def test_who_may_approve_is_told_with_all_that_there_is_to_say():
         "одобрить не может никто: bob has no token",
         "одобрить могут: ann, bob",
         "нужна роль: admin",
-        "не может одобрить, потому что это его запрос: ann, eve",
+        "не может одобрить собственный запрос: ann, eve",
         "одобрений: 1 из 2",
         "одобрили: ann",
         "с 2026-03-01 12:30 UTC одобрить могут также: lead, role:admin",

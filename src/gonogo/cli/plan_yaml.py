@@ -138,6 +138,9 @@ def _check(text: str) -> None:
             raise _Refused(line, "cli_plan_deep", count=MAX_DEPTH)
 
 
+_FIELDS = ("goal", "subtasks")
+
+
 def _top(root: yaml.Node | None) -> tuple[str | None, list[yaml.Node]]:
     if root is None:
         return None, []
@@ -146,11 +149,10 @@ def _top(root: yaml.Node | None) -> tuple[str | None, list[yaml.Node]]:
     if not isinstance(root, yaml.MappingNode):
         raise _Refused(_line(root), "cli_plan_shape")
     parts = _parts(root)
-    if strange := parts.keys() - {"goal", "subtasks"}:
+    if strange := parts.keys() - {*_FIELDS}:
         key = next(key for key, _ in root.value if key.value in strange)
-        raise _Refused(
-            _line(key), "cli_plan_unknown_field", name=key.value, fields="goal, subtasks"
-        )
+        fields = ", ".join(_FIELDS)
+        raise _Refused(_line(key), "cli_plan_unknown_field", name=key.value, fields=fields)
     listed = parts.get("subtasks")
     if listed is not None and not isinstance(listed, yaml.SequenceNode):
         raise _Refused(_line(listed), "cli_plan_shape")
