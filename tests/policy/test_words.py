@@ -9,6 +9,7 @@ tables after a change that is meant.
 import importlib
 import json
 import pkgutil
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -32,15 +33,25 @@ USES: Mapping[str, tuple[str, ...]] = {
     "denials._AWKS": ("{} '{print > \".git/config\"}' a", "{} '{print > \"b\"}' a"),
     "denials._CLIENTS": ("{} a.txt", "{} http://127.0.0.1:8001/api/v1/x", "{} --unix-socket x"),
     "denials._DATABASES": ("{} a.txt", "{} x 'drop table approvals'"),
+    "denials._FILLED": ("{} a.txt", "{} .git/x", "{} a.txt .git/x", "{} a.txt b .git/x c"),
+    "denials._GIT_MADE": ("git {} a", "git {} .git/x", "git {} a .git/x", "git {} a .git/x c"),
+    "denials._GIT_MODES": ("git {} -o .git", "git {}x -o .git"),
+    "denials._GIT_READS": ("git config {} core.pager x", "git config {}x core.pager x"),
+    "denials._GIT_TELLS": ("git config --global {}", "git config --global -- {}"),
     "denials._GIT_STARTS_NOTHING": ("git -c core.pager={} log", "git -c core.pager={}x log"),
     "denials._INTO": ("{} a.txt", "{} .git/config", "{}=.git/config"),
+    "denials._MODES": ("{} -o .git", "{} --output .git"),
     "denials._OVERWRITERS": ("{} a.txt b.txt", "{} a.txt /etc/hosts", "{} of=/dev/sda"),
     "denials._OWNERS": ("{} x a.txt", "{} x /etc/hosts", "{} x ."),
     "denials._READS_NAMES_ONLY": ("{} x a.txt", "{} x /dev/sda", "{} .gonogo/x"),
+    "denials._REFERENCES": ("{} --reference .git a", "{} --reference a .git", "{} -r .git"),
     "denials._REMOVERS": ("{} a.txt", "{} /etc/hosts", "{} .", "find / -exec {} a.txt ';'"),
     "denials._SEDS": ("{} -n 'w .git/config' a", "{} -n 'w b' a"),
     "denials._TARS": ("{} xCf a b", "{} xCf .git b", "{} cf .git/b a"),
-    "denials._TRACERS": ("{} a.txt", "{} -p 7"),
+    "denials._VIEWERS": ("{} .git/x", "{} -R .git/x", "{} -M .git/x"),
+    "host._ACTS": ("{}", "{} x", "{} x y", "{} -a", "{} -l", "{} 0", "{} status x", "xargs {}"),
+    "host._FEEDERS": ("{} a.txt", "{} git init"),
+    "host._TRACERS": ("{} a.txt", "{} -p 7"),
     "paths._INVISIBLE": ("cat a{}b",),
     "jq._HARMLESS": ("jq '.[] | {}' a.json",),
     "kinds._RUNNER_FLAGS": ("npm test -- {}", "npm test -- {}x"),
@@ -72,7 +83,8 @@ USES: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 PLAIN = ("{}", "{} a.txt", "{} -f a.txt")
 NO_WORDS = {
-    "rules.ALWAYS_ASK": "tools", "jq._PAIRS": "brackets",
+    "denials.HOST_PROGRAMS": "made of the others", "rules.ALWAYS_ASK": "tools",
+    "jq._PAIRS": "brackets",
     "kinds.KINDS": "kinds of words in the tables of programs",
     "commands._CLOSERS": "quotes", "commands._LISTED": "made of the others",
     "commands._READ_WORDS": "made of the others",
@@ -118,7 +130,8 @@ def words_of(table: object) -> Iterator[str]:
     yield from table
     if isinstance(table, dict):
         for word, others in table.items():
-            yield from (f"{word} {other}" for other in others)
+            if not isinstance(others, slice | re.Pattern):
+                yield from (f"{word} {other}" for other in others)
 
 
 def said_of(use: str, word: str) -> str:

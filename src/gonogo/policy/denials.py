@@ -12,23 +12,35 @@ from urllib.parse import unquote
 from gonogo.domain.commands import INTERPRETERS, SHELLS, base_name, family
 from gonogo.domain.errors import because
 from gonogo.domain.paths import is_literal, write_guard
+from gonogo.policy.host import HOST_PROGRAMS, Argv, changes_host, ends_processes
 from gonogo.policy.programs import known
 from gonogo.policy.shell import UNKNOWN, Suspicion, literal
-
-Argv = tuple[str, ...]
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm"})
 _FAR_COPIERS = frozenset({"scp", "sftp", "rsync"})
 _FAR = re.compile("[^/]*:")
 """A file of another machine, as those name it."""
 _OVERWRITERS = frozenset({"mv", "cp", "ln", "install"}) | _FAR_COPIERS
-_TO_SECOND = frozenset({"uniq", "xxd", "split"})
-"""They write what the second word names, or names that begin so."""
 _FILLERS = frozenset(
-    """tee touch truncate dd mkdir mkfifo mknod fallocate sponge ed red ex dos2unix
-    unix2dos""".split()
+    """tee touch truncate dd mkdir mkfifo mknod mktemp fallocate sponge ed red ex dos2unix unix2dos
+    strip vi vim nvim nano pico emacs micro""".split()
 )
 """They make or write each file that they name."""
+_FILLED = {
+    **dict.fromkeys(_FILLERS, slice(None)),
+    # Also names that begin so.
+    **dict.fromkeys(("uniq", "xxd", "split"), slice(1, None)), "sd": slice(2, None),
+    **dict.fromkeys(("patch", "zip", "script", "logsave", "virtualenv"), slice(1)),
+    **dict.fromkeys("objcopy convert magick link ffmpeg sox ditto".split(), slice(-1, None)),
+}  # fmt: skip
+"""Which of the files that they name they write."""
+_VIEWERS = frozenset({"vi", "vim", "nvim"})
+"""Editors that only read with `-R` or `-M`."""
+_REFERENCES = {
+    **dict.fromkeys(("touch", "truncate"), re.compile("-r$|--reference$")),
+    **dict.fromkeys(("chmod", "chown", "chgrp"), re.compile("--reference$")),
+}
+"""Options whose value is a file that is only looked at."""
 _PACKERS = frozenset(
     """gzip gunzip pigz unpigz bzip2 bunzip2 pbzip2 lbzip2 xz unxz lzma unlzma lzip plzip zstd
     unzstd compress uncompress""".split()
@@ -52,14 +64,33 @@ _INTO = {
     **dict.fromkeys(("gcc", "cc", "clang", "ld", "7z", "7za", "7zr", "7zz", "zstd"), ("-o",)),
     **dict.fromkeys(("unar", "shuf", "brotli", "base64", "uudecode"), ("-o", "--output")),
     "rsync": ("--backup-dir", "--partial-dir", "--temp-dir", "--log-file"), "ar": ("--output",),
-    "git": ("--output", "--output-directory"), "find": ("-fprint", "-fprint0", "-fls", "-fprintf"),
-    "openssl": ("-out",),
+    "git": ("--output", "--output-directory", "--separate-git-dir", "--export-marks"),
+    "zip": ("-O",), "find": ("-fprint", "-fprint0", "-fls", "-fprintf"),
+    "openssl": ("-out",), "mktemp": ("-p", "--tmpdir"), "cmake": ("-B",), "tcpdump": ("-w",),
+    "ctags": ("-f",), **dict.fromkeys(("pip", "pip3"), ("-t", "--target")),
 }  # fmt: skip
 """Options whose value is a file that is written, or the folder that files are put into."""
 _OUTPUT = re.compile(r"(?P<name>-o|--?out[\w-]*)(?:=(?P<value>.*))?|-o(?P<glued>.+)")
 """Options that name what is written, whosever they are, but those of `_MODES`."""
-_MODES = frozenset({"cpio", "bsdcpio"})
-"""Their `-o` is what they do, and no file."""
+_MODES = frozenset(
+    """cpio bsdcpio cat ps ssh test [ set shopt bash sh rsync zip unzip column pgrep lsof ag
+    ack""".split()
+)
+"""Their `-o` is what they do or an owner, a condition, a name: no file."""
+_GIT_MODES = frozenset("clone commit fetch grep ls-files ls-remote pull push".split())
+"""So it is for these of git."""
+_INDICATOR = "--output-indicator-"
+"""Git is told by it how a line begins that it shows."""
+_GIT_MADE = {
+    **dict.fromkeys(("init", "worktree add", "bundle create"), slice(1)),
+    **dict.fromkeys(("clone", "worktree move", "submodule add"), slice(1, 2)),
+    "mv": slice(-1, None),
+}
+"""Which of its words names what git makes."""
+_GIT_VALUED = re.compile(
+    r"-[bBcjou]$|--(?:br|or|up|dep|co|jo|ref|te|fi|shal|se|bu|ob|in|reas|na)[\w-]*$"
+)
+"""Options of these whose value is the next word."""
 _TARS = frozenset({"tar", "bsdtar", "gtar", "gnutar"})
 _VALUED_LETTERS = re.compile("[bCfFgIKLNTVX]")
 """Letters of tar's first word whose values are the words behind it, in order."""
@@ -83,15 +114,6 @@ _TAKES_OUT = (
 """Other programs that take out what their words name: what their words begin with then."""
 _CREATES = re.compile(r"-\w*[cruA]\w*$|--(?:create|append|update|catenate|concatenate)$")
 _OWNERS = frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr"})
-_PRIVILEGE = frozenset("sudo sudo-rs sudoedit doas su pkexec runuser run0 gosu su-exec".split())
-_HOST = frozenset(
-    """shutdown reboot halt poweroff init telinit systemctl systemd-run loginctl launchctl service
-    crontab at batch insmod rmmod modprobe kexec mount umount swapon swapoff fdisk sfdisk cfdisk
-    gdisk sgdisk parted wipefs blkdiscard mkswap mke2fs debugfs hdparm losetup cryptsetup dmsetup
-    visudo vipw vigr passwd chpasswd chsh useradd userdel usermod adduser deluser groupadd groupdel
-    groupmod hostnamectl timedatectl sysctl iptables ip6tables nft ufw""".split()
-)
-_TRACERS = frozenset("gdb strace ltrace lldb reptyr perf py-spy bpftrace gcore".split())
 _DATABASES = frozenset({"sqlite3", "sqlite", "psql", "litecli", "pgcli", "duckdb"})
 _CLIENTS = frozenset(
     """curl wget http https httpie xh nc ncat netcat socat telnet websocat wscat grpcurl python
@@ -129,6 +151,17 @@ _GIT_STARTS_NOTHING = frozenset(
      "openpgp", "x509"}
 )  # fmt: skip
 """Values of such settings that start nothing of anybody's."""
+_GIT_RENAMES = re.compile("(?:--)?ren")
+"""A section gets another name, and its settings with it."""
+_GIT_STARTS = re.compile(
+    r"(?:alias|core|diff|credential|gpg|include(?:if)?|sequence|pager|difftool|mergetool|browser"
+    r"|man|web|help|instaweb|sendemail|submodule|interactive|init|protocol)(?:\.|$)",
+    re.IGNORECASE,
+)
+"""Sections in which settings become what starts something."""
+_GIT_READS = frozenset({"get", "list"})
+_GIT_TELLS = frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l"})
+"""With one of these git changes no setting: it takes one action at a time."""
 _SOCKET = re.compile(r"--(?:abstract-)?unix|unix(?:-\w+)?:|abstract-\w+:", re.IGNORECASE)
 _SHOWN = (".git", ".gonogo", ".ssh", ".gnupg", ".aws", "shadow", "gshadow", "sudoers")
 """Names that are looked for behind a pattern."""
@@ -310,15 +343,22 @@ def _filled(argv: Argv) -> Sequence[str]:
     operands = _operands(argv)
     if argv[0] == "dd":
         return [word.removeprefix("of=") for word in operands if word.startswith("of=")]
-    if argv[0] in _FILLERS:
-        return operands
     if argv[0] in _PACKERS:
         return () if any(map(_ONLY_UNPACKS.match, argv[1:])) else operands
-    if argv[0] in _TO_SECOND:
-        return operands[1:]
-    if argv[0] == "patch":
-        return operands[:1]
+    if argv[0] in _VIEWERS and not {"-R", "-M"}.isdisjoint(argv):
+        return ()
+    if argv[0] in _FILLED:
+        return _changed(argv)[_FILLED[argv[0]]]
     return _edited(argv, operands)
+
+
+def _changed(argv: Argv) -> tuple[str, ...]:
+    """The operands, without a file whose time, size or mode is only taken over."""
+    reference = _REFERENCES.get(argv[0])
+    # Where it is named twice, the second may be the value of the first.
+    if reference is None or "--" in argv or sum(map(bool, map(reference.match, argv))) != 1:
+        return _operands(argv)
+    return tuple(_own_words(argv[1:], reference))
 
 
 def _edited(argv: Argv, operands: Sequence[str]) -> Sequence[str]:
@@ -348,21 +388,33 @@ def _told_places(argv: Argv, workspace: str) -> str | None:
         if far or _is_protected(place, workspace):
             return because("writes to the protected {target}", target=place)
     # Elsewhere a person may decide: not every program means by it what most do.
-    for number, place in _outputs(argv):
-        if _is_protected(place, workspace) and not _is_known(argv, number):
+    outputs = (place for number, place in _outputs(argv) if not _is_known(argv, number))
+    for place in (*outputs, *_made_by_git(argv)):
+        if _is_protected(place, workspace):
             return because("writes to the protected {target}", target=place)
     return None
 
 
 def _outputs(argv: Argv) -> Iterator[tuple[int, str]]:
     """Where an option stands that is called as one that writes, and what it names."""
-    for number, word in enumerate(argv if argv[0] not in _MODES else ()):
+    is_mode = argv[0] in _MODES or (argv[0] == "git" and not _GIT_MODES.isdisjoint(argv[1:2]))
+    for number, word in enumerate(argv):
+        if word.startswith(_INDICATOR) or (is_mode and word.startswith("-o")):
+            continue
         if number and (found := _OUTPUT.fullmatch(word)):
             following = (*argv, "")[number + 1]
             yield (
                 number,
                 found["glued"] or (following if found["value"] is None else found["value"]),
             )
+
+
+def _made_by_git(argv: Argv) -> Iterator[str]:
+    """Repositories, work trees and files that git makes where a word says."""
+    for length in (1, 2) if argv[0] == "git" else ():
+        made = _GIT_MADE.get(" ".join(argv[1 : 1 + length]))
+        if made is not None:
+            yield from tuple(_own_words(argv[1 + length :], _GIT_VALUED))[made]
 
 
 def _is_known(argv: Argv, number: int) -> bool:
@@ -443,7 +495,7 @@ def _own_words(words: Iterable[str], valued: re.Pattern[str]) -> Iterator[str]:
 def _ownership(argv: Argv, workspace: str) -> str | None:
     if argv[0] not in _OWNERS:
         return None
-    for operand in _operands(argv):
+    for operand in _changed(argv):
         far = _is_root(operand, workspace) or _is_system(operand, workspace)
         if far or _is_protected(operand, workspace):
             return because("changes the mode or owner of {operand}", operand=operand)
@@ -460,40 +512,6 @@ def _wide_find(argv: Argv, workspace: str) -> str | None:
         if _is_out_of_bounds(word, workspace):
             return because("deletes files below {word}", word=word)
     return None
-
-
-def _signals(argv: Argv, workspace: str) -> str | None:
-    del workspace
-    if argv[0] in ("pkill", "killall", "killall5", "skill", "slay"):
-        return because("ends processes by name")
-    if argv[0] == "fuser" and any(re.match(r"-\w*k|--kill$", word) for word in argv[1:]):
-        return because("ends processes by name")
-    if argv[0] != "kill":
-        return None
-    rest = list(argv[1:])
-    if rest and re.match(r"-(?:s|n|-signal)$", rest[0]):
-        del rest[:2]
-    elif len(rest) > 1 and rest[0].startswith("-") and rest[0] != "--":
-        del rest[0]
-    if any(re.fullmatch(r"[-+]?0*[01]", word) for word in rest):
-        return because("ends every process, or the one that this environment depends on")
-    return None
-
-
-def _host(argv: Argv, workspace: str) -> str | None:
-    del workspace
-    if argv[0] in _PRIVILEGE:
-        return because("{program} changes who runs the command", program=argv[0])
-    if argv[0] in _HOST or argv[0].startswith("mkfs"):
-        return because("{program} changes the host", program=argv[0])
-    if argv[0] == "nsenter" or (argv[0] in _TRACERS and any(map(_ATTACHES.match, argv[1:]))):
-        return because("{program} attaches to another process", program=argv[0])
-    if argv[0] in ("gdb", "gcore", "reptyr") and (_operands(argv) or ("",))[-1].isdigit():
-        return because("{program} attaches to another process", program=argv[0])
-    return None
-
-
-_ATTACHES = re.compile(r"-p|-[a-zA-Z]{1,8}p\d*$|--?pid?\b|--at|attach ")
 
 
 def _devices(argv: Argv, workspace: str) -> str | None:
@@ -519,12 +537,23 @@ def _git_configuration(argv: Argv, workspace: str) -> str | None:
     del workspace
     if argv[:2] != ("git", "config"):
         return None
-    if any(map(_ELSEWHERE.match, argv)) and not {"--get", "-l"} & set(argv):
+    renames = any(map(_GIT_RENAMES.match, argv[2:]))
+    if not renames and not _GIT_READS.isdisjoint(argv[2:3]):
+        return None
+    if any(map(_ELSEWHERE.match, argv)) and not _only_tells(argv):
         return because("changes git's configuration outside this repository")
     keys = [word for word in argv[2:] if not word.startswith("-")]
+    if renames and keys and _GIT_STARTS.match(keys[-1]):
+        return because("makes git run {key!r} automatically", key=keys[-1])
     if len(keys) > 1 and any(_GIT_PLANTS.search(word) for word in keys[:3]):
         return because("makes git run {key!r} automatically", key=keys[1])
     return None
+
+
+def _only_tells(argv: Argv) -> bool:
+    options = {*takewhile(lambda word: word != "--", argv)}
+    # A remark is the next word, whatever that looks like.
+    return not _GIT_TELLS.isdisjoint(options) and not any(w.startswith("--com") for w in options)
 
 
 def _git_settings(argv: Argv, workspace: str) -> str | None:
@@ -570,16 +599,15 @@ def _tampering(argv: Argv, workspace: str) -> str | None:
 
 
 _CHECKS: Sequence[Callable[[Argv, str], str | None]] = (
-    _removal, _overwriting, _told_places, _ownership, _wide_find, _signals, _host, _devices, _keys,
-    _git_configuration, _git_settings, _tampering,
+    _removal, _overwriting, _told_places, _ownership, _wide_find, ends_processes, changes_host,
+    _devices, _keys, _git_configuration, _git_settings, _tampering,
 )  # fmt: skip
 
 
 _MAX_FOLDERS = 4
 _PROGRAMS = sorted(
-    {"nsenter", "perl"} | _INTO.keys() | _AWKS | _SEDS | _TARS
-    | _REMOVERS | _OVERWRITERS | _FILLERS | _PACKERS | _OWNERS | _PRIVILEGE | _HOST | _TRACERS
-    | _DATABASES | _CLIENTS | SHELLS | {"kill", "pkill", "killall", "gonogo", "find", "git"}
+    HOST_PROGRAMS | _INTO.keys() | _FILLED.keys() | _AWKS | _SEDS | _TARS | _REMOVERS | _OVERWRITERS
+    | _PACKERS | _OWNERS | _DATABASES | _CLIENTS | SHELLS | {"perl", "gonogo", "find", "git"}
 )  # fmt: skip
 
 

@@ -1,0 +1,131 @@
+"""A denial that no person can lift is exact: what only looks like harm asks, harm is denied."""
+
+from pathlib import Path
+
+import pytest
+
+from gonogo.policy import check_command, load_contexts
+
+P2 = load_contexts(Path(__file__).parents[1] / "cases" / "policy_contexts.json")["P2"]
+
+
+def _lines(text):
+    return pytest.mark.parametrize("command", text.strip().splitlines())
+
+
+@_lines(
+    """
+git log --output-indicator-new=.git
+git diff --output-indicator-old .git
+git clone -o .git x
+git push -o .git x
+cat -o .git
+ps -o .git
+ssh -o .git
+unzip -o .git/x.zip
+test -e x -o .git
+touch -r .git/HEAD a
+truncate -r .git/HEAD a
+chmod --reference .git a
+vim -R .git/config
+git clone .git/modules/x y
+git clone --depth 1 .git
+git init -b .git x
+git config -f .gitmodules --get-regexp x
+git config --global --list
+git config get core.pager
+git config list --global
+git config --rename-section branch.a branch.b
+kill -l 1
+mount
+crontab -l
+sysctl -a
+sysctl net.core.somaxconn
+systemctl status ssh.service
+timeout 60 npm init -y
+npx prisma init
+uv run alembic init x
+timeout 60 docker service ls
+timeout 60 pytest tests -k init
+time make mount
+"""
+)
+def test_what_harms_nothing_may_be_approved(command):
+    found = check_command(command, P2)
+    assert found.decision != "deny", found.reason
+
+
+@_lines(
+    """
+git archive -o .git/x HEAD
+git format-patch -o.git/x
+git cliff -o .git/x
+git diff --output=.git/x
+zip --out .git/x a
+zip -O .git/x a
+zip .git/x a
+touch -r a .git/x
+touch -r -r .git/x
+touch -- -r .git/x
+truncate --reference a .git/x
+chmod -r .git/config
+chmod --reference a .git
+git clone u .git/x
+git clone --depth 1 u ./.git
+git clone --separate-git-dir .git/x u
+git init .git/x
+git init -q --separate-git-dir=.git/x
+git worktree add .git/x
+git worktree add -b n .git/x HEAD
+git worktree move a .git/x
+git submodule add u .git/x
+git bundle create .git/x HEAD
+git mv a .git/x
+git fast-export --export-marks=.git/config
+timeout 5 git init .git/x
+objcopy a .git/hooks/x
+convert a.png .git/x
+strip .git/x
+vi .git/config
+vim -c wq .git/config
+nano .git/config
+mktemp -p .git
+mktemp .git/xXXX
+script .git/x
+sd a b .git/config
+virtualenv .git/x
+pip install -t .git/x y
+cmake -B .git/x
+tcpdump -w .git/x
+git config --rename-section x alias
+git config --rename-section x core
+git config get alias --rename-section
+git config rename-section x alias
+git config --global -- user.name --list
+git config --global --comment --list user.name x
+init 0
+timeout 5 init -t 3 6
+init $x
+echo 0 | xargs init
+echo -a | xargs /bin/mount
+fd 0 -x init
+mount -a
+mount $x
+service ssh stop
+service $x
+at now
+crontab
+crontab x
+crontab $x
+sysctl -w a.b=1
+sysctl a.b=1
+sysctl $x
+systemctl stop ssh
+systemctl status -H x
+systemctl status $x
+kill -l -9 1
+kill -9 1
+"""
+)
+def test_what_does_harm_is_denied(command):
+    assert check_command(command, P2).decision == "deny"
