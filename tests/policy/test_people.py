@@ -77,7 +77,7 @@ def test_rules_that_always_hold_together_are_counted_together(tmp_path):
     ("locale", "names"),
     [
         ("en", "asks: ann, bob"),
-        ("ru", "если спрашивает один из этих людей, дать столько некому: ann, bob"),
+        ("ru", "но их не наберётся, если запрос сделает один из этих людей: ann, bob"),
     ],
 )
 def test_a_finding_says_rule_place_and_who_is_meant(tmp_path, locale, names):
