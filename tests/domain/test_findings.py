@@ -8,7 +8,7 @@ from gonogo.domain.checks import DoneCheck
 from gonogo.domain.findings import Finding, FindingSeverity, ProfileFacts, findings
 from gonogo.domain.paths import covers
 from gonogo.domain.plan import RetryPolicy, Revision, Scope, Subtask, SubtaskType
-from gonogo.domain.tool_calls import ToolClass
+from gonogo.domain.tool_calls import ToolClass, Verdict
 from gonogo.policy import read_prefix
 from plugins.nightly import examples
 
@@ -180,11 +180,21 @@ def test_who_acts_without_a_check_is_named_once_for_your_information():
     assert ("no_verification", None) not in codes(step("a", scope=SRC, done_when=(DONE,)))
 
 
+def asked(reason: str) -> Verdict:
+    return Verdict(decision="ask", reason=reason, rule="builtin:x")
+
+
+def denied(reason: str) -> Verdict:
+    return Verdict(decision="deny", reason=reason, rule="builtin:x")
+
+
 @pytest.mark.feature(225)
 def test_a_check_that_will_ask_is_a_warning():
-    asks = {"make > log": "not understood"}
+    asks = {"make > log": asked("not understood"), "make > .git/x": denied("protected")}
     checked = step("a", scope=SRC, done_when=(DoneCheck(command="make > log"), DONE))
     found = [f for f in look(checked, check_asks=asks.get) if f.code == "check_asks"]
+    never = step("a", scope=SRC, done_when=(DoneCheck(command="make > .git/x"), DONE))
+    assert "check_denied" in {f.code for f in look(never, check_asks=asks.get)}
 
     [finding] = found
     assert (finding.severity, finding.subtask_id) == (FindingSeverity.WARNING, "a")
@@ -544,8 +554,8 @@ def test_a_file_that_is_moved_out_of_a_scope_or_into_it_is_shown(source, destina
 
 
 def test_a_declared_command_that_asks_all_the_same_is_shown_with_the_reason():
-    scope = Scope(commands=("git push", "whoami", "pytest -q", "bash"))
-    asks = {("a", "git push"): "why it asks"}
+    scope = Scope(commands=("git push", "whoami", "pytest -q", "bash", "sh x"))
+    asks = {("a", "git push"): asked("why it asks"), ("a", "sh x"): denied("why it is denied")}
     found = look(
         step("a", agent="debug", scope=scope),
         asks=lambda subtask, command: asks.get((subtask.id, command)),
@@ -555,6 +565,9 @@ def test_a_declared_command_that_asks_all_the_same_is_shown_with_the_reason():
 
     assert told["command_asks"] == (
         "warning", {"subtask": "a", "command": "git push", "problem": "why it asks"}
+    )  # fmt: skip
+    assert told["command_denied"] == (
+        "warning", {"subtask": "a", "command": "sh x", "problem": "why it is denied"}
     )  # fmt: skip
     assert told["command_whole"] == ("info", {"subtask": "a", "command": "whoami"})
     assert [f.fields["command"] for f in found if f.code == "prefix_refused"] == ["bash"]

@@ -2,6 +2,7 @@
 
 import pytest
 
+from gonogo.domain.tool_calls import Verdict
 from gonogo.policy import (
     Conditions,
     Rules,
@@ -13,11 +14,16 @@ from gonogo.policy import (
 )
 
 
-def why(command: str, *rules: dict, **conditions) -> str | None:
+def found(command: str, *rules: dict, **conditions) -> Verdict | None:
     made = [make_rule(f"user:{n}", RuleText(**rule)) for n, rule in enumerate(rules, 1)]
     assert not [rule for rule in made if isinstance(rule, str)]
-    found = make_rules([], made) if made else Rules()
-    return asks_anyway(command, "coder", found, Conditions(workspace="/", **conditions))
+    all_of_them = make_rules([], made) if made else Rules()
+    return asks_anyway(command, "coder", all_of_them, Conditions(workspace="/", **conditions))
+
+
+def why(command: str, *rules: dict, **conditions) -> str | None:
+    what = found(command, *rules, **conditions)
+    return what and what.reason
 
 
 @pytest.mark.parametrize(
@@ -46,14 +52,33 @@ def test_what_runs_as_it_is_declared_is_not_spoken_of(command):
     ],
 )
 def test_what_asks_all_the_same_is_said_with_the_reason(command, reason):
-    found = why(command)
-    assert found is not None
-    assert reason in found
+    what = found(command)
+    assert what is not None
+    assert what.decision == "ask"
+    assert reason in what.reason
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("rm -rf /", "removes /"),
+        ("rm -rf .git", "removes the protected .git"),
+        ("systemctl restart x", "systemctl changes the host"),
+        ("git config --global a.b c", "changes git's configuration outside this repository"),
+    ],
+)
+def test_what_nobody_can_allow_is_said_to_be_denied(command, reason):
+    what = found(command)
+    assert what is not None
+    assert (what.decision, what.reason) == ("deny", reason)
 
 
 def test_rules_and_the_place_where_it_runs_count():
     assert why("pytest -q", {"decision": "deny", "command": "pytest", "reason": "no"}) == "no"
     assert why("pytest -q", {"decision": "ask", "command": "pytest", "reason": "look"}) == "look"
+    denied = found("pytest -q", {"decision": "deny", "command": "pytest", "reason": "no"})
+    assert denied is not None
+    assert denied.decision == "deny"
     assert "there is no sandbox" in (why("pytest -q", sandboxed=False) or "")
     assert "an unvetted repository" in (why("git status", repo_trusted=False) or "")
     assert "may not" in (why("pytest -q", max_write_globs=("docs/**",)) or "")

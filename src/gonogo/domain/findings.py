@@ -30,7 +30,7 @@ from gonogo.domain.plan import (
     critical_path,
     own_tool,
 )
-from gonogo.domain.tool_calls import ToolClass, server_of
+from gonogo.domain.tool_calls import ToolClass, Verdict, server_of
 
 # Commands that no checkpoint brings back, known by their words.
 #
@@ -355,9 +355,9 @@ def findings(
     agents: Mapping[str, ProfileFacts],
     tools: Mapping[str, ToolClass],
     prefix_problem: Callable[[str], str | None],
-    asks: Callable[[Subtask, str], str | None] = lambda subtask, command: None,
+    asks: Callable[[Subtask, str], Verdict | None] = lambda subtask, command: None,
     takes_no_more: Callable[[str], bool] = lambda command: False,
-    check_asks: Callable[[str], str | None] = lambda command: None,
+    check_asks: Callable[[str], Verdict | None] = lambda command: None,
     attended: bool = True,
 ) -> tuple[Finding, ...]:
     """Look a plan over: errors first, then warnings, each in the order of the subtasks.
@@ -365,9 +365,9 @@ def findings(
     Args:
         revision: Its graph was checked: without cycles and unknown dependencies.
         prefix_problem: Why the beginning of a command may not be allowed; None if it may.
-        asks: Why a command that a subtask declares asks all the same; None if it does not.
+        asks: What asks about a command all the same, or denies it, that a subtask declares.
         takes_no_more: Whether every word behind a command asks.
-        check_asks: Why a command asks all the same by which a subtask is checked.
+        check_asks: The same, of a command by which a subtask is checked.
         attended: Somebody can be asked while the plan runs.
     """
     look = _Look(
@@ -391,9 +391,9 @@ class _Look:
     agents: Mapping[str, ProfileFacts]
     tools: Mapping[str, ToolClass]
     prefix_problem: Callable[[str], str | None]
-    asks: Callable[[Subtask, str], str | None]
+    asks: Callable[[Subtask, str], Verdict | None]
     takes_no_more: Callable[[str], bool]
-    check_asks: Callable[[str], str | None]
+    check_asks: Callable[[str], Verdict | None]
     attended: bool
     above: Mapping[str, frozenset[str]] = dataclasses.field(init=False)
     reach: Mapping[str, Reach] = dataclasses.field(init=False)
@@ -495,8 +495,8 @@ def _commands(look: _Look, subtask: Subtask) -> _Found:
         problem = look.prefix_problem(command)
         if problem is not None:
             yield _finding(_W, "prefix_refused", subtask, command=command, problem=problem)
-        elif (why := look.asks(subtask, command)) is not None:
-            yield _finding(_W, "command_asks", subtask, command=command, problem=why)
+        elif (found := look.asks(subtask, command)) is not None:
+            yield _not_allowed("command", subtask, command, found)
         elif look.takes_no_more(command):
             yield _finding(_I, "command_whole", subtask, command=command)
     # A command that a subtask runs is often also the prefix that its scope names.
@@ -507,8 +507,13 @@ def _commands(look: _Look, subtask: Subtask) -> _Found:
 
 def _checks_of(look: _Look, subtask: Subtask) -> _Found:
     for command in subtask.check_commands:
-        if (why := look.check_asks(command)) is not None:
-            yield _finding(_W, "check_asks", subtask, command=command, problem=why)
+        if (found := look.check_asks(command)) is not None:
+            yield _not_allowed("check", subtask, command, found)
+
+
+def _not_allowed(what: str, subtask: Subtask, command: str, found: Verdict) -> Finding:
+    code = f"{what}_denied" if found.decision == "deny" else f"{what}_asks"
+    return _finding(_W, code, subtask, command=command, problem=found.reason)
 
 
 def _condition(look: _Look, subtask: Subtask) -> _Found:

@@ -287,14 +287,14 @@ def _deny(name: str, reason: str) -> Verdict:
 _PLAN, _SUBTASK = "plan", "subtask"
 
 
-def asks_anyway(written: str, agent: str, rules: Rules, conditions: Conditions) -> str | None:
-    """Why a command asks, or is denied, that a scope declares and that may be declared.
+def asks_anyway(written: str, agent: str, rules: Rules, conditions: Conditions) -> Verdict | None:
+    """What asks about a command, or denies it, that a scope declares and that may be declared.
 
     None for a beginning that only means something with more words behind it, and where it matters
     where the workspace lies, which nobody knows here.
     """
     words = read_prefix(written)
-    if isinstance(words, str) or _is_unfinished(words) or any(w.startswith("/") for w in words):
+    if isinstance(words, str) or _is_unfinished(words) or any(map(_is_somewhere, words)):
         return None
     call = Call(
         tool=COMMAND_TOOL, tool_class=ToolClass.OTHER, agent=agent, arguments={},
@@ -305,11 +305,16 @@ def asks_anyway(written: str, agent: str, rules: Rules, conditions: Conditions) 
         scope=Scope(commands=(written,)),
     )  # fmt: skip
     found = verdict(call, rules, conditions, grant)
-    return None if found.decision == "allow" else found.reason
+    return None if found.decision == "allow" else found
 
 
-def check_asks(text: str, agent: str, rules: Rules, conditions: Conditions) -> str | None:
-    """Why a command asks, or is denied, by which a plan checks a subtask; None if it does not.
+def _is_somewhere(word: str) -> bool:
+    # Below the root, where the workspace may lie.
+    return word.startswith("/") and word.strip("/") != ""
+
+
+def check_asks(text: str, agent: str, rules: Rules, conditions: Conditions) -> Verdict | None:
+    """What asks about a command, or denies it, by which a plan checks a subtask; None: nothing.
 
     Args:
         agent: Who calls it.
@@ -323,7 +328,7 @@ def check_asks(text: str, agent: str, rules: Rules, conditions: Conditions) -> s
         words=text if conditions.sandboxed else None,
     )  # fmt: skip
     found = verdict(call, rules, conditions, grant)
-    return None if found.decision == "allow" else found.reason
+    return None if found.decision == "allow" else found
 
 
 def takes_no_more(written: str) -> bool:

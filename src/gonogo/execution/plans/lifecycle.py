@@ -52,7 +52,7 @@ from gonogo.domain.states import (
     TurnStatus,
 )
 from gonogo.domain.text_safety import is_blank, visible_json
-from gonogo.domain.tool_calls import ToolClass, UserText
+from gonogo.domain.tool_calls import ToolClass, UserText, Verdict
 from gonogo.execution.agent import RUNTIME, Gate
 from gonogo.execution.agent.inbox import ORCHESTRATOR, next_turn, tell_all_queued
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
@@ -126,15 +126,15 @@ class Proposals(Struct, frozen=True, kw_only=True):
             attended=self.gate.attended and not unattended,
         )  # fmt: skip
 
-    def _asks_anyway(self, subtask: Subtask, command: str) -> str | None:
-        """Why a command asks that a subtask declares, as far as one knows without a look."""
+    def _asks_anyway(self, subtask: Subtask, command: str) -> Verdict | None:
+        """What asks about a command that a subtask declares, as far as one knows without a look."""
         agent = subtask.agent or ""
         profile = self.desk.doings.agents.get(agent)
         may_write = None if profile is None else profile.may_write
         return asks_anyway(command, agent, self.gate.rules, self._conditions(may_write))
 
-    def _check_asks(self, command: str) -> str | None:
-        """Why a command asks by which a subtask is checked."""
+    def _check_asks(self, command: str) -> Verdict | None:
+        """What asks about a command by which a subtask is checked."""
         return check_asks(command, RUNTIME, self.gate.rules, self._conditions(None))
 
     def _conditions(self, may_write: tuple[str, ...] | None) -> Conditions:
