@@ -10,13 +10,14 @@ import sys
 from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, cast
 
 import typer
 from typer.core import TyperGroup
+from typer.exceptions import TyperException
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -243,7 +244,7 @@ class Stop(Exception):
         self.code = code
 
 
-def carry_out(command: Callable[..., Awaitable[Exit]], *args: object) -> NoReturn:
+def carry_out(command: Callable[[], Awaitable[Exit]]) -> NoReturn:
     """Run a command to its end and leave the process with its exit code.
 
     Ctrl-C and SIGTERM cancel the command, which cleans up before it ends.
@@ -252,7 +253,7 @@ def carry_out(command: Callable[..., Awaitable[Exit]], *args: object) -> NoRetur
 
     signal.signal(signal.SIGTERM, _as_interrupt)
     with explained():
-        code = anyio.run(command, *args)
+        code = anyio.run(command)
     # Else the interpreter looks through everything that was imported before it ends: half a second.
     gc.freeze()
     raise typer.Exit(code)
@@ -260,11 +261,13 @@ def carry_out(command: Callable[..., Awaitable[Exit]], *args: object) -> NoRetur
 
 @contextmanager
 def explained() -> Generator[None]:
-    """Turn what goes wrong into one line and an exit code."""
+    """Turn what goes wrong into one line and an exit code; Typer tells of a wrong command line."""
     try:
         yield
     except KeyboardInterrupt:
         sys.exit(Exit.INTERRUPTED)
+    except TyperException:
+        raise
     except (BaseExceptionGroup, Exception) as error:
         sys.exit(_explained(_cause(error)))
 
@@ -443,6 +446,7 @@ _SENTENCE = 1_000
 _HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 Ask = Callable[["Client"], Awaitable[Iterable[str]]]
+Command = TypeVar("Command", bound=Callable[..., Awaitable["Exit"]])
 
 
 def plan_ids(incomplete: str) -> list[str]:
@@ -526,6 +530,13 @@ Words = Annotated[str, typer.Argument(metavar="TEXT", help="Your message.", call
 Directory = Annotated[
     Path | None,
     typer.Option("-C", "--directory", exists=True, file_okay=False, help="The folder to work in."),
+]
+Restored = Annotated[
+    bool,
+    typer.Option(
+        "--accept-restored",
+        help="Start even if the database has lost data, for example after a restore.",
+    ),
 ]
 Model = Annotated[
     str | None,
@@ -618,6 +629,20 @@ def group(about: str, epilog: str | None = None, *, completes: bool = False) -> 
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
+
+
+def command(app: typer.Typer, name: str, *examples: str) -> Callable[[Command], Command]:
+    """Declare a command of a group: what carries it out says its options and what it is for."""
+
+    def declare(carries_out: Command) -> Command:
+        @wraps(carries_out)
+        def run(**given: object) -> NoReturn:
+            carry_out(partial(carries_out, **given))
+
+        app.command(name, epilog=example(*examples))(run)
+        return carries_out
+
+    return declare
 
 
 def example(*lines: str) -> str:

@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, NoReturn, cast
+from typing import Annotated, Any, ClassVar, NoReturn, Self, cast
 
 from msgspec import Struct
 from msgspec.json import Decoder
@@ -31,6 +31,18 @@ class View(BaseModel):
     """An immutable body."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", defer_build=True)
+
+    @classmethod
+    def of(cls, *records: object, **given: Any) -> Self:  # noqa: ANN401 - as its fields are
+        """The view of records: fields that are not given are those that a record calls the same."""
+        wanted = cls.model_fields.keys() - given.keys()
+        same = {
+            name: getattr(record, name)
+            for record in reversed(records)
+            for name in wanted
+            if hasattr(record, name)
+        }
+        return cls(**same, **given)
 
 
 class Request(BaseModel):

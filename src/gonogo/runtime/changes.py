@@ -321,13 +321,7 @@ def _whole(tx: Tx, principal: Principal, checkpoint_id: str) -> tuple[Checkpoint
 
 
 def _checkpoint_view(checkpoint: Checkpoint) -> CheckpointView:
-    return CheckpointView.model_validate(_shown(checkpoint))
-
-
-def _shown(checkpoint: Checkpoint) -> dict[str, object]:
-    names = CheckpointView.model_fields.keys() - {"checkpoint_id"}
-    shown: dict[str, object] = {name: getattr(checkpoint, name) for name in names}
-    return {"checkpoint_id": checkpoint.id, **shown}
+    return CheckpointView.of(checkpoint, checkpoint_id=checkpoint.id)
 
 
 def _state(checkpoint: Checkpoint, rows: list[SubtaskRow], verified: bool) -> CheckpointState:
@@ -341,8 +335,8 @@ def _state(checkpoint: Checkpoint, rows: list[SubtaskRow], verified: bool) -> Ch
         )
         for row, status in zip(rows, stood, strict=True)
     ]  # fmt: skip
-    return CheckpointState.model_validate(
-        {**_shown(checkpoint), "verified": verified, "subtasks": subtasks}
+    return CheckpointState.of(
+        checkpoint, checkpoint_id=checkpoint.id, verified=verified, subtasks=subtasks
     )
 
 

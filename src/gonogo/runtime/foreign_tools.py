@@ -14,7 +14,6 @@ from gonogo.domain.identity import Principal, Role
 from gonogo.domain.tool_calls import (
     MOST_CHANGES,
     MOST_SEEN,
-    Sighting,
     ToolClass,
     ToolHistory,
     foreign_name,
@@ -262,24 +261,17 @@ class ForeignServers(Struct, frozen=True):
 
 
 def _view(report: ServerReport, own: Mapping[str, ToolHistory]) -> ServerView:
-    return ServerView(
-        name=report.name, place=report.place, state=report.state, error=report.error,
-        version=report.version or None, refused=dict(report.refused),
-        tools=list(report.tools or own),
+    return ServerView.of(
+        report, version=report.version or None, tools=list(report.tools or own),
         parts=parts_by_text([*report.refused.values(), report.error or ""]),
         changed={
             name: list(standing.changed) for name, standing in own.items() if standing.changed
         },
-        agents=list(report.agents),
         sightings={
-            name: [_sighting(each) for each in standing.sightings]
+            name: [SightingView.of(each) for each in standing.sightings]
             for name, standing in own.items()
         },
     )  # fmt: skip
-
-
-def _sighting(seen: Sighting) -> SightingView:
-    return SightingView(digest=seen.digest, seen_at=seen.seen_at, accepted_at=seen.accepted_at)
 
 
 def _accept(tx: Tx, principal: Principal, name: str) -> bool:

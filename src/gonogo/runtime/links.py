@@ -209,10 +209,7 @@ class Links(Struct, frozen=True):
             raise Conflict(NO_ADDRESS)
         key = await self._link_key()
         link = await self._parts.store.write(self._make_link, principal, approval_id, name)
-        return LinkView(
-            link_id=link.id, approval_id=link.approval_id, name=link.name,
-            url=link_url(public, link, key), expires_at=link.expires_at,
-        )  # fmt: skip
+        return LinkView.of(link, link_id=link.id, url=link_url(public, link, key))
 
     async def revoke(self, principal: Principal, approval_id: str) -> None:
         """End the links of a question: an admin all, anybody else those in their own name.

@@ -120,13 +120,7 @@ class Maintenance(Struct, frozen=True):
         return PlaceShown(
             **dict(_place_view(found)), handed=handed, until=until,
             since=owners[0].since if found.owner and owners else None,
-            owners=[
-                PlaceOwnerView(
-                    node_id=each.node, fence=each.fence, since=each.since, host=each.host,
-                    pid=each.pid,
-                )
-                for each in owners
-            ],
+            owners=[PlaceOwnerView.of(each, node_id=each.node) for each in owners],
         )  # fmt: skip
 
     async def release(self, principal: Principal, named: str) -> bool:
@@ -202,11 +196,9 @@ def _node_view(node: Node, in_force: str | None) -> NodeView:
     working = "draining" if node.draining else "alive"
     if node.kind == "worker" and in_force not in (None, node.policy):
         working = "other_rules"
-    return NodeView(
-        node_id=node.id, kind=node.kind, host=node.host, pid=node.pid, pool=node.pool,
-        capacity=node.capacity, places=node.places, version=node.version,
-        started_at=node.started_at, beat_at=node.beat_at, status=working if node.lives else "dead",
-        policy=node.policy or "", labels=dict(node.labels or {}),
+    return NodeView.of(
+        node, node_id=node.id, status=working if node.lives else "dead", policy=node.policy or "",
+        labels=node.labels or {},
     )  # fmt: skip
 
 
@@ -214,10 +206,9 @@ def _place_view(place: PlaceRow) -> PlaceView:
     status = "waiting" if place.placed else "idle"
     if place.owner is not None:
         status = "owned" if place.lives else "lost"
-    return PlaceView(
-        place_id=place.id, workspace=place.path, pool=place.pool, status=status,
-        fence=place.fence, node_id=place.owner, host=place.host, pid=place.pid,
-    )  # fmt: skip
+    return PlaceView.of(
+        place, place_id=place.id, workspace=place.path, status=status, node_id=place.owner
+    )
 
 
 # Driving: what goes on by itself, for as long as this process is the one that drives the database.

@@ -497,16 +497,7 @@ def _revisions(tx: Tx, principal: Principal, plan_id: str) -> list[tuple[Revisio
 
 
 def _revision_view(revision: Revision, row: Any) -> RevisionView:  # noqa: ANN401 - a row
-    return RevisionView(
-        plan_id=revision.plan_id,
-        revision=revision.number,
-        digest=revision.digest,
-        goal=revision.goal,
-        subtasks=list(revision.subtasks),
-        created_at=row.created_at,
-        created_by=row.created_by,
-        reason=row.reason,
-    )
+    return RevisionView.of(revision, row, revision=revision.number)
 
 
 def _grants(tx: Tx, principal: Principal, session_id: str | None) -> list[Any]:

@@ -220,11 +220,8 @@ def _page(
 
 def _call_view(call: JudgedCall) -> CallView:
     said = call.verdict
-    return CallView(
-        call_id=call.id, session_id=call.session_id, agent=call.agent, tool_name=call.tool,
-        tool_class=call.tool_class, plan_id=call.plan_id, revision=call.revision,
-        subtask_id=call.subtask_id, created_at=call.created_at, answer=call.answer,
-        granted=call.granted, scope=call.scope,
+    return CallView.of(
+        call, call_id=call.id, tool_name=call.tool,
         arguments={n: call.arguments[n] for n in _JUDGED_BY if n in call.arguments},
         decision=said.get("decision"), rule=said.get("rule"), reason=said.get("reason"),
     )  # fmt: skip

@@ -210,23 +210,18 @@ class Runtime:
     def agents(self) -> list[AgentView]:
         """Every agent profile."""
         return [
-            AgentView(
-                name=profile.name, description=profile.description, tools=list(profile.tools),
-                may_write=list(["**"] if profile.may_write is None else profile.may_write),
-                source=profile.source,
+            AgentView.of(
+                profile, may_write=["**"] if profile.may_write is None else profile.may_write
             )
             for profile in self.parts.profiles.values()
-        ]  # fmt: skip
+        ]
 
     def tools(self) -> list[ToolView]:
         """Every tool that agents may use."""
         return [
-            ToolView(
-                name=tool.name, description=tool.description, tool_class=tool.tool_class,
-                parameters=tool.schema().parameters,
-            )
+            ToolView.of(tool, parameters=tool.schema().parameters)
             for tool in self.parts.tools.values()
-        ]  # fmt: skip
+        ]
 
     def models(self) -> list[dict[str, Any]]:
         """The models that could be used, and what each of them is asked for."""

@@ -642,10 +642,7 @@ def _rules(tx: Tx, principal: Principal, session_id: str) -> list[SessionRule]:
 
 
 def _view(row: SessionRule) -> SessionRuleView:
-    return SessionRuleView(
-        rule_id=row.id, session_id=row.session_id, name=f"session:{row.position}", rule=row.rule,
-        made_by=row.made_by, created_at=row.created_at, plan_id=row.plan_id,
-    )  # fmt: skip
+    return SessionRuleView.of(row, rule_id=row.id, name=f"session:{row.position}")
 
 
 def _not_allowed(path: Path, roots: Sequence[Path], *, own: bool) -> Forbidden:

@@ -38,30 +38,12 @@ from gonogo.store.sessions import SessionStanding
 
 def session_view(session: Session) -> SessionView:
     """A session."""
-    return SessionView(
-        session_id=session.id,
-        title=session.title,
-        workspace=session.workspace,
-        locale=session.locale,
-        tool_host="client" if session.tool_host == "client" else "server",
-        agent=session.agent,
-        active_plan_id=session.active_plan_id,
-        last_seq=session.last_seq,
-        model=session.model,
-        unattended=session.unattended,
-        limits=session.limits,
-        created_at=session.created_at,
-        updated_at=session.updated_at,
-    )
+    return SessionView.of(session, session_id=session.id)
 
 
 def listed_session(session: Session, standing: SessionStanding) -> SessionView:
     """A session in a list of them."""
-    cost = standing.cost_micros / 1_000_000
-    summary = SessionSummary(
-        state=standing.state, waiting=standing.waiting, done=standing.done, total=standing.total,
-        cost=cost,
-    )  # fmt: skip
+    summary = SessionSummary.of(standing, cost=standing.cost_micros / 1_000_000)
     return session_view(session).model_copy(update={"summary": summary})
 
 
@@ -80,32 +62,18 @@ def approval_view(
     """
     details = approval.details
     said = approval.decision or {}
-    return ApprovalView(
+    return ApprovalView.of(
+        approval,
         approval_id=approval.id,
         request_id=_request_id(approval),
-        kind=approval.kind,
         request_type=approval.kind,
-        session_id=approval.session_id,
-        subject=approval.subject,
-        details=details,
-        reason=approval.reason,
-        digest=approval.digest,
-        status=approval.status,
-        created_at=approval.created_at,
-        expires_at=approval.expires_at,
-        plan_id=approval.plan_id,
-        revision=approval.revision,
-        subtask_id=approval.subtask_id,
-        call_id=approval.call_id,
         tool_name=details.get("tool", approval.subject) if approval.call_id else None,
         arguments=details.get("arguments"),
         requested_by=reviewer_name(approval.requested_by) if approval.requested_by else None,
         review=_review_view(approval, owner),
         votes=[_vote_view(vote) for vote in votes] if approval.review else None,
-        escalated_at=approval.escalated_at,
         group=approval.group_key,
         decided_by=said.get("decided_name"),
-        decided_at=approval.decided_at,
         approved_by=said.get("approved_by"),
         feedback=said.get("feedback"),
         open_comments=open_comments,
@@ -129,22 +97,19 @@ def _review_view(approval: Approval, owner: str | None) -> ReviewView | None:
     to = [reviewer_name(who) for who in review.escalate_to]
     if review.escalate_role is not None:
         to.append(f"role:{review.escalate_role}")
-    return ReviewView(
-        needed=review.needed,
-        role=review.role,
+    return ReviewView.of(
+        review,
         reviewers=None if able is None else [reviewer_name(who) for who in dict.fromkeys(able)],
         seen_by=_seen_by(review, owner) if able is None else None,
-        not_requester=review.not_requester,
         asked_too=[reviewer_name(who) for who in review.asked_too] or None,
         escalates_at=None if later is None else approval.created_at + timedelta(seconds=later),
         escalates_to=to or None,
-        rules=list(review.rules),
         problem=review.problem(approval.requested_by),
     )
 
 
 def _vote_view(vote: Vote) -> VoteView:
-    return VoteView(name=vote.name, decision=vote.ruling["decision"], created_at=vote.created_at)
+    return VoteView.of(vote, decision=vote.ruling["decision"])
 
 
 def subtask_view(
@@ -156,31 +121,12 @@ def subtask_view(
         rolled_back: The subtasks of its plan whose work was taken back.
     """
     since, until = row.started_at, row.finished_at
-    return SubtaskView(
-        id=subtask.id,
-        description=subtask.description,
-        agent=subtask.agent,
-        tool=subtask.tool,
-        type=subtask.type,
-        dependencies=list(subtask.dependencies),
-        estimated_time=subtask.estimated_time,
-        status=row.status,
-        attempt=row.attempt,
+    return SubtaskView.of(
+        subtask,
+        row,
         scope=_as_json(subtask.scope),
-        approval_required=subtask.approval_required,
-        inputs=subtask.inputs,
-        condition=subtask.condition,
-        after_skipped=subtask.after_skipped,
-        on_reject=subtask.on_reject,
         retry_policy=_as_json(subtask.retry_policy),
-        timeout=subtask.timeout,
-        done_when=list(subtask.done_when) if subtask.done_when else None,
-        must_change=subtask.must_change,
-        result=row.result,
-        error=row.error,
-        reason=row.reason,
-        started_at=since,
-        finished_at=until,
+        done_when=subtask.done_when or None,
         duration_seconds=elapsed(since, until) if since and until else None,
         rolled_back=subtask.id in rolled_back or None,
     )
@@ -203,26 +149,12 @@ def plan_view(
         rolled_back: Its subtasks whose work was taken back.
         made_by: The name of the person who wrote it, where no agent proposed it.
     """
-    return PlanView(
+    return PlanView.of(
+        plan,
         plan_id=plan.id,
-        session_id=plan.session_id,
-        goal=plan.goal,
-        original_task=plan.original_task,
-        status=plan.status,
-        revision=plan.revision,
-        digest=plan.digest,
         is_approved=plan.approved_revision == plan.revision,
-        approved_revision=plan.approved_revision,
-        auto_approve_tools=plan.auto_approve_tools,
         subtasks=_subtasks(revision, rows, rolled_back),
-        critical_path=list(critical_path(revision.subtasks)),
-        pause_reason=plan.pause_reason,
-        paused_until=plan.paused_until,
-        created_at=plan.created_at,
-        approved_at=plan.approved_at,
-        started_at=plan.started_at,
-        finished_at=plan.finished_at,
-        feedback=plan.feedback,
+        critical_path=critical_path(revision.subtasks),
         revising=True if plan.revising and plan.status is PlanStatus.AWAITING_APPROVAL else None,
         instructions=[InstructionFileView(**file) for file in plan.instructions or ()] or None,
         made_by=made_by,
@@ -231,18 +163,7 @@ def plan_view(
 
 def comment_view(comment: Comment) -> CommentView:
     """What a person said of a plan, and the answer."""
-    return CommentView(
-        comment_id=comment.id,
-        plan_id=comment.plan_id,
-        revision=comment.revision,
-        subtask_id=comment.subtask_id,
-        author=comment.author,
-        content=comment.content,
-        created_at=comment.created_at,
-        answer=comment.answer,
-        answered_revision=comment.answered_revision,
-        answered_at=comment.answered_at,
-    )
+    return CommentView.of(comment, comment_id=comment.id)
 
 
 def usage_view(plan: Plan, runs: int, used: Used, now: datetime) -> UsageView:
@@ -294,21 +215,16 @@ def status_view(
     done = sum(row.status in SUBTASK.terminal for row in rows)
     settled = count_settled((row.status for row in rows), ended=plan.finished_at is not None)
     running = any(row.status is SubtaskStatus.RUNNING for row in rows)
-    return PlanStatusView(
+    return PlanStatusView.of(
+        plan,
         plan_id=plan.id,
-        status=plan.status,
-        revision=plan.revision,
         current_step=min(len(rows), done + running),
         total_steps=len(rows),
         progress=round(100 * settled / len(rows), 1),
-        pause_reason=plan.pause_reason,
-        paused_until=plan.paused_until,
         usage=usage,
         limits=dict(limits) if limits else None,
         again=[each["subtask_id"] for each in plan.again] if plan.again else None,
         refused=refused or None,
-        started_at=plan.started_at,
-        finished_at=plan.finished_at,
         subtasks=[
             view.model_copy(update={"usage": took.get(view.id)})
             for view in _subtasks(revision, rows, rolled_back)
@@ -318,18 +234,7 @@ def status_view(
 
 def grant_view(grant: GrantRow) -> GrantView:
     """What an approved plan may do without a question."""
-    return GrantView(
-        grant_id=grant.id,
-        session_id=grant.session_id,
-        plan_id=grant.plan_id,
-        revision=grant.revision,
-        subtask_id=grant.subtask_id,
-        scope=grant.scope,
-        status=grant.status,  # type: ignore[arg-type] - the column holds only these words
-        created_at=grant.created_at,
-        ended_at=grant.ended_at,
-        ended_because=grant.ended_because,
-    )
+    return GrantView.of(grant, grant_id=grant.id)
 
 
 def _request_id(approval: Approval) -> str:

@@ -22,13 +22,13 @@ from gonogo.store.rows import (
     among,
     by,
     change,
-    columns_of,
     found_in,
     many,
     one,
     packed_row,
     put,
     row_of,
+    same,
     whole_rows,
 )
 from gonogo.store.schema import (
@@ -44,30 +44,17 @@ from gonogo.store.schema import (
 )
 from gonogo.store.transaction import Tx
 
-_THREAD_CALLS = (
-    select(*columns_of(tool_calls, CallRow))
-    .where(
-        tool_calls.c.session_id == bindparam("session_id"),
-        tool_calls.c.thread == bindparam("thread"),
-    )
-    .order_by(tool_calls.c.position)
-)
+_THREAD_CALLS = by(tool_calls, CallRow, "session_id", "thread").order_by(tool_calls.c.position)
 _OF_NO_SUBTASK = (
-    select(*columns_of(tool_calls, CallRow))
-    .where(
-        tool_calls.c.session_id == bindparam("session_id"),
-        tool_calls.c.plan_id == bindparam("plan_id"),
-        tool_calls.c.subtask_id.is_(None),
-        tool_calls.c.turn_id.is_(None),
-    )
+    by(tool_calls, CallRow, "session_id", "plan_id")
+    .where(tool_calls.c.subtask_id.is_(None), tool_calls.c.turn_id.is_(None))
     .order_by(tool_calls.c.position)
 )
 _OPEN = ("proposed", "awaiting_approval", "allowed", "started", "unknown")
 _OPEN_CALLS = _THREAD_CALLS.where(among(tool_calls.c.status, _OPEN))
 _OPEN_BELOW = (
-    select(*columns_of(tool_calls, CallRow))
+    by(tool_calls, CallRow, "session_id")
     .where(
-        tool_calls.c.session_id == bindparam("session_id"),
         func.substr(tool_calls.c.thread, 1, bindparam("length")) == bindparam("below"),
         among(tool_calls.c.status, _OPEN),
     )
@@ -88,55 +75,43 @@ _END_JUDGING = (
     .values(judgings=0)
 )
 _NEXT = select(func.coalesce(func.max(tool_calls.c.position), 0) + 1).where(
-    tool_calls.c.session_id == bindparam("session_id"), tool_calls.c.thread == bindparam("thread")
+    *same(tool_calls, "session_id", "thread")
 )
-_PENDING = (
-    select(*columns_of(approvals, Approval))
-    .where(approvals.c.session_id == bindparam("of"), approvals.c.status == "pending")
-    .order_by(approvals.c.created_at, approvals.c.id)
-)
-_COUNT_PENDING = select(func.count()).where(
-    approvals.c.session_id == bindparam("of"), approvals.c.status == "pending"
-)
+_IS_PENDING = approvals.c.status == "pending"
+_COUNT_PENDING = select(func.count()).where(*same(approvals, "session_id"), _IS_PENDING)
 _ASKED = (
     select(
         approvals.c.subtask_id, approvals.c.revision, approvals.c.created_at,
         approvals.c.decided_at,
     )
-    .where(approvals.c.plan_id == bindparam("of"), approvals.c.subtask_id.is_not(None))
+    .where(*same(approvals, "plan_id"), approvals.c.subtask_id.is_not(None))
     .order_by(approvals.c.created_at)
 )  # fmt: skip
 _OPEN_QUESTIONS = (
-    select(approvals.c.kind, func.count())
-    .where(approvals.c.status == "pending")
-    .group_by(approvals.c.kind)
+    select(approvals.c.kind, func.count()).where(_IS_PENDING).group_by(approvals.c.kind)
 )
 _BY_AGE = approvals.c.created_at.desc(), approvals.c.id.desc()
-_EACH = select(*columns_of(approvals, Approval))
-_NEWEST = _EACH.order_by(*_BY_AGE).limit(bindparam("most"))
+_NEWEST = by(approvals, Approval).order_by(*_BY_AGE).limit(bindparam("most"))
 _BEFORE = or_(
     approvals.c.created_at < bindparam("before_at"),
     and_(approvals.c.created_at == bindparam("before_at"), approvals.c.id < bindparam("before_id")),
 )
 _LOCK = by(approvals, Approval, "id").with_for_update()
 # An open one is the latest, also where the clock was set back since the others were asked.
-_LATEST = ((approvals.c.status == "pending").desc(), *_BY_AGE)
-_OF_CALL = _EACH.where(approvals.c.call_id == bindparam("of")).order_by(*_LATEST).limit(1)
-_FOR_PLAN = _EACH.where(approvals.c.plan_id == bindparam("of"), approvals.c.kind == "plan")
+_LATEST = (_IS_PENDING.desc(), *_BY_AGE)
+_OF_CALL = by(approvals, Approval, "call_id").order_by(*_LATEST).limit(1)
+_ABOUT_PLAN = by(approvals, Approval, "plan_id")
+_FOR_PLAN = _ABOUT_PLAN.where(approvals.c.kind == "plan")
 _OF_PLAN = _FOR_PLAN.order_by(approvals.c.revision.desc(), *_LATEST).limit(1)
 _LET_START = select(approvals.c.id).where(
-    approvals.c.plan_id == bindparam("plan_id"),
-    approvals.c.revision == bindparam("revision"),
-    approvals.c.subtask_id == bindparam("subtask_id"),
+    *same(approvals, "plan_id", "revision", "subtask_id"),
     approvals.c.kind == "subtask",
     approvals.c.status == "approved",
 )
 _ACTED = (
     select(tool_calls.c.id)
     .where(
-        tool_calls.c.session_id == bindparam("session_id"),
-        tool_calls.c.plan_id == bindparam("plan_id"),
-        tool_calls.c.subtask_id == bindparam("subtask_id"),
+        *same(tool_calls, "session_id", "plan_id", "subtask_id"),
         tool_calls.c.status == "completed",
         among(tool_calls.c.tool_class, ("idempotent", "other", "irreversible")),
     )
@@ -148,23 +123,22 @@ _OVER_OF_PLAN = (
         tool_calls.c.arguments, tool_calls.c.error,
     )
     .where(
-        tool_calls.c.session_id == bindparam("session_id"),
-        tool_calls.c.plan_id == bindparam("plan_id"),
+        *same(tool_calls, "session_id", "plan_id"),
         among(tool_calls.c.status, ("denied", "rejected", "expired", "failed")),
     )
     .order_by(tool_calls.c.created_at, tool_calls.c.position)
 )  # fmt: skip
-_OVER_OF_SUBTASK = _OVER_OF_PLAN.where(tool_calls.c.subtask_id == bindparam("subtask_id"))
+_OVER_OF_SUBTASK = _OVER_OF_PLAN.where(*same(tool_calls, "subtask_id"))
 _OF_CALLS = approvals.join(tool_calls, tool_calls.c.id == approvals.c.call_id)
 _IN_DOUBT = and_(
-    approvals.c.plan_id == bindparam("plan_id"),
+    *same(approvals, "plan_id"),
     approvals.c.kind == "intervention",
     tool_calls.c.tool_class != "control",
 )
 _DOUBTED = (
     select(approvals.c.subtask_id)
     .select_from(_OF_CALLS)
-    .where(_IN_DOUBT, approvals.c.revision == bindparam("revision"))
+    .where(_IN_DOUBT, *same(approvals, "revision"))
 )
 _BEGUN = select(
     tool_calls.c.tool, tool_calls.c.arguments, tool_calls.c.id.label("call_id"),
@@ -174,17 +148,16 @@ _PERHAPS_DONE = _BEGUN.where(
     _IN_DOUBT, among(approvals.c.status, ("pending", "edited", "expired", "cancelled"))
 )
 _LET_RUN = _BEGUN.where(
-    approvals.c.plan_id == bindparam("plan_id"),
+    *same(approvals, "plan_id"),
     approvals.c.kind == "tool",
     among(approvals.c.status, ("approved", "edited")),
 )
-_PENDING_OF_PLAN = _EACH.where(
-    approvals.c.plan_id == bindparam("of"), approvals.c.status == "pending"
-)
-_DECIDED_OF_PLAN = _EACH.where(
-    approvals.c.plan_id == bindparam("of"),
-    among(approvals.c.status, ("approved", "edited", "rejected", "expired")),
-).order_by(approvals.c.created_at, approvals.c.id)
+_AS_ASKED = approvals.c.created_at, approvals.c.id
+_PENDING = by(approvals, Approval, "session_id").where(_IS_PENDING).order_by(*_AS_ASKED)
+_PENDING_OF_PLAN = _ABOUT_PLAN.where(_IS_PENDING)
+_DECIDED_OF_PLAN = _ABOUT_PLAN.where(
+    among(approvals.c.status, ("approved", "edited", "rejected", "expired"))
+).order_by(*_AS_ASKED)
 
 
 def add_calls(tx: Tx, calls: list[CallRow]) -> None:
@@ -309,33 +282,33 @@ def lock_approval(tx: Tx, approval_id: str) -> Approval | None:
 
 def approval_of_call(tx: Tx, call_id: str) -> Approval | None:
     """The latest approval about a tool call."""
-    return one(tx, _OF_CALL, {"of": call_id}, Approval)
+    return one(tx, _OF_CALL, {"call_id": call_id}, Approval)
 
 
 def approval_of_plan(tx: Tx, plan_id: str) -> Approval | None:
     """The latest approval of a plan's revision."""
-    return one(tx, _OF_PLAN, {"of": plan_id}, Approval)
+    return one(tx, _OF_PLAN, {"plan_id": plan_id}, Approval)
 
 
 def pending_approvals(tx: Tx, session_id: str) -> list[Approval]:
     """What a session waits for, oldest first."""
-    return many(tx, _PENDING, {"of": session_id}, Approval)
+    return many(tx, _PENDING, {"session_id": session_id}, Approval)
 
 
 def pending_of_plan(tx: Tx, plan_id: str) -> list[Approval]:
     """What a plan waits for, and nobody is asked any more when it ends."""
-    found = many(tx, _PENDING_OF_PLAN, {"of": plan_id}, Approval)
+    found = many(tx, _PENDING_OF_PLAN, {"plan_id": plan_id}, Approval)
     return [each for each in found if each.details.get("about") != GUARDED_NAMES]
 
 
 def decided_of_plan(tx: Tx, plan_id: str) -> list[Approval]:
     """What a plan had asked for and was answered, or was not in time; oldest first."""
-    return many(tx, _DECIDED_OF_PLAN, {"of": plan_id}, Approval)
+    return many(tx, _DECIDED_OF_PLAN, {"plan_id": plan_id}, Approval)
 
 
 def count_pending(tx: Tx, session_id: str) -> int:
     """How many questions of a session are open."""
-    return tx.execute(_COUNT_PENDING, {"of": session_id}).scalar_one()
+    return tx.execute(_COUNT_PENDING, {"session_id": session_id}).scalar_one()
 
 
 class SubtaskQuestion(NamedTuple):
@@ -349,7 +322,7 @@ class SubtaskQuestion(NamedTuple):
 
 def questions_of_plan(tx: Tx, plan_id: str) -> list[SubtaskQuestion]:
     """Every question about a plan's subtasks, and about what they wanted to do."""
-    return [SubtaskQuestion(*row) for row in tx.execute(_ASKED, {"of": plan_id})]
+    return [SubtaskQuestion(*row) for row in tx.execute(_ASKED, {"plan_id": plan_id})]
 
 
 def count_open_questions(tx: Tx) -> dict[str, int]:
@@ -518,15 +491,8 @@ def _records(tx: Tx, statement: Any, params: dict[str, Any]) -> list[JudgedCall]
 
 # What the desk keeps beside its questions: votes, comments on plans, links that decide.
 
-_VOTES = (
-    select(*columns_of(votes, Vote))
-    .where(votes.c.approval_id == bindparam("of"))
-    .order_by(votes.c.created_at, votes.c.principal_id)
-)
-_WITHDRAW = delete(votes).where(
-    votes.c.approval_id == bindparam("approval_id"),
-    votes.c.principal_id == bindparam("principal_id"),
-)
+_VOTES = by(votes, Vote, "approval_id").order_by(votes.c.created_at, votes.c.principal_id)
+_WITHDRAW = delete(votes).where(*same(votes, "approval_id", "principal_id"))
 _ENDED = select(tokens.c.principal_id, tokens.c.role).where(tokens.c.id == bindparam("token_id"))
 _OTHERS = exists().where(
     tokens.c.principal_id == bindparam("who"), tokens.c.role >= bindparam("role"),
@@ -541,9 +507,7 @@ _ASKERS = select(plans.c.asked_by).where(plans.c.id == bindparam("of"))
 _OWNER = select(sessions.c.principal_id, sessions.c.workspace, sessions.c.tool_host).where(
     sessions.c.id == bindparam("of")
 )
-_REVIEWED_OF_PLAN = select(*columns_of(approvals, Approval)).where(
-    approvals.c.plan_id == bindparam("of"), approvals.c.review.is_not(None)
-)
+_REVIEWED_OF_PLAN = _ABOUT_PLAN.where(approvals.c.review.is_not(None))
 
 
 def keep_vote(tx: Tx, vote: Vote) -> None:
@@ -564,7 +528,7 @@ def forget_votes(tx: Tx, token_id: str) -> int:
 
 def votes_of(tx: Tx, approval_id: str) -> list[Vote]:
     """Who has approved a question that needs several, first vote first."""
-    return many(tx, _VOTES, {"of": approval_id}, Vote)
+    return many(tx, _VOTES, {"approval_id": approval_id}, Vote)
 
 
 def askers_of_plan(tx: Tx, plan_id: str | None) -> Sequence[str]:
@@ -593,21 +557,13 @@ def escalate_approval(tx: Tx, approval: Approval, review: Mapping[str, Any]) -> 
 
 def reviewed_of_plan(tx: Tx, plan_id: str) -> list[Approval]:
     """Every question about a plan, open or not, of which a rule of review spoke."""
-    return many(tx, _REVIEWED_OF_PLAN, {"of": plan_id}, Approval)
+    return many(tx, _REVIEWED_OF_PLAN, {"plan_id": plan_id}, Approval)
 
 
 # Comments on plans, their answers, and which plans their planner is answering.
 
-_ALL = (
-    select(*columns_of(comments, Comment))
-    .where(comments.c.plan_id == bindparam("of"))
-    .order_by(comments.c.created_at, comments.c.id)
-)
-_COUNT_OPEN = (
-    select(func.count())
-    .select_from(comments)
-    .where(comments.c.plan_id == bindparam("of"), comments.c.answer.is_(None))
-)
+_ALL = by(comments, Comment, "plan_id").order_by(comments.c.created_at, comments.c.id)
+_COUNT_OPEN = select(func.count()).where(*same(comments, "plan_id"), comments.c.answer.is_(None))
 _ANSWER = (
     update(comments)
     .where(comments.c.id == bindparam("of"), comments.c.answer.is_(None))
@@ -627,12 +583,12 @@ def add_comment(tx: Tx, comment: Comment) -> None:
 
 def comments_of(tx: Tx, plan_id: str) -> list[Comment]:
     """Every comment on a plan, oldest first."""
-    return many(tx, _ALL, {"of": plan_id}, Comment)
+    return many(tx, _ALL, {"plan_id": plan_id}, Comment)
 
 
 def count_open_comments(tx: Tx, plan_id: str) -> int:
     """How many comments on a plan have no answer."""
-    return tx.execute(_COUNT_OPEN, {"of": plan_id}).scalar_one()
+    return tx.execute(_COUNT_OPEN, {"plan_id": plan_id}).scalar_one()
 
 
 def answer_comment(tx: Tx, comment_id: str, answer: str, revision: int) -> bool:
@@ -652,18 +608,9 @@ def plans_in_revision(tx: Tx, place: str | None = None) -> list[str]:
 
 # Links that decide: made, used once, ended.
 
-_OPEN_LINKS = (
-    select(*columns_of(links, DecisionLink))
-    .where(
-        links.c.approval_id == bindparam("of"),
-        links.c.used_at.is_(None),
-        links.c.revoked_at.is_(None),
-    )
-    .order_by(links.c.id)
-)
-_GOOD = update(links).where(
-    links.c.id == bindparam("of"), links.c.used_at.is_(None), links.c.revoked_at.is_(None)
-)
+_IS_GOOD = and_(links.c.used_at.is_(None), links.c.revoked_at.is_(None))
+_OPEN_LINKS = by(links, DecisionLink, "approval_id").where(_IS_GOOD).order_by(links.c.id)
+_GOOD = update(links).where(links.c.id == bindparam("of"), _IS_GOOD)
 _USE = _GOOD.values(used_at=bindparam("at"))
 _REVOKE = _GOOD.values(revoked_at=bindparam("at"))
 
@@ -680,7 +627,7 @@ def link_of(tx: Tx, link_id: str) -> DecisionLink | None:
 
 def open_links(tx: Tx, approval_id: str) -> list[DecisionLink]:
     """The links of a question that were neither used nor revoked."""
-    return many(tx, _OPEN_LINKS, {"of": approval_id}, DecisionLink)
+    return many(tx, _OPEN_LINKS, {"approval_id": approval_id}, DecisionLink)
 
 
 def use_link(tx: Tx, link_id: str) -> bool:

@@ -9,7 +9,7 @@ from sqlalchemy import bindparam, delete, func, select
 
 from gonogo.domain.records import Checkpoint, FileChange
 from gonogo.domain.undo import checkpoint_hash
-from gonogo.store.rows import by, change, columns_of, many, one, put, row_of
+from gonogo.store.rows import by, change, many, one, put, row_of, same
 from gonogo.store.schema import checkpoints, file_changes, sessions
 from gonogo.store.transaction import Tx
 
@@ -21,60 +21,33 @@ _LAST_CHANGE = (
 _HEAD = select(
     sessions.c.last_seq, sessions.c.spoken, sessions.c.tool_host, _LAST_CHANGE.label("last_change")
 ).where(sessions.c.id == bindparam("session_id"))
-_NEWEST_FIRST = select(*columns_of(checkpoints, Checkpoint)).order_by(
+_NEWEST_FIRST = by(checkpoints, Checkpoint).order_by(
     checkpoints.c.created_at.desc(), checkpoints.c.id.desc()
 )
 _OF_PLAN = (
-    select(*columns_of(checkpoints, Checkpoint))
-    .where(checkpoints.c.plan_id == bindparam("plan_id"))
+    by(checkpoints, Checkpoint, "plan_id")
     .order_by(checkpoints.c.created_at, checkpoints.c.id)
     .limit(bindparam("limit"))
     .offset(bindparam("offset"))
 )
-_COUNT = select(func.count()).where(checkpoints.c.plan_id == bindparam("plan_id"))
-_LATEST = _NEWEST_FIRST.where(checkpoints.c.plan_id == bindparam("plan_id")).limit(1)
+_COUNT = select(func.count()).where(*same(checkpoints, "plan_id"))
+_LATEST = _NEWEST_FIRST.where(*same(checkpoints, "plan_id")).limit(1)
 _OF_ATTEMPT = (
-    select(*columns_of(checkpoints, Checkpoint))
-    .where(
-        checkpoints.c.plan_id == bindparam("plan_id"),
-        checkpoints.c.revision == bindparam("revision"),
-        checkpoints.c.subtask_id == bindparam("subtask_id"),
-    )
+    by(checkpoints, Checkpoint, "plan_id", "revision", "subtask_id")
     .order_by(checkpoints.c.attempt.desc(), checkpoints.c.id)
     .limit(1)
 )
 _CHANGES = (
-    select(*columns_of(file_changes, FileChange))
-    .where(file_changes.c.plan_id == bindparam("plan_id"), file_changes.c.id > bindparam("after"))
+    by(file_changes, FileChange, "plan_id")
+    .where(file_changes.c.id > bindparam("after"))
     .order_by(file_changes.c.id)
 )
-_CHANGES_OF = (
-    select(*columns_of(file_changes, FileChange))
-    .where(
-        file_changes.c.plan_id == bindparam("plan_id"),
-        file_changes.c.subtask_id == bindparam("subtask_id"),
-    )
-    .order_by(file_changes.c.id)
-)
-_CHANGES_IN = (
-    select(*columns_of(file_changes, FileChange))
-    .where(file_changes.c.session_id == bindparam("session_id"))
-    .order_by(file_changes.c.id)
-)
-_DROP = delete(file_changes).where(
-    file_changes.c.session_id == bindparam("of"),
-    file_changes.c.call_id == bindparam("call"),
-    file_changes.c.path == bindparam("at"),
-)
-_CLEAR = delete(file_changes).where(
-    file_changes.c.session_id == bindparam("of"), file_changes.c.call_id == bindparam("call")
-)
-_COUNT_OF_ATTEMPT = select(func.count()).where(
-    checkpoints.c.plan_id == bindparam("plan_id"),
-    checkpoints.c.revision == bindparam("revision"),
-    checkpoints.c.subtask_id == bindparam("subtask_id"),
-    checkpoints.c.attempt == bindparam("attempt"),
-)
+_CHANGES_OF = by(file_changes, FileChange, "plan_id", "subtask_id").order_by(file_changes.c.id)
+_CHANGES_IN = by(file_changes, FileChange, "session_id").order_by(file_changes.c.id)
+_CLEAR = delete(file_changes).where(*same(file_changes, "session_id", "call_id"))
+_DROP = _CLEAR.where(*same(file_changes, "path"))
+_ATTEMPT = ("plan_id", "revision", "subtask_id", "attempt")
+_COUNT_OF_ATTEMPT = select(func.count()).where(*same(checkpoints, *_ATTEMPT))
 
 
 _NEWEST = (
@@ -160,7 +133,7 @@ def attempt_checkpoint(tx: Tx, plan_id: str, revision: int, subtask_id: str) -> 
 
 def is_being_undone(tx: Tx, before: Checkpoint) -> bool:
     """Whether the attempt that a checkpoint was taken before has one for its undoing too."""
-    key = {name: getattr(before, name) for name in ("plan_id", "revision", "subtask_id", "attempt")}
+    key = {name: getattr(before, name) for name in _ATTEMPT}
     return tx.execute(_COUNT_OF_ATTEMPT, key).scalar_one() > 1
 
 
@@ -214,14 +187,14 @@ def changes_of_session(tx: Tx, session_id: str) -> list[FileChange]:
 
 def drop_changes(tx: Tx, doer: Doer, paths: Collection[str]) -> None:
     """Take back what was written down of a call, where it had no effect."""
-    params = [{"of": doer.session_id, "call": doer.call_id, "at": path} for path in paths]
-    if params:
-        tx.execute(_DROP, params)
+    of = {"session_id": doer.session_id, "call_id": doer.call_id}
+    if paths:
+        tx.execute(_DROP, [{**of, "path": path} for path in paths])
 
 
 def clear_changes(tx: Tx, doer: Doer) -> None:
     """Take back all that was written down of a call."""
-    tx.execute(_CLEAR, {"of": doer.session_id, "call": doer.call_id})
+    tx.execute(_CLEAR, {"session_id": doer.session_id, "call_id": doer.call_id})
 
 
 def set_after(tx: Tx, doer: Doer, touched: Sequence[Touched]) -> None:

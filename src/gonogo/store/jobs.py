@@ -27,7 +27,7 @@ from gonogo.domain.schedule import SLACK
 from gonogo.domain.states import ENDED, CallStatus
 from gonogo.store.people import IS_LOGIN_AHEAD, bounds_of_logins, set_back_logins
 from gonogo.store.places import LIVES, clock
-from gonogo.store.rows import by, change, columns_of, insert_for, many, one, put, row_of, rows
+from gonogo.store.rows import by, change, columns_of, insert_for, many, one, put, row_of, rows, same
 from gonogo.store.schema import (
     approvals,
     asks,
@@ -57,11 +57,9 @@ _DUE_TIMERS = (
 )
 _FIRST = select(func.min(timers.c.run_at, type_=timers.c.run_at.type))
 _FIRST_BUT = _FIRST.where(timers.c.kind != bindparam("kind"))
-_DROP = delete(timers).where(timers.c.kind == bindparam("kind"), timers.c.key == bindparam("key"))
-_HAS = select(timers.c.run_at).where(
-    timers.c.kind == bindparam("kind"), timers.c.key == bindparam("key")
-)
-_TAKE = _DROP.where(timers.c.run_at == bindparam("run_at"))
+_DROP = delete(timers).where(*same(timers, "kind", "key"))
+_HAS = select(timers.c.run_at).where(*same(timers, "kind", "key"))
+_TAKE = _DROP.where(*same(timers, "run_at"))
 
 
 def set_timer(tx: Tx, kind: str, key: str, run_at: datetime) -> None:
@@ -317,10 +315,7 @@ class Ask(Struct, frozen=True, kw_only=True):
 
 
 _PLACE = select(sessions.c.place_id).where(sessions.c.id == bindparam("of"))
-_ONE = select(*columns_of(asks, Ask)).where(asks.c.id == bindparam("of"))
-_IN_PLACE = select(*columns_of(asks, Ask)).where(
-    asks.c.place_id == bindparam("place"), asks.c.status != "answered"
-)
+_IN_PLACE = by(asks, Ask, "place_id").where(asks.c.status != "answered")
 _MOVE = (
     update(asks)
     .where(asks.c.id == bindparam("of"), asks.c.status == bindparam("seen"))
@@ -345,7 +340,7 @@ def add_ask(tx: Tx, ask: Ask) -> None:
 
 def find_ask(tx: Tx, ask_id: str) -> Ask | None:
     """It, as it stands."""
-    return one(tx, _ONE, {"of": ask_id}, Ask)
+    return one(tx, by(asks, Ask, "id"), {"id": ask_id}, Ask)
 
 
 def begin_ask(tx: Tx, ask_id: str) -> Ask | None:
@@ -367,7 +362,7 @@ def drop_ask(tx: Tx, ask_id: str, seen: str) -> bool:
 
 def unanswered(tx: Tx, place: str) -> list[Ask]:
     """What was asked of a place and has no answer."""
-    return many(tx, _IN_PLACE, {"place": place}, Ask)
+    return many(tx, _IN_PLACE, {"place_id": place}, Ask)
 
 
 def place_of_session(tx: Tx, session_id: str) -> str:

@@ -15,7 +15,7 @@ from gonogo.domain.reviews import reviewer_name
 from gonogo.domain.tool_calls import Sighting, ToolHistory
 from gonogo.store import events as log
 from gonogo.store.columns import Clean, Utc
-from gonogo.store.rows import change, columns_of, insert_for, many, one, put, row_of, rows
+from gonogo.store.rows import by, change, insert_for, many, one, put, row_of, rows, same
 from gonogo.store.schema import (
     answers,
     approvals,
@@ -63,7 +63,7 @@ _WHOSE = union_all(
 )
 _FORGET = delete(answers).where(answers.c.created_at < bindparam("before", type_=Utc()))
 _ANSWER = select(answers.c.request_digest, answers.c.answer).where(
-    answers.c.principal_id == bindparam("principal_id"), answers.c.key == bindparam("key")
+    *same(answers, "principal_id", "key")
 )
 
 
@@ -178,13 +178,9 @@ def _said(answer: dict[str, Any]) -> str:
 KEPT = 50
 """Logins of one principal; the oldest give way."""
 _FIND = (
-    select(*columns_of(logins, Login))
+    by(logins, Login, "secret_hash")
     .outerjoin(tokens, tokens.c.id == logins.c.token_id)
-    .where(
-        logins.c.secret_hash == bindparam("secret_hash"),
-        logins.c.expires_at > bindparam("now"),
-        tokens.c.revoked_at.is_(None),
-    )
+    .where(logins.c.expires_at > bindparam("now"), tokens.c.revoked_at.is_(None))
 )
 _EXPIRED = delete(logins).where(logins.c.expires_at <= bindparam("now"))
 _NEWEST = (
@@ -282,8 +278,8 @@ def take_login_code(tx: Tx, digest: str) -> Principal | None:
 
 FIRST = "first sight"
 """Who accepts a tool that was never seen before."""
-_ALL = select(*columns_of(sightings, Sighting)).order_by(sightings.c.name, sightings.c.position)
-_OF = _ALL.where(sightings.c.name == bindparam("of"))
+_ALL = by(sightings, Sighting).order_by(sightings.c.name, sightings.c.position)
+_OF = _ALL.where(*same(sightings, "name"))
 _ACCEPT = (
     update(sightings)
     .where(
@@ -322,7 +318,7 @@ def _keep(dialect: str) -> Executable:
 
 def standing_of(tx: Tx, name: str) -> ToolHistory | None:
     """What was seen of a tool; None: nothing yet."""
-    found = many(tx, _OF, {"of": name}, Sighting)
+    found = many(tx, _OF, {"name": name}, Sighting)
     return ToolHistory(found) if found else None
 
 

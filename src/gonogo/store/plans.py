@@ -27,6 +27,7 @@ from gonogo.store.rows import (
     put,
     row_of,
     rows,
+    same,
 )
 from gonogo.store.schema import (
     comments,
@@ -45,7 +46,7 @@ _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
 
 _POINTS = frozenset({"status", "revision", "approved_revision"})
 """Columns that say where a plan is, and in which revision."""
-_LOCK = select(*columns_of(plans, Plan)).where(plans.c.id == bindparam("id")).with_for_update()
+_LOCK = by(plans, Plan, "id").with_for_update()
 _NAMED_IDS = union_all(
     select(plans.c.id).where(plans.c.session_id == bindparam("of")),
     select(comments.c.id).where(comments.c.session_id == bindparam("of")),
@@ -53,18 +54,14 @@ _NAMED_IDS = union_all(
 _SEEN = select(sessions.c.id).where(sessions.c.deleted == 0)
 _SEEN_OF = _SEEN.where(sessions.c.principal_id == bindparam("principal_id"))
 _LIVE_PLANS = select(plans.c.id).where(among(plans.c.status, ("running", "replanning")))
-_ROWS = (
-    select(*columns_of(subtasks, SubtaskRow))
-    .where(subtasks.c.plan_id == bindparam("plan_id"), subtasks.c.revision == bindparam("revision"))
-    .order_by(subtasks.c.position)
-)
+_ROWS = by(subtasks, SubtaskRow, "plan_id", "revision").order_by(subtasks.c.position)
 _STANDING = (
     subtasks.c.status, subtasks.c.not_before, subtasks.c.epoch, subtasks.c.attempt,
     subtasks.c.declined, subtasks.c.worked_ms,
 )  # fmt: skip
 _STANDINGS = (
     select(*_STANDING, func.aggregate_strings(subtasks.c.subtask_id, " "))
-    .where(subtasks.c.plan_id == bindparam("plan_id"), subtasks.c.revision == bindparam("revision"))
+    .where(*same(subtasks, "plan_id", "revision"))
     .group_by(*_STANDING)
 )
 """A row for each way to stand, since most subtasks of a plan stand alike; ids hold no blanks."""
@@ -73,51 +70,32 @@ _RUNNING_SUBTASKS = (
     .join(plans, plans.c.id == subtasks.c.plan_id)
     .where(subtasks.c.status == "running")
 )
-_REVISIONS = (
-    select(plan_revisions)
-    .where(plan_revisions.c.plan_id == bindparam("of"))
-    .order_by(plan_revisions.c.number)
-)
-_REVISION = _REVISIONS.where(plan_revisions.c.number == bindparam("number"))
+_OF_PLAN = same(plan_revisions, "plan_id")
+_REVISIONS = select(plan_revisions).where(*_OF_PLAN).order_by(plan_revisions.c.number)
+_REVISION = _REVISIONS.where(*same(plan_revisions, "number"))
 _END_GRANTS = (
     update(grants)
     .where(grants.c.plan_id == bindparam("of"), grants.c.status == "active")
     .values(status="ended", ended_at=bindparam("at"), ended_because=bindparam("because"))
 )
-_GRANTS = select(*columns_of(grants, GrantRow)).order_by(grants.c.created_at, grants.c.id)
-_GRANTS_IN = _GRANTS.where(grants.c.session_id == bindparam("session_id"))
+_END_GRANT = _END_GRANTS.where(grants.c.subtask_id == bindparam("key"))
+_GRANTS = by(grants, GrantRow).order_by(grants.c.created_at, grants.c.id)
+_GRANTS_IN = _GRANTS.where(*same(grants, "session_id"))
 _GRANTS_SEEN = _GRANTS.where(grants.c.session_id.in_(_SEEN))
 _GRANTS_SEEN_OF = _GRANTS.where(grants.c.session_id.in_(_SEEN_OF))
-_ACTIVE_GRANT = select(*columns_of(grants, GrantRow)).where(
-    grants.c.plan_id == bindparam("plan_id"),
-    grants.c.revision == bindparam("revision"),
-    grants.c.subtask_id == bindparam("subtask_id"),
-    grants.c.status == "active",
+_ACTIVE_GRANT = by(grants, GrantRow, "plan_id", "revision", "subtask_id").where(
+    grants.c.status == "active"
 )
-_REVOKED = select(grants.c.subtask_id).where(
-    grants.c.plan_id == bindparam("of"), grants.c.status == "revoked"
-)
+_REVOKED = select(grants.c.subtask_id).where(*same(grants, "plan_id"), grants.c.status == "revoked")
 _GRANTED = select(grants.c.subtask_id).where(
-    grants.c.plan_id == bindparam("of"),
-    grants.c.revision == bindparam("number"),
-    grants.c.status == "active",
-)
-_END_GRANT = (
-    update(grants)
-    .where(
-        grants.c.plan_id == bindparam("of"),
-        grants.c.subtask_id == bindparam("key"),
-        grants.c.status == "active",
-    )
-    .values(status="ended", ended_at=bindparam("at"), ended_because=bindparam("because"))
+    *same(grants, "plan_id", "revision"), grants.c.status == "active"
 )
 _ACCOUNT = select(plans.c.account).where(plans.c.id == bindparam("of"))
 WRITTEN = "written"
 """Why there is a first revision that a person wrote; one of an agent was `proposed`."""
 _MAKER = select(plan_revisions.c.created_by).where(
-    plan_revisions.c.plan_id == bindparam("plan_id"), plan_revisions.c.number == 1,
-    plan_revisions.c.reason == WRITTEN,
-)  # fmt: skip
+    *_OF_PLAN, plan_revisions.c.number == 1, plan_revisions.c.reason == WRITTEN
+)
 """Who wrote a plan that no agent proposed."""
 _PLAN_TURN = select(plans.c.turn_id).where(plans.c.id == bindparam("plan_id")).scalar_subquery()
 _REQUESTER = (
@@ -127,10 +105,9 @@ _REQUESTER = (
     .where(sessions.c.id == bindparam("session_id"))
 )
 _BY_AGENT = select(plan_revisions.c.number).where(
-    plan_revisions.c.plan_id == bindparam("plan_id"),
-    plan_revisions.c.created_by.startswith("agent:"),
+    *_OF_PLAN, plan_revisions.c.created_by.startswith("agent:")
 )
-_COUNT_REVISIONS = select(func.count()).where(plan_revisions.c.plan_id == bindparam("of"))
+_COUNT_REVISIONS = select(func.count()).where(*_OF_PLAN)
 
 
 def subtask_key(plan_id: str, revision: int, subtask_id: str) -> str:
@@ -333,7 +310,7 @@ def live_plans(tx: Tx, place: str | None = None) -> list[str]:
 
 def revision_of(tx: Tx, plan_id: str, number: int) -> Revision | None:
     """One revision of a plan; parsed once, since it never changes."""
-    row = tx.execute(_REVISION, {"of": plan_id, "number": number}).one_or_none()
+    row = tx.execute(_REVISION, {"plan_id": plan_id, "number": number}).one_or_none()
     if row is None:
         return None
     # By digest too: a transaction that is rolled back may have made another one of this number.
@@ -352,12 +329,12 @@ def current_revision(tx: Tx, plan: Plan) -> Revision:
 
 def revisions_of(tx: Tx, plan_id: str) -> list[tuple[Revision, Any]]:
     """All revisions of a plan with their rows, oldest first."""
-    return [(_revision(row), row) for row in rows(tx, _REVISIONS, {"of": plan_id})]
+    return [(_revision(row), row) for row in rows(tx, _REVISIONS, {"plan_id": plan_id})]
 
 
 def count_revisions(tx: Tx, plan_id: str) -> int:
     """How many revisions a plan has; they are numbered from 1."""
-    return tx.execute(_COUNT_REVISIONS, {"of": plan_id}).scalar_one()
+    return tx.execute(_COUNT_REVISIONS, {"plan_id": plan_id}).scalar_one()
 
 
 def subtask_rows(tx: Tx, plan_id: str, revision: int) -> list[SubtaskRow]:
@@ -439,12 +416,13 @@ def add_grants(tx: Tx, found: Sequence[GrantRow]) -> None:
 
 def revoked_subtasks(tx: Tx, plan_id: str) -> frozenset[str]:
     """The subtasks of a plan whose grant a person has revoked: no later revision brings it back."""
-    return frozenset(tx.execute(_REVOKED, {"of": plan_id}).scalars())
+    return frozenset(tx.execute(_REVOKED, {"plan_id": plan_id}).scalars())
 
 
 def granted_subtasks(tx: Tx, plan_id: str, revision: int) -> frozenset[str]:
     """The subtasks of a revision that have a grant now: approved, and ended by nobody."""
-    return frozenset(tx.execute(_GRANTED, {"of": plan_id, "number": revision}).scalars())
+    key = {"plan_id": plan_id, "revision": revision}
+    return frozenset(tx.execute(_GRANTED, key).scalars())
 
 
 def end_grant(tx: Tx, plan_id: str, subtask_id: str, because: str) -> None:
@@ -595,9 +573,6 @@ WATCH = "watch"
 _OF = watches.c.call_id == bindparam("of")
 _DROP = delete(watches).where(_OF)
 _DUE = select(watches.c.call_id).where(watches.c.found.is_(None) | watches.c.taken_by.is_not(None))
-_OF_SESSION = select(*columns_of(watches, Watch)).where(
-    watches.c.session_id == bindparam("session_id")
-)
 _FOUND = (
     update(watches)
     .where(_OF, watches.c.found.is_(None))
@@ -619,7 +594,7 @@ def watch_of(tx: Tx, call_id: str) -> Watch | None:
 
 def watches_of_session(tx: Tx, session_id: str) -> list[Watch]:
     """All watches of a session."""
-    return many(tx, _OF_SESSION, {"session_id": session_id}, Watch)
+    return many(tx, by(watches, Watch, "session_id"), {"session_id": session_id}, Watch)
 
 
 def set_found(tx: Tx, call_id: str, found: Sequence[str], ended: str | None) -> bool:

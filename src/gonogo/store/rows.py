@@ -453,10 +453,12 @@ def _in_place(statement: Select[Any], session_id: ColumnElement[str]) -> Select[
 @cache
 def by(table: Table, record: type[Struct], *keys: str) -> Select[Any]:
     """`SELECT` a record's columns where each key column equals its parameter."""
-    statement = select(*columns_of(table, record))
-    for key in keys:
-        statement = statement.where(table.c[key] == bindparam(key))
-    return statement
+    return select(*columns_of(table, record)).where(*same(table, *keys))
+
+
+def same(table: Table, *keys: str) -> list[ColumnElement[bool]]:
+    """That each of these columns equals the parameter of its name."""
+    return [table.c[key] == bindparam(key) for key in keys]
 
 
 def row_of(record: Struct) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from gonogo.store.rows import (
     put,
     row_of,
     rows,
+    same,
     whole_rows,
 )
 from gonogo.store.schema import (
@@ -70,11 +71,8 @@ _END_BEFORE = select(func.max(turns.c.finished_at)).where(
 )
 _LOCK_TURN = by(turns, Turn, "id").with_for_update()
 _OPEN_TURNS = (
-    select(*columns_of(turns, Turn))
-    .where(
-        turns.c.session_id == bindparam("of"),
-        among(turns.c.status, ("queued", "running", "parked")),
-    )
+    by(turns, Turn, "session_id")
+    .where(among(turns.c.status, ("queued", "running", "parked")))
     .order_by(turns.c.position)
 )
 _UNFINISHED = (
@@ -100,27 +98,16 @@ _BEGIN_PLAN = (
     .where(sessions.c.id == bindparam("of"), sessions.c.active_plan_id.is_(None))
     .values(active_plan_id=bindparam("to_plan"), agent=bindparam("to_agent"))
 )
-_THREAD = (
-    select(messages.c.body)
-    .where(
-        messages.c.session_id == bindparam("session_id"), messages.c.thread == bindparam("thread")
-    )
-    .order_by(messages.c.id)
-)
-_SEVERAL = (
-    select(messages.c.body)
-    .where(
-        messages.c.session_id == bindparam("session_id"),
-        messages.c.thread.in_(bindparam("threads", expanding=True)),
-    )
-    .order_by(messages.c.id)
-)
 _HISTORY = (
     select(messages.c.thread, messages.c.agent, messages.c.body, messages.c.created_at)
-    .where(messages.c.session_id == bindparam("of"))
+    .where(*same(messages, "session_id"))
     .order_by(messages.c.id)
 )
-_HISTORY_IN = _HISTORY.where(messages.c.thread == bindparam("thread"))
+_HISTORY_IN = _HISTORY.where(*same(messages, "thread"))
+_THREAD = _HISTORY_IN.with_only_columns(messages.c.body)
+_SEVERAL = _HISTORY.with_only_columns(messages.c.body).where(
+    messages.c.thread.in_(bindparam("threads", expanding=True))
+)
 
 
 def add_session(tx: Tx, session: Session) -> None:
@@ -200,7 +187,7 @@ def lock_turn(tx: Tx, turn_id: str) -> Turn | None:
 
 def open_turns(tx: Tx, session_id: str) -> list[Turn]:
     """A session's turns that are not over, oldest first."""
-    return many(tx, _OPEN_TURNS, {"of": session_id}, Turn)
+    return many(tx, _OPEN_TURNS, {"session_id": session_id}, Turn)
 
 
 def unfinished_turns(tx: Tx, place: str | None = None) -> list[str]:
@@ -307,40 +294,35 @@ class MessageRow(NamedTuple):
 
 def history(tx: Tx, session_id: str) -> list[MessageRow]:
     """All conversations of a session."""
-    return many(tx, _HISTORY, {"of": session_id}, MessageRow)
+    return many(tx, _HISTORY, {"session_id": session_id}, MessageRow)
 
 
 def history_in(tx: Tx, session_id: str, thread: str) -> list[MessageRow]:
     """One conversation of a session."""
-    return many(tx, _HISTORY_IN, {"of": session_id, "thread": thread}, MessageRow)
+    return many(tx, _HISTORY_IN, {"session_id": session_id, "thread": thread}, MessageRow)
 
 
 # The rules of sessions: added, ended, never changed.
 
 _ACTIVE = (
-    select(*columns_of(session_rules, SessionRule))
-    .where(session_rules.c.session_id == bindparam("of"), session_rules.c.ended_at.is_(None))
+    by(session_rules, SessionRule, "session_id")
+    .where(session_rules.c.ended_at.is_(None))
     .order_by(session_rules.c.position)
 )
 _HOLD = select(sessions.c.id).where(sessions.c.id == bindparam("of")).with_for_update()
 _NEXT = select(func.coalesce(func.max(session_rules.c.position), 0) + 1).where(
     session_rules.c.session_id == bindparam("of")
 )
-_END = (
-    update(session_rules)
-    .where(session_rules.c.id == bindparam("of"), session_rules.c.ended_at.is_(None))
-    .values(ended_at=bindparam("at"))
+_END_EACH = (
+    update(session_rules).where(session_rules.c.ended_at.is_(None)).values(ended_at=bindparam("at"))
 )
-_END_ALL = (
-    update(session_rules)
-    .where(session_rules.c.session_id == bindparam("of"), session_rules.c.ended_at.is_(None))
-    .values(ended_at=bindparam("at"))
-)
+_END = _END_EACH.where(session_rules.c.id == bindparam("of"))
+_END_ALL = _END_EACH.where(session_rules.c.session_id == bindparam("of"))
 
 
 def active_rules(tx: Tx, session_id: str) -> list[SessionRule]:
     """The rules of a session that have not ended, in the order in which they were made."""
-    return many(tx, _ACTIVE, {"of": session_id}, SessionRule)
+    return many(tx, _ACTIVE, {"session_id": session_id}, SessionRule)
 
 
 def next_rule(tx: Tx, session_id: str) -> int:

@@ -13,8 +13,7 @@ from gonogo.cli.support import (
     Session,
     SessionId,
     Stop,
-    carry_out,
-    example,
+    command,
     group,
     own_locale,
     own_words,
@@ -29,14 +28,14 @@ if TYPE_CHECKING:
 top = typer.Typer()
 
 
-@top.command(
-    epilog=example(
-        "gonogo instructions",
-        "gonogo instructions -C path/to/repo src/api/app.py",
-        "gonogo instructions --json",
-    )
+@command(
+    top,
+    "instructions",
+    "gonogo instructions",
+    "gonogo instructions -C path/to/repo src/api/app.py",
+    "gonogo instructions --json",
 )
-def instructions(
+async def instructions(
     paths: Annotated[
         list[str] | None,
         typer.Argument(
@@ -45,19 +44,15 @@ def instructions(
     ] = None,
     directory: Directory = None,
     json: Json = False,
-) -> None:
+) -> Exit:
     """List the instruction files and skills of a folder, and show what agents see of them."""
-    carry_out(_instructions, paths or [], directory, json)
-
-
-async def _instructions(paths: list[str], directory: Path | None, json: bool) -> Exit:
     from gonogo.cli.folder import read_settings
     from gonogo.cli.terminal.output import facts
     from gonogo.execution.agent import compose
     from gonogo.runtime import open_reader
 
     settings = read_settings({"workspace": directory})
-    found = open_reader(settings).look(settings.workspace, paths)
+    found = open_reader(settings).look(settings.workspace, paths or [])
     told = compose((), found, own_locale())
     if json:
         return facts(_as_json(found, told, on=settings.instructions))
@@ -116,53 +111,17 @@ _REFUSALS = {
 app = group("Tools: list them, and try by hand what agents can do.")
 
 
-@app.command(
-    "run",
-    epilog=example("""gonogo tool run read_file '{"path": "README.md"}' -C path/to/repo"""),
-)
-def run(
+@command(app, "run", """gonogo tool run read_file '{"path": "README.md"}' -C path/to/repo""")
+async def run(
     name: Annotated[str, typer.Argument(help="The tool's name.")],
     arguments: Annotated[str, typer.Argument(help="Its arguments as a JSON object.")] = "{}",
     directory: Directory = None,
     json: Json = False,
-) -> None:
+) -> Exit:
     """Run one tool with the same checks as for an agent's call.
 
     Exit code: 0 done, 1 failed, 2 wrong arguments, 3 it needs an approval, 4 denied.
     """
-    carry_out(_run, name, arguments, directory, json)
-
-
-@app.command("list", epilog=example("gonogo tool list", "gonogo tool list --json"))
-def list_(json: Json = False) -> None:
-    """List the tools, and the MCP servers with their tools."""
-    carry_out(_list, json)
-
-
-@app.command("accept", epilog=example("gonogo tool accept mcp__docs__search"))
-def accept(
-    name: Annotated[str, typer.Argument(help="The tool's name.")], json: Json = False
-) -> None:
-    """Accept a server's tool as it is now, after it has changed.
-
-    Rules and plans that allowed it before the change allow it again.
-    """
-    carry_out(_accept, name, json)
-
-
-async def _list(json: bool) -> Exit:
-    from gonogo.cli.rules import list_tools
-
-    return await list_tools(json=json)
-
-
-async def _accept(name: str, json: bool) -> Exit:
-    from gonogo.cli.rules import accept_tool
-
-    return await accept_tool(name, json=json)
-
-
-async def _run(name: str, arguments: str, directory: Path | None, json: bool) -> Exit:
     from gonogo.cli.terminal.output import facts, line
 
     told = await _told(name, _object(arguments), directory)
@@ -178,6 +137,27 @@ async def _run(name: str, arguments: str, directory: Path | None, json: bool) ->
             return _REFUSALS.get(kind, Exit.FAILED)
         case _:
             return Exit.FAILED if "error" in told else Exit.DONE
+
+
+@command(app, "list", "gonogo tool list", "gonogo tool list --json")
+async def list_(json: Json = False) -> Exit:
+    """List the tools, and the MCP servers with their tools."""
+    from gonogo.cli.rules import list_tools
+
+    return await list_tools(json=json)
+
+
+@command(app, "accept", "gonogo tool accept mcp__docs__search")
+async def accept(
+    name: Annotated[str, typer.Argument(help="The tool's name.")], json: Json = False
+) -> Exit:
+    """Accept a server's tool as it is now, after it has changed.
+
+    Rules and plans that allowed it before the change allow it again.
+    """
+    from gonogo.cli.rules import accept_tool
+
+    return await accept_tool(name, json=json)
 
 
 async def _told(name: str, given: dict[str, Any], directory: Path | None) -> dict[str, Any]:
@@ -261,16 +241,15 @@ class RuleWord(StrEnum):
     DENY = "deny"
 
 
-@policy.command(
+@command(
+    policy,
     "check",
-    epilog=example(
-        "gonogo policy check -- git push --force",
-        "gonogo policy check --rules rules.toml -- 'cd src && pytest -q'",
-        "gonogo policy check --rules rules.toml",
-        "gonogo policy check --batch --context contexts.json < commands.jsonl",
-    ),
+    "gonogo policy check -- git push --force",
+    "gonogo policy check --rules rules.toml -- 'cd src && pytest -q'",
+    "gonogo policy check --rules rules.toml",
+    "gonogo policy check --batch --context contexts.json < commands.jsonl",
 )
-def check(
+async def check(
     command: Annotated[list[str] | None, typer.Argument(help="The command, after --.")] = None,
     rules: RulesFile = None,
     context: Annotated[
@@ -286,22 +265,29 @@ def check(
             "--batch", help='Read {"cmd", "policy_context"} from each line of standard input.'
         ),
     ] = False,
-) -> None:
+) -> Exit:
     """Show how the policy decides about a command: verdict, reason and rule as JSON.
 
     Without a command: check the rules files, and list review rules that nobody could satisfy.
     """
-    carry_out(_check, command or [], rules, context, name, batch)
+    from gonogo.cli.rules import check_batch, check_files, check_one
+
+    if batch:
+        return check_batch(rules, context, name)
+    if not command and context is None:
+        return await check_files(rules)
+    if not command:
+        raise Stop("Name a command, for example: gonogo policy check -- git push", Exit.USAGE)
+    return check_one(command, rules, context, name)
 
 
-@policy.command(
+@command(
+    policy,
     "explain",
-    epilog=example(
-        "gonogo policy explain -- git push --force",
-        """gonogo policy explain write_file '{"path": "a.md", "content": ""}' --agent debug""",
-    ),
+    "gonogo policy explain -- git push --force",
+    """gonogo policy explain write_file '{"path": "a.md", "content": ""}' --agent debug""",
 )
-def explain(
+async def explain(
     call: Annotated[
         list[str], typer.Argument(help="A command, after --; or a tool and its arguments as JSON.")
     ],
@@ -312,25 +298,28 @@ def explain(
         str | None, typer.Option("--session", help="Use this session's workspace and rules.")
     ] = None,
     json: Json = False,
-) -> None:
+) -> Exit:
     """Show every rule that is considered for a call, and which one decides; nothing runs."""
-    carry_out(_explain, call, directory, agent, rules, session, json)
+    from gonogo.cli.rules import explain_call
+
+    return await explain_call(call, directory, agent, rules, session, json=json)
 
 
-@policy.command("list", epilog=example("gonogo policy list s_0192"))
-def list_rules(session_id: SessionId, json: Json = False) -> None:
+@command(policy, "list", "gonogo policy list s_0192")
+async def list_rules(session_id: SessionId, json: Json = False) -> Exit:
     """List the rules that apply only in one session."""
-    carry_out(_list_rules, session_id, json)
+    from gonogo.cli.rules import list_rules
+
+    return await list_rules(session_id, json=json)
 
 
-@policy.command(
+@command(
+    policy,
     "add",
-    epilog=example(
-        'gonogo policy add s_0192 allow --command "pytest -q"',
-        'gonogo policy add s_0192 allow --tool write_file --path "docs/**"',
-    ),
+    'gonogo policy add s_0192 allow --command "pytest -q"',
+    'gonogo policy add s_0192 allow --tool write_file --path "docs/**"',
 )
-def add_rule(
+async def add_rule(
     session_id: SessionId,
     decision: Annotated[RuleWord, typer.Argument(help="What the rule decides.")],
     command: Annotated[
@@ -350,31 +339,34 @@ def add_rule(
         str | None, typer.Option("--reason", help="The reason that people see.")
     ] = None,
     json: Json = False,
-) -> None:
+) -> Exit:
     """Add a rule for one session; it applies until the session ends or you remove it."""
+    from gonogo.cli.rules import add_rule
+
     fields = {
         "decision": decision.value, "command": command, "exact": exact or None, "tool": tool,
         "path": path, "agent": agent, "reason": reason,
     }  # fmt: skip
-    given = {name: value for name, value in fields.items() if value is not None}
-    carry_out(_add, session_id, given, json)
+    given: dict[str, object] = {name: value for name, value in fields.items() if value is not None}
+    return await add_rule(session_id, given, json=json)
 
 
-@policy.command("remove", epilog=example("gonogo policy remove s_0192 session:1"))
-def remove_rule(
+@command(policy, "remove", "gonogo policy remove s_0192 session:1")
+async def remove_rule(
     session_id: SessionId,
     rule: Annotated[str, typer.Argument(help="The rule's id or name.")],
     json: Json = False,
-) -> None:
+) -> Exit:
     """Remove a rule of a session; the calls that it allowed need an approval again."""
-    carry_out(_remove, session_id, rule, json)
+    from gonogo.cli.rules import remove_rule
+
+    return await remove_rule(session_id, rule, json=json)
 
 
-@policy.command(
-    "replay",
-    epilog=example("gonogo policy replay rules.toml", "gonogo policy replay new.toml --since 7d"),
+@command(
+    policy, "replay", "gonogo policy replay rules.toml", "gonogo policy replay new.toml --since 7d"
 )
-def replay(
+async def replay(
     file: Annotated[
         Path,
         typer.Argument(exists=True, dir_okay=False, help="A file of rules instead of your own."),
@@ -385,78 +377,22 @@ def replay(
         typer.Option("--since", help="From 12h, 7d or 4w ago, or from a date; by default all."),
     ] = None,
     json: Json = False,
-) -> None:
+) -> Exit:
     """Show which recorded calls would be decided differently; nothing changes."""
-    carry_out(_replay, file, session, since, json)
-
-
-@policy.command(
-    "suggest",
-    epilog=example("gonogo policy suggest --min 5 > suggested.toml"),
-)
-def suggest(
-    session: Session = None,
-    least: Annotated[
-        int, typer.Option("--min", min=1, help="How often a call must have been approved.")
-    ] = 3,
-    json: Json = False,
-) -> None:
-    """Print rules for what you always approve; edit them before you save them."""
-    carry_out(_suggest, session, least, json)
-
-
-async def _replay(file: Path, session: str | None, since: str | None, json: bool) -> Exit:
     from gonogo.cli.rules import replay
 
     return await replay(file, session, since, json=json)
 
 
-async def _suggest(session: str | None, least: int, json: bool) -> Exit:
+@command(policy, "suggest", "gonogo policy suggest --min 5 > suggested.toml")
+async def suggest(
+    session: Session = None,
+    least: Annotated[
+        int, typer.Option("--min", min=1, help="How often a call must have been approved.")
+    ] = 3,
+    json: Json = False,
+) -> Exit:
+    """Print rules for what you always approve; edit them before you save them."""
     from gonogo.cli.rules import suggestions
 
     return await suggestions(session, least, json=json)
-
-
-async def _list_rules(session_id: str, json: bool) -> Exit:
-    from gonogo.cli.rules import list_rules
-
-    return await list_rules(session_id, json=json)
-
-
-async def _add(session_id: str, rule: dict[str, object], json: bool) -> Exit:
-    from gonogo.cli.rules import add_rule
-
-    return await add_rule(session_id, rule, json=json)
-
-
-async def _remove(session_id: str, rule: str, json: bool) -> Exit:
-    from gonogo.cli.rules import remove_rule
-
-    return await remove_rule(session_id, rule, json=json)
-
-
-async def _check(
-    command: list[str], rules: Path | None, context: Path | None, name: str, batch: bool
-) -> Exit:
-    from gonogo.cli.rules import check_batch, check_files, check_one
-
-    if batch:
-        return check_batch(rules, context, name)
-    if not command and context is None:
-        return await check_files(rules)
-    if not command:
-        raise Stop("Name a command, for example: gonogo policy check -- git push", Exit.USAGE)
-    return check_one(command, rules, context, name)
-
-
-async def _explain(
-    call: list[str],
-    directory: Path | None,
-    agent: str,
-    rules: Path | None,
-    session: str | None,
-    json: bool,
-) -> Exit:
-    from gonogo.cli.rules import explain_call
-
-    return await explain_call(call, directory, agent, rules, session, json=json)

@@ -14,8 +14,7 @@ from gonogo.cli.support import (
     Limit,
     Session,
     Stop,
-    carry_out,
-    example,
+    command,
     group,
     own_locale,
     own_words,
@@ -40,8 +39,8 @@ _HOURS = {"h": 1, "d": 24, "w": 168}
 _NO_MOMENT = "{given} is not a time; write 12h, 7d, 4w, or a date such as 2026-01-31"
 
 
-@top.command(epilog=example("gonogo analytics", "gonogo analytics --since 7d --json"))
-def analytics(
+@command(top, "analytics", "gonogo analytics", "gonogo analytics --since 7d --json")
+async def analytics(
     session: Session = None,
     since: Annotated[
         str | None,
@@ -52,25 +51,17 @@ def analytics(
         typer.Option("--until", help="The end of the period, in the same form; by default now."),
     ] = None,
     json: Json = False,
-) -> None:
+) -> Exit:
     """Show how often plans succeed, how long they take, and why they fail."""
-    carry_out(_analytics, session, since, until, json)
-
-
-async def _analytics(session: str | None, since: str | None, until: str | None, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, line
+    from gonogo.cli.terminal.output import facts, lines
 
     now = datetime.now(UTC)
     async with connected() as client:
         found = await client.analytics(
             session_id=session, since=moment(since, now), until=moment(until, now)
         )
-        if json:
-            return facts(found)
-        for text in analytics_lines(found, own_locale()):
-            line(text)
-        return Exit.DONE
+        return facts(found) if json else lines(analytics_lines(found, own_locale()))
 
 
 def moment(given: str | None, now: datetime) -> datetime | None:
@@ -198,11 +189,14 @@ Exported = Annotated[
 ]
 
 
-@audit.command("show", epilog=example(
-    "gonogo audit show", "gonogo audit show --actor ann --action tool. --since 7d",
+@command(
+    audit,
+    "show",
+    "gonogo audit show",
+    "gonogo audit show --actor ann --action tool. --since 7d",
     "gonogo audit show --session s_0192 --after 200",
-))  # fmt: skip
-def show(
+)
+async def show(
     session: Annotated[
         str | None,
         typer.Option(
@@ -226,23 +220,41 @@ def show(
     ] = None,
     limit: Limit = 100,
     json: Json = False,
-) -> None:
+) -> Exit:
     """Show who did what and why: the newest entries, or those of one session from its start."""
     if after is not None and session is None:
         raise typer.BadParameter(
             own_words("--after works only with --session; use --since instead")
         )
-    carry_out(
-        _show, session, {"actor": actor, "action": action}, (since, until), after, limit, json
+    from gonogo.cli.audit_files import newest, show_entries
+    from gonogo.cli.daemon import connected
+    from gonogo.domain.audit_chain import AuditFilter
+
+    locale, now = own_locale(), datetime.now(UTC)
+    wanted = AuditFilter(
+        actor=actor, action=action, since=moment(since, now), until=moment(until, now)
     )
+    async with connected() as client:
+        if session is None:
+            entries = await newest(client, wanted, limit, locale)
+        else:
+            entries = await client.audit(
+                session_id=session, after=after or 0, limit=limit, wanted=wanted, locale=locale
+            )
+            if not entries and not after and wanted == AuditFilter():
+                await _require_chain(client, session)
+    return show_entries(entries, chains=session is None, json=json)
 
 
-@audit.command("verify", epilog=example(
-    "gonogo audit verify", "gonogo audit verify --session s_0192",
+@command(
+    audit,
+    "verify",
+    "gonogo audit verify",
+    "gonogo audit verify --session s_0192",
     "gonogo audit verify --anchor anchors.txt",
     "gonogo audit verify --export log.jsonl",
-))  # fmt: skip
-def verify(
+)
+async def verify(
     export: Exported = None,
     session: Annotated[
         str | None,
@@ -257,7 +269,7 @@ def verify(
         typer.Option("--anchor", help="Anchors, or a file with one anchor on each line."),
     ] = None,
     json: Json = False,
-) -> None:
+) -> Exit:
     """Check that no entry was changed, removed or moved; exit code 1 if one was.
 
     It also checks that every decision and every call has its entry. With --export it checks a file
@@ -265,76 +277,6 @@ def verify(
     """
     if export is not None and session is not None:
         raise typer.BadParameter(own_words("give either --session or --export"))
-    carry_out(_verify, export, session, anchor, json)
-
-
-@audit.command("export", epilog=example("gonogo audit export --since 30d -o log.jsonl"))
-def export(
-    session: Session = None,
-    since: Since = None,
-    until: Until = None,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A new file; by default standard output.")
-    ] = None,
-) -> None:
-    """Export the log as lines of JSON; audit verify checks them without a server."""
-    carry_out(_export, session, since, until, output)
-
-
-@audit.command("anchor", epilog=example("gonogo audit anchor >> /elsewhere/anchors.txt"))
-def anchor(json: Json = False) -> None:
-    """Print one line with the state of the log; keep it where this machine cannot write."""
-    carry_out(_anchor, json)
-
-
-@audit.command("prune", epilog=example(
-    "gonogo audit prune --before 2026-01-01 --export old.jsonl"
-))  # fmt: skip
-def prune(
-    before: Annotated[str, typer.Option("--before", help="Only entries older than this.")],
-    export: Annotated[Path, typer.Option("--export", help="A new file for the removed entries.")],
-    json: Json = False,
-) -> None:
-    """Export old entries of sessions without running work, then remove them."""
-    carry_out(_prune, before, export, json)
-
-
-async def _show(
-    session: str | None,
-    who: dict[str, str | None],
-    span: tuple[str | None, str | None],
-    after: int | None,
-    limit: int,
-    json: bool,
-) -> Exit:
-    from datetime import UTC, datetime
-
-    from gonogo.cli.audit_files import newest, show_entries
-    from gonogo.cli.commands.analytics import moment
-    from gonogo.cli.daemon import connected
-    from gonogo.domain.audit_chain import AuditFilter
-
-    since, until = (moment(each, datetime.now(UTC)) for each in span)
-    wanted, locale = AuditFilter(**who, since=since, until=until), own_locale()
-    async with connected() as client:
-        if session is None:
-            entries = await newest(client, wanted, limit, locale)
-        else:
-            entries = await client.audit(
-                session_id=session, after=after or 0, limit=limit, wanted=wanted, locale=locale
-            )
-            if not entries and not after and wanted == AuditFilter():
-                await _require_chain(client, session)
-    return show_entries(entries, chains=session is None, json=json)
-
-
-async def _require_chain(client: "Client", session_id: str) -> None:
-    if not await client.audit(session_id=session_id, limit=1):
-        # A session has entries from its beginning on, also when it was deleted.
-        await client.session(session_id)
-
-
-async def _verify(export: Path | None, session: str | None, anchor: str | None, json: bool) -> Exit:
     from gonogo.cli.audit_files import check_file, check_heads
     from gonogo.cli.daemon import connected
 
@@ -348,6 +290,74 @@ async def _verify(export: Path | None, session: str | None, anchor: str | None, 
     if export is not None:
         report = check_heads(export, report)
     return _told(report, json)
+
+
+@command(audit, "export", "gonogo audit export --since 30d -o log.jsonl")
+async def export(
+    session: Session = None,
+    since: Since = None,
+    until: Until = None,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A new file; by default standard output.")
+    ] = None,
+) -> Exit:
+    """Export the log as lines of JSON; audit verify checks them without a server."""
+    from gonogo.cli.audit_files import copied, write_out
+    from gonogo.cli.daemon import linked
+    from gonogo.cli.folder import read_settings
+
+    now = datetime.now(UTC)
+    span = {"session_id": session, "since": moment(since, now), "until": moment(until, now)}
+    async with linked(read_settings(), looks=True) as link:
+        if session is not None:
+            await _require_chain(link.client, session)
+        if output is None:
+            await write_out(link, span)
+        else:
+            await copied(link, span, output)
+    return Exit.DONE
+
+
+@command(audit, "anchor", "gonogo audit anchor >> /elsewhere/anchors.txt")
+async def anchor(json: Json = False) -> Exit:
+    """Print one line with the state of the log; keep it where this machine cannot write."""
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import outcome
+
+    async with connected() as client:
+        made = await client.anchor_audit()
+        return outcome(made, made.text, json=json)
+
+
+@command(audit, "prune", "gonogo audit prune --before 2026-01-01 --export old.jsonl")
+async def prune(
+    before: Annotated[str, typer.Option("--before", help="Only entries older than this.")],
+    export: Annotated[Path, typer.Option("--export", help="A new file for the removed entries.")],
+    json: Json = False,
+) -> Exit:
+    """Export old entries of sessions without running work, then remove them."""
+    from gonogo.cli.audit_files import copied
+    from gonogo.cli.daemon import linked
+    from gonogo.cli.folder import read_settings
+    from gonogo.cli.terminal.output import outcome
+    from gonogo.i18n import say
+
+    now = datetime.now(UTC)
+    limit = moment(before, now) or now
+    async with linked(read_settings(), looks=True) as link:
+        heads = await copied(link, {"removable": limit}, export)
+        gone = 0
+        for start in range(0, len(heads), _BATCH):
+            part = heads[start : start + _BATCH]
+            gone += len(await link.client.prune_audit(limit, part))
+    said = say("cli_audit_pruned", own_locale(), chains=gone, file=str(export))
+    return outcome({"chains": gone, "export": str(export)}, said, json=json)
+
+
+async def _require_chain(client: "Client", session_id: str) -> None:
+    if not await client.audit(session_id=session_id, limit=1):
+        # A session has entries from its beginning on, also when it was deleted.
+        await client.session(session_id)
 
 
 def _told(report: "AuditReport", json: bool) -> Exit:
@@ -370,64 +380,6 @@ def _told(report: "AuditReport", json: bool) -> Exit:
     for head in report.older:
         line(say("cli_audit_older", own_locale(), chain=spoken(head.chain), seq=head.seq))
     return Exit.DONE if report.ok else Exit.FAILED
-
-
-async def _export(
-    session: str | None, since: str | None, until: str | None, output: Path | None
-) -> Exit:
-    from datetime import UTC, datetime
-
-    from gonogo.cli.audit_files import copied, write_out
-    from gonogo.cli.commands.analytics import moment
-    from gonogo.cli.daemon import linked
-    from gonogo.cli.folder import read_settings
-
-    now = datetime.now(UTC)
-    span = {"session_id": session, "since": moment(since, now), "until": moment(until, now)}
-    async with linked(read_settings(), looks=True) as link:
-        if session is not None:
-            await _require_chain(link.client, session)
-        if output is None:
-            await write_out(link, span)
-        else:
-            await copied(link, span, output)
-    return Exit.DONE
-
-
-async def _anchor(json: bool) -> Exit:
-    from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, line
-
-    async with connected() as client:
-        made = await client.anchor_audit()
-        if json:
-            return facts(made)
-        line(made.text)
-        return Exit.DONE
-
-
-async def _prune(before: str, export: Path, json: bool) -> Exit:
-    from datetime import UTC, datetime
-
-    from gonogo.cli.audit_files import copied
-    from gonogo.cli.commands.analytics import moment
-    from gonogo.cli.daemon import linked
-    from gonogo.cli.folder import read_settings
-    from gonogo.cli.terminal.output import facts, line
-    from gonogo.i18n import say
-
-    now = datetime.now(UTC)
-    limit = moment(before, now) or now
-    async with linked(read_settings(), looks=True) as link:
-        heads = await copied(link, {"removable": limit}, export)
-        gone = 0
-        for start in range(0, len(heads), _BATCH):
-            part = heads[start : start + _BATCH]
-            gone += len(await link.client.prune_audit(limit, part))
-        if json:
-            return facts({"chains": gone, "export": str(export)})
-        line(say("cli_audit_pruned", own_locale(), chains=gone, file=str(export)))
-        return Exit.DONE
 
 
 def _text_of(given: str | None) -> str | None:

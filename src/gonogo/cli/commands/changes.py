@@ -12,8 +12,7 @@ from gonogo.cli.support import (
     Limit,
     PlanId,
     Stop,
-    carry_out,
-    example,
+    command,
     group,
     own_locale,
     own_words,
@@ -40,15 +39,15 @@ top = typer.Typer()
 _PAGE = 500
 
 
-@top.command(
-    epilog=example(
-        "gonogo changes plan_0192",
-        "gonogo changes plan_0192 --subtask api",
-        "gonogo changes plan_0192 --file src/api.py",
-        "gonogo changes --session s_0192 --stat",
-    )
+@command(
+    top,
+    "changes",
+    "gonogo changes plan_0192",
+    "gonogo changes plan_0192 --subtask api",
+    "gonogo changes plan_0192 --file src/api.py",
+    "gonogo changes --session s_0192 --stat",
 )
-def changes(
+async def changes(
     plan_id: Annotated[
         str | None, typer.Argument(help="The plan's id.", autocompletion=plan_ids)
     ] = None,
@@ -70,7 +69,7 @@ def changes(
         "lines.")
     ] = False,
     json: Json = False,
-) -> None:  # fmt: skip
+) -> Exit:  # fmt: skip
     """Show what agents changed in files, as one diff from first to last.
 
     Changes that people made and changes that were rolled back are left out.
@@ -79,17 +78,6 @@ def changes(
         raise typer.BadParameter(own_words("give the id of a plan, or --session ID"))
     if subtask is not None and plan_id is None:
         raise typer.BadParameter(own_words("--subtask needs the id of a plan"))
-    carry_out(_show, plan_id, session, subtask, file, stat, json)
-
-
-async def _show(
-    plan_id: str | None,
-    session: str | None,
-    subtask: str | None,
-    file: str | None,
-    stat: bool,
-    json: bool,
-) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, paper
 
@@ -193,15 +181,15 @@ _FURTHER = (
 )
 
 
-@top.command(
-    epilog=example(
-        "gonogo rollback plan_0192 --dry-run",
-        "gonogo rollback plan_0192",
-        "gonogo rollback plan_0192 --subtask api",
-        "gonogo rollback plan_0192 --to checkpoint_0192",
-    )
+@command(
+    top,
+    "rollback",
+    "gonogo rollback plan_0192 --dry-run",
+    "gonogo rollback plan_0192",
+    "gonogo rollback plan_0192 --subtask api",
+    "gonogo rollback plan_0192 --to checkpoint_0192",
 )
-def rollback(
+async def rollback(
     plan_id: PlanId,
     to: Annotated[
         str | None,
@@ -225,24 +213,13 @@ def rollback(
         typer.Option("--include-shared", help="Also undo what changed while a command ran."),
     ] = False,
     json: Json = False,
-) -> None:
+) -> Exit:
     """Undo everything that a plan did to files; what people changed since then stays.
 
     A checkpoint is made first: roll back to it to undo the rollback.
     """
     if to is not None and subtask is not None:
         raise typer.BadParameter(own_words("give either --to or --subtask"))
-    carry_out(_roll_back, plan_id, to, subtask, dry_run, include_shared, json)
-
-
-async def _roll_back(
-    plan_id: str,
-    to: str | None,
-    subtask: str | None,
-    dry_run: bool,
-    include_shared: bool,
-    json: bool,
-) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts
 
@@ -255,10 +232,9 @@ async def _roll_back(
 
 
 def _told(done: "RollbackView", *, to_latest: bool) -> Exit:
-    from gonogo.cli.terminal.output import line, table, word
+    from gonogo.cli.terminal.output import lines, table, word
 
-    for text in _account(done, to_latest=to_latest):
-        line(text)
+    lines(_account(done, to_latest=to_latest))
     rows = [(word("file", file.action), file.path, file.reason or "") for file in done.files]
     return table(("action", "file", "why"), rows) if rows else Exit.DONE
 
@@ -285,80 +261,17 @@ def _account(done: "RollbackView", *, to_latest: bool) -> Iterator[str]:
 
 # `gonogo checkpoints`: the places that a rollback can go back to.
 
+CheckpointId = Annotated[str, typer.Argument(help="The checkpoint's id.")]
 checkpoints = group("Checkpoints: the states that a rollback can restore.")
 
 
-@checkpoints.command("list", epilog=example("gonogo checkpoints list plan_0192"))
-def list_checkpoints(
+@command(checkpoints, "list", "gonogo checkpoints list plan_0192")
+async def list_checkpoints(
     plan_id: PlanId,
     limit: Limit = 50,
     json: Json = False,
-) -> None:
+) -> Exit:
     """List a plan's checkpoints, oldest first."""
-    carry_out(_list, plan_id, limit, json)
-
-
-@checkpoints.command(
-    "create",
-    epilog=example(
-        "gonogo checkpoints create plan_0192",
-        'gonogo checkpoints create s_0192 --note "before I try the other way"',
-    ),
-)
-def create_checkpoint(
-    of: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SESSION|PLAN",
-            help="A session or a plan; by default the newest session. For a session: its newest "
-            "plan.",
-        ),
-    ] = None,
-    note: Annotated[
-        str | None, typer.Option("--note", metavar="TEXT", help="A note on what it is for.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Make a checkpoint now, between two subtasks of a plan or after it.
-
-    This is not possible while a subtask runs: pause the plan first.
-    """
-    carry_out(_create, of, note, json)
-
-
-@checkpoints.command("show", epilog=example("gonogo checkpoints show checkpoint_0192"))
-def show_checkpoint(
-    checkpoint_id: Annotated[str, typer.Argument(help="The checkpoint's id.")],
-    json: Json = False,
-) -> None:
-    """Show the state of every subtask, and whether the checkpoint is complete."""
-    carry_out(_show_checkpoint, checkpoint_id, json)
-
-
-@checkpoints.command(
-    "diff",
-    epilog=example(
-        "gonogo checkpoints diff checkpoint_0192",
-        "gonogo checkpoints diff checkpoint_0192 --to checkpoint_0193",
-    ),
-)
-def diff_checkpoint(
-    checkpoint_id: Annotated[str, typer.Argument(help="The checkpoint's id.")],
-    to: Annotated[
-        str | None,
-        typer.Option("--to", help="Another checkpoint; by default the files as they are now."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Show how files differ between a checkpoint and another one, or the workspace now."""
-    carry_out(_diff, checkpoint_id, to, json)
-
-
-_REASON = 1_000
-"""Characters of a reason that are shown; one by hand holds a note."""
-
-
-async def _list(plan_id: str, limit: int, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, table, word
 
@@ -373,7 +286,30 @@ async def _list(plan_id: str, limit: int, json: bool) -> Exit:
         return table(("checkpoint", "created", "snapshot", "taken"), rows)
 
 
-async def _create(of: str | None, note: str | None, json: bool) -> Exit:
+@command(
+    checkpoints,
+    "create",
+    "gonogo checkpoints create plan_0192",
+    'gonogo checkpoints create s_0192 --note "before I try the other way"',
+)
+async def create_checkpoint(
+    of: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="SESSION|PLAN",
+            help="A session or a plan; by default the newest session. For a session: its newest "
+            "plan.",
+        ),
+    ] = None,
+    note: Annotated[
+        str | None, typer.Option("--note", metavar="TEXT", help="A note on what it is for.")
+    ] = None,
+    json: Json = False,
+) -> Exit:
+    """Make a checkpoint now, between two subtasks of a plan or after it.
+
+    This is not possible while a subtask runs: pause the plan first.
+    """
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, line, one_line
     from gonogo.i18n import say
@@ -386,6 +322,54 @@ async def _create(of: str | None, note: str | None, json: bool) -> Exit:
     back = f"gonogo rollback {made.plan_id} --to {made.checkpoint_id}"
     line(say("cli_checkpoint_taken", own_locale(), command=back))
     return Exit.DONE
+
+
+@command(checkpoints, "show", "gonogo checkpoints show checkpoint_0192")
+async def show_checkpoint(
+    checkpoint_id: CheckpointId,
+    json: Json = False,
+) -> Exit:
+    """Show the state of every subtask, and whether the checkpoint is complete."""
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, line, spoken, table, word
+
+    async with connected() as client:
+        found = await client.checkpoint(checkpoint_id)
+        if json:
+            return facts(found)
+        line(f"{found.checkpoint_id}  {spoken(found.reason)}")
+        said = "verified" if found.verified else "CHANGED SINCE IT WAS MADE; do not roll back to it"
+        line(f"{found.hash}  {own_words(said)}")
+        rows = [(each.id, word("subtask", each.status)) for each in found.subtasks]
+        return table(("subtask", "stood"), rows)
+
+
+@command(
+    checkpoints,
+    "diff",
+    "gonogo checkpoints diff checkpoint_0192",
+    "gonogo checkpoints diff checkpoint_0192 --to checkpoint_0193",
+)
+async def diff_checkpoint(
+    checkpoint_id: CheckpointId,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="Another checkpoint; by default the files as they are now."),
+    ] = None,
+    json: Json = False,
+) -> Exit:
+    """Show how files differ between a checkpoint and another one, or the workspace now."""
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, lines
+    from gonogo.cli.terminal.render import file_lines
+
+    async with connected() as client:
+        found = await client.checkpoint_diff(checkpoint_id, to=to)
+        return facts(found) if json else lines(file_lines(found, own_locale()))
+
+
+_REASON = 1_000
+"""Characters of a reason that are shown; one by hand holds a note."""
 
 
 async def _taken(client: "Client", of: str | None, note: str | None) -> "CheckpointView":
@@ -401,32 +385,3 @@ async def _taken(client: "Client", of: str | None, note: str | None) -> "Checkpo
         raise Stop(say("cli_no_plan_or_session", own_locale(), id=of))
     session = await newest_session(client)
     return await client.create_checkpoint(session_id=session.session_id, note=note)
-
-
-async def _show_checkpoint(checkpoint_id: str, json: bool) -> Exit:
-    from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, line, spoken, table, word
-
-    async with connected() as client:
-        found = await client.checkpoint(checkpoint_id)
-        if json:
-            return facts(found)
-        line(f"{found.checkpoint_id}  {spoken(found.reason)}")
-        said = "verified" if found.verified else "CHANGED SINCE IT WAS MADE; do not roll back to it"
-        line(f"{found.hash}  {own_words(said)}")
-        rows = [(each.id, word("subtask", each.status)) for each in found.subtasks]
-        return table(("subtask", "stood"), rows)
-
-
-async def _diff(checkpoint_id: str, to: str | None, json: bool) -> Exit:
-    from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, line
-    from gonogo.cli.terminal.render import file_lines
-
-    async with connected() as client:
-        found = await client.checkpoint_diff(checkpoint_id, to=to)
-        if json:
-            return facts(found)
-        for text in file_lines(found, own_locale()):
-            line(text)
-        return Exit.DONE

@@ -1,46 +1,24 @@
 """Keeping an installation in order: its process, who may speak to it, its database, its health."""
 
 import os
-from datetime import datetime
 from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from gonogo.cli.support import Exit, Json, Stop, carry_out, example, group, own_locale, own_words
+from gonogo.cli.support import Exit, Json, Restored, Stop, command, group, own_locale, own_words
 
 # `status` and `stop`: the process that carries the work out.
 
 process = typer.Typer()
 
 
-@process.command(epilog=example("gonogo status", "gonogo status --json"))
-def status(json: Json = False) -> None:
+@command(process, "status", "gonogo status", "gonogo status --json")
+async def status(json: Json = False) -> Exit:
     """Show which process does the work, and what work there is.
 
     If that process was killed, this command starts it again. If none was running, it starts none.
     """
-    carry_out(_status, json)
-
-
-@process.command(epilog=example("gonogo stop", "gonogo stop --now"))
-def stop(
-    now: Annotated[
-        bool,
-        typer.Option(
-            "--now", help="Stop immediately: do not ask, and do not wait for running work."
-        ),
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Stop the background process.
-
-    Unfinished work continues with the next gonogo run or attach.
-    """
-    carry_out(_stop, now, json)
-
-
-async def _status(json: bool) -> Exit:
     from gonogo.cli.daemon import glance, runs_in_background, start
     from gonogo.cli.folder import Folder, read_settings
     from gonogo.cli.terminal.output import facts, line
@@ -75,18 +53,27 @@ async def _status(json: bool) -> Exit:
     line(
         say(
             f"cli_process_{found.kind}", locale, pid=found.pid, version=found.version,
-            since=_moment(found.since),
+            since=f"{found.since:%Y-%m-%d %H:%M:%S} UTC",
         )
     )  # fmt: skip
     line(say("cli_process_work", locale, plans=running, questions=asked, log=folder.log))
     return Exit.DONE
 
 
-def _moment(at: datetime) -> str:
-    return at.strftime("%Y-%m-%d %H:%M:%S UTC")
+@command(process, "stop", "gonogo stop", "gonogo stop --now")
+async def stop(
+    now: Annotated[
+        bool,
+        typer.Option(
+            "--now", help="Stop immediately: do not ask, and do not wait for running work."
+        ),
+    ] = False,
+    json: Json = False,
+) -> Exit:
+    """Stop the background process.
 
-
-async def _stop(now: bool, json: bool) -> Exit:
+    Unfinished work continues with the next gonogo run or attach.
+    """
     import signal
 
     from gonogo.cli.daemon import PATIENCE, has_left, leaves
@@ -133,37 +120,19 @@ class RoleWord(StrEnum):
     ADMIN = "admin"
 
 
-@tokens.command("create", epilog=example("gonogo token create --role operator --name ci"))
-def create(
+@command(tokens, "create", "gonogo token create --role operator --name ci")
+async def create(
     role: Annotated[RoleWord, typer.Option("--role", help="What the token allows.")],
     name: Annotated[str, typer.Option("--name", help="A name for your own use.")] = "token",
     json: Json = False,
-) -> None:
+) -> Exit:
     """Create a token and print it; it is shown only once."""
-    carry_out(_create, role.value, name, json)
-
-
-@tokens.command("list", epilog=example("gonogo token list"))
-def list_tokens(json: Json = False) -> None:
-    """List tokens, without their secrets."""
-    carry_out(_list, json)
-
-
-@tokens.command("revoke", epilog=example("gonogo token revoke token_0192"))
-def revoke(
-    token_id: Annotated[str, typer.Argument(help="The token's id.")], json: Json = False
-) -> None:
-    """Revoke a token, and close the connections that use it."""
-    carry_out(_revoke, token_id, json)
-
-
-async def _create(role: str, name: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts
     from gonogo.i18n import say
 
     async with connected() as client:
-        made = await client.create_token(name=name, role=role)
+        made = await client.create_token(name=name, role=role.value)
         if json:
             return facts({"token": made.token, "token_id": made.view.token_id})
         typer.echo(made.token)
@@ -171,7 +140,9 @@ async def _create(role: str, name: str, json: bool) -> Exit:
         return Exit.DONE
 
 
-async def _list(json: bool) -> Exit:
+@command(tokens, "list", "gonogo token list")
+async def list_tokens(json: Json = False) -> Exit:
+    """List tokens, without their secrets."""
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, table, word
 
@@ -186,7 +157,11 @@ async def _list(json: bool) -> Exit:
         return table(("token", "name", "role", "created", "revoked"), rows)
 
 
-async def _revoke(token_id: str, json: bool) -> Exit:
+@command(tokens, "revoke", "gonogo token revoke token_0192")
+async def revoke(
+    token_id: Annotated[str, typer.Argument(help="The token's id.")], json: Json = False
+) -> Exit:
+    """Revoke a token, and close the connections that use it."""
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import outcome
 
@@ -214,106 +189,83 @@ _NO_PLACE = (
 place = group("Workspaces that several servers and workers share.")
 
 
-@app.command("migrate", epilog=example(
-    "gonogo db migrate", "gonogo db migrate --accept-restored",
-))  # fmt: skip
-def migrate(
-    accept_restored: Annotated[
-        bool,
-        typer.Option(
-            "--accept-restored",
-            help="Start even if the database has lost data, for example after a restore.",
-        ),
-    ] = False,
+@command(app, "migrate", "gonogo db migrate", "gonogo db migrate --accept-restored")
+async def migrate(
+    accept_restored: Restored = False,
     json: Json = False,
-) -> None:
+) -> Exit:
     """Update the database to the schema of this version; an up-to-date one stays as it is.
 
     On PostgreSQL, servers and workers of the previous version can keep running.
     """
-    carry_out(_migrate, accept_restored, json)
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.folder import read_settings
+    from gonogo.cli.terminal.output import outcome
+    from gonogo.runtime import Runtime
+
+    given = {"accept_restored": accept_restored or None}
+    settings = read_settings(given)
+    # Who serves this folder may be of an older version, which the database is to outgrow.
+    on_server = settings.db is not None and settings.db.startswith("postgresql")
+    async with Runtime.open(settings, idle=True) if on_server else connected(given):
+        return outcome({"state": "current"}, own_words(_STATES["current"]), json=json)
 
 
-@app.command("check", epilog=example(
-    "gonogo db check", "gonogo db check --json",
-))  # fmt: skip
-def check(json: Json = False) -> None:
+@command(app, "check", "gonogo db check", "gonogo db check --json")
+async def check(json: Json = False) -> Exit:
     """Check that the database has this version's schema, and that a SQLite file is not damaged.
 
     The check changes nothing, and a server can keep running. Exit code 1 means that there is
     something to do.
     """
-    carry_out(_check, json)
+    import anyio
+
+    from gonogo.cli.folder import read_settings
+    from gonogo.cli.terminal.output import facts, line
+    from gonogo.runtime import look_at_database
+
+    found, wanted, damage = await anyio.to_thread.run_sync(look_at_database, read_settings())
+    whole = "empty" if found is None else "current" if found == wanted else "older"
+    state = "damaged" if damage else whole
+    if json:
+        facts({"state": state, "schema": found, "expected": wanted, "problem": damage})
+    else:
+        line(own_words(_STATES[state], found=found, wanted=wanted, problem=damage))
+    return Exit.DONE if state == "current" else Exit.FAILED
 
 
-@app.command("vacuum", epilog=example(
-    "gonogo db vacuum --dry-run", "gonogo db vacuum",
-))  # fmt: skip
-def vacuum(
+@command(app, "vacuum", "gonogo db vacuum --dry-run", "gonogo db vacuum")
+async def vacuum(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show how much space would be freed.")
     ] = False,
     json: Json = False,
-) -> None:
+) -> Exit:
     """Free the space that the database and the snapshots no longer need.
 
     A server can keep running; its writes wait until this is done.
     """
-    carry_out(_vacuum, dry_run, json)
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, line
+    from gonogo.i18n import say
+
+    async with connected() as client:
+        done = await client.vacuum(dry_run=dry_run)
+    if json:
+        return facts(done)
+    locale = own_locale()
+    form = "would_be" if dry_run else "room"
+    for name in ("database", "log", "snapshots"):
+        before, after = (_size(getattr(room, name)) for room in (done.before, done.after))
+        line(say(f"cli_{form}_{name}", locale, before=before, after=after))
+    if dry_run:
+        line(say("cli_room_dry", locale))
+    return Exit.DONE
 
 
-@top.command(epilog=example("gonogo nodes", "gonogo nodes --json"))
-def nodes(json: Json = False) -> None:
+@command(top, "nodes", "gonogo nodes", "gonogo nodes --json")
+async def nodes(json: Json = False) -> Exit:
     """List the servers and workers that share the work on one PostgreSQL database."""
-    carry_out(_nodes, json)
-
-
-@place.command("list", epilog=example("gonogo place list", "gonogo place list --json"))
-def place_list(json: Json = False) -> None:
-    """List the workspaces, and which worker works in each."""
-    carry_out(_places, json)
-
-
-@place.command("show", epilog=example(
-    "gonogo place show SESSION", "gonogo place show /srv/code/shop --json",
-))  # fmt: skip
-def place_show(
-    session: Annotated[
-        str, typer.Argument(help="A session in the workspace, or the workspace's path or id.")
-    ],
-    json: Json = False,
-) -> None:
-    """Show which worker works in a workspace, since when, and the workers before it.
-
-    If its worker stops answering, another worker can take the workspace at the time under "until".
-    """
-    carry_out(_place, _named(session), json)
-
-
-@place.command("release", epilog=example("gonogo place release /srv/code/shop"))
-def place_release(
-    workspace: Annotated[str, typer.Argument(help="The workspace's path or id.")],
-    json: Json = False,
-) -> None:
-    """Let another worker take a workspace.
-
-    Its worker finishes running steps first, for up to 30 seconds.
-    """
-    carry_out(_release, _named(workspace), json)
-
-
-@top.command(epilog=example("gonogo doctor", "gonogo doctor --cluster", "gonogo doctor --json"))
-def doctor(
-    cluster: Annotated[
-        bool, typer.Option("--cluster", help="Check the servers and workers of the database.")
-    ] = False,
-    json: Json = False,
-) -> None:
-    """Check what gonogo needs, and show what is missing."""
-    carry_out(_doctor, cluster, json)
-
-
-async def _nodes(json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, table
 
@@ -329,7 +281,9 @@ async def _nodes(json: bool) -> Exit:
     return table(("kind", "status", "pool", "workspaces", "host", "process", "seen"), rows)
 
 
-async def _places(json: bool) -> Exit:
+@command(place, "list", "gonogo place list", "gonogo place list --json")
+async def place_list(json: Json = False) -> Exit:
+    """List the workspaces, and which worker works in each."""
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, table
 
@@ -341,15 +295,21 @@ async def _places(json: bool) -> Exit:
     return table(("status", "pool", "worker", "fence", "workspace"), rows)
 
 
-def _named(workspace: str) -> str:
-    """A path in full; an id as it is."""
-    return os.path.realpath(workspace) if "/" in workspace else workspace
+@command(place, "show", "gonogo place show SESSION", "gonogo place show /srv/code/shop --json")
+async def place_show(
+    session: Annotated[
+        str, typer.Argument(help="A session in the workspace, or the workspace's path or id.")
+    ],
+    json: Json = False,
+) -> Exit:
+    """Show which worker works in a workspace, since when, and the workers before it.
 
-
-async def _place(named: str, json: bool) -> Exit:
+    If its worker stops answering, another worker can take the workspace at the time under "until".
+    """
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, table
 
+    named = _named(session)
     async with connected() as client:
         places = (await client.places()).places if "/" in named else []
         by_path = [each.place_id for each in places if each.workspace == named]
@@ -370,15 +330,20 @@ async def _place(named: str, json: bool) -> Exit:
     return table(("since", "fence", "worker"), rows)
 
 
-def _process(host: str | None, pid: int | None) -> str:
-    return f"{host} {pid}" if host else ""
+@command(place, "release", "gonogo place release /srv/code/shop")
+async def place_release(
+    workspace: Annotated[str, typer.Argument(help="The workspace's path or id.")],
+    json: Json = False,
+) -> Exit:
+    """Let another worker take a workspace.
 
-
-async def _release(workspace: str, json: bool) -> Exit:
+    Its worker finishes running steps first, for up to 30 seconds.
+    """
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import outcome
     from gonogo.i18n import say
 
+    workspace = _named(workspace)
     async with connected() as client:
         found = (await client.places()).places
         named = [each for each in found if workspace in (each.workspace, each.place_id)]
@@ -391,7 +356,14 @@ async def _release(workspace: str, json: bool) -> Exit:
     return outcome(done, said, json=json)
 
 
-async def _doctor(cluster: bool, json: bool) -> Exit:
+@command(top, "doctor", "gonogo doctor", "gonogo doctor --cluster", "gonogo doctor --json")
+async def doctor(
+    cluster: Annotated[
+        bool, typer.Option("--cluster", help="Check the servers and workers of the database.")
+    ] = False,
+    json: Json = False,
+) -> Exit:
+    """Check what gonogo needs, and show what is missing."""
     from gonogo.cli.checks import cluster_findings, findings
     from gonogo.cli.daemon import connected
     from gonogo.cli.folder import environment, read_settings
@@ -417,40 +389,13 @@ async def _doctor(cluster: bool, json: bool) -> Exit:
     return Exit.FAILED if bad else Exit.DONE
 
 
-async def _check(json: bool) -> Exit:
-    import anyio
-
-    from gonogo.cli.folder import read_settings
-    from gonogo.cli.terminal.output import facts, line
-    from gonogo.runtime import look_at_database
-
-    found, wanted, damage = await anyio.to_thread.run_sync(look_at_database, read_settings())
-    whole = "empty" if found is None else "current" if found == wanted else "older"
-    state = "damaged" if damage else whole
-    if json:
-        facts({"state": state, "schema": found, "expected": wanted, "problem": damage})
-    else:
-        line(own_words(_STATES[state], found=found, wanted=wanted, problem=damage))
-    return Exit.DONE if state == "current" else Exit.FAILED
+def _named(workspace: str) -> str:
+    """A path in full; an id as it is."""
+    return os.path.realpath(workspace) if "/" in workspace else workspace
 
 
-async def _vacuum(dry_run: bool, json: bool) -> Exit:
-    from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, line
-    from gonogo.i18n import say
-
-    async with connected() as client:
-        done = await client.vacuum(dry_run=dry_run)
-    if json:
-        return facts(done)
-    locale = own_locale()
-    form = "would_be" if dry_run else "room"
-    for name in ("database", "log", "snapshots"):
-        before, after = (_size(getattr(room, name)) for room in (done.before, done.after))
-        line(say(f"cli_{form}_{name}", locale, before=before, after=after))
-    if dry_run:
-        line(say("cli_room_dry", locale))
-    return Exit.DONE
+def _process(host: str | None, pid: int | None) -> str:
+    return f"{host} {pid}" if host else ""
 
 
 def _size(count: int) -> str:
@@ -460,17 +405,3 @@ def _size(count: int) -> str:
     small = count < 1 << 20
     number = decimal(count / (1 << 10 if small else 1 << 20), own_locale())
     return own_words("{number} KiB" if small else "{number} MiB", number=number)
-
-
-async def _migrate(accept_restored: bool, json: bool) -> Exit:
-    from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import read_settings
-    from gonogo.cli.terminal.output import outcome
-    from gonogo.runtime import Runtime
-
-    given = {"accept_restored": accept_restored or None}
-    settings = read_settings(given)
-    # Who serves this folder may be of an older version, which the database is to outgrow.
-    on_server = settings.db is not None and settings.db.startswith("postgresql")
-    async with Runtime.open(settings, idle=True) if on_server else connected(given):
-        return outcome({"state": "current"}, own_words(_STATES["current"]), json=json)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,8 +16,7 @@ from gonogo.cli.support import (
     Session,
     SubtaskId,
     Words,
-    carry_out,
-    example,
+    command,
     group,
     not_blank,
     own_locale,
@@ -38,264 +36,16 @@ class PlanForm(StrEnum):
     YAML = "yaml"
 
 
-@app.command("list", epilog=example("gonogo plans list --status running"))
-def list_plans(
+@command(app, "list", "gonogo plans list --status running")
+async def list_plans(
     session: Session = None,
     status: Annotated[
         str | None, typer.Option("--status", help="Only plans with this status.")
     ] = None,
     limit: Limit = 20,
     json: Json = False,
-) -> None:
+) -> Exit:
     """List plans, newest first."""
-    carry_out(_list, session, status, limit, json)
-
-
-@app.command("show", epilog=example("gonogo plans show plan_0192 --graph"))
-def show_plan(
-    plan_id: PlanId,
-    graph: Annotated[
-        bool,
-        typer.Option(
-            "--graph", help="Draw the subtasks as a graph of dependencies, with their states."
-        ),
-    ] = False,
-    timeline: Annotated[
-        bool, typer.Option("--timeline", help="Draw when each subtask ran and waited.")
-    ] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Redraw at every change, until the plan ends.")
-    ] = False,
-    form: Annotated[
-        PlanForm | None, typer.Option("--format", help="Print the text that `plans edit` opens.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Show a plan, its subtasks and their states."""
-    if form is not None:
-        carry_out(_text, plan_id)
-    if watch:
-        carry_out(_watch, plan_id, timeline, json)
-    if graph or timeline:
-        carry_out(_draw, plan_id, timeline, json)
-    carry_out(_show, plan_id, json)
-
-
-@app.command("diff", epilog=example("gonogo plans diff plan_0192 --from 1 --to 2"))
-def diff_plan(
-    plan_id: PlanId,
-    from_: Annotated[
-        int | None,
-        typer.Option("--from", min=1, help="The older revision; by default the one before --to."),
-    ] = None,
-    to: Annotated[
-        int | None,
-        typer.Option("--to", min=1, help="The newer revision; by default the latest one."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Show how two revisions of a plan differ."""
-    carry_out(_diff, plan_id, from_, to, json)
-
-
-@app.command(
-    "edit",
-    epilog=example(
-        "gonogo plans edit plan_0192",
-        "gonogo plans edit plan_0192 --from plan.yaml --yes",
-    ),
-)
-def edit_plan(
-    plan_id: PlanId,
-    source: Annotated[
-        Path | None,
-        typer.Option("--from", exists=True, dir_okay=False, help="Start from this edited file."),
-    ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Send it without asking.")] = False,
-    json: Events = False,
-) -> None:
-    """Edit a plan that waits for approval, in $VISUAL or $EDITOR, and approve it as edited.
-
-    If the text has errors, the editor opens again and shows them. Before anything is sent you see
-    what you changed; without changes nothing is sent.
-    """
-    carry_out(_edit, plan_id, source, yes, json)
-
-
-@app.command(
-    "export",
-    epilog=example("gonogo plans export plan_0192", "gonogo plans export plan_0192 -o plan.yaml"),
-)
-def export_plan(
-    plan_id: PlanId,
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="A new file; by default standard output.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Write a plan as a YAML file, for run --plan and plans edit --from."""
-    carry_out(_export, plan_id, output, json)
-
-
-@app.command("wait", epilog=example("gonogo plans wait plan_0192 --limit 3600"))
-def wait_plan(
-    plan_id: PlanId,
-    limit: Annotated[
-        float | None,
-        typer.Option(
-            "--limit", min=0, help="Wait at most this many seconds; by default without limit."
-        ),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Wait until a plan has ended or needs a person.
-
-    Exit code: 0 completed, and nothing was denied or rejected; 1 not completed, or not ended in
-    time; 3 waits for a person; 4 something was denied or rejected.
-    """
-    carry_out(_wait, plan_id, limit, json)
-
-
-@app.command("start", epilog=example("gonogo plans start plan_0192"))
-def start_plan(plan_id: PlanId, json: Events = False) -> None:
-    """Start a plan that was approved and held."""
-    carry_out(_steer, "start", plan_id, json)
-
-
-@app.command("pause", epilog=example("gonogo plans pause plan_0192"))
-def pause_plan(plan_id: PlanId, json: Json = False) -> None:
-    """Pause a plan: running subtasks finish, and no new ones start."""
-    carry_out(_steer, "pause", plan_id, json)
-
-
-@app.command("resume", epilog=example("gonogo plans resume plan_0192"))
-def resume_plan(plan_id: PlanId, json: Events = False) -> None:
-    """Continue a paused plan."""
-    carry_out(_steer, "resume", plan_id, json)
-
-
-@app.command("retry", epilog=example("gonogo plans retry plan_0192 add-flag"))
-def retry_subtask(plan_id: PlanId, subtask: SubtaskId, json: Events = False) -> None:
-    """Run a failed subtask again, with those that were skipped because of it.
-
-    In a plan that still runs, this happens when nothing else of it runs or waits.
-    """
-    carry_out(partial(_steer, subtask_id=subtask), "retry", plan_id, json)
-
-
-@app.command("skip", epilog=example("gonogo plans skip plan_0192 add-flag"))
-def skip_subtask(plan_id: PlanId, subtask: SubtaskId, json: Events = False) -> None:
-    """Leave out a subtask that is not running, and those that depend on it."""
-    carry_out(partial(_steer, subtask_id=subtask), "skip", plan_id, json)
-
-
-@app.command(
-    "replan", epilog=example('gonogo plans replan plan_0192 --reason "Use the other library"')
-)
-def replan_plan(
-    plan_id: PlanId,
-    reason: Annotated[
-        str, typer.Option("--reason", help="What should be different.", callback=not_blank)
-    ],
-    json: Json = False,
-) -> None:
-    """Ask the planner for a new plan for what is left; running subtasks finish first."""
-    carry_out(_replan, plan_id, reason, json)
-
-
-@app.command(
-    "comment",
-    epilog=example('gonogo plans comment plan_0192 "Is this needed?" --subtask add-flag'),
-)
-def comment_plan(
-    plan_id: PlanId,
-    text: Words,
-    subtask: Annotated[
-        str | None,
-        typer.Option("--subtask", help="The subtask to comment on; by default the whole plan."),
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Comment on a plan that waits for approval; this decides nothing."""
-    carry_out(_comment, plan_id, text, subtask, json)
-
-
-@app.command("comments", epilog=example("gonogo plans comments plan_0192"))
-def plan_comments(plan_id: PlanId, json: Json = False) -> None:
-    """Show the comments on a plan, with its planner's answers."""
-    carry_out(_comments, plan_id, json)
-
-
-@app.command("revise", epilog=example("gonogo plans revise plan_0192"))
-def revise_plan(plan_id: PlanId, json: Events = False) -> None:
-    """Send a plan back to its planner, who answers all open comments with a new revision."""
-    carry_out(_steer, "revise", plan_id, json)
-
-
-@app.command("cancel", epilog=example('gonogo plans cancel plan_0192 --reason "Not this way"'))
-def cancel_plan(
-    plan_id: PlanId,
-    reason: Annotated[
-        str | None, typer.Option("--reason", help="The reason; it is saved with the plan.")
-    ] = None,
-    subtask: Annotated[
-        str | None, typer.Option("--subtask", help="Stop only this subtask; the others continue.")
-    ] = None,
-    json: Json = False,
-) -> None:
-    """Stop a plan permanently; finished work stays."""
-    given = {"reason": reason} if subtask is None else {"reason": reason, "subtask_id": subtask}
-    carry_out(partial(_steer, **given), "cancel", plan_id, json)
-
-
-async def _text(plan_id: str) -> Exit:
-    from gonogo.cli.session.decisions import print_plan
-
-    return await print_plan(plan_id)
-
-
-async def _export(plan_id: str, output: Path | None, json: bool) -> Exit:
-    from gonogo.cli.session.decisions import export_plan
-
-    return await export_plan(plan_id, output, json=json)
-
-
-async def _edit(plan_id: str, source: Path | None, sure: bool, json: bool) -> Exit:
-    from gonogo.cli.session.decisions import edit_plan
-
-    return await edit_plan(plan_id, source, sure=sure, json=json)
-
-
-async def _steer(verb: str, plan_id: str, json: bool, **given: str | None) -> Exit:
-    from gonogo.cli.session.decisions import steer
-
-    return await steer(verb, plan_id, json=json, **given)
-
-
-async def _comment(plan_id: str, text: str, subtask: str | None, json: bool) -> Exit:
-    from gonogo.cli.session.answers import comment_on
-
-    return await comment_on(plan_id, text, subtask, json)
-
-
-async def _comments(plan_id: str, json: bool) -> Exit:
-    from gonogo.cli.session.answers import list_comments
-
-    return await list_comments(plan_id, json)
-
-
-async def _replan(plan_id: str, reason: str, json: bool) -> Exit:
-    from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import outcome
-    from gonogo.i18n import term
-
-    async with connected() as client:
-        plan = await client.replan(plan_id, reason)
-    said = f"{plan.plan_id}  {term('plan', plan.status, own_locale())}"
-    return outcome(plan, said, json=json)
-
-
-async def _list(session: str | None, status: str | None, limit: int, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.session.interrupts import standing
     from gonogo.cli.terminal.output import facts, shown_as, table
@@ -318,10 +68,56 @@ async def _list(session: str | None, status: str | None, limit: int, json: bool)
         return table(("plan", "status", "done", "session", "created", "goal"), rows)
 
 
+@command(app, "show", "gonogo plans show plan_0192 --graph")
+async def show_plan(
+    plan_id: PlanId,
+    graph: Annotated[
+        bool,
+        typer.Option(
+            "--graph", help="Draw the subtasks as a graph of dependencies, with their states."
+        ),
+    ] = False,
+    timeline: Annotated[
+        bool, typer.Option("--timeline", help="Draw when each subtask ran and waited.")
+    ] = False,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Redraw at every change, until the plan ends.")
+    ] = False,
+    form: Annotated[
+        PlanForm | None, typer.Option("--format", help="Print the text that `plans edit` opens.")
+    ] = None,
+    json: Json = False,
+) -> Exit:
+    """Show a plan, its subtasks and their states."""
+    if form is not None:
+        from gonogo.cli.session.decisions import print_plan
+
+        return await print_plan(plan_id)
+    if watch:
+        from gonogo.cli.session.live import watch as watch_plan
+
+        return await watch_plan(plan_id, _drawing(timeline), json)
+    return await (_draw(plan_id, timeline, json) if graph or timeline else _show(plan_id, json))
+
+
+async def _draw(plan_id: str, timeline: bool, json: bool) -> Exit:
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, lines
+    from gonogo.i18n import resolve
+
+    async with connected() as client:
+        graph = await client.plan_graph(plan_id)
+        if json:
+            return facts(graph)
+        session = await client.session(graph.session_id)
+        locale = resolve(session.locale, own_locale())
+        return lines(_drawing(timeline)(graph, locale))
+
+
 async def _show(plan_id: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.session.interrupts import standing
-    from gonogo.cli.terminal.output import facts, line, spoken
+    from gonogo.cli.terminal.output import facts, lines, spoken
     from gonogo.cli.terminal.plan_graph import plan_lines
     from gonogo.i18n import phrase
 
@@ -332,18 +128,199 @@ async def _show(plan_id: str, json: bool) -> Exit:
         locale = own_locale()
         by = phrase("  written by {name}", locale, name=spoken(plan.made_by or ""))
         number = phrase("revision {number}", locale, number=plan.revision)
-        line(f"{plan.plan_id}  {standing(plan, locale)}  {number}{by if plan.made_by else ''}")
-        line(spoken(plan.goal))
-        for text in await _paused(client, plan):
-            line(text)
-        for text in plan_lines(
-            [s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks], locale
-        ):
-            line(text)
+        head = f"{plan.plan_id}  {standing(plan, locale)}  {number}{by if plan.made_by else ''}"
+        subtasks = [s.model_dump(mode="json", exclude_none=True) for s in plan.subtasks]
+        lines([head, spoken(plan.goal), *await _paused(client, plan)])
+        lines(plan_lines(subtasks, locale))
         status = await client.plan_status(plan_id)
-        for text in [*_used(status), *_budget(status)]:
-            line(text)
-        return Exit.DONE
+        return lines([*_used(status), *_budget(status)])
+
+
+@command(app, "diff", "gonogo plans diff plan_0192 --from 1 --to 2")
+async def diff_plan(
+    plan_id: PlanId,
+    from_: Annotated[
+        int | None,
+        typer.Option("--from", min=1, help="The older revision; by default the one before --to."),
+    ] = None,
+    to: Annotated[
+        int | None,
+        typer.Option("--to", min=1, help="The newer revision; by default the latest one."),
+    ] = None,
+    json: Json = False,
+) -> Exit:
+    """Show how two revisions of a plan differ."""
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import facts, lines
+    from gonogo.cli.terminal.render import diff_lines
+
+    async with connected() as client:
+        last = to or (await client.plan(plan_id)).revision
+        diff = await client.plan_diff(plan_id, from_ or max(1, last - 1), last)
+        return facts(diff) if json else lines(diff_lines(diff, own_locale()))
+
+
+@command(
+    app, "edit", "gonogo plans edit plan_0192", "gonogo plans edit plan_0192 --from plan.yaml --yes"
+)
+async def edit_plan(
+    plan_id: PlanId,
+    source: Annotated[
+        Path | None,
+        typer.Option("--from", exists=True, dir_okay=False, help="Start from this edited file."),
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Send it without asking.")] = False,
+    json: Events = False,
+) -> Exit:
+    """Edit a plan that waits for approval, in $VISUAL or $EDITOR, and approve it as edited.
+
+    If the text has errors, the editor opens again and shows them. Before anything is sent you see
+    what you changed; without changes nothing is sent.
+    """
+    from gonogo.cli.session.decisions import edit_plan
+
+    return await edit_plan(plan_id, source, sure=yes, json=json)
+
+
+@command(
+    app, "export", "gonogo plans export plan_0192", "gonogo plans export plan_0192 -o plan.yaml"
+)
+async def export_plan(
+    plan_id: PlanId,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="A new file; by default standard output.")
+    ] = None,
+    json: Json = False,
+) -> Exit:
+    """Write a plan as a YAML file, for run --plan and plans edit --from."""
+    from gonogo.cli.session.decisions import export_plan
+
+    return await export_plan(plan_id, output, json=json)
+
+
+@command(app, "wait", "gonogo plans wait plan_0192 --limit 3600")
+async def wait_plan(
+    plan_id: PlanId,
+    limit: Annotated[
+        float | None,
+        typer.Option(
+            "--limit", min=0, help="Wait at most this many seconds; by default without limit."
+        ),
+    ] = None,
+    json: Json = False,
+) -> Exit:
+    """Wait until a plan has ended or needs a person.
+
+    Exit code: 0 completed, and nothing was denied or rejected; 1 not completed, or not ended in
+    time; 3 waits for a person; 4 something was denied or rejected.
+    """
+    from gonogo.cli.session.live import wait
+
+    return await wait(plan_id, limit, json)
+
+
+@command(app, "start", "gonogo plans start plan_0192")
+async def start_plan(plan_id: PlanId, json: Events = False) -> Exit:
+    """Start a plan that was approved and held."""
+    return await _steer("start", plan_id, json)
+
+
+@command(app, "pause", "gonogo plans pause plan_0192")
+async def pause_plan(plan_id: PlanId, json: Json = False) -> Exit:
+    """Pause a plan: running subtasks finish, and no new ones start."""
+    return await _steer("pause", plan_id, json)
+
+
+@command(app, "resume", "gonogo plans resume plan_0192")
+async def resume_plan(plan_id: PlanId, json: Events = False) -> Exit:
+    """Continue a paused plan."""
+    return await _steer("resume", plan_id, json)
+
+
+@command(app, "retry", "gonogo plans retry plan_0192 add-flag")
+async def retry_subtask(plan_id: PlanId, subtask: SubtaskId, json: Events = False) -> Exit:
+    """Run a failed subtask again, with those that were skipped because of it.
+
+    In a plan that still runs, this happens when nothing else of it runs or waits.
+    """
+    return await _steer("retry", plan_id, json, subtask_id=subtask)
+
+
+@command(app, "skip", "gonogo plans skip plan_0192 add-flag")
+async def skip_subtask(plan_id: PlanId, subtask: SubtaskId, json: Events = False) -> Exit:
+    """Leave out a subtask that is not running, and those that depend on it."""
+    return await _steer("skip", plan_id, json, subtask_id=subtask)
+
+
+@command(app, "replan", 'gonogo plans replan plan_0192 --reason "Use the other library"')
+async def replan_plan(
+    plan_id: PlanId,
+    reason: Annotated[
+        str, typer.Option("--reason", help="What should be different.", callback=not_blank)
+    ],
+    json: Json = False,
+) -> Exit:
+    """Ask the planner for a new plan for what is left; running subtasks finish first."""
+    from gonogo.cli.daemon import connected
+    from gonogo.cli.terminal.output import outcome
+    from gonogo.i18n import term
+
+    async with connected() as client:
+        plan = await client.replan(plan_id, reason)
+    said = f"{plan.plan_id}  {term('plan', plan.status, own_locale())}"
+    return outcome(plan, said, json=json)
+
+
+@command(app, "comment", 'gonogo plans comment plan_0192 "Is this needed?" --subtask add-flag')
+async def comment_plan(
+    plan_id: PlanId,
+    text: Words,
+    subtask: Annotated[
+        str | None,
+        typer.Option("--subtask", help="The subtask to comment on; by default the whole plan."),
+    ] = None,
+    json: Json = False,
+) -> Exit:
+    """Comment on a plan that waits for approval; this decides nothing."""
+    from gonogo.cli.session.answers import comment_on
+
+    return await comment_on(plan_id, text, subtask, json)
+
+
+@command(app, "comments", "gonogo plans comments plan_0192")
+async def plan_comments(plan_id: PlanId, json: Json = False) -> Exit:
+    """Show the comments on a plan, with its planner's answers."""
+    from gonogo.cli.session.answers import list_comments
+
+    return await list_comments(plan_id, json)
+
+
+@command(app, "revise", "gonogo plans revise plan_0192")
+async def revise_plan(plan_id: PlanId, json: Events = False) -> Exit:
+    """Send a plan back to its planner, who answers all open comments with a new revision."""
+    return await _steer("revise", plan_id, json)
+
+
+@command(app, "cancel", 'gonogo plans cancel plan_0192 --reason "Not this way"')
+async def cancel_plan(
+    plan_id: PlanId,
+    reason: Annotated[
+        str | None, typer.Option("--reason", help="The reason; it is saved with the plan.")
+    ] = None,
+    subtask: Annotated[
+        str | None, typer.Option("--subtask", help="Stop only this subtask; the others continue.")
+    ] = None,
+    json: Json = False,
+) -> Exit:
+    """Stop a plan permanently; finished work stays."""
+    given = {"reason": reason} if subtask is None else {"reason": reason, "subtask_id": subtask}
+    return await _steer("cancel", plan_id, json, **given)
+
+
+async def _steer(verb: str, plan_id: str, json: bool, **given: str | None) -> Exit:
+    from gonogo.cli.session.decisions import steer
+
+    return await steer(verb, plan_id, json=json, **given)
 
 
 async def _paused(client: "Client", plan: "PlanView") -> list[str]:
@@ -397,49 +374,6 @@ def _budget(status: "object") -> list[str]:
             )
         )  # fmt: skip
     return lines
-
-
-async def _draw(plan_id: str, timeline: bool, json: bool) -> Exit:
-    from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, line
-    from gonogo.i18n import resolve
-
-    async with connected() as client:
-        graph = await client.plan_graph(plan_id)
-        if json:
-            return facts(graph)
-        session = await client.session(graph.session_id)
-        locale = resolve(session.locale, own_locale())
-        for text in _drawing(timeline)(graph, locale):
-            line(text)
-        return Exit.DONE
-
-
-async def _watch(plan_id: str, timeline: bool, json: bool) -> Exit:
-    from gonogo.cli.session.live import watch
-
-    return await watch(plan_id, _drawing(timeline), json)
-
-
-async def _wait(plan_id: str, limit: float | None, json: bool) -> Exit:
-    from gonogo.cli.session.live import wait
-
-    return await wait(plan_id, limit, json)
-
-
-async def _diff(plan_id: str, from_: int | None, to: int | None, json: bool) -> Exit:
-    from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import facts, line
-    from gonogo.cli.terminal.render import diff_lines
-
-    async with connected() as client:
-        last = to or (await client.plan(plan_id)).revision
-        diff = await client.plan_diff(plan_id, from_ or max(1, last - 1), last)
-        if json:
-            return facts(diff)
-        for text in diff_lines(diff, own_locale()):
-            line(text)
-        return Exit.DONE
 
 
 def _drawing(timeline: bool) -> "Callable[[PlanGraph, str], Iterator[str]]":

@@ -1,6 +1,5 @@
 """`run`, `demo`, `serve`, `acp` and `mcp`: the commands that work."""
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +10,9 @@ from gonogo.cli.support import (
     Events,
     Exit,
     Model,
+    Restored,
     Stop,
-    carry_out,
-    example,
-    explained,
+    command,
     limits_of,
     own_locale,
     session_ids,
@@ -31,22 +29,26 @@ Yes = Annotated[
     ),
 ]
 YesAll = Annotated[bool, typer.Option("--yes-all", hidden=True)]
+Unattended = Annotated[
+    bool, typer.Option("--unattended", help="Deny every call that would need your approval.")
+]
+Database = Annotated[str | None, typer.Option("--db", help="The database as a URL.")]
 Foreground = Annotated[
     bool,
     typer.Option("--foreground", help="Do all the work in this process; it ends with the command."),
 ]
 
 
-@top.command(
-    epilog=example(
-        'gonogo run "Add a --json flag to the CLI" -C path/to/repo --model openai:gpt-5',
-        'gonogo run "What does main() do?"',
-        'gonogo run "Fix the failing test" --yes=all --json > events.jsonl',
-        'gonogo run "List the TODOs" --output-schema todos.json -o out.json --max-cost 0.50',
-        "gonogo run --plan plan.yaml",
-    )
+@command(
+    top,
+    "run",
+    'gonogo run "Add a --json flag to the CLI" -C path/to/repo --model openai:gpt-5',
+    'gonogo run "What does main() do?"',
+    'gonogo run "Fix the failing test" --yes=all --json > events.jsonl',
+    'gonogo run "List the TODOs" --output-schema todos.json -o out.json --max-cost 0.50',
+    "gonogo run --plan plan.yaml",
 )
-def run(  # noqa: PLR0913 - each is an option of the command
+async def run(  # noqa: PLR0913 - each is an option of the command
     task: Annotated[
         str | None, typer.Argument(metavar="TASK", help="Your task, or a question.")
     ] = None,
@@ -72,9 +74,7 @@ def run(  # noqa: PLR0913 - each is an option of the command
     plan_only: Annotated[
         bool, typer.Option("--plan-only", help="Stop when the plan is ready; it waits for you.")
     ] = False,
-    unattended: Annotated[
-        bool, typer.Option("--unattended", help="Deny every call that would need your approval.")
-    ] = False,
+    unattended: Unattended = False,
     foreground: Foreground = False,
     output: Annotated[
         Path | None,
@@ -105,7 +105,7 @@ def run(  # noqa: PLR0913 - each is an option of the command
         ),
     ] = None,
     json: Events = False,
-) -> None:
+) -> Exit:
     """Run one task, or a plan of your own: plan, approval, live progress, result.
 
     The work continues when you close the terminal; gonogo attach brings you back to it.
@@ -116,31 +116,23 @@ def run(  # noqa: PLR0913 - each is an option of the command
     """
     from gonogo.cli.session.answers import Wish
     from gonogo.cli.session.run import AnswerFile, run_plan, run_task
+    from gonogo.i18n import say
 
-    with explained():
-        answer = AnswerFile.of(output_schema, output)
-        limits = limits_of(max_cost, max_time)
-        if answer is not None and plan_only:
-            from gonogo.i18n import say
-
-            raise Stop(say("cli_output_plan_only", own_locale()), Exit.USAGE)
+    answer = AnswerFile.of(output_schema, output)
+    limits = limits_of(max_cost, max_time)
+    if answer is not None and plan_only:
+        raise Stop(say("cli_output_plan_only", own_locale()), Exit.USAGE)
     wish = Wish(
-        yes=yes or yes_all,
-        all=yes_all,
-        plan_only=plan_only,
-        agent=agent,
-        unattended=unattended,
-        json=json,
-        foreground=foreground,
-        limits=limits,
-    )
+        yes=yes or yes_all, all=yes_all, plan_only=plan_only, agent=agent, json=json,
+        unattended=unattended, foreground=foreground, limits=limits,
+    )  # fmt: skip
     if plan is not None:
-        carry_out(run_plan, plan, task, directory, model, wish, answer)
-    carry_out(run_task, task or "", directory, model, wish, answer)
+        return await run_plan(plan, task, directory, model, wish, answer)
+    return await run_task(task or "", directory, model, wish, answer)
 
 
-@top.command(epilog=example("gonogo attach", "gonogo attach s_0192"))
-def attach(
+@command(top, "attach", "gonogo attach", "gonogo attach s_0192")
+async def attach(
     session: Annotated[
         str | None,
         typer.Argument(
@@ -151,12 +143,10 @@ def attach(
     ] = None,
     yes: Yes = False,
     yes_all: YesAll = False,
-    unattended: Annotated[
-        bool, typer.Option("--unattended", help="Deny every call that would need your approval.")
-    ] = False,
+    unattended: Unattended = False,
     foreground: Foreground = False,
     json: Events = False,
-) -> None:
+) -> Exit:
     """Reconnect to a session: see its history, follow it, answer, send messages.
 
     Ctrl-D ends the command and changes nothing; Ctrl-C pauses the plan and asks. The exit codes are
@@ -168,11 +158,11 @@ def attach(
     wish = Wish(
         yes=yes or yes_all, all=yes_all, unattended=unattended, json=json, foreground=foreground
     )
-    carry_out(attach_to, session, wish)
+    return await attach_to(session, wish)
 
 
-@top.command(epilog=example("gonogo demo", "gonogo demo --yes"))
-def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> None:
+@command(top, "demo", "gonogo demo", "gonogo demo --yes")
+async def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> Exit:
     """Try gonogo on a sample project; no key is needed.
 
     The model's replies are recorded; the plan, your approval, the edits, the commands and the tests
@@ -182,17 +172,17 @@ def demo(yes: Yes = False, yes_all: YesAll = False, json: Events = False) -> Non
     from gonogo.cli.session.run import run_demo
 
     wish = Wish(yes=yes or yes_all, all=yes or yes_all, json=json)
-    carry_out(run_demo, wish)
+    return await run_demo(wish)
 
 
-@top.command(
-    epilog=example(
-        "gonogo serve --workspace path/to/repo",
-        "gonogo serve --host 0.0.0.0 --port 8001 --db postgresql://localhost/gonogo",
-        "gonogo serve --no-work --db postgresql://localhost/gonogo",
-    )
+@command(
+    top,
+    "serve",
+    "gonogo serve --workspace path/to/repo",
+    "gonogo serve --host 0.0.0.0 --port 8001 --db postgresql://localhost/gonogo",
+    "gonogo serve --no-work --db postgresql://localhost/gonogo",
 )
-def serve(  # noqa: PLR0913 - each is an option of the command
+async def serve(  # noqa: PLR0913 - each is an option of the command
     host: Annotated[str | None, typer.Option("--host", help="The address to listen on.")] = None,
     port: Annotated[
         int | None, typer.Option("--port", min=0, max=65535, help="The port; 0 picks a free one.")
@@ -203,18 +193,12 @@ def serve(  # noqa: PLR0913 - each is an option of the command
             "--workspace", "-C", exists=True, file_okay=False, help="The folder to work in."
         ),
     ] = None,
-    db: Annotated[str | None, typer.Option("--db", help="The database as a URL.")] = None,
+    db: Database = None,
     model: Model = None,
     no_auth: Annotated[
         bool, typer.Option("--no-auth", help="Require no token; only on a loopback address.")
     ] = False,
-    accept_restored: Annotated[
-        bool,
-        typer.Option(
-            "--accept-restored",
-            help="Start even if the database has lost data, for example after a restore.",
-        ),
-    ] = False,
+    accept_restored: Restored = False,
     socket_only: Annotated[
         bool,
         typer.Option(
@@ -238,7 +222,7 @@ def serve(  # noqa: PLR0913 - each is an option of the command
         str | None,
         typer.Option("--pool", help="With --no-work: the pool whose workers get new workspaces."),
     ] = None,
-) -> None:
+) -> Exit:
     """Serve HTTP, SSE and WebSocket until stopped."""
     from gonogo.cli.daemon import run_in_background
     from gonogo.cli.doors import Address, run_server
@@ -251,23 +235,23 @@ def serve(  # noqa: PLR0913 - each is an option of the command
                 "it does all the work itself; leave out --no-work", param_hint="--socket-only"
             )
         given = {"db": db, "model": model, "accept_restored": accept_restored or None}
-        carry_out(partial(run_in_background, until_idle=exit_when_idle), given)
+        return await run_in_background(given, until_idle=exit_when_idle)
     given = {
         "host": host, "port": port, "workspace": workspace, "db": db, "model": model,
         "accept_restored": accept_restored or None,
     }  # fmt: skip
     address = Address(auth=not no_auth, pool=None if work else pool or "default")
-    carry_out(run_server, address, given)
+    return await run_server(address, given)
 
 
-@top.command(
-    epilog=example(
-        "gonogo worker --db postgresql://localhost/gonogo",
-        "gonogo worker --pool large --capacity 8",
-        "gonogo worker --metrics-port 9101",
-    )
+@command(
+    top,
+    "worker",
+    "gonogo worker --db postgresql://localhost/gonogo",
+    "gonogo worker --pool large --capacity 8",
+    "gonogo worker --metrics-port 9101",
 )
-def worker(
+async def worker(
     pool: Annotated[
         str, typer.Option("--pool", help="Work in the workspaces of this pool.")
     ] = "default",
@@ -287,9 +271,9 @@ def worker(
             help="Serve /metrics, /health and /ready on this port; 0 selects a free one.",
         ),
     ] = None,
-    db: Annotated[str | None, typer.Option("--db", help="The database as a URL.")] = None,
+    db: Database = None,
     model: Model = None,
-) -> None:
+) -> Exit:
     """Do the work of servers that run with --no-work (PostgreSQL only).
 
     Start any number of workers on one database. Each workspace has one worker at a time. If a
@@ -305,26 +289,30 @@ def worker(
             raise typer.BadParameter("write it as NAME=VALUE", param_hint="--label")
         labels[name] = value
     given = {"db": db, "model": model, "metrics_port": metrics_port}
-    carry_out(run_worker, pool, capacity, labels, given)
+    return await run_worker(pool, capacity, labels, given)
 
 
-@top.command(epilog=example("gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5"))
-def acp(directory: Directory = None, model: Model = None, foreground: Foreground = False) -> None:
+@command(top, "acp", "gonogo acp", "gonogo acp -C path/to/repo --model openai:gpt-5")
+async def acp(
+    directory: Directory = None, model: Model = None, foreground: Foreground = False
+) -> Exit:
     """Run as an agent for editors that support the Agent Client Protocol (ACP), on stdio.
 
     Editors start it. The work continues without the editor, and any client can join the session.
     """
     from gonogo.cli.doors import run_acp
 
-    carry_out(run_acp, directory, model, foreground)
+    return await run_acp(directory, model, foreground)
 
 
-@top.command(epilog=example("gonogo mcp", "gonogo mcp -C path/to/repo"))
-def mcp(directory: Directory = None, model: Model = None, foreground: Foreground = False) -> None:
+@command(top, "mcp", "gonogo mcp", "gonogo mcp -C path/to/repo")
+async def mcp(
+    directory: Directory = None, model: Model = None, foreground: Foreground = False
+) -> Exit:
     """Offer plans, their status, open questions and results to another agent, by MCP on stdio.
 
     The other agent starts it. It can ask for a plan and read results; only people can decide.
     """
     from gonogo.cli.doors import run_mcp
 
-    carry_out(run_mcp, directory, model, foreground)
+    return await run_mcp(directory, model, foreground)

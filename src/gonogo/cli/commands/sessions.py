@@ -13,8 +13,7 @@ from gonogo.cli.support import (
     Stop,
     SubtaskId,
     Words,
-    carry_out,
-    example,
+    command,
     group,
     own_locale,
     own_words,
@@ -27,35 +26,9 @@ if TYPE_CHECKING:
 app = group("Sessions: conversations, each in one workspace.")
 
 
-@app.command("list", epilog=example("gonogo sessions list --limit 5"))
-def list_sessions(limit: Limit = 20, json: Json = False) -> None:
+@command(app, "list", "gonogo sessions list --limit 5")
+async def list_sessions(limit: Limit = 20, json: Json = False) -> Exit:
     """List sessions, newest first."""
-    carry_out(_list, limit, json)
-
-
-@app.command("show", epilog=example("gonogo sessions show s_0192"))
-def show_session(session_id: SessionId, json: Json = False) -> None:
-    """Show a session's messages, and what waits for you."""
-    carry_out(_show, session_id, json)
-
-
-@app.command("context", epilog=example("gonogo sessions context s_0192"))
-def show_context(session_id: SessionId, json: Json = False) -> None:
-    """Show what the next request to the model would contain, by part and tokens."""
-    carry_out(_context, session_id, json)
-
-
-@app.command("delete", epilog=example("gonogo sessions delete s_0192"))
-def delete_session(
-    session_id: SessionId,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
-    json: Json = False,
-) -> None:
-    """Delete a session with everything in it; running work is stopped."""
-    carry_out(_delete, session_id, yes, json)
-
-
-async def _list(limit: int, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, table
 
@@ -69,7 +42,9 @@ async def _list(limit: int, json: bool) -> Exit:
         return table(("session", "agent", "updated", "title", "workspace"), rows)
 
 
-async def _show(session_id: str, json: bool) -> Exit:
+@command(app, "show", "gonogo sessions show s_0192")
+async def show_session(session_id: SessionId, json: Json = False) -> Exit:
+    """Show a session's messages, and what waits for you."""
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, line, one_line, spoken
 
@@ -87,14 +62,9 @@ async def _show(session_id: str, json: bool) -> Exit:
         return Exit.DONE
 
 
-def _speaker(message: "MessageView") -> str:
-    """Who said it; of a tool, which one to whom, and of what an agent was asked, to whom."""
-    if message.role == "user":
-        return f"→ {message.agent}" if message.subtask_id and message.agent else "user"
-    return " → ".join(filter(None, (message.tool_name, message.agent)))
-
-
-async def _context(session_id: str, json: bool) -> Exit:
+@command(app, "context", "gonogo sessions context s_0192")
+async def show_context(session_id: SessionId, json: Json = False) -> Exit:
+    """Show what the next request to the model would contain, by part and tokens."""
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import facts, line, one_line, table
     from gonogo.i18n import say
@@ -113,7 +83,13 @@ async def _context(session_id: str, json: bool) -> Exit:
     return table(("part", "count", "tokens"), rows)
 
 
-async def _delete(session_id: str, yes: bool, json: bool) -> Exit:
+@command(app, "delete", "gonogo sessions delete s_0192")
+async def delete_session(
+    session_id: SessionId,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    json: Json = False,
+) -> Exit:
+    """Delete a session with everything in it; running work is stopped."""
     from gonogo.cli.daemon import connected
     from gonogo.cli.folder import environment
     from gonogo.cli.terminal.input import TerminalPerson
@@ -138,33 +114,30 @@ async def _delete(session_id: str, yes: bool, json: bool) -> Exit:
     return outcome({"session_id": session_id, "deleted": True}, said, json=json)
 
 
+def _speaker(message: "MessageView") -> str:
+    """Who said it; of a tool, which one to whom, and of what an agent was asked, to whom."""
+    if message.role == "user":
+        return f"→ {message.agent}" if message.subtask_id and message.agent else "user"
+    return " → ".join(filter(None, (message.tool_name, message.agent)))
+
+
 # `gonogo steer`: say something to an agent while it works.
 
 top = typer.Typer()
 
 
-@top.command(epilog=example('gonogo steer plan_0192 add-flag "Mind the tests"'))
-def steer(
+@command(top, "steer", 'gonogo steer plan_0192 add-flag "Mind the tests"')
+async def steer(
     plan_id: PlanId,
     subtask: SubtaskId,
     text: Words,
     json: Json = False,
-) -> None:
+) -> Exit:
     """Send a message to the agent of a running subtask.
 
     The agent reads it before its next request to the model. The message permits nothing new and
     restarts nothing.
     """
-    carry_out(_steer_subtask, plan_id, subtask, text, json)
-
-
-@app.command("steer", epilog=example('gonogo sessions steer s_0192 "Be brief"'))
-def steer_turn(session_id: SessionId, text: Words, json: Json = False) -> None:
-    """Send a message to the agent that is answering in a session."""
-    carry_out(_steer_turn, session_id, text, json)
-
-
-async def _steer_subtask(plan_id: str, subtask: str, text: str, json: bool) -> Exit:
     from gonogo.cli.daemon import connected
     from gonogo.cli.session.interrupts import status_line
     from gonogo.cli.terminal.output import outcome
@@ -174,7 +147,9 @@ async def _steer_subtask(plan_id: str, subtask: str, text: str, json: bool) -> E
     return outcome(plan, status_line(plan), json=json)
 
 
-async def _steer_turn(session_id: str, text: str, json: bool) -> Exit:
+@command(app, "steer", 'gonogo sessions steer s_0192 "Be brief"')
+async def steer_turn(session_id: SessionId, text: Words, json: Json = False) -> Exit:
+    """Send a message to the agent that is answering in a session."""
     from gonogo.cli.daemon import connected
     from gonogo.cli.terminal.output import outcome
 

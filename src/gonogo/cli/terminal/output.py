@@ -56,6 +56,13 @@ def line(text: str) -> None:
     typer.echo(shown)
 
 
+def lines(texts: Iterable[str]) -> Exit:
+    """Write lines, as `line` does."""
+    for text in texts:
+        line(text)
+    return Exit.DONE
+
+
 def beside(text: str) -> str:
     """A text for standard error, safe to look at, broken between words where somebody does."""
     shown = guarded(text)
@@ -123,11 +130,7 @@ def facts(value: Any) -> Exit:  # noqa: ANN401 - any JSON value, or bodies withi
 
 def outcome(body: Any, *said: str, json: bool) -> Exit:  # noqa: ANN401 - as `facts` takes it
     """Tell what a command has done: a program in one JSON object, a person in lines."""
-    if json:
-        return facts(body)
-    for text in said:
-        line(text)
-    return Exit.DONE
+    return facts(body) if json else lines(said)
 
 
 def plain(value: Any) -> Any:  # noqa: ANN401

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import AsyncGenerator, AsyncIterator
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -165,10 +166,8 @@ async def accept_tool(caller: Authenticated) -> Response:
     """Have a server's tool count as it was seen last: what allowed it earlier allows it again."""
     caller.principal.require(Role.ADMIN)
     body = await read_body(caller.request, Accepted)
-    runtime = caller.runtime
-    return await once(
-        caller, body, lambda: runtime.servers.accept(caller.principal, body.name), 200
-    )
+    accepted = partial(caller.runtime.servers.accept, caller.principal, body.name)
+    return await once(caller, body, accepted)
 
 
 @router.post(
@@ -181,10 +180,8 @@ async def vacuum(caller: Authenticated) -> Response:
     """
     body = await read_body(caller.request, VacuumOrder)
 
-    async def vacuumed() -> Vacuumed:
-        return await caller.runtime.maintenance.vacuum(caller.principal, dry_run=body.dry_run)
-
-    return await once(caller, body, vacuumed)
+    vacuum = caller.runtime.maintenance.vacuum
+    return await once(caller, body, partial(vacuum, caller.principal, dry_run=body.dry_run))
 
 
 @router.get("/models", response_model=Models)
@@ -381,9 +378,7 @@ async def prune_audit(caller: Authenticated) -> Response:
     async def pruned() -> AuditHeads:
         heads = [ChainHead(chain=each.chain, seq=each.seq, hash=each.hash) for each in body.heads]
         gone = await caller.runtime.audit.prune(caller.principal, body.before, heads)
-        return AuditHeads(
-            heads=[AuditHead(chain=each.chain, seq=each.seq, hash=each.hash) for each in gone]
-        )
+        return AuditHeads(heads=[AuditHead.of(each) for each in gone])
 
     return await once(caller, body, pruned)
 
@@ -423,13 +418,7 @@ async def log_in(request: Request) -> Response:
         raise
     secret = await door.runtime.people.log_in(who, body.token)
     welcome = answer(None)
-    welcome.set_cookie(
-        cookie_name(request),
-        secret,
-        httponly=True,
-        samesite="strict",
-        secure=_is_secure(request),
-    )
+    welcome.set_cookie(cookie_name(request), secret, **_cookie(request))
     return welcome
 
 
@@ -440,12 +429,7 @@ async def log_out(caller: Authenticated) -> Response:
         await caller.runtime.people.log_out(caller.credential.session)
         caller.door.credentials_changed()
     farewell = answer(None)
-    farewell.delete_cookie(
-        cookie_name(caller.request),
-        httponly=True,
-        samesite="strict",
-        secure=_is_secure(caller.request),
-    )
+    farewell.delete_cookie(cookie_name(caller.request), **_cookie(caller.request))
     return farewell
 
 
@@ -485,7 +469,8 @@ async def _entering(door: ServerState, body: Entry) -> Principal:
     return await door.runtime.people.authenticate(body.token or "")
 
 
-def _is_secure(request: Request) -> bool:
+def _cookie(request: Request) -> dict[str, Any]:
     # Behind a proxy the last step is plain; the page's origin, checked before, is where it began.
     origin = request.headers.get("origin", "").lower()
-    return request.url.scheme == "https" or origin.startswith("https://")
+    secure = request.url.scheme == "https" or origin.startswith("https://")
+    return {"httponly": True, "samesite": "strict", "secure": secure}

@@ -49,6 +49,8 @@ router = APIRouter(prefix="/plans", tags=["plans"])
 Number = Annotated[int, Query(ge=1, lt=2**31)]
 _NO_BODY = takes(Nothing, required=False)
 _MAY_SAY_WHY = takes(CancelReason, required=False)
+_moves = partial(router.post, status_code=202, response_model=PlanView)
+"""Declares what changes a plan's state: it answers with the plan as it is then."""
 
 
 @router.get("", response_model=PlanList)
@@ -114,12 +116,7 @@ async def get_plan_diff(
     return answer(await caller.runtime.plans.diff(caller.principal, plan_id, from_, to))
 
 
-@router.post(
-    "/{plan_id}/decision",
-    status_code=202,
-    response_model=PlanView,
-    openapi_extra=takes(PlanAnswer),
-)
+@_moves("/{plan_id}/decision", openapi_extra=takes(PlanAnswer))
 async def decide_plan(caller: Authenticated, plan_id: Name) -> Response:
     """Answer a plan."""
     body = await read_body(caller.request, PlanAnswer)
@@ -155,59 +152,46 @@ async def list_comments(caller: Authenticated, plan_id: Name) -> Response:
 async def comment(caller: Authenticated, plan_id: Name) -> Response:
     """Say something of a plan that waits for approval; it decides nothing."""
     body = await read_body(caller.request, NewComment)
-    return await _or_where_it_stands(
-        caller,
-        plan_id,
-        body,
-        lambda: caller.runtime.plans.comment(caller.principal, plan_id, **body.model_dump()),
-        201,
-    )
+    said = partial(caller.runtime.plans.comment, caller.principal, plan_id, **body.model_dump())
+    return await _or_where_it_stands(caller, plan_id, body, said, 201)
 
 
-@router.post("/{plan_id}/revise", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
+@_moves("/{plan_id}/revise", openapi_extra=_NO_BODY)
 async def revise(caller: Authenticated, plan_id: Name) -> Response:
     """Send a plan back to its planner, who answers every open comment."""
     return await _bare(caller, plan_id, caller.runtime.plans.revise)
 
 
-@router.post("/{plan_id}/start", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
+@_moves("/{plan_id}/start", openapi_extra=_NO_BODY)
 async def start(caller: Authenticated, plan_id: Name) -> Response:
     """Start a plan that is approved and on hold."""
     return await _bare(caller, plan_id, caller.runtime.plans.start)
 
 
-@router.post("/{plan_id}/pause", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
+@_moves("/{plan_id}/pause", openapi_extra=_NO_BODY)
 async def pause(caller: Authenticated, plan_id: Name) -> Response:
     """Let nothing new start."""
     return await _bare(caller, plan_id, caller.runtime.plans.pause)
 
 
-@router.post("/{plan_id}/resume", status_code=202, response_model=PlanView, openapi_extra=_NO_BODY)
+@_moves("/{plan_id}/resume", openapi_extra=_NO_BODY)
 async def resume(caller: Authenticated, plan_id: Name) -> Response:
     """Go on with a paused plan."""
     return await _bare(caller, plan_id, caller.runtime.plans.resume)
 
 
-@router.post(
-    "/{plan_id}/cancel", status_code=202, response_model=PlanView, openapi_extra=_MAY_SAY_WHY
-)
+@_moves("/{plan_id}/cancel", openapi_extra=_MAY_SAY_WHY)
 async def cancel(caller: Authenticated, plan_id: Name) -> Response:
     """Stop a plan for good."""
     return await _cancel(caller, plan_id, caller.runtime.plans.cancel)
 
 
-@router.post(
-    "/{plan_id}/replan", status_code=202, response_model=PlanView, openapi_extra=takes(ReplanReason)
-)
+@_moves("/{plan_id}/replan", openapi_extra=takes(ReplanReason))
 async def replan(caller: Authenticated, plan_id: Name) -> Response:
     """Have a plan changed: its next revision is put before a person."""
     body = await read_body(caller.request, ReplanReason)
-    return await _or_where_it_stands(
-        caller,
-        plan_id,
-        body,
-        lambda: caller.runtime.plans.replan(caller.principal, plan_id, body.reason),
-    )
+    changed = partial(caller.runtime.plans.replan, caller.principal, plan_id, body.reason)
+    return await _or_where_it_stands(caller, plan_id, body, changed)
 
 
 class WantedChanges(WantedFiles):
@@ -234,84 +218,52 @@ async def get_plan_changes(
 async def roll_back(caller: Authenticated, plan_id: Name) -> Response:
     """Undo what a plan did to files; a dry run says what would be undone."""
     order = await read_body(caller.request, RollbackOrder)
-    return await _or_where_it_stands(
-        caller,
-        plan_id,
-        order,
-        lambda: caller.runtime.checkpoints.rollback(
-            caller.principal, plan_id, **order.model_dump()
-        ),
-    )
+    rollback = caller.runtime.checkpoints.rollback
+    undone = partial(rollback, caller.principal, plan_id, **order.model_dump())
+    return await _or_where_it_stands(caller, plan_id, order, undone)
 
 
-@router.post(
-    "/{plan_id}/subtasks/{subtask_id}/retry",
-    status_code=202,
-    response_model=PlanView,
-    openapi_extra=_NO_BODY,
-)
+@_moves("/{plan_id}/subtasks/{subtask_id}/retry", openapi_extra=_NO_BODY)
 async def retry_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
     """Run a failed subtask again."""
     return await _bare(caller, plan_id, caller.runtime.plans.retry_subtask, subtask_id)
 
 
-@router.post(
-    "/{plan_id}/subtasks/{subtask_id}/skip",
-    status_code=202,
-    response_model=PlanView,
-    openapi_extra=_NO_BODY,
-)
+@_moves("/{plan_id}/subtasks/{subtask_id}/skip", openapi_extra=_NO_BODY)
 async def skip_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
     """Leave a subtask out."""
     return await _bare(caller, plan_id, caller.runtime.plans.skip_subtask, subtask_id)
 
 
-@router.post(
-    "/{plan_id}/subtasks/{subtask_id}/cancel",
-    status_code=202,
-    response_model=PlanView,
-    openapi_extra=_MAY_SAY_WHY,
-)
+@_moves("/{plan_id}/subtasks/{subtask_id}/cancel", openapi_extra=_MAY_SAY_WHY)
 async def cancel_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
     """Stop one subtask; its siblings go on."""
     return await _cancel(caller, plan_id, caller.runtime.plans.cancel_subtask, subtask_id)
 
 
-@router.post(
-    "/{plan_id}/subtasks/{subtask_id}/steer",
-    status_code=202,
-    response_model=PlanView,
-    openapi_extra=takes(WordsToSubtask),
-)
+@_moves("/{plan_id}/subtasks/{subtask_id}/steer", openapi_extra=takes(WordsToSubtask))
 async def steer_subtask(caller: Authenticated, plan_id: Name, subtask_id: Name) -> Response:
     """Say something to the agent of a subtask; it hears it before its next request."""
     body = await read_body(caller.request, WordsToSubtask)
-    return await _or_where_it_stands(
-        caller,
-        plan_id,
-        body,
-        lambda: caller.runtime.plans.steer_subtask(
-            caller.principal, plan_id, subtask_id, body.content
-        ),
-    )
+    steer = caller.runtime.plans.steer_subtask
+    steered = partial(steer, caller.principal, plan_id, subtask_id, body.content)
+    return await _or_where_it_stands(caller, plan_id, body, steered)
 
 
 async def _bare(
     caller: Caller, plan_id: str, verb: Callable[..., Awaitable[PlanView]], *more: str
 ) -> Response:
     body = await read_body(caller.request, Nothing)
-    return await _or_where_it_stands(
-        caller, plan_id, body, lambda: verb(caller.principal, plan_id, *more)
-    )
+    done = partial(verb, caller.principal, plan_id, *more)
+    return await _or_where_it_stands(caller, plan_id, body, done)
 
 
 async def _cancel(
     caller: Caller, plan_id: str, verb: Callable[..., Awaitable[PlanView]], *more: str
 ) -> Response:
     body = await read_body(caller.request, CancelReason)
-    return await _or_where_it_stands(
-        caller, plan_id, body, lambda: verb(caller.principal, plan_id, *more, reason=body.reason)
-    )
+    done = partial(verb, caller.principal, plan_id, *more, reason=body.reason)
+    return await _or_where_it_stands(caller, plan_id, body, done)
 
 
 async def _or_where_it_stands(

@@ -172,20 +172,15 @@ async def add_rule(caller: Authenticated, session_id: Name) -> Response:
     """Make a rule that holds in the session from now on."""
     caller.principal.require(Role.OPERATOR)
     body = await read_body(caller.request, NewRule)
-    return await once(
-        caller,
-        body,
-        lambda: caller.runtime.sessions.add_rule(caller.principal, session_id, body.rule),
-        201,
-    )
+    added = partial(caller.runtime.sessions.add_rule, caller.principal, session_id, body.rule)
+    return await once(caller, body, added, 201)
 
 
 @router.get("/{session_id}/rules", response_model=SessionRules)
 async def list_rules(caller: Authenticated, session_id: Name) -> Response:
     """The rules that hold in the session."""
-    return answer(
-        SessionRules(rules=await caller.runtime.sessions.rules(caller.principal, session_id))
-    )
+    rules = await caller.runtime.sessions.rules(caller.principal, session_id)
+    return answer(SessionRules(rules=rules))
 
 
 @router.delete("/{session_id}/rules/{rule_id}", status_code=204)
@@ -235,13 +230,8 @@ async def follow_events(
     """Every event of a session: what the reader missed, then live."""
     view = await caller.runtime.sessions.get(caller.principal, session_id)
     cursor = read_cursor(last_event_id or after or "0", view)
-    return EventStream(
-        caller,
-        lambda: caller.runtime.streams.follow(
-            caller.principal, session_id, cursor, again=bool(last_event_id)
-        ),
-        ends=False,
-    )
+    follow = partial(caller.runtime.streams.follow, again=bool(last_event_id))
+    return EventStream(caller, lambda: follow(caller.principal, session_id, cursor), ends=False)
 
 
 # One client message in, and the events that it causes out, as a stream.
