@@ -218,10 +218,11 @@ class SqliteBackend:
         self._thread = threading.Thread(target=self._serve, name="gonogo-writer", daemon=True)
         self._thread.start()
 
-    def explain(self, error: BaseException) -> None:
+    def explain(self, error: BaseException) -> BaseException:
         """Have an error say that its reason is the disk: SQLite says no more than "disk I/O"."""
         if isinstance(error, Busy) and (problem := disk_problem(self._path.parent)):
             error.reason = problem
+        return error
 
     def damage(self) -> str | None:
         """What of the file is damaged: the first thing that SQLite finds.
@@ -325,9 +326,7 @@ class SqliteBackend:
             with Direct(self.engine) as conn, _snapshot(conn):
                 return work(self._tx(conn))
         except (SQLAlchemyError, sqlite3.Error) as error:
-            said = told(error)
-            self.explain(said)
-            raise said from error
+            raise self.explain(told(error)) from error
 
     def _serve(self) -> None:
         while (items := self._next_group()) is not None:
@@ -335,8 +334,7 @@ class SqliteBackend:
                 self._run_group(self._connection(), items)
             except BaseException as error:  # The writer must outlive any failure.
                 self._let_go()
-                said = told(error)
-                self.explain(said)
+                said = self.explain(told(error))
                 for item in items:
                     item.error = item.error or said
             for loop in {item.loop for item in items}:

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["CONTENT_TYPE", "Metrics", "Tracing", "setup_logging"]
 
 # One log for our own lines and for those of libraries: every room logs with the standard library
-# (`logging.getLogger(__name__)`, facts as `extra=`), and here the lines get their form: readable on
-# a terminal, one JSON object a line elsewhere.
+# (`logging.getLogger(__name__)`, facts as `extra=`), and here the lines get their form.
 
 
 def setup_logging(

@@ -413,12 +413,14 @@ class Conversation:
         while True:
             await anyio.sleep(_LOOK)
             problem = await anyio.to_thread.run_sync(disk_problem, folder.home)
-            if problem is None and known is not None:
-                self._person.tell(say("cli_home_writable", self._locale, home=folder.home))
-            elif problem != known:
-                why = told(problem or "", self._locale)
-                self._person.tell(say("cli_home_waits", self._locale, problem=why))
+            if problem == known:
+                continue
             known = problem
+            if problem is None:
+                self._person.tell(say("cli_home_writable", self._locale, home=folder.home))
+            else:
+                why = told(problem, self._locale)
+                self._person.tell(say("cli_home_waits", self._locale, problem=why))
 
     async def _go_through(self) -> Exit:
         over = await self._rest()
