@@ -37,11 +37,13 @@ def test_first(): tell("first")
 
 def test_second(): tell("second")
 
-@given(strategies.booleans())
-def test_at_random(value): tell("at random")
-
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_databases(kind): tell(kind)
+
+def test_fourth(): tell("fourth")
+
+@given(strategies.booleans())
+def test_at_random(value): tell("at random")
 """
 TABLE = """
 import pytest
@@ -89,10 +91,11 @@ def test_what_a_test_says_of_itself_decides_whether_it_is_measured(
     assert run(tmp_path, CALLS, *workers) == {
         "repeats": NOTHING,
         "first": ALL,
-        "second": TEST,
-        "at random": NOTHING,
-        "sqlite": TEST,
+        "second": NOTHING,
+        "sqlite": NOTHING,
         "postgresql": NOTHING,
+        "fourth": TEST,
+        "at random": NOTHING,
         "from outside": NOTHING,
         "cli 1": ALL,
         "cli 2": NOTHING,
