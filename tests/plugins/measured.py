@@ -10,6 +10,8 @@ measured, unless
   branch must be reached;
 - it is marked `unmeasured`: it is long because it repeats the same code.
 
+What is marked `measured` is in any case.
+
 Of the processes that measured tests start, those of every tenth test of a file are measured. What
 all workers import is measured in the first of them; what is between tests is not. scripts/mutate,
 which asks which test runs what, has all of it.
@@ -81,7 +83,9 @@ def _choose(items: list[pytest.Item]) -> None:
         file = _file(item)
         table = item.nodeid.partition("[")[0], "postgresql" in item.nodeid
         shows, share = _shows_what_is_tested(item, names), 1
-        if _room(item) not in EACH:
+        if item.get_closest_marker("measured"):
+            shows = True
+        elif _room(item) not in EACH:
             shows, share = shows and table not in tables, SHARE
         item.stash[_measures] = shows and seen[file] % share == 0
         item.stash[_measures_processes] = shows and seen[file] % (share * EVERY) == 0
