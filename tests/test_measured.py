@@ -37,11 +37,16 @@ def test_first(): tell("first")
 
 def test_second(): tell("second")
 
-@given(strategies.booleans())
-def test_at_random(value): tell("at random")
-
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_databases(kind): tell(kind)
+
+def test_fourth(): tell("fourth")
+
+@pytest.mark.measured
+def test_fifth(): tell("fifth")
+
+@given(strategies.booleans())
+def test_at_random(value): tell("at random")
 """
 TABLE = """
 import pytest
@@ -67,7 +72,7 @@ def run(project: Path, calls: str, *options: str) -> dict[str, list[bool]]:
     (project / "tests" / "policy" / "test_branches.py").write_text(TABLE.format(room="policy"))
     (project / "pyproject.toml").write_text(
         f'[tool.pytest.ini_options]\naddopts = "-p {" -p ".join(PLUGINS)}"\n'
-        f'pythonpath = ["tests", "{ROOT / "tests"}"]\nmarkers = ["unmeasured"]\n'
+        f'pythonpath = ["tests", "{ROOT / "tests"}"]\nmarkers = ["measured", "unmeasured"]\n'
         '[tool.coverage.run]\nbranch = true\nparallel = true\npatch = ["subprocess"]\n'
     )
     command = [sys.executable, "-m", "pytest", "-q", "tests", "--cov", "--cov-report=", *options]
@@ -89,10 +94,12 @@ def test_what_a_test_says_of_itself_decides_whether_it_is_measured(
     assert run(tmp_path, CALLS, *workers) == {
         "repeats": NOTHING,
         "first": ALL,
-        "second": TEST,
-        "at random": NOTHING,
-        "sqlite": TEST,
+        "second": NOTHING,
+        "sqlite": NOTHING,
         "postgresql": NOTHING,
+        "fourth": TEST,
+        "fifth": TEST,
+        "at random": NOTHING,
         "from outside": NOTHING,
         "cli 1": ALL,
         "cli 2": NOTHING,

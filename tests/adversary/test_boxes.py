@@ -14,9 +14,8 @@ from gonogo.workspace.sandbox.guards import guarded_paths, topmost
 
 BUBBLEWRAP = Sandbox.detect()
 USUAL = (
-    "a hook", "by rename", "exchanged", "a secret", "the folder above", "a namespace", "a copy",
-    "bare by half", "bare by a link", "invisible", "a new line", "among the modules",
-    "times put back", "an environment in its place", "left running", "linked elsewhere",
+    "a hook", "exchanged", "a secret", "a namespace", "bare by half", "times put back",
+    "an environment in its place", "left running",
 )  # fmt: skip
 """Of each sort one; the others run with what takes long."""
 

@@ -36,7 +36,7 @@ def test_there_are_ten_tasks_of_six_kinds_in_three_languages():
     assert len(POSSIBLE) >= 6
 
 
-@pytest.mark.spread(3)
+@pytest.mark.spread(6)
 @pytest.mark.parametrize("name", POSSIBLE)
 async def test_a_right_solution_is_told_from_a_lie(name, tmp_path):
     task = TASKS[name]

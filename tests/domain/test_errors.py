@@ -123,6 +123,7 @@ def test_what_is_away_says_when_to_come_again_and_why_only_to_the_log():
 class Form(BaseModel):
     size: Annotated[int, Field(ge=1)]
     inner: dict[str, int] = {}
+    pair: tuple[int, ...] = ()
     why: Said = ""
 
     @field_validator("size")
@@ -139,6 +140,7 @@ class Form(BaseModel):
         ({"size": 3}, "size: it is odd", "size: it is odd"),
         ({"size": 2, "inner": {"a": "x"}},
          "inner.a: Input should be a valid integer, unable to parse string as an integer", None),
+        ({"size": 2, "pair": 3}, "pair: Input should be a valid list", None),
         ([], "Input should be a valid dictionary or instance of Form",
          "form: Input should be a valid dictionary or instance of Form"),
     ],

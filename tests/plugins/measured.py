@@ -6,8 +6,11 @@ measured, unless
 - it is in a room that looks at all of gonogo from outside: what it runs, those inside run too;
 - it tries examples at random: what is demanded must not hang on chance;
 - it is told on PostgreSQL besides, and is not one of the store's;
-- it is a later row of a table, and not in a room where each branch must be reached;
+- it is a later row of a table, or between every third of its file, and not in a room where each
+  branch must be reached;
 - it is marked `unmeasured`: it is long because it repeats the same code.
+
+What is marked `measured` is in any case.
 
 Of the processes that measured tests start, those of every tenth test of a file are measured. What
 all workers import is measured in the first of them; what is between tests is not. scripts/mutate,
@@ -16,19 +19,23 @@ which asks which test runs what, has all of it.
 
 import os
 from collections import Counter
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pkgutil import walk_packages
 
 import pytest
 import xdist
 from coverage import Coverage
 
+import gonogo
 from plugins.fresh import forget
 
 OUTSIDE = ("adversary", "bench", "console", "docs", "durability", "terminal", "wire")
 """Rooms of tests that are not measured."""
-EACH_ROW = ("domain", "execution", "policy")
-"""Rooms where each row of a table is measured; elsewhere the first shows most of the code."""
-EVERY = 10
+EACH = ("domain", "execution", "policy")
+"""Rooms where each test is measured, and each row of a table; elsewhere some show most of it."""
+SHARE, EVERY = 3, 10
 _PROCESSES = "COVERAGE_PROCESS_CONFIG"
 _measures = pytest.StashKey[bool]()
 _measures_processes = pytest.StashKey[bool]()
@@ -46,13 +53,18 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
     measuring = Coverage.current()
     if measuring is None or session.config.getoption("cov_context", None):
         return (yield)
-    if xdist.get_xdist_worker_id(session) not in ("gw0", "master"):
-        _stop()
+    first = xdist.get_xdist_worker_id(session) in ("gw0", "master")
+    if first and not xdist.is_xdist_controller(session):
+        _import_everything()
+    _stop()
     session.config.pluginmanager.register(_Chosen(measuring))
-    try:
-        return (yield)
-    finally:
-        _stop()
+    return (yield)
+
+
+def _import_everything() -> None:
+    for module in walk_packages(gonogo.__path__, "gonogo."):
+        if not module.name.endswith("__main__"):
+            import_module(module.name)
 
 
 def _stop() -> None:
@@ -70,11 +82,15 @@ def _choose(items: list[pytest.Item]) -> None:
     for item in items:
         file = _file(item)
         table = item.nodeid.partition("[")[0], "postgresql" in item.nodeid
-        shows = _shows_what_is_tested(item, names)
-        item.stash[_measures] = shows and (_room(item) in EACH_ROW or table not in tables)
-        item.stash[_measures_processes] = item.stash[_measures] and seen[file] % EVERY == 0
+        shows, share = _shows_what_is_tested(item, names), 1
+        if item.get_closest_marker("measured"):
+            shows = True
+        elif _room(item) not in EACH:
+            shows, share = shows and table not in tables, SHARE
+        item.stash[_measures] = shows and seen[file] % share == 0
+        item.stash[_measures_processes] = shows and seen[file] % (share * EVERY) == 0
         tables.add(table)
-        seen[file] += item.stash[_measures]
+        seen[file] += shows
 
 
 def _file(item: pytest.Item) -> str:
@@ -93,6 +109,13 @@ def _shows_what_is_tested(item: pytest.Item, names: set[str]) -> bool:
         or (_room(item) != "store" and told != item.nodeid and told in names)
         or item.get_closest_marker("unmeasured")
     )
+
+
+def _has_fixtures(item: pytest.Item) -> bool:
+    """Whether something is made for it, which has threads that are to be measured with it."""
+    rows = getattr(item, "callspec", None)
+    given = {*rows.params} if rows else set[str]()
+    return bool({*item.fixturenames} - given - {"anyio_backend", "request"})
 
 
 class _Chosen:
@@ -120,10 +143,25 @@ class _Chosen:
             # What a test that is not measured has made the code remember would hide what runs.
             forget()
             self._remembers = False
+        if not _has_fixtures(item):
+            return (yield)
+        with self._measured(item):
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_pyfunc_call(self, pyfuncitem: pytest.Item) -> Generator[None, object, object]:
+        """Measure the test alone: what pytest does around it takes longer than most of them."""
+        if not pyfuncitem.stash[_measures] or _has_fixtures(pyfuncitem):
+            return (yield)
+        with self._measured(pyfuncitem):
+            return (yield)
+
+    @contextmanager
+    def _measured(self, item: pytest.Item) -> Iterator[None]:
         self._measuring.start()
         if not item.stash[_measures_processes]:
             os.environ.pop(_PROCESSES, None)
         try:
-            return (yield)
+            yield
         finally:
             _stop()

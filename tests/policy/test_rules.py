@@ -2,13 +2,17 @@
 
 import pytest
 
+from fakes.rows import NOW
 from gonogo.domain.errors import InvalidMessage
+from gonogo.domain.states import ApprovalKind, ApprovalStatus
+from gonogo.domain.views import ApprovalView
 from gonogo.policy import (
     BadRules,
     Conditions,
     PolicyContext,
     RuleText,
     check_command,
+    lasting,
     load_rules,
     make_rule,
     make_rules,
@@ -231,3 +235,22 @@ def test_a_file_of_rules_that_is_nested_too_deeply_is_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(BadRules, match=r"rules\.toml"):
         load_rules(None, path)
+
+
+@pytest.mark.parametrize(
+    ("tool", "plan", "details", "ways"),
+    [
+        ("execute_command", "plan_1", {"words_for_plan": [["ls"]]}, ["for_plan", "for_session"]),
+        ("execute_command", "plan_1", {"parts": ["ls"]}, []),
+        ("execute_command", None, {"parts": ["ls"]}, ["for_session"]),
+        ("execute_command", None, {"parts": ["ls", "pwd"]}, []),
+        ("write_file", None, {}, ["for_session"]),
+    ],
+)
+def test_a_call_is_approved_for_longer_where_a_rule_may_allow_just_it(tool, plan, details, ways):
+    asked = ApprovalView(
+        approval_id="a", request_id="r", kind=ApprovalKind.TOOL, request_type=ApprovalKind.TOOL,
+        session_id="s", subject=tool, details=details, reason="", digest="d", created_at=NOW,
+        status=ApprovalStatus.PENDING, plan_id=plan, tool_name=tool,
+    )  # fmt: skip
+    assert list(lasting(asked)) == ways

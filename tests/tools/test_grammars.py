@@ -50,6 +50,7 @@ def test_nothing_is_said_of_what_reads_or_never_did_or_is_not_looked_at(path, be
     assert broken(path, before, after) == {}
 
 
+@pytest.mark.spread(3)
 @pytest.mark.parametrize(
     "data",
     [bytes(range(256)) * 900, "\U0010ffff\U000e0041".encode() * 20_000, b"\xed\xb3\xbf" * 50_000,

@@ -157,21 +157,19 @@ class Folder(Struct, frozen=True):
                 os.close(handle)
         return False
 
-    @contextmanager
-    def visited(self) -> Generator[bool]:
+    def visited(self) -> AbstractContextManager[bool]:
         """Be a guest of the owner, who then stays; False while the owner is leaving."""
-        handle = os.open(self.guests, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            yield _taken(handle, fcntl.LOCK_SH)
-        finally:
-            os.close(handle)
+        return self._at_guests(fcntl.LOCK_SH)
+
+    def closed(self) -> AbstractContextManager[bool]:
+        """Let no more guests in; False while some are there."""
+        return self._at_guests(fcntl.LOCK_EX)
 
     @contextmanager
-    def closed(self) -> Generator[bool]:
-        """Let no more guests in; False while some are there."""
+    def _at_guests(self, kind: int) -> Generator[bool]:
         handle = os.open(self.guests, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            yield _taken(handle, fcntl.LOCK_EX)
+            yield _taken(handle, kind)
         finally:
             os.close(handle)
 

@@ -557,7 +557,6 @@ def limits_of(cost: float | None, time: str | None) -> dict[str, float] | None:
     Raises:
         Stop: what was given is no sum of money, or no time.
     """
-    from gonogo.cli.support import Exit, Stop, own_locale
     from gonogo.i18n import say
 
     limits = dict[str, float]()

@@ -11,9 +11,11 @@ import subprocess
 import sys
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
+
+from gonogo.domain.base import mapped
 
 TASKS = {
     "en": "One test fails, please find out why and fix it. Also add a --json flag, with a test, "
@@ -45,9 +47,8 @@ def recording(locale: str = "en") -> dict[str, list[dict[str, Any]]]:
 
 def told(value: Any, locale: str) -> Any:  # noqa: ANN401 - any part of the recording
     """A part of the story with its texts in that language; what is no text of it stays."""
-    return _translated(
-        value, {} if locale == "en" else json.loads(_file(f"recording.{locale}.json"))
-    )
+    texts: dict[str, str] = {} if locale == "en" else json.loads(_file(f"recording.{locale}.json"))
+    return mapped(value, lambda text: texts.get(text, text))
 
 
 def lay_out(folder: Path) -> None:
@@ -81,19 +82,6 @@ def run_tests(folder: Path) -> TestRun:
 
 def _file(name: str) -> str:
     return files(__name__).joinpath(name).read_text(encoding="utf-8")
-
-
-def _translated(value: Any, texts: dict[str, str]) -> Any:  # noqa: ANN401
-    match value:
-        case str():
-            return texts.get(value, value)
-        case list():
-            return [_translated(each, texts) for each in cast("list[Any]", value)]
-        case dict():
-            fields = cast("dict[str, Any]", value)
-            return {name: _translated(each, texts) for name, each in fields.items()}
-        case _:
-            return value
 
 
 def _unpacked(path: Path) -> Path:

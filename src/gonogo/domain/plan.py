@@ -16,7 +16,7 @@ from pydantic import Field, StringConstraints, ValidationError, field_validator
 
 from gonogo.domain.base import Frozen, digest
 from gonogo.domain.checks import MOST_CHECKS, DoneCheck
-from gonogo.domain.errors import InvalidPlan, because, defect_of, defects_of
+from gonogo.domain.errors import InvalidPlan, NotFound, because, defect_of, defects_of
 from gonogo.domain.network import Network
 from gonogo.domain.paths import is_secret
 from gonogo.domain.text_safety import is_blank
@@ -298,6 +298,15 @@ class Revision(Frozen):
     def by_id(self) -> Mapping[str, Subtask]:
         """The subtasks by their ids, in plan order."""
         return {subtask.id: subtask for subtask in self.subtasks}
+
+
+def no_subtask(plan_id: str, subtask_id: str) -> NotFound:
+    """What is said where a plan has no subtask of that id."""
+    return NotFound(
+        "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans show "
+        "{plan_id}",
+        plan_id=plan_id, subtask_id=subtask_id,
+    )  # fmt: skip
 
 
 def parse_subtasks(

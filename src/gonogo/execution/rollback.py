@@ -18,7 +18,7 @@ from msgspec.structs import asdict
 
 from gonogo.domain.errors import Conflict, NotFound, ToolFailed
 from gonogo.domain.events import PlanRolledBack, RollbackFacts
-from gonogo.domain.plan import Revision, dependants
+from gonogo.domain.plan import Revision, dependants, no_subtask
 from gonogo.domain.plan_views import RollbackFile
 from gonogo.domain.records import Checkpoint, FileChange, Plan, Session, SubtaskRow
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
@@ -258,12 +258,7 @@ def _of_subtask(
     tx: Tx, session: Session, plan: Plan, revision: Revision, subtask_id: str
 ) -> Undoing:
     if subtask_id not in revision.by_id:
-        raise NotFound(
-            "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans show "
-            "{plan_id}",
-            plan_id=plan.id,
-            subtask_id=subtask_id,
-        )
+        raise no_subtask(plan.id, subtask_id)
     named = dependants(revision.subtasks, subtask_id) | {subtask_id}
     changes = _by(changes_after(tx, plan.id, 0), named)
     return Undoing(

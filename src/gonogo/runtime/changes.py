@@ -439,12 +439,7 @@ class FileChanges(Struct, frozen=True):
         """
 
         def find(tx: Tx) -> tuple[Selection, list[FileChange]]:
-            if seen(tx, principal, session_id) is None:
-                raise NotFound(
-                    "No session found with id={session_id}",
-                    see="gonogo sessions list",
-                    session_id=session_id,
-                )
+            visible_session(tx, principal, session_id)
             wanted = Selection(session_id=session_id, path=path, limit=limit, offset=offset)
             return wanted, changes_of_session(tx, session_id)
 

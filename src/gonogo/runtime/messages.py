@@ -202,17 +202,9 @@ class Messages(Struct, frozen=True):
     def _session_for(
         self, tx: Tx, principal: Principal, session_id: str | None
     ) -> tuple[Session, bool]:
-        found = session_of(tx, session_id) if session_id else None
-        if found is None and session_id and was_erased(tx, session_id):
-            raise NotFound(
-                "No session found with id={session_id}",
-                see="gonogo sessions list",
-                session_id=session_id,
-            )
-        if found is None:
-            new = self._sessions.create(tx, principal, SessionOpening(session_id=session_id))
-            return new, True
-        return visible(tx, principal, found.id), False
+        if session_id and (session_of(tx, session_id) or was_erased(tx, session_id)):
+            return visible(tx, principal, session_id), False
+        return self._sessions.create(tx, principal, SessionOpening(session_id=session_id)), True
 
     def _check_agent(self, agent: str | None) -> None:
         if agent is not None and agent not in self._parts.profiles:

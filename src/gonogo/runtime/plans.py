@@ -225,12 +225,7 @@ class Plans(Struct, frozen=True):
         for view in await self.revisions(principal, plan_id):
             if view.revision == number:
                 return view
-        raise NotFound(
-            "Plan {plan_id} has no revision {number}; look at the plan: gonogo plans show "
-            "{plan_id}",
-            plan_id=plan_id,
-            number=number,
-        )
+        raise _no_revision(plan_id, number)
 
     async def diff(self, principal: Principal, plan_id: str, from_: int, to: int) -> PlanDiff:
         """What changed between two revisions.
@@ -242,12 +237,7 @@ class Plans(Struct, frozen=True):
         by_number = {revision.number: revision for revision, _ in found}
         for number in (from_, to):
             if number not in by_number:
-                raise NotFound(
-                    "Plan {plan_id} has no revision {number}; look at the plan: gonogo plans "
-                    "show {plan_id}",
-                    plan_id=plan_id,
-                    number=number,
-                )
+                raise _no_revision(plan_id, number)
         return plan_diff(by_number[from_], by_number[to])
 
     async def start(self, principal: Principal, plan_id: str) -> PlanView:
@@ -427,6 +417,13 @@ class Plans(Struct, frozen=True):
         principal.require(Role.OPERATOR)
         await self._parts.store.write(_carry_out, principal, plan_id, verb, what)
         return await self.get(principal, plan_id)
+
+
+def _no_revision(plan_id: str, number: int) -> NotFound:
+    return NotFound(
+        "Plan {plan_id} has no revision {number}; look at the plan: gonogo plans show {plan_id}",
+        plan_id=plan_id, number=number,
+    )  # fmt: skip
 
 
 def _carry_out(

@@ -322,9 +322,7 @@ class AdvisoryLock:
     def release(self) -> None:
         """See `DriverLock.release`."""
         conn, self._conn = self._conn, None
-        if conn is not None:
-            conn.invalidate()
-            conn.close()
+        _end(conn)
 
     def _connected(self) -> Connection:
         conn = self._engine.connect()
@@ -565,9 +563,14 @@ class Lease:
 
     def _drop(self) -> None:
         conn, self._conn = self._conn, None
-        if conn is not None:
-            conn.invalidate()
-            conn.close()
+        _end(conn)
+
+
+def _end(conn: Connection | None) -> None:
+    """End a connection, and not only give it back."""
+    if conn is not None:
+        conn.invalidate()
+        conn.close()
 
 
 def _row(node: str, membership: Membership) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import sys
 import termios
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -101,23 +101,21 @@ class Keyboard:
         self._before = termios.tcgetattr(descriptor)
         self._quiet = self._quieted()
 
-    @contextmanager
-    def held(self) -> Generator[None]:
+    def held(self) -> AbstractContextManager[None]:
         """Have the keys one by one; the terminal is as it was afterwards, however that ends."""
-        self._set(self._quiet)
-        try:
-            yield
-        finally:
-            self._set(self._before)
+        return self._within(self._quiet, self._before)
+
+    def lent(self) -> AbstractContextManager[None]:
+        """Let another program have the terminal for the time of a block."""
+        return self._within(self._before, self._quiet)
 
     @contextmanager
-    def lent(self) -> Generator[None]:
-        """Let another program have the terminal for the time of a block."""
-        self._set(self._before)
+    def _within(self, meanwhile: list[Any], afterwards: list[Any]) -> Generator[None]:
+        self._set(meanwhile)
         try:
             yield
         finally:
-            self._set(self._quiet)
+            self._set(afterwards)
 
     def keep(self) -> bool:
         """Have them one by one again after a shell has changed that; whether it had."""

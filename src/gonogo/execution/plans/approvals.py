@@ -8,11 +8,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gonogo.domain.base import elapsed
-from gonogo.domain.errors import Conflict, InvalidMessage, NotFound, RateLimited, because
+from gonogo.domain.errors import Conflict, InvalidMessage, RateLimited, because
 from gonogo.domain.events import CommentFacts, PlanChanged, PlanChangedFacts, PlanCommented
 from gonogo.domain.failures import Category, Failure
 from gonogo.domain.identity import Principal
-from gonogo.domain.plan import Revision, dependants
+from gonogo.domain.plan import Revision, dependants, no_subtask
 from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import Approval, Comment, Plan, SubtaskRow
 from gonogo.domain.replanning import WORDS, BudgetSpent, Limits, next_revision
@@ -525,12 +525,7 @@ class Answering(Struct, frozen=True, kw_only=True):
                 revision=plan.revision, digest=plan.digest, revision2=revision,
             )  # fmt: skip
         if subtask_id is not None and subtask_id not in current_revision(tx, plan).by_id:
-            raise NotFound(
-                "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans "
-                "show {plan_id}",
-                plan_id=plan.id,
-                subtask_id=subtask_id,
-            )
+            raise no_subtask(plan.id, subtask_id)
 
     # The search -------------------------------------------------------------------------------
 

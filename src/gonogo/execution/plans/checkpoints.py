@@ -165,8 +165,8 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
             ) from failure
 
 
-def _check_between(tx: Tx, plan: Plan) -> None:
-    """Refuse while a subtask is at work, or files are being put back.
+def check_rolled_back(plan: Plan) -> None:
+    """Refuse while files of a plan are being put back.
 
     Raises:
         Conflict: naming what to do about it.
@@ -177,6 +177,11 @@ def _check_between(tx: Tx, plan: Plan) -> None:
             "was interrupted",
             plan_id=plan.id,
         )
+
+
+def _check_between(tx: Tx, plan: Plan) -> None:
+    """Refuse while a subtask is at work, or files are being put back."""
+    check_rolled_back(plan)
     rows = standings(tx, plan.id, plan.revision)
     busy = {key: row for key, row in rows.items() if _is_half_done(row)}
     if busy:

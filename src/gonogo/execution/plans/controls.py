@@ -9,13 +9,14 @@ from msgspec import Struct
 from gonogo.domain.errors import Conflict, ModelFailed, NotFound, because
 from gonogo.domain.failures import Absence, Category, Failure
 from gonogo.domain.identity import Principal
-from gonogo.domain.plan import BUILT_IN, Subtask, own_tool, worker_name
+from gonogo.domain.plan import BUILT_IN, Subtask, no_subtask, own_tool, worker_name
 from gonogo.domain.records import Plan
 from gonogo.domain.replanning import Limits
 from gonogo.domain.reviews import reviewer_name
 from gonogo.domain.schedule import SubtaskStanding, outcome
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
 from gonogo.execution.agent import steer
+from gonogo.execution.plans.checkpoints import check_rolled_back
 from gonogo.execution.plans.ending import ARCHITECT, revised_by, stand, tried_again, undone
 from gonogo.execution.plans.rounds import Rounds
 from gonogo.execution.scheduling import (
@@ -325,7 +326,7 @@ class PlanControls(Struct, frozen=True):
                 "Plan {plan_id} is {plan_status} and cannot be resumed; only a paused plan can",
                 plan_id=plan_id, plan_status=board.plan.status,
             )  # fmt: skip
-        _check_rollback(board)
+        check_rolled_back(board.plan)
         self.rounds.end_pause(board, by)
 
     def replan(self, tx: Tx, plan_id: str, reason: str, by: str) -> None:
@@ -340,7 +341,7 @@ class PlanControls(Struct, frozen=True):
                 "paused or failed plan can",
                 plan_id=plan_id, plan_status=board.plan.status,
             )  # fmt: skip
-        _check_rollback(board)
+        check_rolled_back(board.plan)
         _check_asked(board)
         if board.plan.status is not PlanStatus.RUNNING:
             self.rounds.drop_resume(board)
@@ -433,12 +434,7 @@ class PlanControls(Struct, frozen=True):
         board = PlanState.open(tx, plan_id)
         subtask = board.shape.graph.subtasks.get(subtask_id)
         if subtask is None:
-            raise NotFound(
-                "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans "
-                "show {plan_id}",
-                plan_id=plan_id,
-                subtask_id=subtask_id,
-            )
+            raise no_subtask(plan_id, subtask_id)
         row = board.rows[subtask_id]
         if deaf := _deaf(board.plan, subtask, row):
             raise Conflict(deaf)
@@ -494,15 +490,6 @@ def _deaf(plan: Plan, subtask: Subtask, row: SubtaskStanding) -> str | None:
     return None
 
 
-def _check_rollback(board: PlanState) -> None:
-    if board.plan.rollback is not None:
-        raise Conflict(
-            "A rollback of plan {plan_id} is not finished; wait for it, or run it again if it "
-            "was interrupted",
-            plan_id=board.plan.id,
-        )
-
-
 def _check_asked(board: PlanState) -> None:
     plan = board.plan
     if waits_for_answer(plan):
@@ -546,12 +533,7 @@ class Retry(Struct, frozen=True):
                 "runs, or after it has failed",
                 plan_id=plan_id, plan_status=plan.status,
             )  # fmt: skip
-        if plan.rollback is not None:
-            raise Conflict(
-                "A rollback of plan {plan_id} is not finished; wait for it, or run it again if "
-                "it was interrupted",
-                plan_id=plan_id,
-            )
+        check_rolled_back(plan)
         current, rows = stand(tx, plan)
         again = tried_again(current, rows, subtask_id) | undone(tx, plan, rows.values())
         if plan.status in GOING:

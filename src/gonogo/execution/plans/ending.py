@@ -13,9 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from gonogo.domain.base import elapsed
-from gonogo.domain.errors import Conflict, NotFound, ToolFailed, because
+from gonogo.domain.errors import Conflict, ToolFailed, because
 from gonogo.domain.events import AgentSwitched, PlanEnded, PlanEndedFacts, SwitchFacts
-from gonogo.domain.plan import Revision, Subtask, dependants, worker_name
+from gonogo.domain.plan import Revision, Subtask, dependants, no_subtask, worker_name
 from gonogo.domain.plan_views import plan_changes
 from gonogo.domain.records import MAIN, Approval, FileChange, GrantRow, Plan, Session, SubtaskRow
 from gonogo.domain.replanning import Used
@@ -636,11 +636,7 @@ def tried_again(revision: Revision, rows: Rows, subtask_id: str) -> frozenset[st
     """The subtask, and those dependants that did not complete."""
     row = rows.get(subtask_id)
     if row is None:
-        raise NotFound(
-            "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans show "
-            "{plan_id}",
-            plan_id=revision.plan_id, subtask_id=subtask_id,
-        )  # fmt: skip
+        raise no_subtask(revision.plan_id, subtask_id)
     if row.status not in _AGAIN:
         raise Conflict(
             "Subtask {subtask_id} is {subtask_status}; only a failed, skipped or cancelled "

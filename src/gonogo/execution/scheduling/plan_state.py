@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from gonogo.domain.base import elapsed
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
-from gonogo.domain.plan import Subtask
+from gonogo.domain.plan import Subtask, no_subtask
 from gonogo.domain.records import Plan, SubtaskRow
 from gonogo.domain.schedule import (
     Outlook,
@@ -209,11 +209,7 @@ class PlanState(Struct):
         """
         row = self.rows.get(subtask_id)
         if row is None:
-            raise NotFound(
-                "Plan {plan_id} has no subtask {subtask_id}; list its subtasks: gonogo plans "
-                "show {plan_id}",
-                plan_id=self.plan.id, subtask_id=subtask_id,
-            )  # fmt: skip
+            raise no_subtask(self.plan.id, subtask_id)
         if row.status in SUBTASK.terminal:
             raise Conflict(
                 "Subtask {subtask_id} is already {subtask_status}; look at the plan again",
@@ -321,11 +317,7 @@ class PlanState(Struct):
         Raises:
             Conflict: the plan is not as it was seen.
         """
-        if not move_plan(self.tx, self.plan, status, **to):
-            raise Conflict(
-                "Plan {plan_id} has just changed; look at it again", plan_id=self.plan.id
-            )
-        self.plan = replace(self.plan, status=status, **to)
+        self._changed(move_plan(self.tx, self.plan, status, **to), status=status, **to)
 
     def set_plan(self, **to: Any) -> None:  # noqa: ANN401
         """Change other columns of the plan.
@@ -333,7 +325,10 @@ class PlanState(Struct):
         Raises:
             Conflict: the plan is not as it was seen.
         """
-        if not set_plan(self.tx, self.plan, **to):
+        self._changed(set_plan(self.tx, self.plan, **to), **to)
+
+    def _changed(self, is_done: bool, **to: Any) -> None:  # noqa: ANN401
+        if not is_done:
             raise Conflict(
                 "Plan {plan_id} has just changed; look at it again", plan_id=self.plan.id
             )
