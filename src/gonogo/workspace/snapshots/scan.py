@@ -181,8 +181,9 @@ def scan(git: Git, root: Path, last: Index, limits: SnapshotLimits) -> Scan:
             walk.hear(*_sorted_by_git(git, root, limits, ()))
             walk.run()
         elif walk.asked:
-            _check_readable(descriptor, walk.asked)
-            walk.hear(*_sorted_by_git(git, root, limits, walk.asked))
+            named = walk.asked if len(walk.asked) <= _MOST_ASKED else ()
+            _check_readable(descriptor, named)
+            walk.hear(*_sorted_by_git(git, root, limits, named))
             walk.resume()
         walk.finish()
     _check_size(walk.scan, limits)
@@ -421,9 +422,9 @@ def _sorted_by_git(
     """What is shown to git, what is hidden, and what of that is ignored; folders end in `/`.
 
     Args:
-        asked: The paths that git is to speak of; all, where there are none or very many.
+        asked: The paths that git is to speak of; all, where there are none.
     """
-    words = ("--", *(path.rstrip("/") for path in asked)) if 0 < len(asked) <= _MOST_ASKED else ()
+    words = ("--", *(path.rstrip("/") for path in asked)) if asked else ()
     lines = _status(git, root, limits, words)
     ignored = {line[3:] for line in lines if line[0] == "!"}
     hidden = ignored | {line[3:] for line in lines if line[-1] == "/"}
@@ -448,9 +449,11 @@ def _check_readable(root: int, asked: Collection[str]) -> None:
 
 
 def _is_endless(entry: os.DirEntry[str]) -> bool:
-    status = entry.stat(follow_symlinks=False)
-    kind = stat.S_IFMT(status.st_mode)
-    return kind not in (stat.S_IFREG, stat.S_IFLNK) or status.st_size > _LONGEST_RULES
+    # Git follows a link here; one that leads nowhere is no file to it.
+    with suppress(FileNotFoundError):
+        status = entry.stat()
+        return not stat.S_ISREG(status.st_mode) or status.st_size > _LONGEST_RULES
+    return False
 
 
 def _unreadable(path: str) -> ToolFailed:
