@@ -87,9 +87,10 @@ def test_what_git_would_not_read_to_its_end_is_named_and_git_is_not_asked(
     assert files_id(snapshots, snapshots.take(Workspace(root))) == files_id(snapshots, before)
 
 
-def test_a_link_that_leads_nowhere_is_no_rules(tmp_path: Path) -> None:
+@pytest.mark.parametrize("target", ["gone", ".gitignore"])
+def test_a_link_that_leads_nowhere_is_no_rules(tmp_path: Path, target: str) -> None:
     (root := tmp_path / "ws").mkdir()
-    (root / ".gitignore").symlink_to("gone")
+    (root / ".gitignore").symlink_to(target)
     snapshots = Snapshots(tmp_path / "store")
     assert {*snapshots.trees.entries(snapshots.take(Workspace(root)))} == {".gitignore"}
 
