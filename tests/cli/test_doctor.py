@@ -1,6 +1,7 @@
 """What the doctor finds, one thing after the other, and what it says to do about it."""
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -19,7 +20,9 @@ def program(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, name: str 
     file.parent.mkdir()
     file.write_text(f"#!/bin/sh\n{text}\n")
     file.chmod(0o755)
-    monkeypatch.setenv("PATH", str(file.parent))
+    monkeypatch.setattr(
+        "gonogo.workspace.find_program", lambda name: shutil.which(name, path=str(file.parent))
+    )
     return str(file)
 
 
@@ -39,11 +42,11 @@ def test_bubblewrap_is_tried_with_namespaces_of_its_own(tmp_path, monkeypatch):
 
 
 def test_bubblewrap_that_fails_or_is_not_there_is_said_with_what_that_means(tmp_path, monkeypatch):
-    program(tmp_path, "echo ' not here ' >&2; exit 1", monkeypatch)
+    found = program(tmp_path, "echo ' not here ' >&2; exit 1", monkeypatch)
     assert checks._bubblewrap() == Check(
         "bubblewrap", "warn", f"does not work here: {WITHOUT}: not here"
     )
-    monkeypatch.setenv("PATH", str(tmp_path))
+    Path(found).unlink()
     assert checks._bubblewrap() == Check(
         "bubblewrap", "warn", f"not found: {WITHOUT}; install bubblewrap"
     )

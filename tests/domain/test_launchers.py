@@ -52,7 +52,12 @@ def test_other_words_are_no_such_options(program, word):
 @pytest.mark.parametrize(
     ("command", "started"),
     [
-        ("env A=1 rm x", ["A=1 rm x", "rm x", "x"]),
+        ("env A=1 rm x", ["rm x"]),
+        ("env -u A -- rm x", ["-u A -- rm x", "A -- rm x", "-- rm x", "rm x", "x"]),
+        ("timeout -k 1 --signal=KILL 5s nice -n 9 rm x", ["nice -n 9 rm x", "rm x"]),
+        ("timeout rm x", ["rm x", "x"]),
+        ("xargs -0 -n 1 rm x", ["rm x"]),
+        ("uv run nice $X rm", ["nice $X rm", "$X rm", "rm"]),
         ("/usr/bin/nice rm", ["rm"]),
         ("npx eslint", ["eslint"]),
         ("uv -q run rm x", ["rm x", "x"]),

@@ -176,12 +176,39 @@ def test_credentials_are_secret(path):
         "x.key.2026-01-31",
         "a/client_secret.json",
         "client_secret_12.apps.json.3",
+        "token.json",
+        "a/token (2).yaml",
+        "Copy of token.txt",
+        "kubeconfig.yaml",
+        "prod-kubeconfig",
+        "kubeconfig copy.yml",
+        ".env2",
+        ".env-prod",
+        ".env_local.bak",
+        "id_rsa2",
+        "credentials2.json",
+        "auth2.json",
     ],
 )
 def test_copies_of_credentials_are_secret_and_left_out_of_walks(path):
     assert is_secret(path)
     assert is_secret(path.upper())
     assert ".git" in path or left_out(path.split("/")[-1].lower())
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "key.pem.gz",
+        ".env.zip",
+        "id_rsa.tar.gz",
+        "token.json.xz",
+        "x.kdbx.7z.bak",
+        "secrets.yaml.tgz",
+    ],
+)
+def test_credentials_that_were_packed_are_secret(path):
+    assert is_secret(path)
 
 
 @pytest.mark.parametrize("end", ["\n", " \t", "\r\n", ". "])
@@ -235,7 +262,7 @@ def test_every_copy_that_is_secret_is_left_out_of_walks(within):
 
 def test_so_few_globs_leave_them_out_that_a_walk_is_not_slowed():
     # Programs that walk compare each of them with each name.
-    assert sum(prod(map(len, form)) for form in SECRET_FORMS) <= 195
+    assert sum(prod(map(len, form)) for form in SECRET_FORMS) <= 225
 
 
 @pytest.mark.parametrize(
@@ -281,6 +308,24 @@ def test_so_few_globs_leave_them_out_that_a_walk_is_not_slowed():
         "package 2.json",
         "monkey.py",
         "service_account.py",
+        "tokens.py",
+        "token.py",
+        "token.ts",
+        "token.test.ts",
+        "token.interceptor.ts",
+        "Token.java",
+        "tokens.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "kubeconfig.ts",
+        "kubeconfig.java",
+        "env2.py",
+        "auth2.py",
+        "id_rsa.pub2",
+        "model1.json",
+        "app.tar.gz",
+        "keys.py.gz",
+        "id_rsa.pub.gz",
     ],
 )
 def test_copies_of_other_files_are_neither_secret_nor_left_out_of_walks(path):
@@ -297,6 +342,9 @@ def test_copies_of_other_files_are_neither_secret_nor_left_out_of_walks(path):
         ".env.local.example",
         ".env.example.bak",
         ".env.example (copy)",
+        ".env-example",
+        ".env_sample.bak",
+        ".env.example.gz",
         ".env.d.ts",
         ".env.schema",
         "example.env",

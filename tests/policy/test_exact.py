@@ -48,6 +48,35 @@ uv run alembic init x
 timeout 60 docker service ls
 timeout 60 pytest tests -k init
 time make mount
+timeout 60 cargo test su
+timeout -k 1 --signal KILL 60 cargo test su
+nice -n 5 env A=1 cargo test su
+uv run pytest su
+npx jest su
+xargs -n 1 grep su
+timeout 9 git clone -o .git u x
+uv run git clone -o .git u x
+git config alias.st status
+git config set alias.co 'checkout --quiet'
+git -c alias.x=status x
+git config user.name alias.x
+git config unset core.pager
+git ls-files --directory .git
+git archive --prefix=.git/ HEAD
+git -C .git/modules/x log
+git apply .git/p
+prettier --write . --ignore-path .git/info/exclude
+prettier --check .git/config
+black --check .git/x.py
+gofmt -l .git/x.go
+python -m venv x --prompt y
+7z a x.7z .git/config
+ar t .git/x
+docker cp .git/x c:/x
+aws s3 cp .git/x s3://a/x
+hg clone .git/x y
+cd .git && tar tf x.tar
+cd .git && git log
 """
 )
 def test_what_harms_nothing_may_be_approved(command):
@@ -97,6 +126,60 @@ virtualenv .git/x
 pip install -t .git/x y
 cmake -B .git/x
 tcpdump -w .git/x
+go build grep -o .git/hooks/x
+timeout 9 go build grep -o .git/hooks/x
+timeout 9 strace -o .git/x ls
+time -o .git/x ls
+git checkout-index --prefix=.git/hooks/ f
+git apply --directory=.git p
+git am --directory .git p
+git --work-tree=.git/hooks checkout f
+git -C .git/hooks apply ../../p
+git -C .git init x
+cd .git/hooks && git apply ../../p
+cd .git/hooks && patch -p1 -i ../../p
+cd .git/hooks && tar xf ../../x.tar
+cd .git/hooks && unzip ../../x.zip
+7z a .git/x f
+rar u .git/x f
+ar rcs .git/x f
+jar cf .git/x f
+python -m venv .git/x
+python3.12 -m venv --clear .git/x
+uv venv .git/x
+cargo new .git/x
+prettier --write .git/config
+eslint --fix .git
+ruff format .git/x.py
+gofmt -w .git/x.go
+clang-format -i .git/x.c
+black .git/x.py
+docker cp c:/x .git/hooks/x
+aws s3 cp s3://a/x .git/hooks/x
+gh repo clone a/b .git/x
+svn checkout u .git/x
+protoc --python_out=.git x.proto
+make install DESTDIR=.git
+npm --prefix .git install
+pip install --root .git x
+javac -d .git X.java
+timeout -s KILL 5 su
+timeout 5 nice su -c id
+env -u cargo su
+env A=$X su
+nice $X su
+uv tool run su
+npx -p x su
+xargs -I grep su
+git config alias.x '!x'
+git config alias.x '-c core.pager=x log'
+git config alias.x 'rebase -x x'
+git config alias.x 'grep "--open-files-in-pager=x" y'
+git config alias.x 'submodule foreach x'
+git config alias.x 'config core.pager x'
+git config alias.x $X
+git -c alias.x=!y x
+git config --comment a --default b --type c alias.x '!y'
 git config --rename-section x alias
 git config --rename-section x core
 git config get alias --rename-section

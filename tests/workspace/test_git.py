@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.workspace.sandbox.process import DEFAULT_PATH
+from gonogo.workspace.sandbox.process import HELPERS_PATH
 from gonogo.workspace.snapshots import git as gits
 from gonogo.workspace.snapshots.git import Git, check_id, outlet, pack_writer, replace_file
 
@@ -47,7 +47,7 @@ def test_its_programs_have_an_environment_of_their_own(
 
     for said, more in ((run, {}), (began, {"MORE": "x"})):
         told = dict(line.split("=", 1) for line in said.decode().splitlines())
-        assert told["PATH"].endswith(DEFAULT_PATH)
+        assert told["PATH"].endswith(HELPERS_PATH)
         # What git and its shell add themselves.
         own = {
             "PATH",

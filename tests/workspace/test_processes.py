@@ -134,6 +134,11 @@ def test_programs_are_found_on_the_systems_path_and_beside_the_interpreter() -> 
     assert find_program("sh", "/nowhere") is None
 
 
+def test_what_an_agent_may_install_is_no_helper_of_ours() -> None:
+    assert find_program("pytest", DEFAULT_PATH) is not None
+    assert find_program("pytest") is None
+
+
 def test_where_agents_write_is_no_place_of_the_machines_once_it_is_known(tmp_path: Path) -> None:
     (tmp_path / "later").mkdir()
     programs = Programs(path=f"{tmp_path}/later:/usr/bin")

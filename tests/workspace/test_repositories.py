@@ -169,6 +169,16 @@ async def test_a_link_to_a_repository_stays_as_it_is(root, tmp_path):
 
 
 @boxed
+async def test_a_work_tree_that_lies_elsewhere_is_not_taken_in(root):
+    git(root, "config", "core.worktree", "/etc")
+    (root / "b.py").write_text("two\n")
+    result = await run(root, form(root, "git add -A", declared=True))
+    assert result.exit_code == 0, result.output
+    git(root, "config", "--unset", "core.worktree")
+    assert git(root, "diff", "--cached", "--name-only") == "b.py"
+
+
+@boxed
 async def test_secrets_are_not_taken_in_unless_a_person_says_so(root):
     for path in (".env", "sub/.ENV", "secrets/k", "x.pem", "sub/b.py"):
         (root / path).parent.mkdir(exist_ok=True)
@@ -285,7 +295,7 @@ async def test_contents_are_held_as_long_as_they_are_read(root):
 @pytest.mark.parametrize(
     "key",
     [
-        *("core.repositoryformatversion", "core.bare", "core.protectntfs", "core.worktree"),
+        *("core.repositoryformatversion", "core.bare", "core.protectntfs"),
         *("core.eol", "core.trustctime", "core.checkstat", "core.sharedrepository"),
         *("core.checkroundtripencoding", "extensions.objectformat", "extensions.worktreeconfig"),
         *("extensions.noop-v1", "user.name", "user.email", "user.useconfigonly", "author.name"),
@@ -299,7 +309,8 @@ def test_settings_that_start_nothing_stay(key):
 
 @pytest.mark.parametrize(
     "key",
-    ["core.fsmonitor", "core.pager", "core.a.bare", "user.signingkey", "commit.gpgsign", "core",
+    ["core.fsmonitor", "core.pager", "core.worktree", "core.a.bare", "user.signingkey",
+     "commit.gpgsign", "core",
      "bare", "author.bare", "filter.x.clean", "include.path", ""],
 )  # fmt: skip
 def test_all_other_settings_go(key):

@@ -58,7 +58,7 @@ def test_a_signature_tells_files_apart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name", [".gitignore", "a/.gitignore", "a/b/.git/HEAD", "x/.git/commondir"]
 )
-@pytest.mark.parametrize("kind", ["pipe", "long"])
+@pytest.mark.parametrize("kind", ["pipe", "long", "link"])
 def test_what_git_would_not_read_to_its_end_is_named_and_git_is_not_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, kind: str
 ) -> None:
@@ -70,6 +70,8 @@ def test_what_git_would_not_read_to_its_end_is_named_and_git_is_not_asked(
     place.parent.mkdir(parents=True, exist_ok=True)
     if kind == "pipe":
         os.mkfifo(place)
+    elif kind == "link":
+        place.symlink_to("/dev/zero")
     else:
         place.touch()
         os.truncate(place, (8 << 20) + 1)
@@ -83,6 +85,28 @@ def test_what_git_would_not_read_to_its_end_is_named_and_git_is_not_asked(
     monkeypatch.undo()
     place.unlink()
     assert files_id(snapshots, snapshots.take(Workspace(root))) == files_id(snapshots, before)
+
+
+@pytest.mark.parametrize("target", ["gone", ".gitignore"])
+def test_a_link_that_leads_nowhere_is_no_rules(tmp_path: Path, target: str) -> None:
+    (root := tmp_path / "ws").mkdir()
+    (root / ".gitignore").symlink_to(target)
+    snapshots = Snapshots(tmp_path / "store")
+    assert {*snapshots.trees.entries(snapshots.take(Workspace(root)))} == {".gitignore"}
+
+
+def test_where_git_is_asked_about_all_that_is_looked_at_first_however_old_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, snapshots = tmp_path / "ws", Snapshots(tmp_path / "store")
+    (root / "old/.git").mkdir(parents=True)
+    snapshots.take(Workspace(root))
+    os.mkfifo(root / "old/.git/commondir")
+    for number in range(201):
+        (root / f"new{number}").touch()
+    monkeypatch.setattr(scanning, "_status", lambda *_: pytest.fail("git is asked"))
+    with refusal("not_a_regular_file"):
+        snapshots.take(Workspace(root))
 
 
 @pytest.mark.parametrize("how", ["new", "same", "mixed"])

@@ -4,7 +4,6 @@ import getpass
 import os
 import platform
 import re
-import shutil
 import sqlite3
 import stat
 import subprocess
@@ -115,12 +114,19 @@ def _python() -> Check:
 
 
 def _program(name: str, without: str) -> Check:
-    found = shutil.which(name)
+    found = _found(name)
     return Check(name, "ok", found) if found else Check(name, "warn", without)
 
 
+def _found(name: str) -> str | None:
+    """The program that is used, which need not be the first on the person's PATH."""
+    from gonogo.workspace import find_program
+
+    return find_program(name)
+
+
 def _bubblewrap() -> Check:
-    found = shutil.which("bwrap")
+    found = _found("bwrap")
     if not found:
         text = because(
             "not found: commands that run the repository's code need an approval each time; "

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 
 from gonogo.domain.errors import because
 
@@ -198,6 +199,22 @@ _VARIANT = re.compile(
 )
 _LOADERS = re.compile(r"ld(?:-[\w-]+)?\.so(?:\.\d+)*|qemu-[\w-]+|s6-[\w-]+")
 """Programs of many names, which all run what stands behind theirs."""
+_HEADS = {
+    program: re.compile(head.replace(" ", "\0").replace("_", r"[^\0-][^\0]*"))
+    for programs, head in (
+        ("nohup chronic eatmydata", ""), ("time", "(?:-[pv] )*"),
+        ("setsid", "(?:-[cfw] |--(?:ctty|fork|wait) )*"),
+        ("nice", r"(?:-n ?-?\d+ |--adjustment=-?\d+ |-\d+ )?"),
+        ("timeout", r"(?:-v |--(?:foreground|preserve-status|verbose) |-[ks] ?_ "
+                    r"|--(?:kill-after|signal)[= ]_ )*\d[\d.]*[smhd]? "),
+        ("stdbuf", "(?:-[ioe] ?_ |--(?:input|output|error)[= ]_ )*"),
+        ("env", r"(?:-[iv] |-u ?_ )*(?:[A-Za-z]\w*=[\w./:@,-]* )*"),
+        ("xargs", r"(?:-[0rt] |-[nLP] ?\d+ |-I ?_ )*"),
+    ) for program in programs.split()
+}  # fmt: skip
+"""What stands before the command that some of them start, where that is beyond doubt."""
+_FEW = 24
+_PLAIN = re.compile(r"[\w./@][\w./@-]*")
 _GIT_RUNS = _words("foreach run")
 _STARTING = _words("-- run exec shell")
 """Behind these stands what those of `HOSTS` run that have commands of their own."""
@@ -239,6 +256,27 @@ def starts_others(word: str, program: str) -> bool:
 
 def started_at(argv: Sequence[str]) -> Iterator[int]:
     """Where among the words of a command the command may begin that its program starts."""
+    known = 0
+    while found := begins_at(argv[known:]):
+        known += found
+        yield known
+    yield from (known + number for number in _may_begin_at(argv[known:]))
+
+
+def begins_at(argv: Sequence[str]) -> int:
+    """Where the command begins that a program starts, if that is beyond doubt; else 0."""
+    program = family(argv[0])
+    verbs, head = RUNNERS.get(program), _HEADS.get(program)
+    start = 0
+    if verbs is not None:
+        told = next((n for n, word in enumerate(argv) if n and word not in verbs), 0)
+        start = told if told > 1 or not verbs else 0
+    elif head is not None and (found := head.match("\0".join((*argv[1:_FEW], "")))):
+        start = 1 + found[0].count("\0")
+    return start if 0 < start < len(argv) and _PLAIN.fullmatch(argv[start]) else 0
+
+
+def _may_begin_at(argv: Sequence[str]) -> Iterator[int]:
     program = family(argv[0])
     verbs = FAR_RUNNERS.get(program, RUNNERS.get(program))
     if program in HOSTS:
@@ -250,6 +288,20 @@ def started_at(argv: Sequence[str]) -> Iterator[int]:
     elif verbs is not None:
         begun = next((n for n, word in enumerate(argv) if word in verbs), len(argv))
         yield from range(begun + 1, len(argv))
+
+
+def option_values(argv: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """The values of an option, glued to it, behind other letters, or of a name cut short."""
+    for word, following in pairwise((*argv[1:], "")) if names else ():
+        if not word.startswith("-"):
+            continue
+        name, equals, value = word.partition("=")
+        for option in names:
+            glued = re.match(rf"-[a-zA-Z]{{0,3}}?{option[1]}(.*)", word)
+            if name == option or (len(name) > 3 and option.startswith(name)):
+                yield value if equals else following
+            elif glued and len(option) == 2:
+                yield glued[1] or following
 
 
 def reads_words(program: str) -> bool:

@@ -130,15 +130,16 @@ SECRET_DIRECTORIES = tuple(
 )
 """Folders whose every file is a secret."""
 SECRET_NAMES = tuple(
-    """.env .env.* *.env .envrc .netrc _netrc .pypirc .npmrc .yarnrc.yml .pgpass pgpass.conf .my.cnf
-    .dockercfg .htpasswd .git-credentials .vault-token .terraformrc .s3cfg .boto
+    """.env .env.* .env-* .env_* *.env .envrc .netrc _netrc .pypirc .npmrc .yarnrc.yml .pgpass
+    pgpass.conf .my.cnf .dockercfg .htpasswd .git-credentials .vault-token .terraformrc .s3cfg .boto
     *.pem *.key *.p12 *.pfx *.jks *.keystore *.kdbx *.ppk *.asc *.gpg *.ovpn *.tfstate *.tfvars
     id_rsa id_dsa id_ecdsa id_ed25519 id_ecdsa_sk id_ed25519_sk
     credentials credentials.json credentials.toml credentials.yml credentials.yaml credentials.csv
     secrets.json secrets.toml secrets.yml secrets.yaml secrets.ini secrets.txt
     secret.json secret.toml secret.yml secret.yaml secret.txt
-    service-account*.json service_account*.json client_secret*.json kubeconfig auth.json
-    *_history""".split()
+    token.json token.toml token.yml token.yaml token.txt
+    service-account*.json service_account*.json client_secret*.json auth.json
+    kubeconfig *kubeconfig kubeconfig.json kubeconfig.yml kubeconfig.yaml *_history""".split()
 )
 """Globs of one name each, in lower case."""
 COPIES = (
@@ -146,8 +147,15 @@ COPIES = (
     *("_bak", "-bak", "_old", "-old"),
 )
 """How the names of copies end that editors and people leave beside a file."""
-_NUMBER = re.compile(r"\.~?[0-9][0-9-]*$")
-"""How a name ends of which there is one for each turn, or each day; of a backup, before its `~`."""
+_MARKED = (
+    # One for each turn, or each day; of a backup, before its `~`.
+    re.compile(r"\.~?[0-9][0-9-]*$"),
+    # Archives and packed files: who walks meets no text in them.
+    re.compile(r"\.(?:7z|br|bz2|gz|lz4|rar|tar|t[bgx]z2?|xz|zip|zst)$"),
+    # One of several: `.env2`, `credentials2.json`.
+    re.compile(r"(?<=[a-z])[0-9]{1,3}(?=$|\.[^.]+$)"),
+)
+"""What else a name has of which there is more than one."""
 _COPY = "copy|kopie|copie|copia|cópia|kopia|копия"
 """A copy, in the languages in which file managers speak."""
 _MANAGED = re.compile(
@@ -169,22 +177,30 @@ _KIN = (
     *(".env*", "[._][npty]*rc*", "*pgpass*", ".[dms]*c[fn][fg]", ".[bghv]*[dnos]"),
     *("*.[eot][fnv][psv]*", "*.[agp][1efps][2cgkmx]", "*.[jk][dek][bsy]*", "id_*[9ak]"),
     *("credentials", "credentials.[cjty]*", "*secret*.[ijty]*", "service?account*.json"),
-    *("kubeconfig", "auth.json", "*_history"),
+    *("*kubeconfig", "kubeconfig.[jy][ams][lmo]*", "token.[jty][amosx][lmot]*"),
+    *("auth.json", "*_history"),
 )
 """Globs that match each name of a secret together with some like it."""
 _KIN_BEHIND = (
     *("[._]*", "pgpass*", "id_*", "credentials.[cjty]*", "secret.[ijty]*", "secret[ s]*.[ijty]*"),
     *("service?account*.json*", "client_secret*.json*", "kubeconfig*", "auth[ .]*json*"),
+    "token[ .][-–—(ck0-9jty]*[a-zа-я0-9)]*",
     *("credentials", "credentials[ ~#]*", "credentials.[bos][alrw][cdiknopv]*"),
 )
 """The same, with whatever may stand behind."""
-_NUMBERED = ("secret", "secrets", "auth", "pgpass", ".my", ".yarnrc")
+_NUMBERED = ("secret", "secrets", "token", "auth", "pgpass", ".my", ".yarnrc")
 """What a file manager's mark may stand behind, with an ending after it."""
 SECRET_FORMS = (
     (SECRET_NAMES,),
-    (_KIN, ("[~#]*", ".[bos][alrw][cdiknopv]*", "[-_][bo][al][dk]", " [-–—(ckк0-9]*", ".[~0-9]*")),
+    (
+        _KIN,
+        ("[~#0-9]*", ".[bos][alrw][cdiknopv]*", "[-_][bo][al][dk]", " [-–—(ckк0-9]*", ".[~0-9]*"),
+    ),
     (("[ckк]*[yfneiaя] ", "#", "."), _KIN_BEHIND),
-    (_NUMBERED, (" [-–—(ckк]*[yeaя)0-9].[cijty]*", " [0-9]*.[cijty]*")),
+    (
+        _NUMBERED,
+        (" [-–—(ckк]*[yeaя)0-9].[cijty]*", " [0-9]*.[cijty]*", "[0-9]*.[ijty][amnosx][ilmot]*"),
+    ),
 )
 """Globs of the names of secrets and of all their copies, in parts: one of each belongs together.
 
@@ -202,6 +218,7 @@ def _any_of(globs: tuple[str, ...]) -> re.Pattern[str]:
 _SECRET_FOLDERS = frozenset(SECRET_DIRECTORIES)
 _NO_SECRET = tuple(
     """*.example *.sample *.template *.dist *.pub *.d.ts .env.defaults .env.schema
+    .env[-_]example .env[-_]sample .env[-_]template
     example.env sample.env template.env *.example.env *.sample.env *.template.env""".split()
 )
 _SEPARATOR = re.compile(r"[/\\]")
@@ -285,11 +302,13 @@ def _originals(name: str) -> set[str]:
     """The names of the files that this one may be a copy of."""
     ending = next((ending for ending in COPIES if name.endswith(ending)), "")
     shorter = name.removesuffix(ending) if ending else _MANAGED.sub("", name, count=1)
-    original = _NUMBER.sub("", shorter)
+    without = (mark.sub("", shorter, count=1) for mark in _MARKED)
+    original = next((plain for plain in without if plain != shorter), shorter)
     if original == name:
         return set()
     # Vim puts a dot before the name of a swap file, and Emacs a `#` before that of its own.
-    return {original, original.removeprefix("."), original.removeprefix("#"), *_originals(original)}
+    bare = {original.removeprefix("."), original.removeprefix("#")}
+    return {shorter, original, *bare, *_originals(original)}
 
 
 def _names(path: str) -> list[str]:

@@ -9,9 +9,19 @@ from itertools import islice, pairwise, takewhile
 from posixpath import normpath
 from urllib.parse import unquote
 
-from gonogo.domain.commands import INTERPRETERS, SHELLS, base_name, family
+from gonogo.domain.commands import (
+    INTERPRETERS,
+    SHELLS,
+    base_name,
+    begins_at,
+    family,
+    option_values,
+    started_at,
+    starts_others,
+)
 from gonogo.domain.errors import because
 from gonogo.domain.paths import is_literal, write_guard
+from gonogo.policy.git_settings import changes_settings, starts_by_settings
 from gonogo.policy.host import HOST_PROGRAMS, Argv, changes_host, ends_processes
 from gonogo.policy.programs import known
 from gonogo.policy.shell import UNKNOWN, Suspicion, literal
@@ -23,7 +33,7 @@ _FAR = re.compile("[^/]*:")
 _OVERWRITERS = frozenset({"mv", "cp", "ln", "install"}) | _FAR_COPIERS
 _FILLERS = frozenset(
     """tee touch truncate dd mkdir mkfifo mknod mktemp fallocate sponge ed red ex dos2unix unix2dos
-    strip vi vim nvim nano pico emacs micro""".split()
+    strip vi vim nvim nano pico emacs micro black isort rustfmt""".split()
 )
 """They make or write each file that they name."""
 _FILLED = {
@@ -34,13 +44,18 @@ _FILLED = {
     **dict.fromkeys("objcopy convert magick link ffmpeg sox ditto".split(), slice(-1, None)),
 }  # fmt: skip
 """Which of the files that they name they write."""
-_VIEWERS = frozenset({"vi", "vim", "nvim"})
-"""Editors that only read with `-R` or `-M`."""
+_LOOKS = {
+    **dict.fromkeys(("vi", "vim", "nvim"), frozenset({"-R", "-M"})),
+    **dict.fromkeys(("black", "isort", "rustfmt"), frozenset({"--check", "--diff", "-c"})),
+}
+"""Options with which some of them only read."""
 _REFERENCES = {
     **dict.fromkeys(("touch", "truncate"), re.compile("-r$|--reference$")),
     **dict.fromkeys(("chmod", "chown", "chgrp"), re.compile("--reference$")),
 }
 """Options whose value is a file that is only looked at."""
+_TARS = frozenset({"tar", "bsdtar", "gtar", "gnutar"})
+_HAS_VERB = _TARS | {"git"}
 _PACKERS = frozenset(
     """gzip gunzip pigz unpigz bzip2 bunzip2 pbzip2 lbzip2 xz unxz lzma unlzma lzip plzip zstd
     unzstd compress uncompress""".split()
@@ -50,6 +65,14 @@ _ONLY_UNPACKS = re.compile(r"-[a-zA-Z0-9]*[clotV]|--(?:st|to|te|li|ou)")
 """Options with which they only read what they name."""
 _EDITORS = frozenset({"sed", "gsed", "perl", "ruby", "yq"})
 """They change the files behind their script, if told to do so in place."""
+_REWRITES = re.compile("--(?:write|fix|in-?place|overwrite)$")
+"""So does any program with one of these options, and with one of these letters a few."""
+_REWRITERS = {
+    **dict.fromkeys(("gofmt", "goimports", "gofumpt", "shfmt"), "-w"),
+    **dict.fromkeys(("clang-format", "autopep8", "yapf"), "-i"),
+}
+_GOES_BY = re.compile(r"(?:--[\w-]*(?:ignore|exclude|config|path)[\w-]*|-c)$")
+"""Options whose value is a file that such a program goes by, or leaves out."""
 _INTO = {
     **dict.fromkeys(("cp", "mv", "ln", "install"), ("-t", "--target-directory")),
     "unzip": ("-d",), **dict.fromkeys(("cpio", "bsdcpio"), ("-D", "--directory")),
@@ -65,12 +88,23 @@ _INTO = {
     **dict.fromkeys(("unar", "shuf", "brotli", "base64", "uudecode"), ("-o", "--output")),
     "rsync": ("--backup-dir", "--partial-dir", "--temp-dir", "--log-file"), "ar": ("--output",),
     "git": ("--output", "--output-directory", "--separate-git-dir", "--export-marks"),
+    **dict.fromkeys(("git apply", "git am"), ("--directory",)),
+    "git checkout-index": ("--prefix",), **dict.fromkeys(("npm", "pnpm"), ("--prefix", "-C")),
     "zip": ("-O",), "find": ("-fprint", "-fprint0", "-fls", "-fprintf"),
     "openssl": ("-out",), "mktemp": ("-p", "--tmpdir"), "cmake": ("-B",), "tcpdump": ("-w",),
-    "ctags": ("-f",), **dict.fromkeys(("pip", "pip3"), ("-t", "--target")),
+    "ctags": ("-f",), "javac": ("-d",),
+    **dict.fromkeys(("pip", "pip3"), ("-t", "--target", "--prefix", "--root")),
 }  # fmt: skip
 """Options whose value is a file that is written, or the folder that files are put into."""
-_OUTPUT = re.compile(r"(?P<name>-o|--?out[\w-]*)(?:=(?P<value>.*))?|-o(?P<glued>.+)")
+_HERE = {
+    **dict.fromkeys(_TARS, "-C"), **dict.fromkeys(("unzip", "patch"), "-d"),
+    "git apply": "--directory=",
+}  # fmt: skip
+"""How some are told where they put what they do not name."""
+_OUTPUT = re.compile(
+    r"(?P<name>-o|--?out[\w-]*|--\w+[-_]out|(?:DESTDIR|PREFIX)(?==))(?:=(?P<value>.*))?"
+    r"|-o(?P<glued>.+)"
+)
 """Options that name what is written, whosever they are, but those of `_MODES`."""
 _MODES = frozenset(
     """cpio bsdcpio cat ps ssh test [ set shopt bash sh rsync zip unzip column pgrep lsof ag
@@ -81,17 +115,24 @@ _GIT_MODES = frozenset("clone commit fetch grep ls-files ls-remote pull push".sp
 """So it is for these of git."""
 _INDICATOR = "--output-indicator-"
 """Git is told by it how a line begins that it shows."""
-_GIT_MADE = {
-    **dict.fromkeys(("init", "worktree add", "bundle create"), slice(1)),
-    **dict.fromkeys(("clone", "worktree move", "submodule add"), slice(1, 2)),
-    "mv": slice(-1, None),
-}
-"""Which of its words names what git makes."""
-_GIT_VALUED = re.compile(
+_MADE = {
+    **dict.fromkeys(("git init", "git worktree add", "git bundle create"), slice(1)),
+    **dict.fromkeys(("git clone", "git worktree move", "git submodule add"), slice(1, 2)),
+    "git mv": slice(-1, None),
+    **{f"{program} {verb}": places for programs, verbs, places in (
+        ("7z,7za,7zr,7zz,rar", "a d f m u", slice(1)), ("jar", "cf cvf uf uvf", slice(1)),
+        ("ar", "d q r cr rc crs rcs cru rcu", slice(1)), ("python -m", "venv", slice(None)),
+        ("uv,cargo,ruff,go,terraform", "init new venv format fmt", slice(None)),
+        ("hg,gh repo", "clone", slice(1, None)), ("svn", "checkout co export", slice(1, None)),
+        ("docker,podman,kubectl,oc,aws s3,gsutil", "cp sync mv", slice(1, None)),
+        ("rclone", "copy copyto sync move moveto", slice(1, None)),
+    ) for program in programs.split(",") for verb in verbs.split()},
+}  # fmt: skip
+"""Which of the words behind the verb of a program name what it makes or changes."""
+_MADE_VALUED = re.compile(
     r"-[bBcjou]$|--(?:br|or|up|dep|co|jo|ref|te|fi|shal|se|bu|ob|in|reas|na)[\w-]*$"
 )
 """Options of these whose value is the next word."""
-_TARS = frozenset({"tar", "bsdtar", "gtar", "gnutar"})
 _VALUED_LETTERS = re.compile("[bCfFgIKLNTVX]")
 """Letters of tar's first word whose values are the words behind it, in order."""
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "goawk"})
@@ -138,36 +179,11 @@ _OUR_TABLES = re.compile(
     r"\b(?:approvals|grants|audit|principals|tokens|tool_calls|plan_revisions|votes)\b",
     re.IGNORECASE,
 )
-_GIT_PLANTS = re.compile(
-    r"alias\.|core\.(?:hookspath|fsmonitor|sshcommand|pager|editor|gitproxy|askpass|worktree"
-    r"|alternaterefscommand)|diff\.external|\.(?:textconv|clean|smudge|process|driver|cmd|command"
-    r"|vcs|tunnel)$|credential|gpg\.|include|sequence\.editor|uploadpack|receivepack|pager\."
-    r"|(?:difftool|mergetool|browser|man)\..*\.path$|(?:web|help)\.browser$|instaweb\.|sendemail\."
-    r"|submodule\..*\.update$|interactive\.difffilter|init\.templatedir|protocol\.",
-    re.IGNORECASE,
-)
-_GIT_STARTS_NOTHING = frozenset(
-    {"", "0", "1", "true", "false", "no", "off", "never", "cat", "less", ":", "/dev/null", "ssh",
-     "openpgp", "x509"}
-)  # fmt: skip
-"""Values of such settings that start nothing of anybody's."""
-_GIT_RENAMES = re.compile("(?:--)?ren")
-"""A section gets another name, and its settings with it."""
-_GIT_STARTS = re.compile(
-    r"(?:alias|core|diff|credential|gpg|include(?:if)?|sequence|pager|difftool|mergetool|browser"
-    r"|man|web|help|instaweb|sendemail|submodule|interactive|init|protocol)(?:\.|$)",
-    re.IGNORECASE,
-)
-"""Sections in which settings become what starts something."""
-_GIT_READS = frozenset({"get", "list"})
-_GIT_TELLS = frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l"})
-"""With one of these git changes no setting: it takes one action at a time."""
 _SOCKET = re.compile(r"--(?:abstract-)?unix|unix(?:-\w+)?:|abstract-\w+:", re.IGNORECASE)
 _SHOWN = (".git", ".gonogo", ".ssh", ".gnupg", ".aws", "shadow", "gshadow", "sudoers")
 """Names that are looked for behind a pattern."""
 _WILD = re.compile(r"\[[^\]]*\]|[*?]")
 _MIN_PLAIN = 3
-_ELSEWHERE = re.compile(r"--(?:gl\w*|sy\w*|fil\w*)(?:=|$)|-f")
 _SCRIPT = re.compile(r"-\w*e$|--expression$")
 _PRIVATE_KEYS = re.compile(r"(?:^|/)\.(?:ssh|gnupg|aws)(?:/|$)|/etc/(?:shadow|sudoers|gshadow)")
 _SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg"})
@@ -216,6 +232,9 @@ def _seen(suspicion: Suspicion, workspace: str) -> Suspicion:
     for folder in islice(_entered(suspicion.commands, workspace), _MAX_FOLDERS):
         commands += [_below(argv, folder) for argv in suspicion.commands]
         targets += [posixpath.join(folder, target) for target in suspicion.targets]
+    for argv in suspicion.commands:
+        if argv[:2] == ("git", "-C") and _is_protected("".join(argv[2:3]), workspace):
+            commands.append(_below(("git", *argv[3:]), argv[2]))
     return Suspicion(tuple(commands), tuple(targets))
 
 
@@ -246,29 +265,19 @@ def _entered(commands: Iterable[Argv], workspace: str) -> Iterator[str]:
     """Folders outside of the workspace, or protected, that later words are relative to."""
     for argv in commands:
         names = ("-C", "--chdir") if argv[0] == "env" else ()
-        for folder in argv[1:2] if argv[0] in ("cd", "pushd") else _values(argv, names):
+        for folder in argv[1:2] if argv[0] in ("cd", "pushd") else option_values(argv, names):
             if _is_out_of_bounds(folder, workspace):
                 yield folder
 
 
 def _below(argv: Argv, folder: str) -> Argv:
-    stays = ("-", "~")
-    words = (word if word.startswith(stays) else posixpath.join(folder, word) for word in argv[1:])
-    return (argv[0], *words)
-
-
-def _values(argv: Argv, names: Sequence[str]) -> Iterator[str]:
-    """The values of an option, glued to it, behind other letters, or of a name cut short."""
-    for word, following in pairwise((*argv[1:], "")) if names else ():
-        if not word.startswith("-"):
-            continue
-        name, equals, value = word.partition("=")
-        for option in names:
-            glued = re.match(rf"-[a-zA-Z]{{0,3}}?{option[1]}(.*)", word)
-            if name == option or (len(name) > 3 and option.startswith(name)):
-                yield value if equals else following
-            elif glued and len(option) == 2:
-                yield glued[1] or following
+    """A command as it would be written elsewhere; what takes out there says so."""
+    stays, kept = ("-", "~"), 2 if argv[0] in _HAS_VERB else 1
+    words = (
+        word if word.startswith(stays) else posixpath.join(folder, word) for word in argv[kept:]
+    )
+    here = _HERE.get(argv[0]) or _HERE.get(" ".join(argv[:2]))
+    return (*argv[:kept], *words, *((here + folder,) if here else ()))
 
 
 def _bad_target(target: str, workspace: str) -> str | None:
@@ -345,7 +354,7 @@ def _filled(argv: Argv) -> Sequence[str]:
         return [word.removeprefix("of=") for word in operands if word.startswith("of=")]
     if argv[0] in _PACKERS:
         return () if any(map(_ONLY_UNPACKS.match, argv[1:])) else operands
-    if argv[0] in _VIEWERS and not {"-R", "-M"}.isdisjoint(argv):
+    if not _LOOKS.get(argv[0], frozenset()).isdisjoint(argv):
         return ()
     if argv[0] in _FILLED:
         return _changed(argv)[_FILLED[argv[0]]]
@@ -362,6 +371,9 @@ def _changed(argv: Argv) -> tuple[str, ...]:
 
 
 def _edited(argv: Argv, operands: Sequence[str]) -> Sequence[str]:
+    letter = _REWRITERS.get(argv[0])
+    if argv[0] not in _EDITORS and (letter in argv or any(map(_REWRITES.match, argv))):
+        return tuple(_own_words(argv[1:], _GOES_BY))
     in_place = argv[0] in _EDITORS and any(re.match(r"-\w*i|--in-place", a) for a in argv)
     if not in_place and not (argv[0] in _AWKS and "inplace" in operands):
         return ()
@@ -378,7 +390,8 @@ def _meant(operand: str, workspace: str) -> Iterator[str]:
 
 def _told_places(argv: Argv, workspace: str) -> str | None:
     """Files put where an option or code says, and not the last word."""
-    places = _tar_places(argv) if argv[0] in _TARS else _values(argv, _INTO.get(argv[0], ()))
+    names = _INTO.get(argv[0], ()) + _INTO.get(" ".join(argv[:2]), ())
+    places = _tar_places(argv) if argv[0] in _TARS else option_values(argv, names)
     places = (*places, *_members(argv))
     codes = [code for programs, code in _WRITTEN if argv[0] in programs]
     named = (name for code in codes for word in argv[1:] for name in code.findall(word))
@@ -389,7 +402,7 @@ def _told_places(argv: Argv, workspace: str) -> str | None:
             return because("writes to the protected {target}", target=place)
     # Elsewhere a person may decide: not every program means by it what most do.
     outputs = (place for number, place in _outputs(argv) if not _is_known(argv, number))
-    for place in (*outputs, *_made_by_git(argv)):
+    for place in (*outputs, *_made(argv)):
         if _is_protected(place, workspace):
             return because("writes to the protected {target}", target=place)
     return None
@@ -398,7 +411,8 @@ def _told_places(argv: Argv, workspace: str) -> str | None:
 def _outputs(argv: Argv) -> Iterator[tuple[int, str]]:
     """Where an option stands that is called as one that writes, and what it names."""
     is_mode = argv[0] in _MODES or (argv[0] == "git" and not _GIT_MODES.isdisjoint(argv[1:2]))
-    for number, word in enumerate(argv):
+    # What stands behind the command that is started for somebody else is that command's.
+    for number, word in enumerate(argv[: begins_at(argv) or None]):
         if word.startswith(_INDICATOR) or (is_mode and word.startswith("-o")):
             continue
         if number and (found := _OUTPUT.fullmatch(word)):
@@ -409,18 +423,22 @@ def _outputs(argv: Argv) -> Iterator[tuple[int, str]]:
             )
 
 
-def _made_by_git(argv: Argv) -> Iterator[str]:
-    """Repositories, work trees and files that git makes where a word says."""
-    for length in (1, 2) if argv[0] == "git" else ():
-        made = _GIT_MADE.get(" ".join(argv[1 : 1 + length]))
+def _made(argv: Argv) -> Iterator[str]:
+    """Repositories, archives, copies and the like that are made where a word says."""
+    trees = option_values(argv, ("--work-tree",) if argv[0] == "git" else ())
+    yield from (f"{tree}/x" for tree in trees)
+    for length in (2, 3):
+        made = _MADE.get(" ".join((family(argv[0]), *argv[1:length])))
         if made is not None:
-            yield from tuple(_own_words(argv[1 + length :], _GIT_VALUED))[made]
+            yield from tuple(_own_words(argv[length:], _MADE_VALUED))[made]
 
 
 def _is_known(argv: Argv, number: int) -> bool:
     """Whether the option belongs to a program that only reads; others may start that."""
-    option = argv[number].partition("=")[0]
-    found = (known([literal(word) for word in argv[start:]]) for start in range(number))
+    option, program = argv[number].partition("=")[0], family(argv[0])
+    behind = (n + 1 for n, word in enumerate(argv) if starts_others(word, program))
+    starts = (start for start in (0, *started_at(argv[:number]), *behind) if start < number)
+    found = (known([literal(word) for word in argv[start:]]) for start in starts)
     return any(each and option in each.table.options and not each.table.runs_code for each in found)
 
 
@@ -432,11 +450,11 @@ def _tar_places(argv: Argv) -> Iterator[str]:
     names: tuple[str, ...] = ()
     if any(map(_EXTRACTS.match, options)):
         names = ("-C", "--directory", "--cd", "--one-top-level")
-        for renamed in _values(argv, ("--transform", "--xform")):
+        for renamed in option_values(argv, ("--transform", "--xform")):
             yield "".join(re.split(re.escape(renamed[1:2]) or "$", renamed)[2:3]).lstrip("/")
     elif any(map(_CREATES.match, options)):
         names = ("-f", "--file")
-    yield from _values(argv, names)
+    yield from option_values(argv, names)
     letters = _VALUED_LETTERS.findall(first) if is_bundle else []
     yield from (
         value for letter, value in zip(letters, argv[2:], strict=False) if f"-{letter}" in names
@@ -533,45 +551,6 @@ def _keys(argv: Argv, workspace: str) -> str | None:
     return None
 
 
-def _git_configuration(argv: Argv, workspace: str) -> str | None:
-    del workspace
-    if argv[:2] != ("git", "config"):
-        return None
-    renames = any(map(_GIT_RENAMES.match, argv[2:]))
-    if not renames and not _GIT_READS.isdisjoint(argv[2:3]):
-        return None
-    if any(map(_ELSEWHERE.match, argv)) and not _only_tells(argv):
-        return because("changes git's configuration outside this repository")
-    keys = [word for word in argv[2:] if not word.startswith("-")]
-    if renames and keys and _GIT_STARTS.match(keys[-1]):
-        return because("makes git run {key!r} automatically", key=keys[-1])
-    if len(keys) > 1 and any(_GIT_PLANTS.search(word) for word in keys[:3]):
-        return because("makes git run {key!r} automatically", key=keys[1])
-    return None
-
-
-def _only_tells(argv: Argv) -> bool:
-    options = {*takewhile(lambda word: word != "--", argv)}
-    # A remark is the next word, whatever that looks like.
-    return not _GIT_TELLS.isdisjoint(options) and not any(w.startswith("--com") for w in options)
-
-
-def _git_settings(argv: Argv, workspace: str) -> str | None:
-    """What git runs for this one command."""
-    del workspace
-    if argv[0] != "git":
-        return None
-    for setting in _values(argv, ("-c", "--config")):
-        key, equals, value = setting.partition("=")
-        is_planted = equals and _GIT_PLANTS.search(key) and not key.lower().startswith("protocol.")
-        if is_planted and value.lower() not in _GIT_STARTS_NOTHING:
-            return because("makes git run {key!r} automatically", key=value)
-    for setting in _values(argv, ("--config-env",)):
-        if _GIT_PLANTS.search(setting.partition("=")[0]):
-            return because("makes git run {key!r} automatically", key=setting)
-    return None
-
-
 def _tampering(argv: Argv, workspace: str) -> str | None:
     del workspace
     words = unicodedata.normalize("NFKC", unquote(" ".join(argv[1:])))
@@ -600,7 +579,7 @@ def _tampering(argv: Argv, workspace: str) -> str | None:
 
 _CHECKS: Sequence[Callable[[Argv, str], str | None]] = (
     _removal, _overwriting, _told_places, _ownership, _wide_find, ends_processes, changes_host,
-    _devices, _keys, _git_configuration, _git_settings, _tampering,
+    _devices, _keys, changes_settings, starts_by_settings, _tampering,
 )  # fmt: skip
 
 

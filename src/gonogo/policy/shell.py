@@ -653,7 +653,9 @@ def _code(commands: Iterable[tuple[str, ...]], fed: Sequence[str]) -> Iterator[s
             yield from _tails(argv[n] for n in started_at(argv[:_MAX_WORDS]))
     yield from _started(found, fed)
     yield from _completed(found)
-    shells = {word for argv in found for word in argv[:6] if _is_shell(word)}
+    shells = {word for argv in found for word in argv[:6] if family(word) in SHELLS}
+    programs = (argv[n] for argv in found for n in (0, *started_at(argv[:_MAX_WORDS])))
+    shells |= {word for word in programs if base_name(word) in ("eval", "su")}
     if not shells and not any(argv[0] in (".", "source") for argv in found):
         return
     yield from fed
@@ -680,10 +682,6 @@ def _completed(found: Sequence[tuple[str, ...]]) -> Iterator[str]:
     for argv in found if said else ():
         if family(argv[0]) in ("xargs", "parallel"):
             yield from (" ".join((*argv, *words)) for words in said)
-
-
-def _is_shell(word: str) -> bool:
-    return family(word) in SHELLS or base_name(word) in ("eval", "su")
 
 
 def _tails(words: Iterable[str]) -> Iterator[str]:

@@ -27,7 +27,7 @@ from gonogo.workspace.sandbox.guards import (
     topmost,
 )
 from gonogo.workspace.sandbox.network import Network, Reached
-from gonogo.workspace.sandbox.process import DEFAULT_PATH, Programs, bound_process
+from gonogo.workspace.sandbox.process import DEFAULT_PATH, Programs, bound_process, find_program
 from gonogo.workspace.snapshots.restore import Left, Restore, RestoreItem
 from gonogo.workspace.snapshots.snapshot import Snapshots
 from gonogo.workspace.snapshots.states import (
@@ -77,6 +77,7 @@ __all__ = [
     "bound_process",
     "compile_glob",
     "elsewhere",
+    "find_program",
     "is_harmless",
     "matching_lines",
     "nothing",

@@ -536,7 +536,8 @@ def _is_ours(path: Path) -> bool:
 # git starts programs that its settings name: filters, signers, watchers of files, pagers, helpers.
 # In that box the settings of every repository are shown without those: only such as are known to
 # start nothing are left (https://git-scm.com/docs/git-config). A list of what is dangerous would be
-# longer with each version of git. The repositories' own files stay as they are.
+# longer with each version of git. Nor is a setting left that leads git out of the workspace: work
+# trees are where git finds them. The repositories' own files stay as they are.
 
 _MOST = 500
 """Files of settings."""
@@ -548,7 +549,7 @@ _OBEYED = """config config.worktree hooks info modules worktrees branches remote
 _SETTINGS = frozenset({"config", "config.worktree"})
 _HARMLESS = {
     "core": """repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode
-        symlinks protecthfs protectntfs worktree autocrlf eol safecrlf quotepath trustctime
+        symlinks protecthfs protectntfs autocrlf eol safecrlf quotepath trustctime
         checkstat abbrev compression loosecompression bigfilethreshold sharedrepository
         checkroundtripencoding""".split(),
     "extensions": """objectformat compatobjectformat refstorage partialclone worktreeconfig

@@ -283,6 +283,8 @@ _SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 DEFAULT_PATH = f"{_SYSTEM}:{Path(sys.executable).parent}"
 """The PATH of commands when none is given: the system's folders, then the interpreter's."""
+HELPERS_PATH = DEFAULT_PATH if sys.prefix == sys.base_prefix else _SYSTEM
+"""Where we find what we run ourselves: in no virtual environment, since agents install into one."""
 
 _SHELL = frozenset(
     """. : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare
@@ -294,7 +296,7 @@ _SHELL = frozenset(
 """What bash itself is meant by, whatever programs there are."""
 
 
-def find_program(name: str, path: str = DEFAULT_PATH) -> str | None:
+def find_program(name: str, path: str = HELPERS_PATH) -> str | None:
     """The full path of a program, or None."""
     return shutil.which(name, path=path)
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO, Literal
 
 from gonogo.domain.errors import ToolFailed
-from gonogo.workspace.sandbox.process import DEFAULT_PATH, find_program
+from gonogo.workspace.sandbox.process import HELPERS_PATH, find_program
 
 # What a snapshot adds to its store: one pack of objects, written and looked up without a program.
 #
@@ -270,7 +270,7 @@ class Git:
         """Folders of loose objects that are certainly on the disk."""
         self._packs: dict[str, PackIndex] = {}
         self._environment = {
-            "PATH": DEFAULT_PATH,
+            "PATH": HELPERS_PATH,
             "HOME": str(folder),
             "XDG_CONFIG_HOME": str(folder),
             "LC_ALL": "C",

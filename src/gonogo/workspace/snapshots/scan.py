@@ -177,12 +177,10 @@ def scan(git: Git, root: Path, last: Index, limits: SnapshotLimits) -> Scan:
             walk.run()
         if walk.scan.rules != last.rules:
             walk = _TreeWalk(descriptor, last, _own_folder(git, root))
-            _check_readable(descriptor, ())
-            walk.hear(*_sorted_by_git(git, root, limits, ()))
+            walk.hear(*_sorted_by_git(git, root, descriptor, limits, ()))
             walk.run()
         elif walk.asked:
-            _check_readable(descriptor, walk.asked)
-            walk.hear(*_sorted_by_git(git, root, limits, walk.asked))
+            walk.hear(*_sorted_by_git(git, root, descriptor, limits, walk.asked))
             walk.resume()
         walk.finish()
     _check_size(walk.scan, limits)
@@ -416,14 +414,16 @@ def _own_folder(git: Git, root: Path) -> str | None:
 
 
 def _sorted_by_git(
-    git: Git, root: Path, limits: SnapshotLimits, asked: Collection[str]
+    git: Git, root: Path, descriptor: int, limits: SnapshotLimits, asked: Collection[str]
 ) -> tuple[set[str], set[str], set[str]]:
     """What is shown to git, what is hidden, and what of that is ignored; folders end in `/`.
 
     Args:
         asked: The paths that git is to speak of; all, where there are none or very many.
     """
-    words = ("--", *(path.rstrip("/") for path in asked)) if 0 < len(asked) <= _MOST_ASKED else ()
+    named = [path.rstrip("/") for path in asked] if len(asked) <= _MOST_ASKED else []
+    _check_readable(descriptor, named)
+    words = ("--", *named) if named else ()
     lines = _status(git, root, limits, words)
     ignored = {line[3:] for line in lines if line[0] == "!"}
     hidden = ignored | {line[3:] for line in lines if line[-1] == "/"}
@@ -434,7 +434,7 @@ def _check_readable(root: int, asked: Collection[str]) -> None:
     """Refuse what git would read without an end, such as a pipe that nobody writes to."""
     todo = list(asked) or ["."]
     while todo:
-        path = todo.pop().rstrip("/")
+        path = todo.pop()
         with (
             suppress(OSError),
             opened(best_opener(), root, path, _FOLDER) as folder,
@@ -448,9 +448,10 @@ def _check_readable(root: int, asked: Collection[str]) -> None:
 
 
 def _is_endless(entry: os.DirEntry[str]) -> bool:
-    status = entry.stat(follow_symlinks=False)
-    kind = stat.S_IFMT(status.st_mode)
-    return kind not in (stat.S_IFREG, stat.S_IFLNK) or status.st_size > _LONGEST_RULES
+    with suppress(OSError):
+        status = entry.stat()  # of what a link leads to, as git reads that
+        return not stat.S_ISREG(status.st_mode) or status.st_size > _LONGEST_RULES
+    return False
 
 
 def _unreadable(path: str) -> ToolFailed:
