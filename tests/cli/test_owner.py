@@ -338,12 +338,13 @@ def test_what_a_server_has_to_do_is_said_and_it_is_stopped_where_it_runs(serve, 
     assert known == {
         "running": True, "pid": server.process.pid, "kind": "server", "version": __version__,
         "since": facts.since.isoformat().replace("+00:00", "Z"),
-        "log": str(home / "gonogo.log"), "plans": 0, "questions": 0,
+        "log": str(home / "gonogo.log"), "plans": 0, "questions": 0, "urls": [server.url],
     }  # fmt: skip
     since = f"{facts.since:%Y-%m-%d %H:%M:%S} UTC"
     named = {"pid": server.process.pid, "version": __version__, "since": since}
     assert told.stdout.splitlines() == [
         say("cli_process_server", "ru", **named),
+        say("cli_process_url", "ru", url=server.url),
         say("cli_process_work", "ru", plans=0, questions=0, log=home / "gonogo.log"),
     ]
     elsewhere = say("cli_process_elsewhere", "ru", pid=server.process.pid)

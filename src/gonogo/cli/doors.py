@@ -239,7 +239,7 @@ async def _serve(
         heir: These have another server, and this one follows it: what it then holds is kept here.
     """
     from gonogo.runtime import Runtime, member_of
-    from gonogo.server import serve
+    from gonogo.server import LISTENERS, serve
 
     pool = address.pool
     member = None if pool is None else member_of(settings, "server", pool)
@@ -261,6 +261,7 @@ async def _serve(
             auth=address.auth,
             hosts=public.hosts,
             origins=public.origins,
+            more=[LISTENERS],
             on_ready=lambda ready: _announce(runtime, ready, address),
         )
         group.cancel_scope.cancel()
@@ -268,12 +269,12 @@ async def _serve(
 
 async def _succeed(runtime: "Runtime", folder: Folder, held: ExitStack) -> None:
     """Serve the commands of this machine once the server that does so has ended."""
-    from gonogo.server import serve
+    from gonogo.server import LISTENERS, serve
 
     while not hold(held, folder.owned()):  # noqa: ASYNC110 - a lock tells nobody
         await anyio.sleep(_MOMENT)
     folder.write_facts(facts_of_this("server"))
-    await serve(runtime, port=None, uds=folder.address, until=anyio.Event())
+    await serve(runtime, port=None, uds=folder.address, until=anyio.Event(), more=[LISTENERS])
 
 
 class _Public(Struct, frozen=True):

@@ -22,7 +22,7 @@ import anyio.to_thread
 import msgspec
 import uvicorn
 from fastapi import APIRouter, FastAPI, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, JSONResponse
 from msgspec import Struct
 from pydantic import Field
 from starlette.middleware import Middleware
@@ -316,6 +316,9 @@ async def serve(  # noqa: PLR0913 - each says where, for whom, or how long
         if uds is not None:
             listeners.append(stack.enter_context(_unix(uds)))
         ready = _ready(host, port, uds, await app.state.door.new_code(runtime.owner))
+        if port is not None:
+            runtime.addresses.append(ready.url)
+            stack.callback(runtime.addresses.remove, ready.url)
         started = partial(on_ready, ready) if on_ready is not None else None
 
         logging.getLogger("uvicorn.error").addFilter(_is_ours)
@@ -565,4 +568,19 @@ def _folder(wanted: NewListener) -> Path | None:
     return folder.resolve()
 
 
+class OpenListeners:
+    """Says on which ports the process listens."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer.
+
+        Raises:
+            Forbidden: the request comes from no administrator.
+        """
+        caller = await caller_of(HttpRequest(scope, receive))
+        caller.principal.require(Role.ADMIN)
+        await JSONResponse({"urls": caller.runtime.addresses})(scope, receive, send)
+
+
+LISTENERS = Route(f"{PREFIX}/listeners", OpenListeners(), methods=["GET"])
 NEW_LISTENER = Route(f"{PREFIX}/listeners", NewListeners(), methods=["POST"])

@@ -42,12 +42,13 @@ async def status(json: Json = False) -> Exit:
             raise Stop(say("cli_process_silent", locale, pid=found.pid))
         running = (await client.plans(status=PlanStatus.RUNNING, limit=1)).total
         asked = len((await client.approvals(status=ApprovalStatus.PENDING)).approvals)
+        urls = await client.listeners()
     if json:
         return facts(
             {
                 "running": True, "pid": found.pid, "kind": found.kind, "version": found.version,
                 "since": found.since, "log": str(folder.log), "plans": running,
-                "questions": asked,
+                "questions": asked, "urls": urls,
             }
         )  # fmt: skip
     line(
@@ -56,6 +57,8 @@ async def status(json: Json = False) -> Exit:
             since=f"{found.since:%Y-%m-%d %H:%M:%S} UTC",
         )
     )  # fmt: skip
+    for url in urls:
+        line(say("cli_process_url", locale, url=url))
     line(say("cli_process_work", locale, plans=running, questions=asked, log=folder.log))
     return Exit.DONE
 
@@ -120,7 +123,12 @@ class RoleWord(StrEnum):
     ADMIN = "admin"
 
 
-@command(tokens, "create", "gonogo token create --role operator --name ci")
+@command(
+    tokens,
+    "create",
+    "gonogo token create --role operator --name ci",
+    options="--role ROLE [--name NAME] [OPTIONS]",
+)
 async def create(
     role: Annotated[RoleWord, typer.Option("--role", help="What the token allows.")],
     name: Annotated[str, typer.Option("--name", help="A name for your own use.")] = "token",

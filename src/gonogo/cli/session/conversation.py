@@ -196,6 +196,8 @@ class Outcome:
         """A person has approved it, to be started later."""
         self.failed_plan: str | None = None
         """One that is over, and of which a subtask failed."""
+        self.failed_subtask = "SUBTASK"
+        """The one that failed last, where that was seen."""
         self.answer = ""
         """What was said last to the person, when something was over."""
         self._exit = Exit.DONE
@@ -236,6 +238,8 @@ class Outcome:
                 self.answer = str(event.get("content") or "")
                 self.failed_plan = facts["plan_id"] if facts.get("failed") else None
                 self._end(_ENDS.get(facts["status"], Exit.FAILED))
+            case "subtask_failed":
+                self.failed_subtask = facts["subtask_id"]
             case "plan_rejected" | "plan_cancelled":
                 rejected = event["type"] == "plan_rejected"
                 self._end(Exit.DENIED if rejected else Exit.FAILED)
@@ -635,7 +639,8 @@ class Conversation:
         if self.outcome.is_paused:
             self._tell_how("cli_paused", plan_id=plan_id)
         if failed := self.outcome.failed_plan:
-            self._tell_how("cli_plan_failed", plan_id=failed)
+            subtask = self.outcome.failed_subtask
+            self._tell_how("cli_plan_failed", plan_id=failed, subtask=subtask)
         if self._answers.left or question or (plan_id and not self.outcome.is_held):
             return Exit.WAITS
         return self.outcome.exit

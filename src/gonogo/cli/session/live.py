@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from rich.console import Console
 from rich.text import Text
 
-from gonogo.cli.daemon import RuntimeLink, glance, linked
+from gonogo.cli.daemon import RuntimeLink, answers, client_of, glance, linked
 from gonogo.cli.folder import Folder, environment, program, read_settings
 from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation, Manner
@@ -402,11 +402,11 @@ def _board(
 
 # `gonogo approvals watch`: what people are asked, in all sessions, as it comes and is answered.
 #
-# Each look is short: this command is nobody's guest in between, so no owner of the state folder
-# stays for it. Where nobody owns the folder, nothing moves, and it is looked at less often.
+# While somebody owns the folder, their news say when to look; this command is nobody's guest
+# meanwhile, so no owner stays for it. Where nobody does, nothing moves, and it is looked at rarely.
 
 _EVERY = 2.0
-"""Seconds between looks while somebody owns the folder."""
+"""Seconds after which it is found out whether somebody owns the folder now."""
 _EVERY_ALONE = 15.0
 _MARGIN = timedelta(minutes=1)
 """How far before the last look a question may say that it was asked, and be new all the same."""
@@ -493,8 +493,25 @@ async def watch_approvals(session_id: str | None, mine: bool, json: bool, bell: 
             if first and news is not None:
                 first = False
                 TerminalPerson(environment()).tell(say("cli_watching", locale, count=len(news)))
+            if await answers(folder):
+                async with client_of(folder, settings) as client:
+                    await watch_news(desk, client, write)
             await anyio.sleep(_EVERY)
     return Exit.DONE
+
+
+async def watch_news(desk: OpenQuestions, client: Client, write: Callable[[News], None]) -> None:
+    """Tell of every question and answer as the owner has news, until that is gone."""
+    with suppress(Unreachable):
+        async with aclosing(client.news()) as pieces:
+            async for piece in pieces:
+                if "session_id" not in piece or any(map(_is_of_approval, piece["events"])):
+                    for each in await desk.look(client):
+                        write(each)
+
+
+def _is_of_approval(event_type: str) -> bool:
+    return event_type.startswith("approval_")
 
 
 def news_line(news: News, locale: str) -> str:
