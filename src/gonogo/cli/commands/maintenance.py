@@ -1,6 +1,7 @@
 """Keeping an installation in order: its process, who may speak to it, its database, its health."""
 
 import os
+from contextlib import suppress
 from enum import StrEnum
 from typing import Annotated
 
@@ -22,6 +23,7 @@ async def status(json: Json = False) -> Exit:
     from gonogo.cli.daemon import glance, runs_in_background, start
     from gonogo.cli.folder import Folder, read_settings
     from gonogo.cli.terminal.output import facts, line
+    from gonogo.domain.errors import Refused
     from gonogo.domain.states import ApprovalStatus, PlanStatus
     from gonogo.i18n import say
 
@@ -42,7 +44,10 @@ async def status(json: Json = False) -> Exit:
             raise Stop(say("cli_process_silent", locale, pid=found.pid))
         running = (await client.plans(status=PlanStatus.RUNNING, limit=1)).total
         asked = len((await client.approvals(status=ApprovalStatus.PENDING)).approvals)
-        urls = await client.listeners()
+        urls = list[str]()
+        # One of an earlier version does not say it.
+        with suppress(Refused):
+            urls = await client.listeners()
     if json:
         return facts(
             {
