@@ -153,7 +153,7 @@ def test_a_server_does_not_wait_for_a_process_that_keeps_the_folder(gonogo, home
     with folder.owned():
         done = gonogo("serve", "--port", "0")
     assert done.returncode == 1
-    assert f"Process {os.getpid()} already serves {home}; stop it" in done.stderr
+    assert f"Process {os.getpid()} already serves {home}; see where with gonogo status" in done.stderr
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -166,6 +166,7 @@ def test_a_stopped_server_leaves_the_folder_to_the_next(serve, gonogo, home, num
     )
     assert server.end(number) == 0
     assert not (home / "owner.sock").exists()
+    assert Folder(home).read_facts() is None
     assert gonogo("sessions", "list").returncode == 0
 
 

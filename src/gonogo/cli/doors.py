@@ -225,7 +225,8 @@ async def _serve_beside(folder: Folder, settings: Settings, address: Address) ->
 
 def _taken(folder: Folder) -> Stop:
     return Stop(
-        "Process {pid} already serves {home}; stop it, or set GONOGO_HOME to another folder",
+        "Process {pid} already serves {home}; see where with gonogo status. To start another, stop "
+        "it, or set GONOGO_HOME to another folder",
         pid=folder.owner(), home=folder.home,
     )  # fmt: skip
 
@@ -245,6 +246,7 @@ async def _serve(
     member = None if pool is None else member_of(settings, "server", pool)
     async with (
         Runtime.open(settings, shared_as=member) as runtime,
+        _forgotten(folder),
         anyio.create_task_group() as group,
     ):
         if heir is None:
@@ -265,6 +267,15 @@ async def _serve(
             on_ready=lambda ready: _announce(runtime, ready, address),
         )
         group.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def _forgotten(folder: Folder) -> AsyncGenerator[None]:
+    """After a block nothing is said of this process, whose place no other has to take."""
+    try:
+        yield
+    finally:
+        folder.forget_facts()
 
 
 async def _succeed(runtime: "Runtime", folder: Folder, held: ExitStack) -> None:
