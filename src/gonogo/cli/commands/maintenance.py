@@ -12,6 +12,8 @@ from gonogo.cli.support import Exit, Json, Restored, Stop, command, group, own_l
 # `status` and `stop`: the process that carries the work out.
 
 process = typer.Typer()
+_STARTS = 5.0
+"""Seconds in which a process that has just begun is expected to answer."""
 
 
 @command(process, "status", "gonogo status", "gonogo status --json")
@@ -20,7 +22,9 @@ async def status(json: Json = False) -> Exit:
 
     If that process was killed, this command starts it again. If none was running, it starts none.
     """
-    from gonogo.cli.daemon import glance, runs_in_background, start
+    import anyio
+
+    from gonogo.cli.daemon import GLANCE, answers, glance, runs_in_background, start
     from gonogo.cli.folder import Folder, read_settings
     from gonogo.cli.terminal.output import facts, line
     from gonogo.domain.errors import Refused
@@ -39,6 +43,9 @@ async def status(json: Json = False) -> Exit:
             return facts({"running": False})
         line(say("cli_no_process", locale, home=settings.home))
         return Exit.DONE
+    with anyio.move_on_after(_STARTS):
+        while folder.holder() == found and not await answers(folder):
+            await anyio.sleep(GLANCE)
     async with glance(folder, settings, alone=False) as client:
         if client is None:
             raise Stop(say("cli_process_silent", locale, pid=found.pid))

@@ -397,10 +397,10 @@ class EventLines(PlainScreen):
     def _progressed(self, event: Event) -> None:
         facts = event["metadata"]
         done, total, percent = facts["done"], facts["total"], round(facts["percentage"])
-        share = phrase(" · {number}%", self._locale, number=percent)
+        share = phrase("{number}%", self._locale, number=percent)
         # What failed is over and may run again: it is counted on the left, and not in the share.
         agrees = percent == round(100 * done / total)
-        self._line(f"  {done}/{total}{share if agrees else ''}", "dim")
+        self._line(f"  {done}/{total}" + f" · {share}" * agrees, "dim")
 
     def _instructed(self, event: Event) -> None:
         # Each subtask is told of the same files again.
