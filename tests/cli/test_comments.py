@@ -97,7 +97,9 @@ async def talks(client, person):
 
 
 async def test_a_person_comments_sends_back_reads_the_answers_and_approves(door):
-    person = Typing("c", "Dropped", None, "c", "Is b needed?", "z z", "b", "c", "Again", "", "s", "a")
+    person = Typing(
+        "c", "Dropped", None, "c", "Is b needed?", "z z", "b", "c", "Again", "", "s", "a"
+    )
     async with door(LINES) as people, people("ann") as ann:
         assert await talks(ann, person) is Exit.DONE
         [plan] = (await ann.plans()).plans

@@ -29,7 +29,11 @@ async def at_work(tmp_path):
         anyio.create_task_group() as group,
     ):
         served = partial(
-            serve, port=None, uds=socket, on_ready=lambda _: listening.set(), more=[LISTENERS, NEW_LISTENER]
+            serve,
+            port=None,
+            uds=socket,
+            on_ready=lambda _: listening.set(),
+            more=[LISTENERS, NEW_LISTENER],
         )
         group.start_soon(served, runtime)
         with anyio.fail_after(LIMIT):

@@ -185,9 +185,10 @@ def _files(settings: Settings, environment: Mapping[str, str]) -> Iterator[Check
     from gonogo.webhooks import load_hooks
 
     admin, own, hooks = settings.admin_rules, settings.rules, settings.hooks_file
+    is_public = settings.public_url is not None
     reads: dict[str, tuple[Sequence[Path | None], Callable[[], object]]] = {
         "rules": ((admin, own), lambda: (load_rules(admin, own), load_reviews(admin, own))),
-        "hooks": ((hooks,), lambda: load_hooks(hooks, environment, links=bool(settings.public_url))),
+        "hooks": ((hooks,), lambda: load_hooks(hooks, environment, links=is_public)),
     }
     for name, (named, read) in reads.items():
         if files := [str(file) for file in named if file is not None and file.exists()]:

@@ -238,8 +238,6 @@ class Outcome:
                 self.answer = str(event.get("content") or "")
                 self.failed_plan = facts["plan_id"] if facts.get("failed") else None
                 self._end(_ENDS.get(facts["status"], Exit.FAILED))
-            case "subtask_failed":
-                self.failed_subtask = facts["subtask_id"]
             case "plan_rejected" | "plan_cancelled":
                 rejected = event["type"] == "plan_rejected"
                 self._end(Exit.DENIED if rejected else Exit.FAILED)
@@ -249,12 +247,14 @@ class Outcome:
             case "tool_call" | "tool_rejected" | "tool_result":
                 self._note_call(event)
             case _:
-                self._note_answer(event)
+                self._note_end(event)
 
     def _end(self, how: Exit) -> None:
         self.plan_id, self.is_paused, self._exit = None, False, how
 
-    def _note_answer(self, event: Mapping[str, Any]) -> None:
+    def _note_end(self, event: Mapping[str, Any]) -> None:
+        if event["type"] == "subtask_failed":
+            self.failed_subtask = event["metadata"]["subtask_id"]
         said = event["type"] == "assistant_message" and event.get("is_final")
         if said and "subtask_id" not in event:
             self.answer = str(event.get("content") or "")

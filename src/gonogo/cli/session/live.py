@@ -18,7 +18,7 @@ from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import Interrupts, status_line
 from gonogo.cli.support import Exit, Stop, complain, own_locale
-from gonogo.cli.terminal.input import Foot, Keyboard, TerminalPerson, is_ours
+from gonogo.cli.terminal.input import AtKeys, Foot, Keyboard, TerminalPerson, is_ours
 from gonogo.cli.terminal.output import facts, is_terminal, line, one_line, paper, plain, spoken
 from gonogo.cli.terminal.plan_graph import UNDER_WAY, board_lines, fitted, state_of
 from gonogo.cli.terminal.render import Event, EventLines, JsonLines, Screen, standing
@@ -248,24 +248,34 @@ def _terminal(
         yield JsonLines(_write_now), person
         return
     console = paper()
-    can_be_drawn_on = console.is_terminal and not console.is_dumb_terminal
-    if not (can_be_drawn_on and person.is_there and is_ours(sys.stdin.fileno())):
+    if not _can_be_drawn_on(console):
         yield EventLines(console, locale), person
         return
-    with _drawn_on(link, console, locale, asks=not (wish.all or wish.unattended)) as drawn:
-        yield drawn
+    with _drawn_on(console) as (foot, keyboard):
+        asks = not (wish.all or wish.unattended)
+        screen = Live(console, foot, keyboard, link.client, locale, asks=asks)
+        yield screen, AtKeys(environment(), foot, keyboard)
+
+
+async def ask(question: str, options: Mapping[str, str]) -> str | None:
+    """Ask whoever is at the terminal, outside of sessions; a key answers where keys can be had."""
+    console = paper()
+    if not _can_be_drawn_on(console):
+        return await TerminalPerson(environment()).choose(question, options)
+    with _drawn_on(console) as (foot, keyboard):
+        return await AtKeys(environment(), foot, keyboard).choose(question, options)
+
+
+def _can_be_drawn_on(console: "Console") -> bool:
+    whole = console.is_terminal and not console.is_dumb_terminal
+    return whole and TerminalPerson(environment()).is_there and is_ours(sys.stdin.fileno())
 
 
 @contextmanager
-def _drawn_on(
-    link: RuntimeLink, console: "Console", locale: str, *, asks: bool
-) -> Generator[tuple[Screen, TerminalPerson]]:
-    from gonogo.cli.terminal.input import AtKeys, Foot, Keyboard
-
+def _drawn_on(console: "Console") -> Generator[tuple[Foot, Keyboard]]:
     keyboard, foot = Keyboard(sys.stdin.fileno()), Foot(console)
-    screen = Live(console, foot, keyboard, link.client, locale, asks=asks)
     with keyboard.held(), foot.used():
-        yield screen, AtKeys(environment(), foot, keyboard)
+        yield foot, keyboard
 
 
 def _write_now(text: str) -> None:
