@@ -97,7 +97,9 @@ async def talks(client, person):
 
 
 async def test_a_person_comments_sends_back_reads_the_answers_and_approves(door):
-    person = Typing("c", "Dropped", None, "c", "Is b needed?", "z", "b", "c", "Again", "", "s", "a")
+    person = Typing(
+        "c", "Dropped", None, "c", "Is b needed?", "z z", "b", "c", "Again", "", "s", "a"
+    )
     async with door(LINES) as people, people("ann") as ann:
         assert await talks(ann, person) is Exit.DONE
         [plan] = (await ann.plans()).plans
@@ -108,6 +110,8 @@ async def test_a_person_comments_sends_back_reads_the_answers_and_approves(door)
     )  # fmt: skip
     assert [(c.subtask_id, c.answered_revision) for c in found.comments] == [("b", 2), (None, 2)]
     assert "Saved. Comments without an answer: 2" in person.told
+    assert "On which subtask: a, b? (empty: the whole plan)" in person.asked
+    assert "This plan has no subtask z z." in person.told
     assert person.words == []
 
 

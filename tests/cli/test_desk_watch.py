@@ -6,7 +6,15 @@ from datetime import UTC, datetime
 import httpx
 import pytest
 
-from gonogo.cli.session.live import News, OpenQuestions, _as_json, _looked, _writer, news_line
+from gonogo.cli.session.live import (
+    News,
+    OpenQuestions,
+    _as_json,
+    _looked,
+    _writer,
+    news_line,
+    watch_news,
+)
 from gonogo.cli.terminal.render import review_lines
 from gonogo.client import Client
 from gonogo.domain.errors import NotFound
@@ -30,6 +38,15 @@ def question(key, **more):
     return ApprovalView(**fields | more)
 
 
+PIECES = (
+    {},
+    {"session_id": "s1", "events": ["plan_progress", "subtask_started"]},
+    {"session_id": "s1", "events": ["approval_requested"]},
+    {"events": ["approval_granted"]},
+)
+"""What the news say: that they begin, and what happened in a session of ours and in another's."""
+
+
 class Server:
     """Questions that are open, and how others ended."""
 
@@ -40,6 +57,9 @@ class Server:
         name = request.url.path.rsplit("/", 1)[1]
         if name == "s1":
             return httpx.Response(200, content=SESSION.model_dump_json())
+        if name == "news":
+            told = "".join(f"data: {json.dumps({'type': 'news', **each})}\n\n" for each in PIECES)
+            return httpx.Response(200, content=told)
         if name == "approvals":
             self.asked.append(str(request.url.query))
             wanted = self.open if "status" in request.url.params else [*self.past, *self.open]
@@ -110,6 +130,15 @@ async def test_what_is_answered_during_a_look_is_told_once():
         server.open, server.ended = [], {"a": done}
         assert [n.change for n in await desk.look(client)] == ["closed"]
         assert await desk.look(client) == []
+
+
+async def test_questions_are_looked_at_when_the_news_tell_of_one_and_no_more_often():
+    server, desk, told = Server(), OpenQuestions(mine=True), list[News]()
+    server.open = [question("a")]
+    async with Client("http://x", transport=httpx.MockTransport(server)) as client:
+        await watch_news(desk, client, told.append)
+
+    assert ([news.change for news in told], len(server.asked)) == (["asked"], 3)
 
 
 VOTE = {"name": "ann", "decision": "approve", "created_at": NOW}

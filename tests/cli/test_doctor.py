@@ -167,6 +167,24 @@ def test_the_model_that_is_used_is_named_or_how_to_choose_one(tmp_path):
         assert (found.state, str(found.text).startswith(said)) == ("bad", True)
 
 
+def test_files_of_rules_and_hooks_are_read_as_a_start_reads_them(tmp_path):
+    settings = Settings(home=tmp_path, config=tmp_path)
+
+    def told(**environment):
+        return [(each.name, each.state, each.text) for each in checks._files(settings, environment)]
+
+    assert told() == []
+    (tmp_path / "rules.toml").write_text('[[rule]]\ncommand = "ls"\ndecision = "allow"\n')
+    hook = '[[hook]]\nname = "chat"\nurl = "http://127.0.0.1/"\nsecret_env = "CHAT"\n'
+    (tmp_path / "hooks.toml").write_text(hook)
+    rules, hooks = tmp_path / "rules.toml", tmp_path / "hooks.toml"
+    unset = f"{hooks}:1: hook 1: secret_env: CHAT: it is not set"
+    assert told() == [("rules", "ok", str(rules)), ("hooks", "bad", unset)]
+    rules.write_text("[[rule]]\n")
+    [broken, whole] = told(CHAT="whsec_" + "A" * 44)
+    assert (broken[:2], whole) == (("rules", "bad"), ("hooks", "ok", str(hooks)))
+
+
 def test_a_finding_is_json_by_its_parts():
     found = Check("a", "warn", "b").as_json()
     assert found == {"name": "a", "state": "warn", "text": "b"}

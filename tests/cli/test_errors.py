@@ -73,6 +73,7 @@ sessions delete none
 sessions delete none --yes
 serve --port 99999
 serve --host 0.0.0.0 --no-auth
+token create anna
 token create --role boss --name x
 token revoke none
 rollback none

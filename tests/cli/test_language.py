@@ -83,7 +83,7 @@ def test_a_language_is_asked_for_before_the_first_command(words, asked):
          "Ошибка: Неверное значение «--limit»: нужно целое число"),
         (["plans", "list", "--foo"], "Ошибка: Нет параметра --foo."),
         (["plan"], "Ошибка: Нет команды «plan». Возможно: «plans», «place»"),
-        (["run", "a", "b"], "Ошибка: Лишние аргументы: b"),
+        (["run", "a", "b"], "Ошибка: Лишние аргументы: b. Возьмите текст задачи в кавычки."),
     ],
 )  # fmt: skip
 def test_what_is_wrong_with_a_command_line_is_said_in_russian_with_the_way_to_its_help(

@@ -87,6 +87,13 @@ def test_what_came_of_an_earlier_message_does_not_count():
     assert outcome.exit is Exit.DONE
 
 
+def test_the_subtask_that_failed_last_is_known_for_a_retry():
+    outcome = Outcome()
+    for subtask_id in "ab":
+        outcome.note(event("subtask_failed", metadata={"subtask_id": subtask_id}))
+    assert outcome.failed_subtask == "b"
+
+
 def test_what_was_denied_counts_whatever_was_said_since():
     outcome = Outcome()
     outcome.note(refused("policy_denied: no"))

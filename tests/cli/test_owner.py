@@ -153,7 +153,9 @@ def test_a_server_does_not_wait_for_a_process_that_keeps_the_folder(gonogo, home
     with folder.owned():
         done = gonogo("serve", "--port", "0")
     assert done.returncode == 1
-    assert f"Process {os.getpid()} already serves {home}; stop it" in done.stderr
+    assert (
+        f"Process {os.getpid()} already serves {home}; see where with gonogo status" in done.stderr
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -166,6 +168,7 @@ def test_a_stopped_server_leaves_the_folder_to_the_next(serve, gonogo, home, num
     )
     assert server.end(number) == 0
     assert not (home / "owner.sock").exists()
+    assert Folder(home).read_facts() is None
     assert gonogo("sessions", "list").returncode == 0
 
 
@@ -338,12 +341,13 @@ def test_what_a_server_has_to_do_is_said_and_it_is_stopped_where_it_runs(serve, 
     assert known == {
         "running": True, "pid": server.process.pid, "kind": "server", "version": __version__,
         "since": facts.since.isoformat().replace("+00:00", "Z"),
-        "log": str(home / "gonogo.log"), "plans": 0, "questions": 0,
+        "log": str(home / "gonogo.log"), "plans": 0, "questions": 0, "urls": [server.url],
     }  # fmt: skip
     since = f"{facts.since:%Y-%m-%d %H:%M:%S} UTC"
     named = {"pid": server.process.pid, "version": __version__, "since": since}
     assert told.stdout.splitlines() == [
         say("cli_process_server", "ru", **named),
+        say("cli_process_url", "ru", url=server.url),
         say("cli_process_work", "ru", plans=0, questions=0, log=home / "gonogo.log"),
     ]
     elsewhere = say("cli_process_elsewhere", "ru", pid=server.process.pid)
@@ -404,16 +408,25 @@ def busy(home: Path) -> Iterator[subprocess.Popen[bytes]]:
         process.kill()
 
 
+STOPS_AT_KEYS = """
+import fcntl, sys, termios
+from gonogo.cli import main
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+sys.argv = ["gonogo", "stop"]
+main()
+"""
+
+
 def test_a_process_that_works_is_stopped_once_a_person_says_so(busy, gonogo, terminal):
     named = {"pid": busy.pid}
     refused = gonogo("stop", env=RUSSIAN)
     works = say("cli_process_works", "ru", **named)
     assert (refused.returncode, refused.stderr) == (3, f"gonogo: {works}\n")
 
-    at = terminal("stop", env=RUSSIAN)
+    at = terminal(script=STOPS_AT_KEYS, env=RUSSIAN)
     yes, no = say("cli_stop_yes", "ru"), say("cli_stop_no", "ru")
-    at.expect(f"{say('cli_stop_process', 'ru', **named)} [y] {yes}, [n] {no} >")
-    at.type("n\n")
+    at.expect(f"[y] {yes}, [n] {no} >")
+    at.type("n")
     assert (at.end(), busy.poll()) == (0, None)
     at = terminal("stop", env=RUSSIAN)
     at.expect("[y]")

@@ -184,6 +184,7 @@ def test_the_course_of_a_plan_is_shown(lines, shown):
     lines.show({"type": "subtask_started", "content": "Subtask 1/2: do", "metadata": {}})
     lines.show({"type": "subtask_completed", "metadata": ended})
     lines.show({"type": "subtask_failed", "metadata": failed})
+    lines.show({"type": "plan_progress", "metadata": {"done": 2, "total": 2, "percentage": 50.0}})
     lines.show({"type": "plan_progress", "metadata": {"done": 2, "total": 2, "percentage": 100}})
     lines.show({"type": "plan_completed", "content": "Plan Execution Complete"})
     assert shown.getvalue().splitlines() == [
@@ -191,6 +192,7 @@ def test_the_course_of_a_plan_is_shown(lines, shown):
         "▶ Subtask 1/2: do",
         "✓ a (1.2 s)",
         "✗ b no",
+        "  2/2",
         "  2/2 · 100%",
         "Plan Execution Complete",
     ]

@@ -24,6 +24,10 @@ NO_TEXTS = {
     "not bold": "a style",
     "Start with: gonogo demo\nThen:       gonogo run \"Add a --json flag\" -C path/to/repo":
         "its words are looked up one by one",
+    "--role ROLE [--name NAME] [OPTIONS]": "how options are used",
+    "--reason TEXT [OPTIONS]": "how options are used",
+    "--before WHEN --export FILE [OPTIONS]": "how options are used",
+    "Got unexpected extra argument": "Typer's, looked up with the rest of it",
     "PRAGMA schema_version": "SQL",
     "internal error": "a line of the log",
     "line ‹›: ‹›": "the reason of a verdict that scripts read",

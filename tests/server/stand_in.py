@@ -53,6 +53,7 @@ class StandIn:
     """The part of the runtime that the door's tests need."""
 
     closing: anyio.Event = field(default_factory=anyio.Event)
+    addresses: list[str] = field(default_factory=list)
     owner: Principal = OWNER
     settings: Any = field(
         default_factory=lambda: SimpleNamespace(

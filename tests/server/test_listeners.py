@@ -12,7 +12,7 @@ from fakes.door import LIMIT
 from gonogo.domain.identity import Role
 from gonogo.llm import ScriptedModel
 from gonogo.runtime import Runtime
-from gonogo.server import NEW_LISTENER, serve
+from gonogo.server import LISTENERS, NEW_LISTENER, serve
 from gonogo.settings import Settings
 
 PATH = "/api/v1/listeners"
@@ -29,7 +29,11 @@ async def at_work(tmp_path):
         anyio.create_task_group() as group,
     ):
         served = partial(
-            serve, port=None, uds=socket, on_ready=lambda _: listening.set(), more=[NEW_LISTENER]
+            serve,
+            port=None,
+            uds=socket,
+            on_ready=lambda _: listening.set(),
+            more=[LISTENERS, NEW_LISTENER],
         )
         group.start_soon(served, runtime)
         with anyio.fail_after(LIMIT):
@@ -71,6 +75,7 @@ async def test_a_port_is_there_for_as_long_as_the_answer_is_read(at_work):
             asking(at_work, base_url=place["url"]) as outside,
         ):
             assert (await outside.get("/health")).json() == {"status": "ok"}
+            assert (await client.get(PATH)).json() == {"urls": [place["url"]]}
             assert place["login_url"].startswith(f"{place['url']}/#code=")
             async with asking(at_work, transport=httpx.AsyncHTTPTransport()) as stranger:
                 stranger.headers.pop("Authorization")
@@ -78,6 +83,9 @@ async def test_a_port_is_there_for_as_long_as_the_answer_is_read(at_work):
         async with asking(at_work, base_url=place["url"]) as outside:
             with anyio.fail_after(LIMIT):
                 await until_refused(outside)
+        with anyio.fail_after(LIMIT):
+            while (await client.get(PATH)).json() != {"urls": []}:
+                pass
         assert (await client.get("/health")).json() == {"status": "ok"}
 
 

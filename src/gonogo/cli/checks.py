@@ -8,7 +8,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Literal
@@ -55,6 +55,8 @@ async def findings(settings: Settings, environment: Mapping[str, str]) -> AsyncI
         yield _diagnostics(settings.diagnostics, is_boxed=settings.sandbox and boxed.state == "ok")
     yield _program("rg", because("not found: code search is slower; install ripgrep"))
     for check in _models(settings, environment):
+        yield check
+    for check in _files(settings, environment):
         yield check
     yield _state_folder(settings.home)
     yield _owner(settings.home)
@@ -181,6 +183,27 @@ def _models(settings: Settings, environment: Mapping[str, str]) -> Iterator[Chec
         else:
             name = because("model to {role}", role=report.role)
             yield Check(name, state, "; ".join([" → ".join(report.models), *report.problems]))
+
+
+def _files(settings: Settings, environment: Mapping[str, str]) -> Iterator[Check]:
+    """The files of rules and of hooks that are there: one with a defect, every start refuses."""
+    from gonogo.policy import load_reviews, load_rules
+    from gonogo.webhooks import load_hooks
+
+    admin, own, hooks = settings.admin_rules, settings.rules, settings.hooks_file
+    is_public = settings.public_url is not None
+    reads: dict[str, tuple[Sequence[Path | None], Callable[[], object]]] = {
+        "rules": ((admin, own), lambda: (load_rules(admin, own), load_reviews(admin, own))),
+        "hooks": ((hooks,), lambda: load_hooks(hooks, environment, links=is_public)),
+    }
+    for name, (named, read) in reads.items():
+        if files := [str(file) for file in named if file is not None and file.exists()]:
+            try:
+                read()
+            except GonogoError as error:
+                yield Check(name, "bad", error.args[0])
+            else:
+                yield Check(name, "ok", ", ".join(files))
 
 
 def _state_folder(home: Path) -> Check:

@@ -322,7 +322,7 @@ async def linked(
     while True:
         with folder.visited() as inside:
             if inside and await answers(folder):
-                async with _client(folder, settings, revives=starts, always=door) as client:
+                async with client_of(folder, settings, revives=starts, always=door) as client:
                     link = RuntimeLink(client, None, folder=folder)
                     async with link.interrupts.heeded():
                         yield link
@@ -374,7 +374,7 @@ async def glance(
     """
     with folder.visited() as inside:
         if inside and await answers(folder):
-            async with _client(folder, settings) as client:
+            async with client_of(folder, settings) as client:
                 yield client
             return
     with folder.owned() if alone else nullcontext(False) as ours:
@@ -453,7 +453,7 @@ async def owning(
         group.start_soon(serve_here)
         try:
             await ready.wait()
-            async with _client(folder, settings, busy=LONG) as client:
+            async with client_of(folder, settings, busy=LONG) as client:
                 yield RuntimeLink(client, runtime, folder=folder)
             ended = True
         except Exception:
@@ -544,11 +544,11 @@ async def leave_token(runtime: "Runtime", folder: Folder) -> None:
 
 
 async def _serve(runtime: "Runtime", folder: Folder, ready: anyio.Event) -> None:
-    from gonogo.server import NEW_LISTENER, serve
+    from gonogo.server import LISTENERS, NEW_LISTENER, serve
 
     await serve(
         runtime, port=None, uds=folder.address, on_ready=lambda _: ready.set(),
-        more=[NEW_LISTENER],
+        more=[LISTENERS, NEW_LISTENER],
     )  # fmt: skip
 
 
@@ -597,10 +597,11 @@ class _Reviving(httpx.AsyncBaseTransport):
         await self._way.aclose()
 
 
-def _client(
+def client_of(
     folder: Folder, settings: Settings, busy: float = 0, *, revives: bool = False,
     always: bool = False,
 ) -> Client:  # fmt: skip
+    """A client of who owns the folder."""
     way = _Reviving(folder, settings, always=always) if revives else None
     return Client(
         uds=folder.address, token=folder.read_token(), busy=busy, transport=way,

@@ -225,7 +225,8 @@ async def _serve_beside(folder: Folder, settings: Settings, address: Address) ->
 
 def _taken(folder: Folder) -> Stop:
     return Stop(
-        "Process {pid} already serves {home}; stop it, or set GONOGO_HOME to another folder",
+        "Process {pid} already serves {home}; see where with gonogo status. To start another, stop "
+        "it, or set GONOGO_HOME to another folder",
         pid=folder.owner(), home=folder.home,
     )  # fmt: skip
 
@@ -239,12 +240,13 @@ async def _serve(
         heir: These have another server, and this one follows it: what it then holds is kept here.
     """
     from gonogo.runtime import Runtime, member_of
-    from gonogo.server import serve
+    from gonogo.server import LISTENERS, serve
 
     pool = address.pool
     member = None if pool is None else member_of(settings, "server", pool)
     async with (
         Runtime.open(settings, shared_as=member) as runtime,
+        _forgotten(folder),
         anyio.create_task_group() as group,
     ):
         if heir is None:
@@ -261,19 +263,29 @@ async def _serve(
             auth=address.auth,
             hosts=public.hosts,
             origins=public.origins,
+            more=[LISTENERS],
             on_ready=lambda ready: _announce(runtime, ready, address),
         )
         group.cancel_scope.cancel()
 
 
+@asynccontextmanager
+async def _forgotten(folder: Folder) -> AsyncGenerator[None]:
+    """After a block nothing is said of this process, whose place no other has to take."""
+    try:
+        yield
+    finally:
+        folder.forget_facts()
+
+
 async def _succeed(runtime: "Runtime", folder: Folder, held: ExitStack) -> None:
     """Serve the commands of this machine once the server that does so has ended."""
-    from gonogo.server import serve
+    from gonogo.server import LISTENERS, serve
 
     while not hold(held, folder.owned()):  # noqa: ASYNC110 - a lock tells nobody
         await anyio.sleep(_MOMENT)
     folder.write_facts(facts_of_this("server"))
-    await serve(runtime, port=None, uds=folder.address, until=anyio.Event())
+    await serve(runtime, port=None, uds=folder.address, until=anyio.Event(), more=[LISTENERS])
 
 
 class _Public(Struct, frozen=True):

@@ -198,6 +198,11 @@ class Folder(Struct, frozen=True):
         """Say what this process is, which owns the folder."""
         self._write(self.facts, msgspec.json.encode(facts).decode())
 
+    def forget_facts(self) -> None:
+        """Take away what this process says of itself: it ends, and was not killed."""
+        if (facts := self.read_facts()) is not None and facts.pid == os.getpid():
+            self.facts.unlink(missing_ok=True)
+
     def read_token(self) -> str | None:
         """The token for clients of the owner; None while there is none."""
         return self._read(self.token_file)

@@ -39,8 +39,10 @@ _ASKED = re.compile(r"--locale(?:=(.*))?", re.DOTALL)
 _IN_EXAMPLES = ("Example:", "Start with: ", "Then:       ")
 _IN_USAGE = ("[OPTIONS]", "COMMAND [ARGS]...")
 _EXTRA = re.compile(r"\[(env var: |default: |required)")
+_TOO_MANY = "Got unexpected extra argument"
 _REFUSALS = (
     "Missing argument '{name}'.",
+    "Missing option '{name}'. Choose from:{others}",
     "Missing option '{name}'.",
     "Missing command.",
     "No such option: {name} (Possible options: {others})",
@@ -129,7 +131,11 @@ def explain_in(command: Any, locale: "Locale", above: Any = None) -> None:  # no
 
 def problem_of(error: Any, locale: "Locale") -> str:  # noqa: ANN401 - Typer's own are not public
     """What is wrong with a command line, in a language."""
-    return _form(_REFUSALS, error.format_message(), locale)
+    said = _form(_REFUSALS, message := error.format_message(), locale)
+    context = getattr(error, "ctx", None)
+    if context is not None and context.info_name == "run" and message.startswith(_TOO_MANY):
+        return f"{said}. {_said('Put the task in quotes.', locale)}"
+    return said
 
 
 def refusal(error: Any, problem: str, locale: "Locale") -> str:  # noqa: ANN401 - as above
@@ -630,15 +636,21 @@ def group(about: str, epilog: str | None = None, *, completes: bool = False) -> 
     )
 
 
-def command(app: typer.Typer, name: str, *examples: str) -> Callable[[Command], Command]:
-    """Declare a command of a group: what carries it out says its options and what it is for."""
+def command(
+    app: typer.Typer, name: str, *examples: str, options: str = "[OPTIONS]"
+) -> Callable[[Command], Command]:
+    """Declare a command of a group: what carries it out says its options and what it is for.
+
+    Args:
+        options: How the usage line writes them, where some are required.
+    """
 
     def declare(carries_out: Command) -> Command:
         @wraps(carries_out)
         def run(**given: object) -> NoReturn:
             carry_out(partial(carries_out, **given))
 
-        app.command(name, epilog=example(*examples))(run)
+        app.command(name, epilog=example(*examples), options_metavar=options)(run)
         return carries_out
 
     return declare

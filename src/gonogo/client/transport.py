@@ -362,6 +362,24 @@ class Transport:
             for line in lines:
                 yield json.loads(line)
 
+    async def listeners(self) -> list[str]:
+        """Where the process at the Unix socket listens on ports."""
+        return json.loads(await self._ask("GET", "/listeners"))["urls"]
+
+    async def news(self) -> AsyncGenerator[EventBody]:
+        """Which sessions change, from now on; the first piece says only that the stream is open.
+
+        Raises:
+            GonogoError: the stream broke, or was refused. Whoever opens it again looks once.
+        """
+        query = StreamQuery(method="GET", path="/news", follows=True, was_open=True)
+        try:
+            async with self._opened(query) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except httpx.TransportError as error:
+            raise _lost(error) from error
+
     def _pieces(self, path: str, **query: _Query) -> AsyncGenerator[bytes]:
         """A long answer, as it comes."""
         return self._long("GET", path, {"params": _params(query)})

@@ -57,6 +57,8 @@ class Runtime:
     def __init__(self, parts: Parts) -> None:
         """Take opened rooms; use `Runtime.open`."""
         self.parts = parts
+        self.addresses: list[str] = []
+        """Where this process listens on ports now."""
         self.sessions = Sessions(parts, parts.settings.default_workspace)
         self.approvals = Approvals(parts)
         self.messages = Messages(parts, self.sessions, self.approvals)

@@ -22,7 +22,7 @@ import anyio.to_thread
 import msgspec
 import uvicorn
 from fastapi import APIRouter, FastAPI, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, JSONResponse
 from msgspec import Struct
 from pydantic import Field
 from starlette.middleware import Middleware
@@ -316,11 +316,11 @@ async def serve(  # noqa: PLR0913 - each says where, for whom, or how long
         if uds is not None:
             listeners.append(stack.enter_context(_unix(uds)))
         ready = _ready(host, port, uds, await app.state.door.new_code(runtime.owner))
-        started = partial(on_ready, ready) if on_ready is not None else None
+        stack.enter_context(_listed(runtime, ready))
 
         logging.getLogger("uvicorn.error").addFilter(_is_ours)
         async with anyio.create_task_group() as group:
-            server = _UvicornServer(app, closing, group, started)
+            server = _UvicornServer(app, closing, group, on_ready and partial(on_ready, ready))
             if until is not None:
                 group.start_soon(_pass_on, runtime.closing, until)
             elif threading.current_thread() is threading.main_thread():
@@ -330,6 +330,18 @@ async def serve(  # noqa: PLR0913 - each says where, for whom, or how long
             finally:
                 await server.end(listeners)
             group.cancel_scope.cancel()
+
+
+@contextmanager
+def _listed(runtime: "Runtime", ready: Ready) -> Generator[None]:
+    """Have the runtime know for the time of a block where it can be reached by a port."""
+    urls = [] if ready.port is None else [ready.url]
+    runtime.addresses += urls
+    try:
+        yield
+    finally:
+        for url in urls:
+            runtime.addresses.remove(url)
 
 
 def _is_ours(record: logging.LogRecord) -> bool:
@@ -565,4 +577,19 @@ def _folder(wanted: NewListener) -> Path | None:
     return folder.resolve()
 
 
+class OpenListeners:
+    """Says on which ports the process listens."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer.
+
+        Raises:
+            Forbidden: the request comes from no administrator.
+        """
+        caller = await caller_of(HttpRequest(scope, receive))
+        caller.principal.require(Role.ADMIN)
+        await JSONResponse({"urls": caller.runtime.addresses})(scope, receive, send)
+
+
+LISTENERS = Route(f"{PREFIX}/listeners", OpenListeners(), methods=["GET"])
 NEW_LISTENER = Route(f"{PREFIX}/listeners", NewListeners(), methods=["POST"])

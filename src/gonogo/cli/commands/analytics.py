@@ -329,7 +329,12 @@ async def anchor(json: Json = False) -> Exit:
         return outcome(made, made.text, json=json)
 
 
-@command(audit, "prune", "gonogo audit prune --before 2026-01-01 --export old.jsonl")
+@command(
+    audit,
+    "prune",
+    "gonogo audit prune --before 2026-01-01 --export old.jsonl",
+    options="--before WHEN --export FILE [OPTIONS]",
+)
 async def prune(
     before: Annotated[str, typer.Option("--before", help="Only entries older than this.")],
     export: Annotated[Path, typer.Option("--export", help="A new file for the removed entries.")],

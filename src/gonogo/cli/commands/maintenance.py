@@ -1,16 +1,23 @@
 """Keeping an installation in order: its process, who may speak to it, its database, its health."""
 
 import os
+from contextlib import suppress
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from gonogo.cli.support import Exit, Json, Restored, Stop, command, group, own_locale, own_words
 
+if TYPE_CHECKING:
+    from gonogo.cli.folder import Folder, OwnerFacts
+    from gonogo.settings import Settings
+
 # `status` and `stop`: the process that carries the work out.
 
 process = typer.Typer()
+_STARTS = 5.0
+"""Seconds in which a process that has just begun is expected to answer."""
 
 
 @command(process, "status", "gonogo status", "gonogo status --json")
@@ -19,10 +26,9 @@ async def status(json: Json = False) -> Exit:
 
     If that process was killed, this command starts it again. If none was running, it starts none.
     """
-    from gonogo.cli.daemon import glance, runs_in_background, start
+    from gonogo.cli.daemon import runs_in_background, start
     from gonogo.cli.folder import Folder, read_settings
     from gonogo.cli.terminal.output import facts, line
-    from gonogo.domain.states import ApprovalStatus, PlanStatus
     from gonogo.i18n import say
 
     settings, locale = read_settings(), own_locale()
@@ -37,17 +43,13 @@ async def status(json: Json = False) -> Exit:
             return facts({"running": False})
         line(say("cli_no_process", locale, home=settings.home))
         return Exit.DONE
-    async with glance(folder, settings, alone=False) as client:
-        if client is None:
-            raise Stop(say("cli_process_silent", locale, pid=found.pid))
-        running = (await client.plans(status=PlanStatus.RUNNING, limit=1)).total
-        asked = len((await client.approvals(status=ApprovalStatus.PENDING)).approvals)
+    running, asked, urls = await _work_of(folder, settings, found)
     if json:
         return facts(
             {
                 "running": True, "pid": found.pid, "kind": found.kind, "version": found.version,
                 "since": found.since, "log": str(folder.log), "plans": running,
-                "questions": asked,
+                "questions": asked, "urls": urls,
             }
         )  # fmt: skip
     line(
@@ -56,8 +58,36 @@ async def status(json: Json = False) -> Exit:
             since=f"{found.since:%Y-%m-%d %H:%M:%S} UTC",
         )
     )  # fmt: skip
+    for url in urls:
+        line(say("cli_process_url", locale, url=url))
     line(say("cli_process_work", locale, plans=running, questions=asked, log=folder.log))
     return Exit.DONE
+
+
+async def _work_of(
+    folder: "Folder", settings: "Settings", found: "OwnerFacts"
+) -> tuple[int, int, list[str]]:
+    """How many plans a process runs, how many questions are open there, and where it listens."""
+    import anyio
+
+    from gonogo.cli.daemon import GLANCE, answers, glance
+    from gonogo.domain.errors import Refused
+    from gonogo.domain.states import ApprovalStatus, PlanStatus
+    from gonogo.i18n import say
+
+    with anyio.move_on_after(_STARTS):
+        while folder.holder() == found and not await answers(folder):  # noqa: ASYNC110 - a socket
+            await anyio.sleep(GLANCE)
+    async with glance(folder, settings, alone=False) as client:
+        if client is None:
+            raise Stop(say("cli_process_silent", own_locale(), pid=found.pid))
+        running = (await client.plans(status=PlanStatus.RUNNING, limit=1)).total
+        asked = len((await client.approvals(status=ApprovalStatus.PENDING)).approvals)
+        urls = list[str]()
+        # One of an earlier version does not say it.
+        with suppress(Refused):
+            urls = await client.listeners()
+    return running, asked, urls
 
 
 @command(process, "stop", "gonogo stop", "gonogo stop --now")
@@ -78,6 +108,7 @@ async def stop(
 
     from gonogo.cli.daemon import PATIENCE, has_left, leaves
     from gonogo.cli.folder import Folder, environment, read_settings
+    from gonogo.cli.session.live import ask
     from gonogo.cli.terminal.input import TerminalPerson
     from gonogo.cli.terminal.output import outcome
     from gonogo.i18n import say
@@ -92,12 +123,11 @@ async def stop(
     if found.kind != "background":
         raise Stop(say("cli_process_elsewhere", locale, pid=found.pid))
     if not now and not await leaves(folder):
-        person = TerminalPerson(environment())
         question = say("cli_stop_process", locale, pid=found.pid)
         options = {word: say(f"cli_stop_{word}", locale) for word in ("yes", "no")}
-        if not person.is_there:
+        if not TerminalPerson(environment()).is_there:
             raise Stop(say("cli_process_works", locale, pid=found.pid), Exit.WAITS)
-        if await person.choose(question, options) != "yes":
+        if await ask(question, options) != "yes":
             return outcome({"stopped": False, "pid": found.pid}, json=json)
     if folder.holder() == found:
         os.kill(found.pid, signal.SIGTERM)
@@ -120,7 +150,12 @@ class RoleWord(StrEnum):
     ADMIN = "admin"
 
 
-@command(tokens, "create", "gonogo token create --role operator --name ci")
+@command(
+    tokens,
+    "create",
+    "gonogo token create --role operator --name ci",
+    options="--role ROLE [--name NAME] [OPTIONS]",
+)
 async def create(
     role: Annotated[RoleWord, typer.Option("--role", help="What the token allows.")],
     name: Annotated[str, typer.Option("--name", help="A name for your own use.")] = "token",

@@ -252,7 +252,12 @@ async def skip_subtask(plan_id: PlanId, subtask: SubtaskId, json: Events = False
     return await _steer("skip", plan_id, json, subtask_id=subtask)
 
 
-@command(app, "replan", 'gonogo plans replan plan_0192 --reason "Use the other library"')
+@command(
+    app,
+    "replan",
+    'gonogo plans replan plan_0192 --reason "Use the other library"',
+    options="--reason TEXT [OPTIONS]",
+)
 async def replan_plan(
     plan_id: PlanId,
     reason: Annotated[

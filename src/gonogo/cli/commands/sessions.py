@@ -92,21 +92,21 @@ async def delete_session(
     """Delete a session with everything in it; running work is stopped."""
     from gonogo.cli.daemon import connected
     from gonogo.cli.folder import environment
+    from gonogo.cli.session.live import ask
     from gonogo.cli.terminal.input import TerminalPerson
     from gonogo.cli.terminal.output import one_line, outcome
     from gonogo.i18n import say
 
     locale, named = own_locale(), one_line(session_id)
     if not yes:
-        person = TerminalPerson(environment())
-        if not person.is_there:
+        if not TerminalPerson(environment()).is_there:
             raise Stop(
                 "There is no terminal to ask you on; add --yes to delete the session", Exit.USAGE
             )
         options = {
             "delete": say("cli_session_delete", locale), "keep": say("cli_session_keep", locale),
         }  # fmt: skip
-        if await person.choose(say("cli_session_sure", locale, session=named), options) != "delete":
+        if await ask(say("cli_session_sure", locale, session=named), options) != "delete":
             return outcome({"session_id": session_id, "deleted": False}, json=json)
     async with connected() as client:
         await client.delete_session(session_id)

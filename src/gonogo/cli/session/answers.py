@@ -54,6 +54,10 @@ async def list_comments(plan_id: str, json: bool) -> Exit:
     return Exit.DONE
 
 
+_LONGEST_LIST = 200
+"""Characters of the names of subtasks in a question."""
+
+
 class PlanTalk:
     """What a person at the terminal does about a plan besides deciding it."""
 
@@ -63,12 +67,18 @@ class PlanTalk:
     async def comment(self, approval: ApprovalView) -> None:
         """Ask for a comment and keep it; what is wrong with it is said."""
         content = await self._person.line(say("cli_comment_text", self._locale))
+        names = [str(each["id"]) for each in approval.details.get("subtasks", ())]
+        listed = one_line(", ".join(names), _LONGEST_LIST)
+        asked = say("cli_comment_where", self._locale, subtasks=listed)
         is_kept = not content
         while not is_kept:
-            where = await self._person.line(say("cli_comment_where", self._locale))
+            where = await self._person.line(asked)
             if where is None:
                 return
-            is_kept = await self._keep(approval, content or "", where)
+            if where and names and where not in names:
+                self._person.tell(say("cli_comment_nowhere", self._locale, subtask=one_line(where)))
+            else:
+                is_kept = await self._keep(approval, content or "", where)
 
     async def _keep(self, approval: ApprovalView, content: str, where: str) -> bool:
         """Keep a comment. False where there is no such subtask, so that another can be named."""

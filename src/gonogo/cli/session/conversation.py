@@ -196,6 +196,8 @@ class Outcome:
         """A person has approved it, to be started later."""
         self.failed_plan: str | None = None
         """One that is over, and of which a subtask failed."""
+        self.failed_subtask = "SUBTASK"
+        """The one that failed last, where that was seen."""
         self.answer = ""
         """What was said last to the person, when something was over."""
         self._exit = Exit.DONE
@@ -245,12 +247,14 @@ class Outcome:
             case "tool_call" | "tool_rejected" | "tool_result":
                 self._note_call(event)
             case _:
-                self._note_answer(event)
+                self._note_end(event)
 
     def _end(self, how: Exit) -> None:
         self.plan_id, self.is_paused, self._exit = None, False, how
 
-    def _note_answer(self, event: Mapping[str, Any]) -> None:
+    def _note_end(self, event: Mapping[str, Any]) -> None:
+        if event["type"] == "subtask_failed":
+            self.failed_subtask = event["metadata"]["subtask_id"]
         said = event["type"] == "assistant_message" and event.get("is_final")
         if said and "subtask_id" not in event:
             self.answer = str(event.get("content") or "")
@@ -635,7 +639,8 @@ class Conversation:
         if self.outcome.is_paused:
             self._tell_how("cli_paused", plan_id=plan_id)
         if failed := self.outcome.failed_plan:
-            self._tell_how("cli_plan_failed", plan_id=failed)
+            subtask = self.outcome.failed_subtask
+            self._tell_how("cli_plan_failed", plan_id=failed, subtask=subtask)
         if self._answers.left or question or (plan_id and not self.outcome.is_held):
             return Exit.WAITS
         return self.outcome.exit

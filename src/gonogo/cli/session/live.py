@@ -12,13 +12,13 @@ from msgspec import Struct, field
 from rich.console import Console
 from rich.text import Text
 
-from gonogo.cli.daemon import RuntimeLink, glance, linked
+from gonogo.cli.daemon import RuntimeLink, answers, client_of, glance, linked
 from gonogo.cli.folder import Folder, environment, program, read_settings
 from gonogo.cli.session.answers import Answerer, Wish
 from gonogo.cli.session.conversation import Conversation, Manner
 from gonogo.cli.session.interrupts import Interrupts, status_line
 from gonogo.cli.support import Exit, Stop, complain, own_locale
-from gonogo.cli.terminal.input import Foot, Keyboard, TerminalPerson, is_ours
+from gonogo.cli.terminal.input import AtKeys, Foot, Keyboard, TerminalPerson, is_ours
 from gonogo.cli.terminal.output import facts, is_terminal, line, one_line, paper, plain, spoken
 from gonogo.cli.terminal.plan_graph import UNDER_WAY, board_lines, fitted, state_of
 from gonogo.cli.terminal.render import Event, EventLines, JsonLines, Screen, standing
@@ -248,24 +248,34 @@ def _terminal(
         yield JsonLines(_write_now), person
         return
     console = paper()
-    can_be_drawn_on = console.is_terminal and not console.is_dumb_terminal
-    if not (can_be_drawn_on and person.is_there and is_ours(sys.stdin.fileno())):
+    if not _can_be_drawn_on(console):
         yield EventLines(console, locale), person
         return
-    with _drawn_on(link, console, locale, asks=not (wish.all or wish.unattended)) as drawn:
-        yield drawn
+    with _drawn_on(console) as (foot, keyboard):
+        asks = not (wish.all or wish.unattended)
+        screen = Live(console, foot, keyboard, link.client, locale, asks=asks)
+        yield screen, AtKeys(environment(), foot, keyboard)
+
+
+async def ask(question: str, options: Mapping[str, str]) -> str | None:
+    """Ask whoever is at the terminal, outside of sessions; a key answers where keys can be had."""
+    console = paper()
+    if not _can_be_drawn_on(console):
+        return await TerminalPerson(environment()).choose(question, options)
+    with _drawn_on(console) as (foot, keyboard):
+        return await AtKeys(environment(), foot, keyboard).choose(question, options)
+
+
+def _can_be_drawn_on(console: "Console") -> bool:
+    whole = console.is_terminal and not console.is_dumb_terminal
+    return whole and TerminalPerson(environment()).is_there and is_ours(sys.stdin.fileno())
 
 
 @contextmanager
-def _drawn_on(
-    link: RuntimeLink, console: "Console", locale: str, *, asks: bool
-) -> Generator[tuple[Screen, TerminalPerson]]:
-    from gonogo.cli.terminal.input import AtKeys, Foot, Keyboard
-
+def _drawn_on(console: "Console") -> Generator[tuple[Foot, Keyboard]]:
     keyboard, foot = Keyboard(sys.stdin.fileno()), Foot(console)
-    screen = Live(console, foot, keyboard, link.client, locale, asks=asks)
     with keyboard.held(), foot.used():
-        yield screen, AtKeys(environment(), foot, keyboard)
+        yield foot, keyboard
 
 
 def _write_now(text: str) -> None:
@@ -402,11 +412,11 @@ def _board(
 
 # `gonogo approvals watch`: what people are asked, in all sessions, as it comes and is answered.
 #
-# Each look is short: this command is nobody's guest in between, so no owner of the state folder
-# stays for it. Where nobody owns the folder, nothing moves, and it is looked at less often.
+# While somebody owns the folder, their news say when to look; this command is nobody's guest
+# meanwhile, so no owner stays for it. Where nobody does, nothing moves, and it is looked at rarely.
 
 _EVERY = 2.0
-"""Seconds between looks while somebody owns the folder."""
+"""Seconds after which it is found out whether somebody owns the folder now."""
 _EVERY_ALONE = 15.0
 _MARGIN = timedelta(minutes=1)
 """How far before the last look a question may say that it was asked, and be new all the same."""
@@ -493,8 +503,25 @@ async def watch_approvals(session_id: str | None, mine: bool, json: bool, bell: 
             if first and news is not None:
                 first = False
                 TerminalPerson(environment()).tell(say("cli_watching", locale, count=len(news)))
+            if await answers(folder):
+                async with client_of(folder, settings) as client:
+                    await watch_news(desk, client, write)
             await anyio.sleep(_EVERY)
     return Exit.DONE
+
+
+async def watch_news(desk: OpenQuestions, client: Client, write: Callable[[News], None]) -> None:
+    """Tell of every question and answer as the owner has news, until that is gone."""
+    with suppress(Unreachable):
+        async with aclosing(client.news()) as pieces:
+            async for piece in pieces:
+                if "session_id" not in piece or any(map(_is_of_approval, piece["events"])):
+                    for each in await desk.look(client):
+                        write(each)
+
+
+def _is_of_approval(event_type: str) -> bool:
+    return event_type.startswith("approval_")
 
 
 def news_line(news: News, locale: str) -> str:

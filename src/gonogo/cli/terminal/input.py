@@ -309,7 +309,8 @@ class TerminalPerson:
                 return None
             if word := chosen(said, options):
                 return word
-            self.tell(_keys_of(options))
+            keys = ", ".join(word[0] for word in options)
+            self.tell(own_words("Type one of these and press Enter: {keys}", keys=keys))
 
     async def edit(self, text: str, suffix: str = ".json", *, keep: Path | None = None) -> str:
         """Let the person change a text in their editor.

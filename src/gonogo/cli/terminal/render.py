@@ -396,8 +396,11 @@ class EventLines(PlainScreen):
 
     def _progressed(self, event: Event) -> None:
         facts = event["metadata"]
-        share = phrase("{number}%", self._locale, number=f"{facts['percentage']:.0f}")
-        self._line(f"  {facts['done']}/{facts['total']} · {share}", "dim")
+        done, total, percent = facts["done"], facts["total"], round(facts["percentage"])
+        share = phrase("{number}%", self._locale, number=percent)
+        # What failed is over and may run again: it is counted on the left, and not in the share.
+        agrees = percent == round(100 * done / total)
+        self._line(f"  {done}/{total}" + f" · {share}" * agrees, "dim")
 
     def _instructed(self, event: Event) -> None:
         # Each subtask is told of the same files again.
