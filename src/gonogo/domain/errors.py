@@ -402,6 +402,14 @@ class ToolFailed(GonogoError):
         self.kind = kind
 
 
+class Unwritable(ToolFailed):
+    """A file could not be written for its disk, which is full or read-only: the call may be right,
+    and can be made again once the disk takes it."""
+
+    def __init__(self, said: str, /, **fields: object) -> None:
+        super().__init__("io_error", said, **fields)
+
+
 class OutcomeUnknown(ToolFailed):
     """A tool was begun, and nobody knows what came of it: a person is asked, and told why."""
 

@@ -40,7 +40,7 @@ class Provider:
         if waited:
             engine = self.shop.engine
             plan_id = work.revision.plan_id
-            await self.shop.store.write(engine.pauses.model_answered, plan_id)
+            await self.shop.store.write(engine.pauses.end_absence, plan_id)
         return Completed({"output": work.subtask.id})
 
 
@@ -152,7 +152,7 @@ async def test_patience_ends_with_one_question_and_waiting_on_begins_anew(store:
         with pytest.raises(Conflict, match="its model"):
             await shop.do(shop.engine.controls.replan, plan_id, "another way")
         # Somebody whose answer comes late does not answer the question.
-        await store.write(shop.engine.pauses.model_answered, plan_id)
+        await store.write(shop.engine.pauses.end_absence, plan_id)
         assert (await shop.plan(plan_id)).status is _P.PAUSED
 
         await shop.do(shop.engine.pauses.wait_on, plan_id)
