@@ -70,7 +70,7 @@ async def begin(world: World) -> str:
     return plan_id
 
 
-@pytest.mark.feature(230)
+@pytest.mark.feature(233)
 @pytest.mark.parametrize("how", SAID)
 async def test_a_plan_waits_for_the_disk_of_its_workspace_and_goes_on(make, disk, how):
     async with make(LINES) as world:
@@ -102,7 +102,7 @@ async def test_a_plan_waits_for_the_disk_of_its_workspace_and_goes_on(make, disk
         assert of(events, "error") == of(events, "approval_requested", kind="intervention") == []
 
 
-@pytest.mark.feature(230)
+@pytest.mark.feature(233)
 async def test_a_plan_that_waits_for_its_disk_can_be_cancelled_and_its_files_are_as_they_were(
     make, disk
 ):

@@ -403,8 +403,10 @@ class ToolFailed(GonogoError):
 
 
 class Unwritable(ToolFailed):
-    """A file could not be written for its disk, which is full or read-only: the call may be right,
-    and can be made again once the disk takes it."""
+    """A file could not be written for its disk, which is full or read-only.
+
+    The call may be right, and can be made again once the disk takes it.
+    """
 
     def __init__(self, said: str, /, **fields: object) -> None:
         super().__init__("io_error", said, **fields)

@@ -450,7 +450,7 @@ def _said_before(tx: Tx, plan: Plan, work: Work, thread: str) -> list[str]:
 
 
 class _SubtaskOwner(Struct, frozen=True):
-    """A subtask as the owner of its attempt's conversation; its plan waits for the model, or the disk."""
+    """A subtask as the owner of its attempt's conversation; its plan waits for what is away."""
 
     engine: Engine
     work: Work
