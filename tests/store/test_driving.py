@@ -4,6 +4,7 @@ import errno
 import fcntl
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -222,3 +223,26 @@ async def test_threads_that_are_closed_take_nothing_more() -> None:
     with pytest.raises(Busy) as refused:
         await pool.run(lambda: 7)
     assert refused.value.reason == "the database is closed"
+
+
+async def test_what_finds_no_thread_is_never_done_and_the_reason_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refusing(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pool, held, done = Pool(2, "test"), threading.Event(), list[str]()
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(pool.run, held.wait)
+            await anyio.wait_all_tasks_blocked()
+            with monkeypatch.context() as patch:
+                patch.setattr(threading.Thread, "start", refusing)
+                with pytest.raises(Busy) as refused:
+                    await pool.run(lambda: done.append("refused"))
+            held.set()
+        await pool.run(lambda: done.append("asked again"))
+    pool.close()
+
+    assert "starts no more threads" in str(refused.value.reason)
+    assert done == ["asked again"]

@@ -14,7 +14,7 @@ import logging
 import math
 import sqlite3
 from collections.abc import Awaitable, Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from random import uniform
@@ -41,6 +41,10 @@ _SQLITE = frozenset(
 _POSTGRES = ("08", "53", "55P03", "57", "58", "25006", "25P03", "40", "XX001", "XX002")
 """How the SQLSTATE of such an error begins. A lost connection has none."""
 _FIRST, _LONGEST = 0.05, 2.0
+_CLOSED = because("the database is closed")
+_NO_THREAD = because(
+    "the system starts no more threads; raise the limits of processes and memory (ulimit -u and -v)"
+)
 _LATE = "The database does not answer in time; try again in a moment"
 _patient: ContextVar[bool] = ContextVar("patient", default=False)
 _watch: ContextVar["Stopwatch | None"] = ContextVar("watch", default=None)
@@ -110,22 +114,36 @@ class Pool:
 
     def __init__(self, threads: int, name: str) -> None:
         self._threads = ThreadPoolExecutor(threads, name)
+        self._is_closed = False
 
     async def run(self, work: Callable[[], T]) -> T:
         """Call a function in one of the threads.
 
         Raises:
-            Busy: they are closed.
+            Busy: they are closed, or none can be started; the function is not called.
         """
+        asked = Future[T]()
         try:
-            begun = self._threads.submit(work)
+            self._threads.submit(_answer, asked, work)
         except RuntimeError as error:
-            raise Busy(reason=because("the database is closed")) from error
-        return await asyncio.wrap_future(begun)
+            # What found no thread stands in the queue all the same, and may have begun.
+            if asked.cancel():
+                raise Busy(reason=_CLOSED if self._is_closed else _NO_THREAD) from error
+        return await asyncio.wrap_future(asked)
 
     def close(self) -> None:
         """Finish what has been asked for."""
+        self._is_closed = True
         self._threads.shutdown()
+
+
+def _answer(asked: Future[T], work: Callable[[], T]) -> None:
+    if not asked.set_running_or_notify_cancel():
+        return
+    try:
+        asked.set_result(work())
+    except BaseException as error:
+        asked.set_exception(error)
 
 
 class Stopwatch:
