@@ -41,8 +41,7 @@ _SQLITE = frozenset(
 _POSTGRES = ("08", "53", "55P03", "57", "58", "25006", "25P03", "40", "XX001", "XX002")
 """How the SQLSTATE of such an error begins. A lost connection has none."""
 _FIRST, _LONGEST = 0.05, 2.0
-_CLOSED = because("the database is closed")
-_NO_THREAD = because(
+_NO_THREAD = (
     "the system starts no more threads; raise the limits of processes and memory (ulimit -u and -v)"
 )
 _LATE = "The database does not answer in time; try again in a moment"
@@ -113,22 +112,31 @@ class Pool:
     """Threads for what may hang. Whoever asked can leave; what had not begun then never does."""
 
     def __init__(self, threads: int, name: str) -> None:
+        """Start the first one, so that there is always one that does what was asked for.
+
+        Raises:
+            Busy: none can be started.
+        """
         self._threads = ThreadPoolExecutor(threads, name)
         self._is_closed = False
+        try:
+            self._threads.submit(int)
+        except RuntimeError as error:
+            raise Busy(reason=because(_NO_THREAD)) from error
 
     async def run(self, work: Callable[[], T]) -> T:
         """Call a function in one of the threads.
 
         Raises:
-            Busy: they are closed, or none can be started; the function is not called.
+            Busy: they are closed.
         """
         asked = Future[T]()
         try:
             self._threads.submit(_answer, asked, work)
         except RuntimeError as error:
-            # What found no thread stands in the queue all the same, and may have begun.
-            if asked.cancel():
-                raise Busy(reason=_CLOSED if self._is_closed else _NO_THREAD) from error
+            if self._is_closed:
+                raise Busy(reason=because("the database is closed")) from error
+            # No other thread can be started. It stands in the queue of those that there are.
         return await asyncio.wrap_future(asked)
 
     def close(self) -> None:
