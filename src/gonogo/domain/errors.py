@@ -28,6 +28,7 @@
     ├── BudgetSpent                429  in domain/replanning.py, with the limit
     └── Internal                   500
     ToolFailed                     a tool's outcome that the model is told
+    ├── Unwritable                 the disk takes nothing; it can be made again
     └── OutcomeUnknown             begun, and nobody knows what came of it
 
 `code` and `status` are those of the wire (docs/reference/protocol.md, §3).

@@ -41,9 +41,6 @@ _SQLITE = frozenset(
 _POSTGRES = ("08", "53", "55P03", "57", "58", "25006", "25P03", "40", "XX001", "XX002")
 """How the SQLSTATE of such an error begins. A lost connection has none."""
 _FIRST, _LONGEST = 0.05, 2.0
-_NO_THREAD = (
-    "the system starts no more threads; raise the limits of processes and memory (ulimit -u and -v)"
-)
 _LATE = "The database does not answer in time; try again in a moment"
 _patient: ContextVar[bool] = ContextVar("patient", default=False)
 _watch: ContextVar["Stopwatch | None"] = ContextVar("watch", default=None)
@@ -122,7 +119,11 @@ class Pool:
         try:
             self._threads.submit(int)
         except RuntimeError as error:
-            raise Busy(reason=because(_NO_THREAD)) from error
+            why = because(
+                "the system starts no more threads; raise the limits of processes and memory "
+                "(ulimit -u and -v)"
+            )
+            raise Busy(reason=why) from error
 
     async def run(self, work: Callable[[], T]) -> T:
         """Call a function in one of the threads.
