@@ -265,6 +265,7 @@ def test_the_demo_works_in_a_folder_of_its_own_unless_one_is_set(monkeypatch, tm
     [
         ("model", None, [], ["cli_paused_model_asked"]),
         ("model", NOW, [], ["cli_paused_model"]),
+        ("disk", NOW, [], ["cli_paused_disk"]),
         ("quota", None, [], ["cli_paused_quota"]),
         ("lunch", None, [], ["cli_paused"]),
         ("budget", None, [asked()], ["cli_paused_budget", "cli_waiting"]),

@@ -4,6 +4,7 @@ import errno
 import fcntl
 import logging
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -222,3 +223,30 @@ async def test_threads_that_are_closed_take_nothing_more() -> None:
     with pytest.raises(Busy) as refused:
         await pool.run(lambda: 7)
     assert refused.value.reason == "the database is closed"
+
+
+async def test_where_no_more_threads_are_started_those_that_there_are_do_the_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refusing(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pool, held, done = Pool(2, "test"), threading.Event(), list[str]()
+
+    async def ask() -> None:
+        await pool.run(lambda: done.append("in its turn"))
+
+    monkeypatch.setattr(threading.Thread, "start", refusing)
+    with anyio.fail_after(LIMIT):
+        async with anyio.create_task_group() as group:
+            group.start_soon(pool.run, held.wait)
+            group.start_soon(ask)
+            await anyio.wait_all_tasks_blocked()
+            assert done == []
+            held.set()
+    with pytest.raises(Busy) as refused:
+        Pool(2, "test")
+    pool.close()
+
+    assert done == ["in its turn"]
+    assert "starts no more threads" in str(refused.value.reason)

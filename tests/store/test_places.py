@@ -6,7 +6,8 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext, suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import anyio
@@ -17,7 +18,7 @@ from fakes.rows import session
 from gonogo.domain.errors import Conflict, NotFound, PlaceLost
 from gonogo.domain.events import AssistantMessage
 from gonogo.domain.records import Job
-from gonogo.store import Hold, Lease, Membership, Outbox, Store, Tx, Whose, go_on, stop
+from gonogo.store import Hold, Lease, Membership, Outbox, Store, Tx, Whose, go_on, stop, transaction
 from gonogo.store import events as log
 from gonogo.store.places import (
     COMMON,
@@ -37,7 +38,7 @@ from gonogo.store.places import (
 from gonogo.store.rows import put
 from gonogo.store.schema import handoffs, nodes, places, sessions
 from gonogo.store.sessions import add_session, add_turn, set_session
-from gonogo.store.transaction import owning
+from gonogo.store.transaction import SharedClock, owning
 from plugins.nightly import examples
 
 pytestmark = [pytest.mark.parametrize("kind", ["postgresql"]), pytest.mark.feature(235)]
@@ -46,6 +47,8 @@ HOME = "home"
 WORKER = Membership(kind="worker", pool="default", home=HOME, capacity=8)
 WORKSPACE = session().workspace
 PLACE = place_id_of(WORKSPACE)
+_NEAR = timedelta(minutes=20)
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 _WAITS = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
 
 
@@ -348,6 +351,37 @@ async def test_nodes_are_listed_and_say_whether_they_live(shared: Store, kind: s
         assert (found[first.node].lives, found[first.node].places) == (True, 1)
         assert (found[second.node].lives, found[second.node].places) == (False, 0)
     assert await shared.read(all_nodes) == []
+
+
+async def test_the_time_of_all_who_share_is_the_databases_whatever_a_machine_says(
+    shared: Store, database_url: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def written(tx: Tx) -> datetime:
+        return tx.now
+
+    for hours in (-1, 1):
+        wrong = timedelta(hours=hours)
+        monkeypatch.setattr(transaction, "utc_now", lambda by=wrong: datetime.now(UTC) + by)
+        assert abs(SharedClock()() - datetime.now(UTC) - wrong) < _NEAR
+        with joined(shared):
+            assert abs(await shared.write(written) - datetime.now(UTC)) < _NEAR
+    given = Store(database_url, drives=True, shared_as=WORKER, clock=lambda: NOON)
+    with closing(given), joined(given):
+        assert given.clock() == NOON
+
+
+@pytest.mark.parametrize("told", [timedelta(seconds=0.9), timedelta(hours=-3)])
+def test_a_look_that_took_long_sets_no_shared_clock(
+    told: timedelta, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed = 5.0
+    monkeypatch.setattr(transaction, "seconds_passed", lambda: passed)
+    clock, later = SharedClock(), NOON + timedelta(minutes=1)
+    clock.set(NOON)
+    passed += 60
+    assert clock() == later
+    clock.set(later + told)
+    assert clock() == later + (told if abs(told) > timedelta(seconds=1) else timedelta())
 
 
 async def test_snapshots_in_another_state_folder_are_refused(shared: Store, kind: str) -> None:

@@ -28,6 +28,7 @@
     ├── BudgetSpent                429  in domain/replanning.py, with the limit
     └── Internal                   500
     ToolFailed                     a tool's outcome that the model is told
+    ├── Unwritable                 the disk takes nothing; it can be made again
     └── OutcomeUnknown             begun, and nobody knows what came of it
 
 `code` and `status` are those of the wire (docs/reference/protocol.md, §3).
@@ -400,6 +401,16 @@ class ToolFailed(GonogoError):
     def __init__(self, kind: str, said: str, /, **fields: object) -> None:
         super().__init__(said, **fields)
         self.kind = kind
+
+
+class Unwritable(ToolFailed):
+    """A file could not be written for its disk, which is full or read-only.
+
+    The call may be right, and can be made again once the disk takes it.
+    """
+
+    def __init__(self, said: str, /, **fields: object) -> None:
+        super().__init__("io_error", said, **fields)
 
 
 class OutcomeUnknown(ToolFailed):

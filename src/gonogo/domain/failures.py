@@ -25,6 +25,7 @@ from gonogo.domain.errors import (
     PolicyDenied,
     Said,
     ToolFailed,
+    Unwritable,
 )
 from gonogo.domain.plan import RetryPolicy
 from gonogo.domain.tool_calls import Stored
@@ -602,7 +603,7 @@ _TOLD = 300
 
 
 class Absence(Stored):
-    """A model that does not answer somebody."""
+    """A model that does not answer somebody, or a disk that takes nothing."""
 
     since: datetime
     tries: int
@@ -615,10 +616,12 @@ class Absence(Stored):
     """Which of those who wait finds out whether it is back."""
 
     @classmethod
-    def after(cls, kept: Mapping[str, Any] | None, error: ModelFailed, now: datetime) -> "Absence":
+    def after(
+        cls, kept: Mapping[str, Any] | None, error: ModelFailed | Unwritable, now: datetime
+    ) -> "Absence":
         """The absence that another failure makes of what is known so far."""
         before = cls.of(kept) if kept else None
-        wanted = error.retry_after or 0.0
+        wanted = (error.retry_after or 0.0) if isinstance(error, ModelFailed) else 0.0
         return cls(
             since=min(before.since, now) if before else now,
             tries=before.tries + 1 if before else 1,
@@ -647,14 +650,16 @@ class Absence(Stored):
         """
         return self.since + timedelta(seconds=patience)
 
-    def next_try(self, now: datetime, patience: float) -> datetime | None:
-        """When the model is asked again; None once patience is at its end.
+    def next_try(self, now: datetime, patience: float | None) -> datetime | None:
+        """When it is tried again; None once patience is at its end.
 
         Args:
-            patience: Seconds.
+            patience: Seconds; None: it has no end.
         """
+        pause = max(min(_MOST, _FIRST * 2.0 ** min(self.tries - 1, 10)), self.asked)
+        if patience is None:
+            return now + timedelta(seconds=pause)
         end = self.ends_at(patience)
         if now >= end:
             return None
-        pause = max(min(_MOST, _FIRST * 2.0 ** min(self.tries - 1, 10)), self.asked)
         return min(end, now + timedelta(seconds=min(pause, patience)))

@@ -31,6 +31,7 @@ from gonogo.store.transaction import (
     Footprint,
     Hold,
     Outbox,
+    SharedClock,
     Tx,
     go_on,
     hand_begun,
@@ -99,7 +100,8 @@ class Store:
             drives: Be the process that carries work out.
             shared_as: With `drives`: as what to be one of several processes that do.
             accept_restored: Go on with a database that is older than what is known of it.
-            clock: Says what moment a transaction is done at.
+            clock: Says what moment a transaction is done at; by default the machine's, and where
+                several processes share the work the database's.
 
         Raises:
             Conflict: the database was made by a newer gonogo, or is older than what is known of it;
@@ -107,7 +109,9 @@ class Store:
                 schema.
             Busy: the database is away.
         """
-        self.deliver, self.clock = deliver, clock
+        self.deliver, self._told = deliver, SharedClock()
+        shares = shared_as is not None and clock is utc_now
+        self.clock: Clock = self._told if shares else clock
         self.before_commit: Callable[[Tx], None] = _nothing_more
         """Called in each transaction after its function, for what follows from what it told."""
         self._outage = Outage("the database", 2 * patience)
@@ -261,7 +265,7 @@ class Store:
             Busy: the database is away.
         """
         assert self.shared_as is not None  # noqa: S101 - it was opened as one of several
-        return Lease(self._postgres.beside, self.shared_as)
+        return Lease(self._postgres.beside, self.shared_as, self._told.set)
 
     @property
     def can_be_shared(self) -> bool:

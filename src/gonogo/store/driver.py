@@ -18,6 +18,7 @@ import socket
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
@@ -495,24 +496,27 @@ _EVERY, _FRESH, _SAFE = 2.0, 2.5, 4.0
 class Lease:
     """One life of a node."""
 
-    def __init__(self, engine: Engine, membership: Membership) -> None:
+    def __init__(
+        self, engine: Engine, membership: Membership, hear: Callable[[datetime], None]
+    ) -> None:
         """Join the nodes, and beat.
 
         Args:
             engine: Makes a new connection each time, which commits each statement by itself.
+            hear: Told what time it is by the database, at each beat.
 
         Raises:
             Busy: the database is away.
         """
         self.node = new_id("node")
-        self._engine = engine
+        self._engine, self._hear = engine, hear
         self._conn: Connection | None = None
         self._over = threading.Event()
         self._is_lost = False
         self._beaten = seconds_passed()
         try:
             self._execute(FORGET, {})
-            self._execute(JOIN, _row(self.node, membership))
+            hear(self._execute(JOIN, _row(self.node, membership)).scalar_one())
         except SQLAlchemyError as error:
             self._drop()
             raise_told(error)
@@ -549,8 +553,10 @@ class Lease:
         while not self._over.wait(_EVERY) and self.is_safe:
             at = seconds_passed()
             try:
-                if self._execute(BEAT, {"node": self.node}).first() is None:
+                told = self._execute(BEAT, {"node": self.node}).scalar()
+                if told is None:
                     break
+                self._hear(told)
             except SQLAlchemyError:
                 self._drop()
             else:

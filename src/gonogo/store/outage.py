@@ -14,7 +14,7 @@ import logging
 import math
 import sqlite3
 from collections.abc import Awaitable, Callable, Generator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from random import uniform
@@ -109,7 +109,21 @@ class Pool:
     """Threads for what may hang. Whoever asked can leave; what had not begun then never does."""
 
     def __init__(self, threads: int, name: str) -> None:
+        """Start the first one, so that there is always one that does what was asked for.
+
+        Raises:
+            Busy: none can be started.
+        """
         self._threads = ThreadPoolExecutor(threads, name)
+        self._is_closed = False
+        try:
+            self._threads.submit(int)
+        except RuntimeError as error:
+            why = because(
+                "the system starts no more threads; raise the limits of processes and memory "
+                "(ulimit -u and -v)"
+            )
+            raise Busy(reason=why) from error
 
     async def run(self, work: Callable[[], T]) -> T:
         """Call a function in one of the threads.
@@ -117,15 +131,28 @@ class Pool:
         Raises:
             Busy: they are closed.
         """
+        asked = Future[T]()
         try:
-            begun = self._threads.submit(work)
+            self._threads.submit(_answer, asked, work)
         except RuntimeError as error:
-            raise Busy(reason=because("the database is closed")) from error
-        return await asyncio.wrap_future(begun)
+            if self._is_closed:
+                raise Busy(reason=because("the database is closed")) from error
+            # No other thread can be started. It stands in the queue of those that there are.
+        return await asyncio.wrap_future(asked)
 
     def close(self) -> None:
         """Finish what has been asked for."""
+        self._is_closed = True
         self._threads.shutdown()
+
+
+def _answer(asked: Future[T], work: Callable[[], T]) -> None:
+    if not asked.set_running_or_notify_cancel():
+        return
+    try:
+        asked.set_result(work())
+    except BaseException as error:
+        asked.set_exception(error)
 
 
 class Stopwatch:

@@ -101,12 +101,12 @@ JOIN = insert(nodes).values(
     pid=bindparam("as_pid"), pool=bindparam("of_pool"), capacity=bindparam("up_to"),
     version=bindparam("in_version"), started_at=clock(), beat_at=clock(), draining=False,
     policy=bindparam("by_policy"), labels=bindparam("with_labels"),
-)  # fmt: skip
+).returning(nodes.c.beat_at)  # fmt: skip
 BEAT = (
     update(nodes)
     .where(nodes.c.id == bindparam("node"))
     .values(beat_at=clock())
-    .returning(nodes.c.id)
+    .returning(nodes.c.beat_at)
 )
 LEAVE = delete(nodes).where(nodes.c.id == bindparam("node"))
 FORGET = delete(nodes).where(nodes.c.beat_at < clock(86_400))

@@ -7,7 +7,7 @@ from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
@@ -145,6 +145,7 @@ class KnownPlans:
 
 
 Clock = Callable[[], datetime]
+_A_WAIT = timedelta(seconds=1)
 _SECONDS: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -156,6 +157,30 @@ def seconds_passed() -> float:
 def utc_now() -> datetime:
     """The time, by the machine's clock."""
     return datetime.now(UTC)
+
+
+class SharedClock:
+    """The time for one of several processes: by the database, as their machines' clocks differ.
+
+    Between two looks it goes on with the seconds that pass, so that nobody sets it. Before the
+    first one it is the machine's.
+    """
+
+    def __init__(self) -> None:
+        """No look was taken yet."""
+        self._zero: datetime | None = None
+        """The time at which no second had passed."""
+
+    def __call__(self) -> datetime:
+        """Say what time it is."""
+        if self._zero is None:
+            return utc_now()
+        return self._zero + timedelta(seconds=seconds_passed())
+
+    def set(self, told: datetime) -> None:
+        """Go by what the database has just told, unless that differs by no more than a wait."""
+        if self._zero is None or abs(told - self()) > _A_WAIT:
+            self._zero = told - timedelta(seconds=seconds_passed())
 
 
 class Footprint(NamedTuple):

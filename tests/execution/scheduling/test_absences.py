@@ -10,12 +10,12 @@ import pytest
 
 from fakes.rows import at
 from fakes.workshop import Questions, Workshop, agrees, parks_once
-from gonogo.domain.errors import Conflict, ModelFailed
+from gonogo.domain.errors import Conflict, GonogoError, ModelFailed, Unwritable
 from gonogo.domain.failures import Absence
 from gonogo.domain.records import Plan
 from gonogo.domain.replanning import BudgetSpent, Excess
 from gonogo.domain.states import PlanStatus, SubtaskStatus
-from gonogo.execution.scheduling import MODEL, ROLLING_BACK, Completed, Outcome, Work
+from gonogo.execution.scheduling import DISK, MODEL, ROLLING_BACK, Completed, Outcome, Work
 from gonogo.store import Store
 from gonogo.store.jobs import due_timers
 from gonogo.store.plans import plan_of, set_plan
@@ -25,22 +25,28 @@ PATIENCE = 600.0
 
 
 class Provider:
-    """A model that is there, or is not."""
+    """A model, or a disk, that is there, or is not."""
 
-    def __init__(self, shop: Workshop) -> None:
-        self.shop, self.is_there = shop, False
+    def __init__(
+        self,
+        shop: Workshop,
+        lacks: GonogoError | None = None,
+        reason: str = MODEL,
+    ) -> None:
+        self.shop, self.is_there, self.reason = shop, False, reason
+        self.lacks = lacks or ModelFailed("refused", transient=True)
         self.asked: list[str] = []
 
     async def __call__(self, work: Work) -> Outcome:
         """Ask it, and tell the engine when it has answered what was waited for."""
         self.asked.append(work.subtask.id)
-        waited = (await self.shop.plan(work.revision.plan_id)).pause_reason == MODEL
+        waited = (await self.shop.plan(work.revision.plan_id)).pause_reason == self.reason
         if not self.is_there:
-            raise ModelFailed("refused", transient=True)
+            raise self.lacks
         if waited:
             engine = self.shop.engine
             plan_id = work.revision.plan_id
-            await self.shop.store.write(engine.pauses.model_answered, plan_id)
+            await self.shop.store.write(engine.pauses.end_absence, plan_id)
         return Completed({"output": work.subtask.id})
 
 
@@ -53,10 +59,10 @@ def shop_of(store: Store, questions: list[Absence] | None, **more: Any) -> Works
     return Workshop(store=store, options=options)
 
 
-async def told(shop: Workshop, plan_id: str) -> list[str]:
-    """What was told of pauses for the model."""
+async def told(shop: Workshop, plan_id: str, reason: str = MODEL) -> list[str]:
+    """What was told of pauses for the model, or for something else."""
     events = await shop.events(plan_id)
-    return [e["type"] for e in events if e.get("metadata", {}).get("reason") == MODEL]
+    return [e["type"] for e in events if e.get("metadata", {}).get("reason") == reason]
 
 
 async def when(shop: Workshop, plan_id: str, holds: Callable[[Plan], object]) -> Plan:
@@ -152,7 +158,7 @@ async def test_patience_ends_with_one_question_and_waiting_on_begins_anew(store:
         with pytest.raises(Conflict, match="its model"):
             await shop.do(shop.engine.controls.replan, plan_id, "another way")
         # Somebody whose answer comes late does not answer the question.
-        await store.write(shop.engine.pauses.model_answered, plan_id)
+        await store.write(shop.engine.pauses.end_absence, plan_id)
         assert (await shop.plan(plan_id)).status is _P.PAUSED
 
         await shop.do(shop.engine.pauses.wait_on, plan_id)
@@ -212,6 +218,51 @@ async def test_without_patience_who_needs_the_model_fails(store: Store) -> None:
         error = (await shop.rows(plan_id))["a"].error
         assert error is not None
         assert error["category"] == "network"
+
+
+@pytest.mark.feature(233)
+async def test_a_disk_is_waited_for_without_an_end_and_nobody_is_asked(store: Store) -> None:
+    questions: list[Absence] = []
+    shop = shop_of(store, questions, patience=0)
+    provider = Provider(shop, lacks=Unwritable("full"), reason=DISK)
+    async with shop.open():
+        shop.steps |= dict.fromkeys("ab", provider)
+        plan_id = await shop.start({"id": "a"}, {"id": "b"}, {"id": "c", "dependencies": ["b"]})
+        await shop.until_paused(plan_id)
+        await looked(shop, plan_id, 1, rest="ab")
+        assert (await shop.plan(plan_id)).pause_reason == DISK
+        for tries in range(2, 10):
+            await wait_on(shop, plan_id, tries)
+        plan = await shop.plan(plan_id)
+        assert plan.paused_until == shop.now + timedelta(seconds=30)
+        assert (questions, provider.asked[2:]) == ([], ["a"] * 8)
+        provider.is_there = True
+        await shop.later(30)
+        await shop.end_of(plan_id)
+
+        assert {row.attempt for row in (await shop.rows(plan_id)).values()} == {1}
+        assert await told(shop, plan_id, DISK) == ["plan_paused", "plan_resumed"]
+
+
+@pytest.mark.feature(233)
+async def test_who_finds_something_else_away_has_the_plan_wait_for_that(store: Store) -> None:
+    shop = shop_of(store, [])
+    provider = Provider(shop, lacks=Unwritable("full"), reason=DISK)
+    async with shop.open():
+        shop.steps |= {"a": provider}
+        plan_id = await shop.start({"id": "a"})
+        await shop.until_paused(plan_id)
+        await looked(shop, plan_id, 1)
+        began = shop.now
+        await wait_on(shop, plan_id, 2)
+        provider.lacks = ModelFailed("refused", transient=True)
+        await wait_on(shop, plan_id, 1)
+
+        plan = await shop.plan(plan_id)
+        assert plan.pause_reason == MODEL
+        # How long the disk was away does not count as the model's.
+        assert Absence.of(plan.away or {}).since > began + timedelta(seconds=5)
+        assert [await told(shop, plan_id, of) for of in (DISK, MODEL)] == [["plan_paused"]] * 2
 
 
 async def test_a_persons_pause_is_theirs_and_going_on_asks_the_model_at_once(store: Store) -> None:

@@ -90,6 +90,7 @@ function Pause({ plan: { pause_reason, paused_until } }: { plan: PlanView }) {
     quota: t("plan.pause.quota"),
     budget: t("plan.pause.budget"),
     model: t("plan.pause.model"),
+    disk: t("plan.pause.disk"),
     rollback: t("plan.pause.rollback"),
   };
   return (

@@ -186,7 +186,7 @@ def _hears(subtask: SubtaskView) -> bool:
 
 # Why a plan is paused, until when, and what a person can do about it.
 
-BY_ITSELF = frozenset({"quota", "model", "budget", "rollback"})
+BY_ITSELF = frozenset({"quota", "model", "disk", "budget", "rollback"})
 """Why a plan is paused where nobody asked for it."""
 
 

@@ -74,7 +74,7 @@ class Owner(Protocol):
         ...
 
     def answered(self, tx: Tx) -> None:
-        """Wait no longer: the model answered what was asked meanwhile."""
+        """Wait no longer: the model answered what was asked meanwhile, or the disk took a file."""
         ...
 
 

@@ -13,7 +13,15 @@ from anyio import CancelScope, CapacityLimiter, create_task_group
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gonogo.domain.errors import Busy, InvalidArguments, OutcomeUnknown, ToolFailed, because
+from gonogo.disks import disk_problem
+from gonogo.domain.errors import (
+    Busy,
+    InvalidArguments,
+    OutcomeUnknown,
+    ToolFailed,
+    Unwritable,
+    because,
+)
 from gonogo.domain.records import CallRow, Checkpoint, Watch
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import A_FOLDER, ToolClass
@@ -30,11 +38,12 @@ from gonogo.execution.agent.gate import (
 from gonogo.execution.agent.means import Means
 from gonogo.execution.agent.questions import file_outcome, staleness
 from gonogo.execution.approvals import ApprovalService
+from gonogo.execution.scheduling import DISK
 from gonogo.i18n import told_of
 from gonogo.store import Store, Tx
-from gonogo.store.calls import call_of, open_calls
+from gonogo.store.calls import call_of, end_judging, open_calls
 from gonogo.store.jobs import set_timer
-from gonogo.store.plans import add_watch, watch_of
+from gonogo.store.plans import add_watch, plan_of, watch_of
 from gonogo.tools import EXPLORE, Tool
 
 _C = CallStatus
@@ -375,7 +384,9 @@ class Hands(Struct, frozen=True, kw_only=True):
         if before.trace is not None:
             await self.store.write(before.trace.begin)
         tool = self.gate.tools[call.tool]
-        return await self._run_started(thread, call, tool, gated, before, asked=asked)
+        look = await self._run_started(thread, call, tool, gated, before, asked=asked)
+        await self.store.write(self._end_wait, thread)
+        return look
 
     async def _doubted(self, thread: Thread, call: CallRow, before: "Before", why: str) -> None:
         await self.traces.after(thread, before.trace, "unknown")
@@ -461,6 +472,9 @@ class Hands(Struct, frozen=True, kw_only=True):
             _LOG.warning("tool %s: %s", tool.name, doubt)
             await self._doubted(thread, call, before, doubt.why)
             return nothing_to_see
+        except Unwritable as failure:
+            await self._check_waits(thread, call, failure)
+            result, error, over = None, told_of(failure, thread.locale), True
         finally:
             if not over:
                 await self.traces.cut_off(thread, before.trace)
@@ -473,6 +487,22 @@ class Hands(Struct, frozen=True, kw_only=True):
         left = await self.watches.left(before.watch)
         await self._end(thread, call, before.trace, result, error, left)
         return nothing_to_see
+
+    async def _check_waits(self, thread: Thread, call: CallRow, failure: Unwritable) -> None:
+        """Have a call of a subtask stay as it has started, which has changed nothing for its disk.
+
+        Whoever takes it up finds its files as they were, and runs it once more.
+
+        Raises:
+            Unwritable: it waits for the disk; says what keeps that from being written.
+        """
+        found = partial(file_outcome, thread.workspace, call)
+        if await anyio.to_thread.run_sync(found) != "before":
+            return
+        # To wait for a disk is to come to no end of the call, and no crash.
+        await self.store.write(end_judging, thread.session_id, thread.name)
+        why = await anyio.to_thread.run_sync(disk_problem, thread.workspace)
+        raise Unwritable(why or failure.said) from failure
 
     async def _look_at(
         self,
@@ -545,6 +575,7 @@ class Hands(Struct, frozen=True, kw_only=True):
 
         Raises:
             OutcomeUnknown: nobody can say what it did.
+            Unwritable: the disk takes nothing that a subtask writes.
         """
         assert tool.run is not None  # noqa: S101 - control tools never come here
         bench = self.means.bench(self.gate, thread, gated, asked=asked)
@@ -555,6 +586,8 @@ class Hands(Struct, frozen=True, kw_only=True):
         except OutcomeUnknown:
             raise
         except ToolFailed as error:
+            if isinstance(error, Unwritable) and thread.subtask_id is not None:
+                raise
             return None, told_of(error, thread.locale)
         except OSError as error:
             _LOG.exception("tool %s failed", tool.name)
@@ -591,6 +624,12 @@ class Hands(Struct, frozen=True, kw_only=True):
         record.note_allowed(tx, call, gated, thread.locale)
         record.tell_end(tx, call, ended, result=result, error=error)
         self.rest(tx, thread)
+
+    def _end_wait(self, tx: Tx, thread: Thread) -> None:
+        """A plan that waits for its disk goes on: the disk took what was written once more."""
+        plan = plan_of(tx, thread.plan_id) if thread.plan_id else None
+        if plan is not None and plan.pause_reason == DISK:
+            thread.owner.answered(tx)
 
     def _start_allowed(
         self, tx: Tx, thread: Thread, call: CallRow, gated: Gated, before: "Before"

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from gonogo.domain.errors import Conflict, ModelFailed, NotFound, because
+from gonogo.domain.errors import Conflict, ModelFailed, NotFound, Unwritable, because
 from gonogo.domain.failures import Absence, Category, Failure
 from gonogo.domain.identity import Principal
 from gonogo.domain.plan import BUILT_IN, Subtask, no_subtask, own_tool, worker_name
@@ -21,6 +21,7 @@ from gonogo.execution.plans.ending import ARCHITECT, revised_by, stand, tried_ag
 from gonogo.execution.plans.rounds import Rounds
 from gonogo.execution.scheduling import (
     BUDGET,
+    DISK,
     GOING,
     MODEL,
     QUOTA,
@@ -32,6 +33,7 @@ from gonogo.execution.scheduling import (
 )
 from gonogo.execution.scheduling import outcomes as _tell
 from gonogo.execution.scheduling.plan_state import (
+    AWAY,
     BY_ITSELF,
     NO_PAUSE,
     PLAN_TIMEOUT,
@@ -49,7 +51,8 @@ from gonogo.store.sessions import session_of, set_session, spoken_in
 
 # A quota that is used up pauses a plan until it is there again. A model that does not answer pauses
 # it for as long as it is waited for: from time to time one of the subtasks that need it finds out
-# whether it is back, and the others wait for what that one finds. Then a person is asked.
+# whether it is back, and the others wait for what that one finds. Then a person is asked. A disk
+# that takes nothing is waited for in the same way, and nobody is asked.
 
 _S = SubtaskStatus
 _SAME = timedelta(seconds=1)
@@ -77,7 +80,7 @@ class Pauses(Struct, frozen=True):
         elif resets:
             self.pause_for_quota(board, max(resets))
         elif away:
-            self.pause_for_model(board, away[0])
+            self.pause_for_absence(board, away[0])
 
     def extend(self, tx: Tx, plan_id: str, limits: Limits, by: str) -> None:
         """A person gave a plan that is paused for its budget other limits: go on.
@@ -151,7 +154,7 @@ class Pauses(Struct, frozen=True):
         What hits the same quota later shares the pause. A pause of another kind stays as it is.
         """
         plan, reset = board.plan, board.plan.paused_until
-        later = reset is not None and (plan.pause_reason == MODEL or until > reset + _SAME)
+        later = reset is not None and (plan.pause_reason in AWAY or until > reset + _SAME)
         if not (later or board.may_rest()):
             return
         board.rest(**{**NO_PAUSE, "pause_reason": QUOTA, "paused_until": until})
@@ -160,40 +163,44 @@ class Pauses(Struct, frozen=True):
         content = say("plan_paused_quota", spoken_in(board.tx, plan.session_id), until=shown)
         _tell.changed(board, "plan_paused", RUNTIME, QUOTA, until=until, content=content)
 
-    def pause_for_model(self, board: PlanState, error: ModelFailed) -> None:
-        """Start nothing new until a model answers again; ask a person when it takes too long.
+    def pause_for_absence(self, board: PlanState, error: ModelFailed | Unwritable) -> None:
+        """Start nothing new until a model answers again, or a disk can be written again.
 
-        What fails meanwhile shares the pause. A pause of another kind stays as it is.
+        What fails meanwhile shares the pause. A pause of another kind stays as it is. When a model
+        takes too long, a person is asked; nobody but a person gives a disk room, so that is waited
+        for without an end.
         """
         plan, waits = board.plan, self.rounds.is_due(board)
         if not (waits or board.may_rest()):
             return
-        absence = Absence.after(plan.away, error, board.now)
-        until = absence.next_try(board.now, self.rounds.rules.patience)
-        to = {"pause_reason": MODEL, "paused_until": until, "away": absence.as_json()}
-        board.rest(**to)
+        what = MODEL if isinstance(error, ModelFailed) else DISK
+        waits = waits and plan.pause_reason == what
+        absence = Absence.after(plan.away if waits else None, error, board.now)
+        patience = self.rounds.rules.patience if what == MODEL else None
+        until = absence.next_try(board.now, patience)
+        board.rest(pause_reason=what, paused_until=until, away=absence.as_json())
         if not waits:
-            self._tell_waiting(board, absence)
+            self._tell_waiting(board, what, absence)
         if until is not None:
             set_timer(board.tx, RESUME, plan.id, until)
         elif not self.rounds.questions.ask_about_model(board.tx, board.plan, absence):
             board.write()
             self.cut_short(board, because("the model did not answer: {error}", error=absence.error))
 
-    def _tell_waiting(self, board: PlanState, absence: Absence) -> None:
+    def _tell_waiting(self, board: PlanState, what: str, absence: Absence) -> None:
         shown = absence.ends_at(self.rounds.rules.patience).strftime("%Y-%m-%d %H:%M:%S UTC")
         content = say(
-            "plan_paused_model", spoken_in(board.tx, board.plan.session_id), until=shown,
+            f"plan_paused_{what}", spoken_in(board.tx, board.plan.session_id), until=shown,
             error=board.told(absence.error),
         )  # fmt: skip
         until = board.plan.paused_until
-        _tell.changed(board, "plan_paused", RUNTIME, MODEL, until=until, content=content)
+        _tell.changed(board, "plan_paused", RUNTIME, what, until=until, content=content)
 
-    def model_answered(self, tx: Tx, plan_id: str) -> None:
-        """A model answered somebody who had asked it while the plan waited for it: go on."""
+    def end_absence(self, tx: Tx, plan_id: str) -> None:
+        """What the plan waited for is back: a model answered, or a disk took a file. Go on."""
         board = PlanState.open(tx, plan_id)
-        if board.plan.pause_reason == MODEL and board.plan.paused_until is not None:
-            self.rounds.end_pause(board, RUNTIME, MODEL)
+        if board.plan.pause_reason in AWAY and board.plan.paused_until is not None:
+            self.rounds.end_pause(board, RUNTIME, board.plan.pause_reason)
 
     def wake(self, tx: Tx, plan_id: str) -> None:
         """The time has come for which a plan was paused: go on, or ask its model again.

@@ -12,7 +12,7 @@ from anyio.lowlevel import checkpoint
 from msgspec import Struct, field
 
 from gonogo.domain.base import elapsed
-from gonogo.domain.errors import Busy, GonogoError, ModelFailed, because
+from gonogo.domain.errors import Busy, GonogoError, ModelFailed, Unwritable, because
 from gonogo.domain.failures import Category, Failure, Patterns, is_away, quota_pause
 from gonogo.domain.plan import SubtaskType
 from gonogo.domain.records import Job, Plan
@@ -334,9 +334,11 @@ class PlanRunner:
         return Failed(Failure(message=spent, category=Category.TIMEOUT))
 
     def _deferred(self, error: GonogoError) -> Deferred | None:
-        """A quota, a budget, or a model that is away for a while, is no failure of the work."""
+        """A quota, a budget, a model or a disk that is away for a while: no failure of the work."""
         if isinstance(error, BudgetSpent):
             return Deferred(spent=error.excess)
+        if isinstance(error, Unwritable):
+            return Deferred(away=error)
         if isinstance(error, ModelFailed) and is_away(error) and self.engine.rounds.rules.patience:
             return Deferred(away=error)
         if (seconds := quota_pause(error)) is None:
@@ -448,7 +450,7 @@ def _said_before(tx: Tx, plan: Plan, work: Work, thread: str) -> list[str]:
 
 
 class _SubtaskOwner(Struct, frozen=True):
-    """A subtask as the owner of its attempt's conversation; its plan waits for the model."""
+    """A subtask as the owner of its attempt's conversation; its plan waits for what is away."""
 
     engine: Engine
     work: Work
@@ -464,7 +466,7 @@ class _SubtaskOwner(Struct, frozen=True):
         return plan is not None and plan.pause_reason == MODEL
 
     def answered(self, tx: Tx) -> None:
-        self.engine.pauses.model_answered(tx, self.work.revision.plan_id)
+        self.engine.pauses.end_absence(tx, self.work.revision.plan_id)
 
 
 # The brief of a subtask: what its conversation begins with.

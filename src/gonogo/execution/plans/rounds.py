@@ -37,6 +37,7 @@ from gonogo.execution.scheduling.conditions import ConditionFailed, holds
 from gonogo.execution.scheduling.outcomes import Completed, Deferred, Failed, Start, Work
 from gonogo.execution.scheduling.plan_state import (
     ADVANCE,
+    AWAY,
     BUDGET,
     GOING,
     MODEL,
@@ -501,19 +502,19 @@ class Rounds:
         return [key for key in ids if key in left]
 
     def is_due(self, board: PlanState) -> bool:
-        """Whether a plan waits for its model, and the time has come to ask it again."""
+        """Whether a plan waits for its model or its disk, and the time has come to try again."""
         until = board.plan.paused_until
-        return board.plan.pause_reason == MODEL and until is not None and until <= board.now
+        return board.plan.pause_reason in AWAY and until is not None and until <= board.now
 
     def _find_out(self, board: PlanState, room: int | None) -> None:
-        """Have one of the subtasks that wait for the model ask it; where none does, go on."""
+        """Have one of the subtasks that wait go on and see; where none does, go on with all."""
         absence = Absence.of(board.plan.away or {})
         probe = board.rows.get(absence.probe or "")
         if probe is not None and probe.status is _S.RUNNING:
             return
         waiting = [key for key in self.may_go_on(board) if _is_put_off(board.rows[key])]
         if not waiting:
-            self.end_pause(board, RUNTIME, MODEL)
+            self.end_pause(board, RUNTIME, board.plan.pause_reason)
         elif room is not None and board.count_running() >= room:
             self._look_again(board)
         else:

@@ -21,6 +21,7 @@ from gonogo.execution.scheduling.outcomes import (
 from gonogo.execution.scheduling.plan_state import (
     ADVANCE,
     BUDGET,
+    DISK,
     GOING,
     MODEL,
     PLAN_TIMERS,
@@ -37,6 +38,7 @@ from gonogo.execution.scheduling.plan_state import (
 __all__ = [
     "ADVANCE",
     "BUDGET",
+    "DISK",
     "GOING",
     "MODEL",
     "PLAN_TIMERS",

@@ -9,7 +9,7 @@ import anyio
 from msgspec import Struct
 
 from gonogo.domain.base import elapsed
-from gonogo.domain.errors import ModelFailed
+from gonogo.domain.errors import ModelFailed, Unwritable
 from gonogo.domain.events import (
     ErrorHappened,
     Event,
@@ -93,8 +93,8 @@ class Deferred(Struct, frozen=True):
     """When the model's quota is there again, and the plan goes on by itself."""
     spent: Excess | None = None
     """The limit of a budget that was reached; a person is asked."""
-    away: ModelFailed | None = None
-    """What a model failed with that does not answer, and is waited for."""
+    away: ModelFailed | Unwritable | None = None
+    """What a model failed with that does not answer, or a disk that takes nothing: waited for."""
 
 
 class Retreat(Protocol):

@@ -389,8 +389,10 @@ PLAN_TIMEOUT = "plan_timeout"
 PLAN_TIMERS = frozenset({ADVANCE, RESUME, PLAN_TIMEOUT})
 REPLAN = "replan"
 """The job that looks for the next revision of a plan of which nothing runs any more."""
-BUDGET, QUOTA, MODEL = "budget", "quota", "model"
-BY_ITSELF = frozenset({QUOTA, MODEL})
+BUDGET, QUOTA, MODEL, DISK = "budget", "quota", "model", "disk"
+AWAY = frozenset({MODEL, DISK})
+"""What a plan waits for of which one of its subtasks finds out whether it is back."""
+BY_ITSELF = AWAY | {QUOTA}
 """Why a plan is paused that goes on by itself, as long as it says when."""
 ROLLING_BACK = "rollback"
 """Why a paused plan cannot go on: its files are being put back. Where it was paused until a time

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
-from gonogo.domain.errors import ToolFailed
+from gonogo.domain.errors import ToolFailed, Unwritable
 from gonogo.domain.text_safety import undrawn
 
 Opener = Callable[[int, str, int], int]
@@ -415,6 +415,8 @@ OF_THE_SYSTEM = {
     errno.EEXIST: ("file_exists", "{path!r} already exists"),
     errno.ENAMETOOLONG: ("bad_path", "{path!r} is too long"),
 }
+OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
+"""It takes nothing now, whatever is written."""
 
 
 @contextmanager
@@ -427,11 +429,11 @@ def told(path: str) -> Generator[None]:
     try:
         yield
     except OSError as error:
-        known = OF_THE_SYSTEM.get(error.errno or 0)
+        known, why = OF_THE_SYSTEM.get(error.errno or 0), error.strerror or error
+        if error.errno in OF_THE_DISK:
+            raise Unwritable("{path!r}: {error}", path=path, error=why) from error
         if known is None:
-            raise ToolFailed(
-                "io_error", "{path!r}: {error}", path=path, error=error.strerror or error
-            ) from error
+            raise ToolFailed("io_error", "{path!r}: {error}", path=path, error=why) from error
         kind, said = known
         raise ToolFailed(kind, said, path=path) from error
 

@@ -47,6 +47,7 @@ export const en = {
     quota: "The model's quota is used up.",
     budget: "The plan's budget is used up. Answer its open question on the Approvals page.",
     model: "The model does not answer.",
+    disk: "The workspace cannot be written: its disk is full or read-only.",
     rollback: "A rollback has not finished.",
     until: "The plan resumes automatically: {{moment}}.",
   },
