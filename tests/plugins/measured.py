@@ -6,11 +6,9 @@ measured, unless
 - it is in a room that looks at all of gonogo from outside: what it runs, those inside run too;
 - it tries examples at random: what is demanded must not hang on chance;
 - it is told on PostgreSQL besides, and is not one of the store's;
-- it is a later row of a table, or between every third of its file, and not in a room where each
-  branch must be reached;
+- it is a later row of a table, and not in a room where each branch must be reached;
+- it is between every third of its file, and in neither such a room nor that of the stories;
 - it is marked `unmeasured`: it is long because it repeats the same code.
-
-What is marked `measured` is in any case.
 
 Of the processes that measured tests start, those of every tenth test of a file are measured. What
 all workers import is measured in the first of them; what is between tests is not. scripts/mutate,
@@ -33,8 +31,10 @@ from plugins.fresh import forget
 
 OUTSIDE = ("adversary", "bench", "console", "docs", "durability", "terminal", "wire")
 """Rooms of tests that are not measured."""
-EACH = ("domain", "execution", "policy")
-"""Rooms where each test is measured, and each row of a table; elsewhere some show most of it."""
+EACH_ROW = ("domain", "execution", "policy")
+"""Rooms where each row of a table is measured; elsewhere the first shows most of the code."""
+EACH = (*EACH_ROW, "scenarios")
+"""Rooms where each test is measured; elsewhere a share of them shows most of the code."""
 SHARE, EVERY = 3, 10
 _PROCESSES = "COVERAGE_PROCESS_CONFIG"
 _measures = pytest.StashKey[bool]()
@@ -82,11 +82,9 @@ def _choose(items: list[pytest.Item]) -> None:
     for item in items:
         file = _file(item)
         table = item.nodeid.partition("[")[0], "postgresql" in item.nodeid
-        shows, share = _shows_what_is_tested(item, names), 1
-        if item.get_closest_marker("measured"):
-            shows = True
-        elif _room(item) not in EACH:
-            shows, share = shows and table not in tables, SHARE
+        shows = _shows_what_is_tested(item, names)
+        shows = shows and (_room(item) in EACH_ROW or table not in tables)
+        share = 1 if _room(item) in EACH else SHARE
         item.stash[_measures] = shows and seen[file] % share == 0
         item.stash[_measures_processes] = shows and seen[file] % (share * EVERY) == 0
         tables.add(table)

@@ -185,7 +185,6 @@ async def test_a_question_about_the_model_that_expires_ends_the_plan(make, serve
 
 
 @pytest.mark.feature(230)
-@pytest.mark.measured
 async def test_where_nobody_can_answer_the_plan_ends_after_its_patience(make, server):
     async with make({}, model_patience=5, unattended=True) as world:
         await begin(world, server, DOWN, "a")

@@ -103,7 +103,6 @@ async def finished(world, plan_id, revision):
 
 @on_both
 @pytest.mark.feature(33, 212)
-@pytest.mark.measured
 async def test_a_replan_waits_until_it_is_settled_and_keeps_it_also_over_kills(
     make, born, tmp_path, db
 ):
@@ -148,7 +147,6 @@ async def test_a_failure_that_sends_the_plan_back_waits_for_it_as_well(make):
         assert deploys(world.folder) == 1
 
 
-@pytest.mark.measured
 async def test_what_was_settled_while_the_plan_was_paused_comes_to_its_end_before_a_replan(make):
     async with cut_off(make, script(SAME)) as (world, plan_id, question):
         await world.runtime.plans.pause(world.ann, plan_id)

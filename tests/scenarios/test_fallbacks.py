@@ -271,7 +271,6 @@ async def test_where_patience_ends_a_person_may_have_another_model_asked(make, f
 
 
 @pytest.mark.usefixtures("keyless")
-@pytest.mark.measured
 async def test_a_model_that_is_not_configured_any_more_is_not_asked(make, first, spare):
     async with make({}, model_patience=5, model_max_attempts=1) as world:
         edit = await waited(world, first, spare)

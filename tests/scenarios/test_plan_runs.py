@@ -436,7 +436,6 @@ async def test_a_failed_subtask_is_tried_again_by_a_person_and_its_siblings_stay
 
 
 @pytest.mark.feature(208)
-@pytest.mark.measured
 async def test_a_failed_subtask_is_tried_again_while_its_plan_goes_on_and_no_sibling_is_disturbed(
     make,
 ):
@@ -479,7 +478,6 @@ async def test_a_failed_subtask_is_tried_again_while_its_plan_goes_on_and_no_sib
 
 
 @pytest.mark.feature(208)
-@pytest.mark.measured
 async def test_in_a_paused_plan_at_rest_a_retry_is_there_at_once_and_runs_when_it_goes_on(make):
     lines = planned(step("bad"), step("good"), step("next", "good"), next=[says("next")])
     async with make(lines | {"good": [says("good")]}) as world:
@@ -563,7 +561,6 @@ async def test_an_answer_to_a_paused_plan_is_kept_until_it_goes_on(make):
         assert world.read(".env") == "A=1\n"
 
 
-@pytest.mark.measured
 async def test_what_ended_is_not_changed_any_more(make):
     async with make(planned(step("a"))) as world:
         plan_id = await world.propose()

@@ -577,7 +577,6 @@ async def test_an_edit_of_the_new_revision_keeps_what_is_done_too(make):
         )
 
 
-@pytest.mark.measured
 async def test_a_revision_inside_the_old_grant_runs_at_once_if_the_operator_says_so(make):
     again = {**step("b", "a"), "description": "Do b in another way"}
     lines = script(*TWO, a=[says("a")], b=[fails(LOST), says("b")], **{"replan-1": [plan(again)]})

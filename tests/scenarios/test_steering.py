@@ -213,7 +213,6 @@ async def test_what_was_said_is_kept_over_an_end_that_was_none(make):
 
 
 @pytest.mark.feature(232)
-@pytest.mark.measured
 async def test_a_new_attempt_is_told_what_people_said_to_the_one_before(make):
     lines = script(
         calls(call("list_files")), {"text": ""}, {"text": ""},
@@ -359,7 +358,6 @@ async def test_who_is_not_at_work_hears_nothing_and_the_refusal_says_what_to_do(
             await steer(world, plan_id, "Hey", subtask="b")
 
 
-@pytest.mark.measured
 async def test_a_subtask_that_is_one_call_has_nobody_who_listens(make):
     tool = {"id": "t", "description": "Write", "tool": "write_file", "inputs": {"path": "x",
             "content": "y"}, "scope": {"paths": ["z"]}}  # fmt: skip

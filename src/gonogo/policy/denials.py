@@ -21,10 +21,16 @@ from gonogo.domain.commands import (
 )
 from gonogo.domain.errors import because
 from gonogo.domain.paths import is_literal, write_guard
-from gonogo.policy.git_settings import changes_settings, starts_by_settings
-from gonogo.policy.host import HOST_PROGRAMS, Argv, changes_host, ends_processes
 from gonogo.policy.programs import known
 from gonogo.policy.shell import UNKNOWN, Suspicion, literal
+from gonogo.policy.tampering import (
+    HOST_PROGRAMS,
+    Argv,
+    changes_host,
+    changes_settings,
+    ends_processes,
+    starts_by_settings,
+)
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm"})
 _FAR_COPIERS = frozenset({"scp", "sftp", "rsync"})

@@ -1,0 +1,169 @@
+"""What changes the machine, and what git starts.
+
+The machine: its state, who runs a command, other people's processes. Git: settings that make it
+start something, or that are not of this repository.
+"""
+
+import re
+from itertools import pairwise, takewhile
+
+from gonogo.domain.commands import base_name, option_values, started_at, starts_others
+from gonogo.domain.errors import because
+
+Argv = tuple[str, ...]
+
+_PRIVILEGE = frozenset("sudo sudo-rs sudoedit doas su pkexec runuser run0 gosu su-exec".split())
+_HOST = frozenset(
+    """shutdown reboot halt poweroff init telinit systemctl systemd-run loginctl launchctl service
+    crontab at batch insmod rmmod modprobe kexec mount umount swapon swapoff fdisk sfdisk cfdisk
+    gdisk sgdisk parted wipefs blkdiscard mkswap mke2fs debugfs hdparm losetup cryptsetup dmsetup
+    visudo vipw vigr passwd chpasswd chsh useradd userdel usermod adduser deluser groupadd groupdel
+    groupmod hostnamectl timedatectl sysctl iptables ip6tables nft ufw""".split()
+)
+_ACTS = {
+    "init": re.compile(r"(?:^| )(?:[0-6abcsqu]|\S*[^\w./:@=\s-]\S*)(?: |$)", re.IGNORECASE),
+    **dict.fromkeys(("at", "mount"), re.compile(r"\S")), "service": re.compile(r"\S +\S|[^\w.@ -]"),
+    "crontab": re.compile("^(?!-l$)"), "sysctl": re.compile(r"^(?!(?:-a|(?:-n )?\w[\w.]*)$)"),
+    "systemctl": re.compile(r"^(?!(?:status|is-active|is-enabled|is-failed)(?: \w[\w@.-]*)*$)"),
+}  # fmt: skip
+"""With which words some of them change it; with others they say how it is, or do nothing.
+
+Behind what starts programs any word may be a program: `npx prisma init` is none of the host's.
+"""
+_TRACERS = frozenset("gdb strace ltrace lldb reptyr perf py-spy bpftrace gcore".split())
+_LISTED = 3
+"""Words of `kill -l 9`, which tells the name of a signal."""
+_FEEDERS = frozenset("xargs gxargs parallel entr fd fdfind rush rargs xe apply".split())
+"""They add words that nobody sees before."""
+HOST_PROGRAMS = _PRIVILEGE | _HOST | _TRACERS | {"nsenter", "kill", "pkill", "killall"}
+"""What is looked for where a pattern may name a program."""
+
+
+def ends_processes(argv: Argv, workspace: str) -> str | None:
+    """Why a command may end what it did not start; None when it does not."""
+    del workspace
+    if argv[0] in ("pkill", "killall", "killall5", "skill", "slay"):
+        return because("ends processes by name")
+    if argv[0] == "fuser" and any(re.match(r"-\w*k|--kill$", word) for word in argv[1:]):
+        return because("ends processes by name")
+    if argv[0] != "kill" or (argv[1:2] == ("-l",) and len(argv) <= _LISTED):
+        return None
+    rest = list(argv[1:])
+    if rest and re.match(r"-(?:s|n|-signal)$", rest[0]):
+        del rest[:2]
+    elif len(rest) > 1 and rest[0].startswith("-") and rest[0] != "--":
+        del rest[0]
+    if any(re.fullmatch(r"[-+]?0*[01]", word) for word in rest):
+        return because("ends every process, or the one that this environment depends on")
+    return None
+
+
+def changes_host(argv: Argv, workspace: str) -> str | None:
+    """Why a command changes the machine, or acts as somebody else on it; None when it does not."""
+    del workspace
+    if argv[0] in _PRIVILEGE:
+        return because("{program} changes who runs the command", program=argv[0])
+    if _acts(argv):
+        return because("{program} changes the host", program=argv[0])
+    if argv[0] == "nsenter" or (argv[0] in _TRACERS and any(map(_ATTACHES.match, argv[1:]))):
+        return because("{program} attaches to another process", program=argv[0])
+    if argv[0] in ("gdb", "gcore", "reptyr") and _last(argv).isdigit():
+        return because("{program} attaches to another process", program=argv[0])
+    return None
+
+
+def _last(argv: Argv) -> str:
+    return next((word for word in reversed(argv[1:]) if not word.startswith("-")), "")
+
+
+def _acts(argv: Argv) -> bool:
+    if argv[0] in _FEEDERS:
+        return not _ACTS.keys().isdisjoint(map(base_name, argv[1:]))
+    acts = _ACTS.get(argv[0])
+    if acts is not None:
+        return acts.search(" ".join(argv[1:])) is not None
+    return argv[0] in _HOST or argv[0].startswith("mkfs")
+
+
+_ATTACHES = re.compile(r"-p|-[a-zA-Z]{1,8}p\d*$|--?pid?\b|--at|attach ")
+
+
+# Settings of git.
+
+_GIT_PLANTS = re.compile(
+    r"alias\.|core\.(?:hookspath|fsmonitor|sshcommand|pager|editor|gitproxy|askpass|worktree"
+    r"|alternaterefscommand)|diff\.external|\.(?:textconv|clean|smudge|process|driver|cmd|command"
+    r"|vcs|tunnel)$|credential|gpg\.|include|sequence\.editor|uploadpack|receivepack|pager\."
+    r"|(?:difftool|mergetool|browser|man)\..*\.path$|(?:web|help)\.browser$|instaweb\.|sendemail\."
+    r"|submodule\..*\.update$|interactive\.difffilter|init\.templatedir|protocol\.",
+    re.IGNORECASE,
+)
+_GIT_OWN = re.compile("[a-z][ -~]*")
+"""What is no code of a shell, no option, and was not computed."""
+_QUOTES = re.compile(r"[\"'\\]")
+_GIT_STARTS_NOTHING = frozenset(
+    {"", "0", "1", "true", "false", "no", "off", "never", "cat", "less", ":", "/dev/null", "ssh",
+     "openpgp", "x509"}
+)  # fmt: skip
+"""Values of such settings that start nothing of anybody's."""
+_GIT_RENAMES = re.compile("(?:--)?ren")
+"""A section gets another name, and its settings with it."""
+_GIT_STARTS = re.compile(
+    r"(?:alias|core|diff|credential|gpg|include(?:if)?|sequence|pager|difftool|mergetool|browser"
+    r"|man|web|help|instaweb|sendemail|submodule|interactive|init|protocol)(?:\.|$)",
+    re.IGNORECASE,
+)
+"""Sections in which settings become what starts something."""
+_GIT_READS = frozenset({"get", "list"})
+_GIT_TELLS = frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l"})
+"""With one of these git changes no setting: it takes one action at a time."""
+_ELSEWHERE = re.compile(r"--(?:gl\w*|sy\w*|fil\w*)(?:=|$)|-f")
+
+
+def changes_settings(argv: Argv, workspace: str) -> str | None:
+    """Why `git config` may not do this; None when it may, or when this is no such command."""
+    del workspace
+    if argv[:2] != ("git", "config"):
+        return None
+    renames = any(map(_GIT_RENAMES.match, argv[2:]))
+    if not renames and not _GIT_READS.isdisjoint(argv[2:3]):
+        return None
+    if any(map(_ELSEWHERE.match, argv)) and not _only_tells(argv):
+        return because("changes git's configuration outside this repository")
+    keys = [word for word in argv[2:] if not word.startswith("-")]
+    if renames and keys and _GIT_STARTS.match(keys[-1]):
+        return because("makes git run {key!r} automatically", key=keys[-1])
+    if any(_is_planted(key, value) for key, value in pairwise(keys)):
+        return because("makes git run {key!r} automatically", key=keys[1])
+    return None
+
+
+def _is_planted(key: str, value: str) -> bool:
+    """Whether git starts what a setting names; an alias may name a command of git's own."""
+    if not key.lower().startswith("alias.") or not _GIT_OWN.fullmatch(value):
+        return _GIT_PLANTS.search(key) is not None
+    argv = ("git", *_QUOTES.sub("", value).split())
+    starts = any(starts_others(word, "git") for word in argv) or any(started_at(argv))
+    return starts or changes_settings(argv, "") is not None
+
+
+def _only_tells(argv: Argv) -> bool:
+    options = {*takewhile(lambda word: word != "--", argv)}
+    # A remark is the next word, whatever that looks like.
+    return not _GIT_TELLS.isdisjoint(options) and not any(w.startswith("--com") for w in options)
+
+
+def starts_by_settings(argv: Argv, workspace: str) -> str | None:
+    """What git runs for this one command; None when nothing."""
+    del workspace
+    if argv[0] != "git":
+        return None
+    for setting in option_values(argv, ("-c", "--config")):
+        key, equals, value = setting.partition("=")
+        is_planted = equals and _is_planted(key, value) and not key.lower().startswith("protocol.")
+        if is_planted and value.lower() not in _GIT_STARTS_NOTHING:
+            return because("makes git run {key!r} automatically", key=value)
+    for setting in option_values(argv, ("--config-env",)):
+        if _GIT_PLANTS.search(setting.partition("=")[0]):
+            return because("makes git run {key!r} automatically", key=setting)
+    return None
