@@ -58,19 +58,18 @@ def irreversible(command: str) -> str | None:
         words = [word.strip("'\"()`") for word in part.split()]
         while words and "=" in words[0]:
             del words[0]
+        last = max((n for n, word in enumerate(words) if word.lower() in _ANYWHERE), default=0)
         for start in (0, *started_at(words)) if words else ():
-            if _tells(words[start:]):
+            if start < last or _tells(words[start], words[start + 1 : start + 4]):
                 return " ".join(words[start:])
     return None
 
 
-def _tells(words: Sequence[str]) -> bool:
-    program, rest = words[0].rsplit("/", 1)[-1], words[1:]
+def _tells(first: str, rest: Sequence[str]) -> bool:
+    program = first.rsplit("/", 1)[-1]
     if program in _PROGRAMS or program.startswith("mkfs."):
         return True
-    if any(word in _VERBS.get(program, ()) for word in rest[:3]):
-        return True
-    return any(word.lower() in _ANYWHERE for word in rest)
+    return any(word in _VERBS.get(program, ()) for word in rest)
 
 
 # Whether two globs have a path in common.
