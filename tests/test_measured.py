@@ -42,6 +42,9 @@ def test_databases(kind): tell(kind)
 
 def test_fourth(): tell("fourth")
 
+@pytest.mark.measured
+def test_fifth(): tell("fifth")
+
 @given(strategies.booleans())
 def test_at_random(value): tell("at random")
 """
@@ -69,7 +72,7 @@ def run(project: Path, calls: str, *options: str) -> dict[str, list[bool]]:
     (project / "tests" / "policy" / "test_branches.py").write_text(TABLE.format(room="policy"))
     (project / "pyproject.toml").write_text(
         f'[tool.pytest.ini_options]\naddopts = "-p {" -p ".join(PLUGINS)}"\n'
-        f'pythonpath = ["tests", "{ROOT / "tests"}"]\nmarkers = ["unmeasured"]\n'
+        f'pythonpath = ["tests", "{ROOT / "tests"}"]\nmarkers = ["measured", "unmeasured"]\n'
         '[tool.coverage.run]\nbranch = true\nparallel = true\npatch = ["subprocess"]\n'
     )
     command = [sys.executable, "-m", "pytest", "-q", "tests", "--cov", "--cov-report=", *options]
@@ -95,6 +98,7 @@ def test_what_a_test_says_of_itself_decides_whether_it_is_measured(
         "sqlite": NOTHING,
         "postgresql": NOTHING,
         "fourth": TEST,
+        "fifth": TEST,
         "at random": NOTHING,
         "from outside": NOTHING,
         "cli 1": ALL,

@@ -7,7 +7,8 @@ measured, unless
 - it tries examples at random: what is demanded must not hang on chance;
 - it is told on PostgreSQL besides, and is not one of the store's;
 - it is a later row of a table, and not in a room where each branch must be reached;
-- it is between every third of its file, and in neither such a room nor that of the stories;
+- it is between every third of its file, and neither in such a room nor marked `measured`: the
+  stories of a file that is marked reach what decides;
 - it is marked `unmeasured`: it is long because it repeats the same code.
 
 Of the processes that measured tests start, those of every tenth test of a file are measured. What
@@ -33,8 +34,6 @@ OUTSIDE = ("adversary", "bench", "console", "docs", "durability", "terminal", "w
 """Rooms of tests that are not measured."""
 EACH_ROW = ("domain", "execution", "policy")
 """Rooms where each row of a table is measured; elsewhere the first shows most of the code."""
-EACH = (*EACH_ROW, "scenarios")
-"""Rooms where each test is measured; elsewhere a share of them shows most of the code."""
 SHARE, EVERY = 3, 10
 _PROCESSES = "COVERAGE_PROCESS_CONFIG"
 _measures = pytest.StashKey[bool]()
@@ -84,7 +83,7 @@ def _choose(items: list[pytest.Item]) -> None:
         table = item.nodeid.partition("[")[0], "postgresql" in item.nodeid
         shows = _shows_what_is_tested(item, names)
         shows = shows and (_room(item) in EACH_ROW or table not in tables)
-        share = 1 if _room(item) in EACH else SHARE
+        share = 1 if _room(item) in EACH_ROW or item.get_closest_marker("measured") else SHARE
         item.stash[_measures] = shows and seen[file] % share == 0
         item.stash[_measures_processes] = shows and seen[file] % (share * EVERY) == 0
         tables.add(table)

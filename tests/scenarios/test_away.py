@@ -16,6 +16,8 @@ from gonogo.cli.session.interrupts import pause_lines
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.llm import ModelSettings, open_model
 
+pytestmark = pytest.mark.measured
+
 PATIENCE = 600
 DOWN = {"status": 503, "error": "down for a while"}
 WAYS = {

@@ -26,6 +26,8 @@ from fakes.world import (
 from gonogo.domain.errors import Conflict, ModelFailed
 from scenarios.test_killed import BUILD, process, seen
 
+pytestmark = pytest.mark.measured
+
 LOST = "Agent x not found"
 FAILS = calls(call("attempt_completion", result=LOST, success=False))
 DEPLOY = calls(run("sh deploy.sh"))

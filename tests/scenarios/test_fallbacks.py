@@ -11,6 +11,8 @@ from fakes.world import World, call, calls, kinds, of, plan, step, write
 from gonogo.domain.errors import Conflict, InvalidMessage
 from gonogo.llm import provider_variables
 
+pytestmark = pytest.mark.measured
+
 SECOND = "anthropic:claude-sonnet-5-5"
 HANG = 3.0
 WAYS = {

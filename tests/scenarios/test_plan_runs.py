@@ -20,6 +20,8 @@ from fakes.world import (
 )
 from gonogo.domain.errors import Conflict, NotFound
 
+pytestmark = pytest.mark.measured
+
 
 def planned(*subtasks, **threads):
     """A script whose architect proposes these subtasks."""

@@ -11,6 +11,8 @@ from gonogo.domain.failures import Patterns
 from gonogo.store.calls import approval_of
 from gonogo.store.plans import plan_of
 
+pytestmark = pytest.mark.measured
+
 
 def fails(text):
     """A scripted reply with which an agent says that it could not do its subtask."""

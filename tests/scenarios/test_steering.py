@@ -12,6 +12,8 @@ from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, 
 from gonogo.domain.identity import Principal, Role
 from gonogo.execution.agent.conversation import MOST_UNHEARD
 
+pytestmark = pytest.mark.measured
+
 EVE = Principal(id="user:eve", name="eve", role=Role.OPERATOR)
 LOOKER = Principal(id="user:ann", name="ann", role=Role.VIEWER)
 DONE = call("attempt_completion", result="a is done")
