@@ -370,6 +370,23 @@ async def test_the_time_of_all_who_share_is_the_databases_whatever_a_machine_say
         assert given.clock() == NOON
 
 
+def test_all_processes_of_a_machine_whose_clock_is_right_have_the_same_time(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passed, waits = 100.0, [0.03, 0.0, 0.02]
+
+    def now() -> datetime:
+        nonlocal passed
+        passed += waits.pop() if waits else 0.01
+        return NOON + timedelta(seconds=passed)
+
+    monkeypatch.setattr(transaction, "seconds_passed", lambda: passed)
+    monkeypatch.setattr(transaction, "utc_now", now)
+    clock = SharedClock()
+    clock.set(clock() - timedelta(seconds=0.5))
+    assert clock() == NOON + timedelta(seconds=passed)
+
+
 @pytest.mark.parametrize("told", [timedelta(seconds=0.9), timedelta(hours=-3)])
 def test_a_look_that_took_long_sets_no_shared_clock(
     told: timedelta, kind: str, monkeypatch: pytest.MonkeyPatch

@@ -146,6 +146,8 @@ class KnownPlans:
 
 Clock = Callable[[], datetime]
 _A_WAIT = timedelta(seconds=1)
+_LOOKS = 9
+"""The shortest of so many was not interrupted."""
 _SECONDS: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
@@ -160,27 +162,32 @@ def utc_now() -> datetime:
 
 
 class SharedClock:
-    """The time for one of several processes: by the database, as their machines' clocks differ.
+    """The time for one of several processes: by the database, where a machine's clock is wrong.
 
-    Between two looks it goes on with the seconds that pass, so that nobody sets it. Before the
-    first one it is the machine's.
+    It goes on with the seconds that pass, so that nobody sets it. All processes of a machine whose
+    clock is right have the same time, so that what comes after something else has a later one.
     """
 
     def __init__(self) -> None:
-        """No look was taken yet."""
-        self._zero: datetime | None = None
+        """Begin with the machine's."""
+        self._zero = min(_look() for _ in range(_LOOKS))[1]
         """The time at which no second had passed."""
 
     def __call__(self) -> datetime:
         """Say what time it is."""
-        if self._zero is None:
-            return utc_now()
         return self._zero + timedelta(seconds=seconds_passed())
 
     def set(self, told: datetime) -> None:
         """Go by what the database has just told, unless that differs by no more than a wait."""
-        if self._zero is None or abs(told - self()) > _A_WAIT:
+        if abs(told - self()) > _A_WAIT:
             self._zero = told - timedelta(seconds=seconds_passed())
+
+
+def _look() -> tuple[float, datetime]:
+    """How long a look at the machine's clock took, and at what time no second had passed."""
+    before = seconds_passed()
+    now = utc_now()
+    return seconds_passed() - before, now - timedelta(seconds=before)
 
 
 class Footprint(NamedTuple):
