@@ -25,13 +25,12 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from functools import partial
-from importlib import import_module
 from pathlib import Path
-from pkgutil import walk_packages
 from typing import IO, Any, NamedTuple, NoReturn, TextIO
 
 import coverage
 
+from fakes.modules import import_all
 from fakes.until import let_threads_end
 from gonogo import demo
 from gonogo.cli import daemon as background
@@ -302,13 +301,10 @@ def _import_everything() -> None:
     import uvicorn.protocols.http.h11_impl
     import uvicorn.protocols.websockets.websockets_sansio_impl
 
-    import gonogo
     from gonogo.server.app import routes
 
     del uvicorn
-    for module in walk_packages(gonogo.__path__, "gonogo."):
-        if not module.name.endswith(".__main__"):
-            import_module(module.name)
+    import_all()
     httpx.AsyncHTTPTransport()
     for route in routes():
         route.matches({"type": "http", "method": "GET", "path": "/", "root_path": ""})

@@ -20,14 +20,12 @@ import os
 from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from importlib import import_module
-from pkgutil import walk_packages
 
 import pytest
 import xdist
 from coverage import Coverage
 
-import gonogo
+from fakes.modules import import_all
 from plugins.fresh import forget
 
 OUTSIDE = ("adversary", "bench", "console", "docs", "durability", "terminal", "wire")
@@ -54,16 +52,10 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
         return (yield)
     first = xdist.get_xdist_worker_id(session) in ("gw0", "master")
     if first and not xdist.is_xdist_controller(session):
-        _import_everything()
+        import_all()
     _stop()
     session.config.pluginmanager.register(_Chosen(measuring))
     return (yield)
-
-
-def _import_everything() -> None:
-    for module in walk_packages(gonogo.__path__, "gonogo."):
-        if not module.name.endswith("__main__"):
-            import_module(module.name)
 
 
 def _stop() -> None:
