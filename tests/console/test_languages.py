@@ -30,7 +30,7 @@ DATA = re.compile(
     "|".join((
         r"\b(s|plan|call|apr|link|tok|gng)_\w+", r"[\w.-]*/[\w/.-]+", r"\w+\.(txt|md|toml|jsonl)",
         FIRST, GOAL, r"Write the \w+ half", r"The \w+ half is there\.", r"A plan\.",
-        r"It went well\.", r"before the subtask \w+, attempt 1",
+        r"It went well\.",
         r"\b(gonogo|state-folder|left|right|spoken|local|token|English|Русский|JSON)\b",
         r"\b(coder|architect|ask|debug|orchestrator|universal)\b",
         r"\b(ago|now|in|AM|PM|UTC|seconds?|minutes?|hours?|yesterday|[A-Z][a-z]{2} \d+)\b",

@@ -1,5 +1,6 @@
 import { Button, Group, Select, Stack, Text, Timeline, Title } from "@mantine/core";
 import { keepPreviousData, useQuery } from "@tanstack/react-query";
+import type { TFunction } from "i18next";
 import { useState } from "react";
 import { useTranslation } from "react-i18next";
 import { type CheckpointView, listCheckpointsOptions, type PlanView } from "@/shared/api";
@@ -27,6 +28,7 @@ export function PlanCheckpoints({ plan }: { plan: PlanView }) {
     ...listCheckpointsOptions({ query: { ...path, limit: Math.max(1, end - offset), offset } }),
     enabled: total.data !== undefined,
     placeholderData: keepPreviousData,
+    select: ({ checkpoints }) => checkpoints.map((checkpoint) => named(checkpoint, t)),
   });
 
   return (
@@ -39,7 +41,7 @@ export function PlanCheckpoints({ plan }: { plan: PlanView }) {
       </Group>
       <TakeCheckpoint planId={plan.plan_id} />
       <Loaded query={list}>
-        {({ checkpoints }) =>
+        {(checkpoints) =>
           checkpoints.length === 0 ? (
             <Text>{t("checkpoints.none")}</Text>
           ) : (
@@ -93,6 +95,14 @@ export function PlanCheckpoints({ plan }: { plan: PlanView }) {
       )}
     </Stack>
   );
+}
+
+/** With its reason in the reader's language where we know what it says. */
+function named(checkpoint: CheckpointView, t: TFunction): CheckpointView {
+  const { subtask_id: subtask, attempt } = checkpoint;
+  return subtask === undefined
+    ? checkpoint
+    : { ...checkpoint, reason: t("checkpoints.beforeSubtask", { subtask, attempt }) };
 }
 
 /** What can be undone without a look at the checkpoints. */

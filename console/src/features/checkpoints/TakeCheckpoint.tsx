@@ -30,6 +30,7 @@ export function TakeCheckpoint({ planId }: { planId: string }) {
     >
       <Group align="flex-end" gap="xs">
         <TextInput
+          w={280}
           label={t("checkpoints.note")}
           placeholder={t("checkpoints.noteHint")}
           value={note}

@@ -76,7 +76,7 @@ function OneSession({ sessionId, tab }: { sessionId: string; tab: string }) {
           <Followed value={followed}>
             <Stack gap="xs" className={classes.room} data-tab={tab}>
               <Group justify="space-between">
-                <Title order={1} size="h3">
+                <Title order={1} size="h3" lineClamp={2} flex="1 1 12rem">
                   {visible(found.title || t("sessions.untitled"))}
                 </Title>
                 <Group gap="xs">

@@ -51,6 +51,7 @@ export const en = {
   done: "Rolled back. Files restored: {{restored}}, kept as they are: {{left}}.",
   again: "When the plan resumes, these subtasks run again: {{names}}",
   beforeRollback: "before the rollback",
+  beforeSubtask: "before the subtask {{subtask}}, attempt {{attempt}}",
   undoThis: "Undo this rollback…",
   why: {
     changed: "somebody else changed it since",

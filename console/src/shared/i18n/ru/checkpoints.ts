@@ -55,6 +55,7 @@ export const ru: Texts<typeof en> = {
   done: "Откат выполнен. Файлов восстановлено: {{restored}}, оставлено как есть: {{left}}.",
   again: "Когда план продолжится, снова выполнятся подзадачи: {{names}}",
   beforeRollback: "перед откатом",
+  beforeSubtask: "перед подзадачей {{subtask}}, попытка {{attempt}}",
   undoThis: "Отменить этот откат…",
   why: {
     changed: "с тех пор его изменил кто-то другой",
