@@ -119,6 +119,12 @@ def test_a_command_shows_its_exit_code_and_the_end_of_its_output(lines, shown):
     assert len(text.splitlines()) == 14
 
 
+def test_a_check_that_gonogo_makes_itself_is_told_from_what_the_agent_runs(lines, shown):
+    lines.show(call(agent="gonogo", subtask_id="fix"))
+    lines.show(result(result={"exit_code": 0, "output": ""}, subtask_id="fix"))
+    assert shown.getvalue() == "[fix] gonogo: execute_command pytest -q → exit code 0\n"
+
+
 def test_a_failed_call_shows_its_error_in_one_line(lines, shown):
     lines.show(call())
     lines.show(result(error="timeout: took\nlonger"))

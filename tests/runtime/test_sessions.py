@@ -13,7 +13,8 @@ from gonogo.domain.errors import NotFound
 from gonogo.domain.identity import Principal, Role
 from gonogo.domain.records import SessionPlace
 from gonogo.domain.states import CallStatus, SessionState
-from gonogo.execution.agent import NOBODYS, RUNTIME, runtime_profile
+from gonogo.domain.tool_calls import RUNTIME
+from gonogo.execution.agent import NOBODYS, runtime_profile
 from gonogo.runtime.approvals import _thread_of
 from gonogo.runtime.sessions import _place_of, _results
 from gonogo.store.sessions import MessageRow, spoken_in

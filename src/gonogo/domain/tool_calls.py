@@ -17,6 +17,9 @@ from gonogo.domain.network import Network
 from gonogo.domain.plan import Scope
 from gonogo.domain.text_safety import is_blank
 
+RUNTIME = "gonogo"
+"""Who did what nobody asked for, and the agent of calls that the runtime itself makes."""
+
 
 class ToolClass(StrEnum):
     """What running a tool twice, or not at all, would mean."""

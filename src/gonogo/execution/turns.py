@@ -14,9 +14,8 @@ from gonogo.domain.identity import Principal
 from gonogo.domain.plan import Revision
 from gonogo.domain.records import MAIN, CallRow, Job, Session, Turn
 from gonogo.domain.states import TURN, CallStatus, TurnStatus
-from gonogo.domain.tool_calls import Reply, UserText
+from gonogo.domain.tool_calls import RUNTIME, Reply, UserText
 from gonogo.execution.agent import (
-    RUNTIME,
     Finished,
     Handed,
     Loop,

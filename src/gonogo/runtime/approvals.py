@@ -20,11 +20,10 @@ from gonogo.domain.identity import Principal, Role
 from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.records import MAIN, Approval, CallRow, Plan, Session, Vote
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, DecisionWord, SubtaskStatus
-from gonogo.domain.tool_calls import server_of
+from gonogo.domain.tool_calls import RUNTIME, server_of
 from gonogo.domain.views import ApprovalFilter, ApprovalList, ApprovalView
 from gonogo.execution.agent import (
     NOBODYS,
-    RUNTIME,
     CallAsked,
     Thread,
     fields_from,

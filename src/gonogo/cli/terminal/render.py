@@ -18,6 +18,7 @@ from gonogo.domain.plan import Subtask, worker_name
 from gonogo.domain.plan_views import CheckpointDiff, PlanDiff
 from gonogo.domain.states import ApprovalStatus, was_refused
 from gonogo.domain.text_safety import guarded, visible, visible_json
+from gonogo.domain.tool_calls import RUNTIME
 from gonogo.domain.views import ApprovalView, ReviewView
 from gonogo.i18n import DEFAULT, decimal, phrase, say, term, told
 
@@ -437,7 +438,8 @@ def _where(event: Event) -> str:
 
 
 def _named(call: Event) -> str:
-    return f"{call['tool_name']} {_subject(call['arguments'])}".rstrip()
+    who = f"{RUNTIME}: " if call.get("agent") == RUNTIME else ""
+    return f"{who}{call['tool_name']} {_subject(call['arguments'])}".rstrip()
 
 
 def _lines_of(facts: Mapping[str, Any]) -> str:

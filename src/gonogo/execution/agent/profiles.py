@@ -14,13 +14,14 @@ from typing import Any, NoReturn, cast
 from msgspec import Struct
 
 from gonogo.domain.errors import InvalidMessage, because
+from gonogo.domain.tool_calls import RUNTIME
 
 BUILT_IN = "builtin"
 """The `source` of a profile that comes with gonogo."""
 
-RUNTIME, MODEL, EXPLORER = "gonogo", "model", "explorer"
-"""What the log names as the agent of calls that the runtime itself makes, of a model alone, and of
-who looks into an agent's question."""
+MODEL, EXPLORER = "model", "explorer"
+"""What the log names as the agent of calls of a model alone, and of who looks into an agent's
+question."""
 
 _FOLDER = Path(__file__).parent / "profiles"
 _FENCE = "+++"

@@ -20,11 +20,10 @@ from gonogo.domain.plan import COMMAND_TOOL, READ_TOOL
 from gonogo.domain.records import CallRow
 from gonogo.domain.states import BARRED, CallStatus
 from gonogo.domain.text_safety import visible_json
-from gonogo.domain.tool_calls import Reply, ToolRequest
+from gonogo.domain.tool_calls import RUNTIME, Reply, ToolRequest
 from gonogo.domain.undo import FOLDER, State, came_to, real_path, shown_path
 from gonogo.execution.agent import (
     MODEL,
-    RUNTIME,
     Loop,
     Resting,
     Speak,

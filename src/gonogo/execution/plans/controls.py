@@ -15,6 +15,7 @@ from gonogo.domain.replanning import Limits
 from gonogo.domain.reviews import reviewer_name
 from gonogo.domain.schedule import SubtaskStanding, outcome
 from gonogo.domain.states import ENDED, SUBTASK, PlanStatus, SubtaskStatus
+from gonogo.domain.tool_calls import RUNTIME
 from gonogo.execution.agent import steer
 from gonogo.execution.plans.checkpoints import check_rolled_back
 from gonogo.execution.plans.ending import ARCHITECT, revised_by, stand, tried_again, undone
@@ -37,7 +38,6 @@ from gonogo.execution.scheduling.plan_state import (
     BY_ITSELF,
     NO_PAUSE,
     PLAN_TIMEOUT,
-    RUNTIME,
     PlanState,
 )
 from gonogo.i18n import say

@@ -52,8 +52,8 @@ from gonogo.domain.states import (
     TurnStatus,
 )
 from gonogo.domain.text_safety import is_blank, visible_json
-from gonogo.domain.tool_calls import ToolClass, UserText, Verdict
-from gonogo.execution.agent import RUNTIME, Gate
+from gonogo.domain.tool_calls import RUNTIME, ToolClass, UserText, Verdict
+from gonogo.execution.agent import Gate
 from gonogo.execution.agent.inbox import ORCHESTRATOR, next_turn, tell_all_queued
 from gonogo.execution.approvals import ApprovalService, Matter, Question, Ruling
 from gonogo.execution.plans.ending import (

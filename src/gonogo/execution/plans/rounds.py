@@ -28,6 +28,7 @@ from gonogo.domain.replanning import (
 )
 from gonogo.domain.schedule import STRATEGIES, Round, Strategy, SubtaskStanding
 from gonogo.domain.states import ApprovalKind, PlanStatus, SubtaskStatus
+from gonogo.domain.tool_calls import RUNTIME
 from gonogo.execution.agent import name_of_limit
 from gonogo.execution.approvals import ApprovalService, Matter, Question
 from gonogo.execution.plans.checkpoints import checkpoint_starts
@@ -45,7 +46,6 @@ from gonogo.execution.scheduling.plan_state import (
     PLAN_TIMEOUT,
     REPLAN,
     RESUME,
-    RUNTIME,
     Pace,
     PlanState,
     chosen,

@@ -18,10 +18,16 @@ from gonogo.domain.plan import BUILT_IN, COMMAND_TOOL, READ_TOOL, SubtaskType, o
 from gonogo.domain.records import CallRow, FileChange
 from gonogo.domain.states import ApprovalKind, CallStatus
 from gonogo.domain.text_safety import visible_json
-from gonogo.domain.tool_calls import Reply, UserText, count_unheard, says_nothing, unfinished
+from gonogo.domain.tool_calls import (
+    RUNTIME,
+    Reply,
+    UserText,
+    count_unheard,
+    says_nothing,
+    unfinished,
+)
 from gonogo.execution.agent import (
     MODEL,
-    RUNTIME,
     Finished,
     Handed,
     Loop,

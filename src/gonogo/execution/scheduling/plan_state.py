@@ -401,5 +401,3 @@ NO_PAUSE: dict[str, Any] = {"pause_reason": None, "paused_until": None, "away": 
 """What a plan says of a pause that is over."""
 GOING = frozenset({PlanStatus.RUNNING, PlanStatus.PAUSED})
 """A plan in which something can be tried again although it has not ended."""
-RUNTIME = "gonogo"
-"""Who did what nobody asked for."""
