@@ -440,22 +440,28 @@ async def test_a_model_that_waits_for_a_plan_shows_what_it_does_and_where_it_wai
         await world.until("assistant_message", content="It is done", is_final=True)
 
 
-async def test_a_model_that_waits_for_a_paused_plan_ends_its_answer(make):
+@pytest.mark.parametrize(("first", "last"), [("subtask", "tool_call"), ("model", "plan_progress")])
+async def test_a_model_that_waits_for_a_paused_plan_ends_its_answer(make, first, last):
     lines = architect(
         plan(step("a")), calls(call("execute_plan")), says("It is done"), a=[says("made")],
     )  # fmt: skip
     async with make(lines) as world:
-        goes_on = world.model.hold("main", 2)
-        is_made = world.model.hold("a")
+        model, subtask = world.model.hold("main", 2), world.model.hold("a")
         plan_id, receipt = await held_and_asked(world)
         await world.asked_model("main", 2)
         await world.runtime.plans.start(world.ann, plan_id)
         await world.runtime.plans.pause(world.ann, plan_id)
-        goes_on.set()
-        is_made.set()
+        if first == "model":
+            model.set()
+            await world.until("tool_call", tool_name="execute_plan")
+            subtask.set()
+        else:
+            subtask.set()
+            await world.until("subtask_completed")
+            model.set()
         events = await world.answer(receipt)
 
-        assert (events[-1]["tool_name"], events[-1]["is_final"]) == ("execute_plan", True)
+        assert (events[-1]["type"], events[-1]["is_final"]) == (last, True)
         await world.runtime.plans.resume(world.ann, plan_id)
         await world.until("assistant_message", content="It is done", is_final=True)
 
