@@ -73,6 +73,7 @@ def test_a_plan_file_is_checked_shown_and_proposed_and_a_checkpoint_is_taken(
     written.write_text(
         "goal: My own\nsubtasks:\n- id: left\n  description: Write the left half\n"
         "  agent: coder\n  scope: {paths: [left.txt]}\n"
+        "  done_when: [{command: test -f left.txt}]\n"
     )
     upload.set_input_files(str(written))
     dialog.get_by_text("left: Write the left half").wait_for()
@@ -80,6 +81,10 @@ def test_a_plan_file_is_checked_shown_and_proposed_and_a_checkpoint_is_taken(
     dialog.get_by_role("button", name="Submit for approval").click()
     page.get_by_role("button", name="Approve and start").click()
     expect(page.locator("[data-id=left]")).to_contain_text("completed")
+
+    page.get_by_role("tab", name="Conversation").click()
+    page.locator("summary").filter(has_text="completed").click()
+    page.get_by_text("gonogo: execute_command").wait_for()
 
     page.get_by_role("tab", name="Checkpoints").click()
     page.get_by_label("Note").fill("by hand")

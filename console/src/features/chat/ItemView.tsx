@@ -34,6 +34,8 @@ import classes from "./Chat.module.css";
 
 /** Milliseconds that a call has to take to have them told. */
 const SHOWN_MS = 100;
+/** The agent of calls that gonogo itself makes, such as the checks of a plan. */
+const RUNTIME = "gonogo";
 
 /** One thing that was said or done. */
 export const ItemView = memo(function ItemView({
@@ -223,7 +225,7 @@ function CallLine({ call }: { call: Call }) {
     <details className={classes.call}>
       <summary>
         <Text ff="monospace" size="sm" fw={600}>
-          {call.tool}
+          {call.agent === RUNTIME ? `${RUNTIME}: ${call.tool}` : call.tool}
         </Text>
         <Text size="sm" c="dimmed" truncate maw="24rem">
           {onOneLine(aim(call.arguments))}
