@@ -54,7 +54,14 @@ def test_bubblewrap_that_fails_or_is_not_there_is_said_with_what_that_means(tmp_
 
 def test_the_python_is_named_with_its_place():
     version = ".".join(map(str, sys.version_info[:3]))
-    assert checks._python() == Check("python", "ok", f"{version} at {sys.executable}")
+    where = Check("python", "ok", f"{version} at {sys.executable}")
+    assert checks._python(Path("/nowhere")) == where
+
+
+def test_a_gonogo_that_commands_could_change_is_said():
+    found = checks._python(Path(sys.prefix).parent)
+    assert found.state == "warn"
+    assert found.text.startswith(f"gonogo runs from {sys.prefix}, inside the workspace: ")
 
 
 @pytest.mark.parametrize(

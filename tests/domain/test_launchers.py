@@ -2,7 +2,7 @@
 
 import pytest
 
-from gonogo.domain.commands import family, reads_words, started_at, starts_others
+from gonogo.domain.commands import family, here, reads_words, started_at, starts_others
 from gonogo.domain.findings import irreversible
 
 
@@ -76,6 +76,43 @@ def test_other_words_are_no_such_options(program, word):
 def test_what_a_launcher_may_start_begins_behind_it(command, started):
     words = command.split()
     assert [" ".join(words[start:]) for start in started_at(words)] == started
+
+
+class Copied(list):
+    """Words that count how many of them are copied."""
+
+    copied = 0
+
+    def __getitem__(self, at):
+        found = super().__getitem__(at)
+        self.copied += len(found) if isinstance(at, slice) else 0
+        return found
+
+
+def test_what_stands_behind_each_of_many_launchers_is_not_copied():
+    words = Copied(["nice"] * 2_000)
+    assert len([*started_at(words)]) == 1_999
+    assert words.copied < 30 * len(words)
+
+
+@pytest.mark.parametrize(
+    ("command", "read"),
+    [
+        ("docker exec c su", "docker exec"),
+        ("docker run i su", "docker run"),
+        ("timeout 5 docker -H x exec c su", "timeout 5 docker -H x exec"),
+        ("docker ps", "docker ps"),
+        ("docker run -it -v /:/h i su", "docker run -it -v /:/h i su"),
+        ("podman run --privileged i su", "podman run --privileged i su"),
+        ("docker exec c pytest -v", "docker exec"),
+        ("ssh -p 22 -qi k u@h -t su -c x", "ssh -p 22 -qi k u@h -t"),
+        ("ssh h", "ssh h"),
+        ("ssh -o ProxyCommand=su u@localhost x", "ssh -o ProxyCommand=su u@localhost x"),
+        ("ls su", "ls su"),
+    ],
+)
+def test_what_another_machine_reads_is_not_read_here(command, read):
+    assert " ".join(here(command.split())) == read
 
 
 @pytest.mark.parametrize(

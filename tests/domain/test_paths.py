@@ -205,10 +205,20 @@ def test_copies_of_credentials_are_secret_and_left_out_of_walks(path):
         "token.json.xz",
         "x.kdbx.7z.bak",
         "secrets.yaml.tgz",
+        ".ssh.tgz",
+        ".aws.zip",
+        "secrets.tar.gz",
+        "x/.Kube.7z.bak",
+        "secrets (1).zip",
     ],
 )
 def test_credentials_that_were_packed_are_secret(path):
     assert is_secret(path)
+
+
+@pytest.mark.parametrize("path", ["secrets.py", "aws.zip", "secret.zip", "x.ssh.zip"])
+def test_what_is_packed_beside_them_is_not(path):
+    assert not is_secret(path)
 
 
 @pytest.mark.parametrize("end", ["\n", " \t", "\r\n", ". "])

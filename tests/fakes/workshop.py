@@ -86,6 +86,8 @@ class Workshop:
     store: Store
     steps: dict[str, Step] = field(default_factory=dict)
     now: datetime = rows.NOW
+    ahead: timedelta = timedelta()
+    """By how much the clock was set, while no time went by."""
     timeout: float | None = None
     options: dict[str, Any] = field(default_factory=dict)
     """The rules of plans, and what else the engine is given: `questions`, `retreat`."""
@@ -103,13 +105,13 @@ class Workshop:
     _changed: anyio.Event = field(default_factory=anyio.Event)
 
     def __post_init__(self) -> None:
-        self.store.clock = lambda: self.now
+        self.store.clock = lambda: self.now + self.ahead
         given = dict(self.options)
         retreat, questions = given.pop("retreat", None), given.pop("questions", Questions())
         self.engine = Engine.of(PlanRules(**given), questions, _Ending(self))
         self.runner = PlanRunner(
             store=self.store, engine=self.engine, subtasks=self, timeout=self.timeout,
-            retreat=retreat,
+            retreat=retreat, seconds=lambda: self.now.timestamp(),
         )  # fmt: skip
 
     def rule(self, **rules: Any) -> None:

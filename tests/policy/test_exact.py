@@ -77,6 +77,28 @@ aws s3 cp .git/x s3://a/x
 hg clone .git/x y
 cd .git && tar tf x.tar
 cd .git && git log
+docker exec c pytest su
+docker exec -it c sh -c 'reboot'
+timeout 5 podman exec c pytest -v su
+docker compose exec db su postgres
+docker run --rm i kill 1
+kubectl exec -it p -- sudo ls
+ssh host su
+ssh -p 22 -v u@host -t 'sudo reboot'
+nice ssh host 'rm -rf /'
+GIT_DIR=.git git status
+GIT_DIR=/ws/.git/modules/a GIT_INDEX_FILE=.git/index.tmp git log
+GIT_WORK_TREE=src git status
+X=.git/hooks ls
+echo GIT_WORK_TREE=.git
+PREFIX=/usr make test -C /
+rg --ignore-dir=.git x
+jar tf .git/x.jar
+jar cf x.jar .git/x
+sqlite3 -readonly .git/x.db 'select 1'
+sqlite3 a.db '.output x' 'insert into git values (1)'
+sphinx-build .git out
+make -f .git/x -C src
 """
 )
 def test_what_harms_nothing_may_be_approved(command):
@@ -163,6 +185,59 @@ make install DESTDIR=.git
 npm --prefix .git install
 pip install --root .git x
 javac -d .git X.java
+GIT_WORK_TREE=.git/hooks git checkout x
+A=b GIT_WORK_TREE=/ws/.git git checkout x
+GIT_DIR=.git/modules/../hooks git init
+GIT_INDEX_FILE=.git/hooks/pre-commit git add x
+export GIT_WORK_TREE=.git/hooks; git checkout x
+env GIT_OBJECT_DIRECTORY=.git/hooks git add x
+GIT_TRACE2_EVENT=.git/hooks/x git log
+git --git-dir=.git/hooks init
+CARGO_TARGET_DIR=.git/hooks cargo build
+npm_config_prefix=.git npm i -g x
+jar --create --file .git/x a
+jar -c --file=.git/x a
+jar cmf m .git/x a
+jar cfm .git/x m a
+sphinx-build -b html src .git/hooks
+pdftotext a.pdf .git/x
+sqlite3 .git/x.db 'create table a(b)'
+sqlite3 a.db '.once .git/x'
+sqlite3 a.db "vacuum into '.git/x'"
+sqlite3 -readonly a.db "attach database '.git/x' as b"
+duckdb a.db "copy (select 1) to '.git/x'"
+psql -c '\\o .git/x'
+psql -L .git/x
+make -C .git/hooks
+make --directory=.git all
+gmake -C.git
+ninja -C .git
+go -C .git/x build
+cargo build --target-dir .git
+uv --directory .git/x sync
+yarn --cwd .git install
+gradle -p .git build
+mvn -f .git install
+cmake --install b --prefix .git
+mkdocs build --site-dir .git/x
+hugo -d .git/x
+pytest --basetemp=.git/x
+pytest --junit-xml .git/x
+mypy --html-report .git/x a
+pg_dump --file=.git/x d
+pip wheel -w .git x
+python -m zipfile -c .git/x a
+python3 -m tarfile --create .git/x a
+python -m compileall .git
+meson setup b .git/x
+ssh-keygen -f .git/x
+gcc a.c -MF .git/x
+ssh -o ProxyCommand='sudo x' host
+ssh $(reboot) su
+ssh localhost 'sudo reboot'
+docker run --pid=host i kill 1
+docker run -v /:/h i chroot /h su
+docker exec c ls; su
 timeout -s KILL 5 su
 timeout 5 nice su -c id
 env -u cargo su

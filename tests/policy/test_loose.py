@@ -51,7 +51,7 @@ HIDDEN = [
     ("/opt/bin/Elvish -c 'rm -rf /'", "removes /"),
     ("conda run -n x rm -rf /", "removes /"),
     ("direnv exec . rm -rf /", "removes /"),
-    ("docker exec c rm -rf /", "removes /"),
+    ("docker run --privileged i rm -rf /", "removes /"),
     ("tmux new 'rm -rf /'", "removes /"),
     ("find . -okdir /sbin/reboot ';'", "reboot changes the host"),
     ("tar xf a --to-command='rm -rf /'", "removes /"),

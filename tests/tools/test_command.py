@@ -1,5 +1,6 @@
 """A command runs as its bench says, and what came of it is told in so many fields."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from gonogo.domain.base import content_hash
 from gonogo.domain.errors import InvalidArguments, ToolFailed
 from gonogo.domain.tool_calls import Access
 from gonogo.tools import Bench, builtin_tools, touched
-from gonogo.workspace import Ceilings, Network, Sandbox, Workspace
+from gonogo.tools import command as tool
+from gonogo.workspace import READ_LIMIT, Ceilings, Network, Sandbox, Workspace
 
 BOX = Sandbox.detect()
 TOOL = builtin_tools()["execute_command"]
@@ -83,6 +85,58 @@ def test_what_a_command_only_reads_is_not_bound(scripts, command):
 def test_what_a_command_runs_is_looked_for_where_it_runs(scripts):
     arguments = TOOL.parse({"command": "python3 tool.py", "cwd": "sub"})
     assert list(TOOL.prepare(scripts, arguments).base_hashes) == ["sub/tool.py"]
+
+
+SOURCES = [
+    ". ./lib.sh", "source lib.sh", "a=1; . 'lib.sh' x", "if true; then source \"lib.sh\"; fi",
+    "test -e x && builtin source -- lib.sh", "x=$(. lib.sh)", "\t! . ../lib.sh",
+]  # fmt: skip
+SOURCES_NOT = ["echo . lib.sh", "# source lib.sh", "x=. lib.sh", ". none.sh", ". notes.txt/", ""]
+
+
+def bound(root: Path, command: str = "sh in/run") -> list[str]:
+    workspace = Workspace(root)
+    return [*TOOL.prepare(workspace, TOOL.parse({"command": command})).base_hashes]
+
+
+@pytest.fixture
+def sourcing(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "lib.sh").write_text(". in/more\n. lib.sh")
+    (tmp_path / "in" / "more").write_text("echo more")
+    return tmp_path
+
+
+@pytest.mark.parametrize("line", SOURCES)
+def test_what_a_script_sources_is_bound_with_it(sourcing, line):
+    (sourcing / "in" / "run").write_text(f"echo a\n{line}\n")
+    assert bound(sourcing) == ["in/run", "lib.sh", "in/more"]
+
+
+@pytest.mark.parametrize("line", SOURCES_NOT)
+def test_what_a_script_does_not_source_is_not_bound(sourcing, line):
+    (sourcing / "in" / "run").write_text(f"echo a\n{line}\n")
+    assert bound(sourcing, "./in/run; sh in/run") == ["in/run"]
+
+
+def test_a_script_of_another_language_sources_nothing(sourcing):
+    (sourcing / "in" / "run.py").write_text("x = 1\n. lib.sh\n")
+    assert bound(sourcing, "python in/run.py") == ["in/run.py"]
+    (sourcing / "in" / "run.py").write_text("#!/usr/bin/env bash\n. lib.sh\n")
+    assert bound(sourcing, "in/run.py") == ["in/run.py", "lib.sh", "in/more"]
+
+
+def test_a_script_of_which_nobody_can_say_what_it_sources_does_not_run(sourcing, monkeypatch):
+    (sourcing / "run.sh").write_text("".join(f". in/{n}.sh\n" for n in range(4)))
+    for n in range(4):
+        (sourcing / "in" / f"{n}.sh").touch()
+    assert len(bound(sourcing, "./run.sh")) == 5
+    monkeypatch.setattr(tool, "_MOST_SOURCED", 3)
+    with pytest.raises(ToolFailed, match="source more than 3 files"):
+        bound(sourcing, "./run.sh")
+    os.truncate(sourcing / "run.sh", READ_LIMIT + 1)
+    with pytest.raises(ToolFailed, match="has more than"):
+        bound(sourcing, "./run.sh")
 
 
 @boxed

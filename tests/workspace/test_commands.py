@@ -14,7 +14,7 @@ import pytest
 from fakes.until import with_time_to_begin
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace import CommandOutput, Sandbox, Workspace, run_command
-from gonogo.workspace.sandbox import command
+from gonogo.workspace.sandbox import bubblewrap, command
 from gonogo.workspace.sandbox.bubblewrap import Box, guarded_paths
 from gonogo.workspace.sandbox.process import MARK
 
@@ -357,6 +357,19 @@ class TestBox:
         assert (workspace.root / ".bashrc").read_text() == "kept"
         assert (workspace.root / "sub/ok").exists()
         assert not list(workspace.root.glob("**/x"))
+
+    async def test_gonogos_own_code_is_read_only_where_it_lies_in_the_workspace(
+        self, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        package = workspace.root / "tools/gonogo"
+        package.mkdir(parents=True)
+        monkeypatch.setattr(bubblewrap, "PACKAGE", package)
+
+        result = await run(workspace, "touch tools/x; touch tools/gonogo/x; mv tools/gonogo other")
+
+        assert "'tools/gonogo/x': Read-only file system" in result.output
+        assert "Device or resource busy" in result.output
+        assert [*package.iterdir()] == []
 
     async def test_a_setting_that_names_the_null_device_takes_it_from_nobody(
         self, workspace: Workspace

@@ -42,7 +42,7 @@ class Check(Struct, frozen=True):
 
 async def findings(settings: Settings, environment: Mapping[str, str]) -> AsyncIterator[Check]:
     """Look at everything that gonogo needs, one after the other."""
-    yield _python()
+    yield _python(settings.workspace)
     yield _program(
         "git",
         because(
@@ -108,7 +108,15 @@ def _waiting(places: Sequence[PlaceView], pools: Collection[str | None]) -> Chec
     return Check("workspaces", "bad", text)
 
 
-def _python() -> Check:
+def _python(workspace: Path) -> Check:
+    from gonogo.workspace import own_code
+
+    if own := own_code(workspace):
+        text = because(
+            "gonogo runs from {path}, inside the workspace: a command without a sandbox can change "
+            "it; install it elsewhere, for example with uv tool install", path=own[0],
+        )  # fmt: skip
+        return Check("python", "warn", text)
     version = platform.python_version()
     return Check(
         "python", "ok", because("{version} at {path}", version=version, path=sys.executable)

@@ -216,6 +216,17 @@ _HEADS = {
 _FEW = 24
 _PLAIN = re.compile(r"[\w./@][\w./@-]*")
 _GIT_RUNS = _words("foreach run")
+_CONTAINERS = _words("docker docker-compose podman podman-compose nerdctl kubectl oc crictl")
+_SHARES = re.compile(
+    r"-\w*v|--(?:privileged|pid|ipc|uts|userns|net\w*|volumes?\b|volumes-from|mount|device|cap-add"
+    r"|security-opt|rootfs|overrides)"
+)
+"""With these a container has something of this machine."""
+_SSH_OPTIONS = r"(?:-\w*[BbcDEeFIiJLlmOopPQRSWw]\0[^\0]*\0|-[^\0]*\0)*+"
+_SSH_HOST = re.compile(
+    rf"{_SSH_OPTIONS}(?![^\0]*(?:localhost|127\.|::1|0\.0\.0\.0))[^\0]+\0{_SSH_OPTIONS}"
+)
+"""What ssh is told before the command for another machine."""
 _STARTING = _words("-- run exec shell")
 """Behind these stands what those of `HOSTS` run that have commands of their own."""
 
@@ -257,36 +268,55 @@ def starts_others(word: str, program: str) -> bool:
 def started_at(argv: Sequence[str]) -> Iterator[int]:
     """Where among the words of a command the command may begin that its program starts."""
     known = 0
-    while found := begins_at(argv[known:]):
-        known += found
+    while found := begins_at(argv, known):
+        known = found
         yield known
-    yield from (known + number for number in _may_begin_at(argv[known:]))
+    yield from _may_begin_at(argv, known)
 
 
-def begins_at(argv: Sequence[str]) -> int:
-    """Where the command begins that a program starts, if that is beyond doubt; else 0."""
-    program = family(argv[0])
+def begins_at(argv: Sequence[str], at: int = 0) -> int:
+    """Where the command begins that the program at a place starts, if beyond doubt; else 0."""
+    program = family(argv[at])
     verbs, head = RUNNERS.get(program), _HEADS.get(program)
     start = 0
     if verbs is not None:
-        told = next((n for n, word in enumerate(argv) if n and word not in verbs), 0)
-        start = told if told > 1 or not verbs else 0
-    elif head is not None and (found := head.match("\0".join((*argv[1:_FEW], "")))):
-        start = 1 + found[0].count("\0")
-    return start if 0 < start < len(argv) and _PLAIN.fullmatch(argv[start]) else 0
+        told = next((n for n in range(at + 1, len(argv)) if argv[n] not in verbs), at)
+        start = told if told > at + 1 or not verbs else 0
+    elif head is not None:
+        found = head.match("\0".join((*argv[at + 1 : at + _FEW], "")))
+        start = at + 1 + found[0].count("\0") if found else 0
+    return start if at < start < len(argv) and _PLAIN.fullmatch(argv[start]) else 0
 
 
-def _may_begin_at(argv: Sequence[str]) -> Iterator[int]:
-    program = family(argv[0])
+def here(argv: Sequence[str]) -> Sequence[str]:
+    """The words that this machine reads: not those for another one, or for a container.
+
+    A container that is started with more than its own is this machine.
+    """
+    start = 0
+    while found := begins_at(argv, start):
+        start = found
+    program = family(argv[start])
+    if program in ("ssh", "slogin"):
+        told = _SSH_HOST.match("\0".join((*argv[start + 1 : start + _FEW], "")))
+        return argv[: start + 1 + told[0].count("\0")] if told else argv
+    verbs = (n for n in range(start, len(argv)) if argv[n] in ("exec", "run"))
+    verb = next(verbs, len(argv)) if program in _CONTAINERS else len(argv)
+    shares = "run" in argv[verb : verb + 1] and any(map(_SHARES.match, argv[verb:]))
+    return argv if shares else argv[: verb + 1]
+
+
+def _may_begin_at(argv: Sequence[str], at: int) -> Iterator[int]:
+    program = family(argv[at])
     verbs = FAR_RUNNERS.get(program, RUNNERS.get(program))
     if program in HOSTS:
         verbs = _STARTING
     if program == "git":
         verbs = _GIT_RUNS
     if program in WRAPPERS or verbs == frozenset():
-        yield from range(1, len(argv))
+        yield from range(at + 1, len(argv))
     elif verbs is not None:
-        begun = next((n for n, word in enumerate(argv) if word in verbs), len(argv))
+        begun = next((n for n in range(at, len(argv)) if argv[n] in verbs), len(argv))
         yield from range(begun + 1, len(argv))
 
 

@@ -147,11 +147,12 @@ COPIES = (
     *("_bak", "-bak", "_old", "-old"),
 )
 """How the names of copies end that editors and people leave beside a file."""
+_PACKED = re.compile(r"\.(?:7z|br|bz2|gz|lz4|rar|tar|t[bgx]z2?|xz|zip|zst)$")
+"""Archives and packed files: who walks meets no text in them."""
 _MARKED = (
     # One for each turn, or each day; of a backup, before its `~`.
     re.compile(r"\.~?[0-9][0-9-]*$"),
-    # Archives and packed files: who walks meets no text in them.
-    re.compile(r"\.(?:7z|br|bz2|gz|lz4|rar|tar|t[bgx]z2?|xz|zip|zst)$"),
+    _PACKED,
     # One of several: `.env2`, `credentials2.json`.
     re.compile(r"(?<=[a-z])[0-9]{1,3}(?=$|\.[^.]+$)"),
 )
@@ -292,10 +293,12 @@ def _holds_secrets(path: str, names: list[str]) -> bool:
 
 def _is_secret_name(name: str) -> bool:
     """Whether a name is a secret's, or that of a copy, and not that of an example's copy."""
-    whole = {name, *_originals(name)}
-    return any(map(_any_of(SECRET_NAMES).match, whole)) and not any(
-        map(_any_of(_NO_SECRET).match, whole)
-    )
+    originals = _originals(name)
+    whole = {name, *originals}
+    if any(map(_any_of(_NO_SECRET).match, whole)):
+        return False
+    is_packed = not _SECRET_FOLDERS.isdisjoint(originals) and any(map(_PACKED.search, whole))
+    return is_packed or any(map(_any_of(SECRET_NAMES).match, whole))
 
 
 def _originals(name: str) -> set[str]:

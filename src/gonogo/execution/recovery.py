@@ -2,6 +2,7 @@
 
 from msgspec import Struct
 
+from gonogo.domain.base import elapsed
 from gonogo.domain.records import CallRow, SubtaskRow, Timer
 from gonogo.domain.states import CallStatus, SubtaskStatus
 from gonogo.execution.agent import CLIENT_CALL, UNANSWERED, Hands, ReadyCall, doubt
@@ -11,7 +12,7 @@ from gonogo.execution.plans import Engine
 from gonogo.execution.scheduling import PLAN_TIMERS, REPLAN, Work
 from gonogo.execution.turns import Turns
 from gonogo.i18n import DEFAULT, say
-from gonogo.store import Tx, go_on, hand_begun
+from gonogo.store import Stopwatch, Tx, go_on, hand_begun
 from gonogo.store.calls import call_of, open_calls, plans_in_revision
 from gonogo.store.jobs import AGAIN
 from gonogo.store.plans import (
@@ -140,9 +141,11 @@ class Timers(Struct, frozen=True, kw_only=True):
 def _work(tx: Tx, row: SubtaskRow) -> Work:
     revision = revision_of(tx, row.plan_id, row.revision)
     assert revision is not None  # noqa: S101 - a foreign key away
+    worked = elapsed(row.active_since, tx.now) if row.active_since else 0.0
     return Work(
-        key=row.key, revision=revision, subtask=revision.subtask(row.subtask_id), epoch=row.epoch
-    )
+        key=row.key, revision=revision, subtask=revision.subtask(row.subtask_id), epoch=row.epoch,
+        watch=Stopwatch(worked),
+    )  # fmt: skip
 
 
 def recover(tx: Tx, engine: Engine, place: str | None = None) -> None:

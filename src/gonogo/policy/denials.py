@@ -2,19 +2,16 @@
 
 import posixpath
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
-from itertools import islice, pairwise, takewhile
+from itertools import chain, islice, pairwise, takewhile
 from posixpath import normpath
-from urllib.parse import unquote
 
 from gonogo.domain.commands import (
-    INTERPRETERS,
     SHELLS,
-    base_name,
     begins_at,
     family,
+    here,
     option_values,
     started_at,
     starts_others,
@@ -24,12 +21,19 @@ from gonogo.domain.paths import is_literal, write_guard
 from gonogo.policy.programs import known
 from gonogo.policy.shell import UNKNOWN, Suspicion, literal
 from gonogo.policy.tampering import (
+    CLIENTS,
+    DATABASES,
+    FIND_ACTS,
     HOST_PROGRAMS,
+    LOOPBACK,
+    READS_NAMES_ONLY,
     Argv,
     changes_host,
     changes_settings,
     ends_processes,
+    operands_of,
     starts_by_settings,
+    tampers,
 )
 
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm"})
@@ -53,6 +57,7 @@ _FILLED = {
 _LOOKS = {
     **dict.fromkeys(("vi", "vim", "nvim"), frozenset({"-R", "-M"})),
     **dict.fromkeys(("black", "isort", "rustfmt"), frozenset({"--check", "--diff", "-c"})),
+    **dict.fromkeys(("sqlite", "sqlite3", "duckdb"), frozenset({"-readonly", "--readonly"})),
 }
 """Options with which some of them only read."""
 _REFERENCES = {
@@ -102,13 +107,33 @@ _INTO = {
     **dict.fromkeys(("pip", "pip3"), ("-t", "--target", "--prefix", "--root")),
 }  # fmt: skip
 """Options whose value is a file that is written, or the folder that files are put into."""
+_WORKS_IN = {name: tuple(options.split()) for names, options in (
+    ("make gmake bmake remake", "-C --directory"), ("ninja samu go meson", "-C"),
+    ("cargo", "-C --target-dir --root"), ("uv pdm", "--directory --project -p"),
+    ("poetry", "-C --directory -P --project"), ("yarn bun", "--cwd"), ("pnpm", "--dir"),
+    ("composer", "-d --working-dir"), ("just", "-d --working-directory"), ("task", "-d --dir"),
+    ("gradle gradlew", "-p --project-dir"), ("mvn mvnw", "-f --file"), ("hg", "-R --repository"),
+    ("ant", "-f -file -buildfile"), ("cmake", "--build --install --prefix"), ("nox", "--envdir"),
+    ("mkdocs hugo jekyll coverage", "-d"), ("javadoc", "-d"), ("rollup", "-d --dir --file"),
+    ("gem", "-i -n"), ("pip", "-d -w --src"), ("yt-dlp", "-P --paths"), ("logrotate", "-s"),
+    ("pg_dump pg_dumpall", "-f --file"), ("mysqldump mariadb-dump", "-r"), ("psql", "-L"),
+    ("ssh-keygen", "-f"), ("asciidoctor", "-D"), ("gcc cc clang", "-MF"), ("bundle", "--path"),
+    ("parallel", "--workdir --wd --results"), ("unshare", "--wd -w"),
+    ("python -m zipfile", "-c --create"), ("python -m tarfile", "-c --create"),
+) for name in (names.split() if "-m" not in names else [names])}  # fmt: skip
+"""Options whose value is the folder that a program works in, or what it writes there.
+
+Elsewhere a person may decide.
+"""
 _HERE = {
     **dict.fromkeys(_TARS, "-C"), **dict.fromkeys(("unzip", "patch"), "-d"),
     "git apply": "--directory=",
 }  # fmt: skip
 """How some are told where they put what they do not name."""
 _OUTPUT = re.compile(
-    r"(?P<name>-o|--?out[\w-]*|--\w+[-_]out|(?:DESTDIR|PREFIX)(?==))(?:=(?P<value>.*))?"
+    r"(?P<name>-o|--?out[\w-]*|--\w+[-_]out|(?:DESTDIR|PREFIX)(?==)"
+    r"|--(?:dest(?:ination)?|basetemp|junit-?xml|workdir|(?!git|e?x|ig|hid|no|sk|in[cpm]|so|src|lib"
+    r"|templ|conf|plug|test)\w[\w-]*-(?:dir|report)|(?:log|result|data)-file))(?:=(?P<value>.*))?"
     r"|-o(?P<glued>.+)"
 )
 """Options that name what is written, whosever they are, but those of `_MODES`."""
@@ -125,28 +150,43 @@ _MADE = {
     **dict.fromkeys(("git init", "git worktree add", "git bundle create"), slice(1)),
     **dict.fromkeys(("git clone", "git worktree move", "git submodule add"), slice(1, 2)),
     "git mv": slice(-1, None),
+    **dict.fromkeys(("sqlite", "sqlite3", "duckdb"), slice(None)),
+    **dict.fromkeys("sphinx-build pdftotext pdftoppm pdfunite pdfseparate".split(), slice(1, None)),
     **{f"{program} {verb}": places for programs, verbs, places in (
-        ("7z,7za,7zr,7zz,rar", "a d f m u", slice(1)), ("jar", "cf cvf uf uvf", slice(1)),
-        ("ar", "d q r cr rc crs rcs cru rcu", slice(1)), ("python -m", "venv", slice(None)),
+        ("7z,7za,7zr,7zz,rar", "a d f m u", slice(1)), ("meson", "setup", slice(None)),
+        ("ar", "d q r cr rc crs rcs cru rcu", slice(1)),
+        ("python -m", "venv compileall", slice(None)),
         ("uv,cargo,ruff,go,terraform", "init new venv format fmt", slice(None)),
         ("hg,gh repo", "clone", slice(1, None)), ("svn", "checkout co export", slice(1, None)),
         ("docker,podman,kubectl,oc,aws s3,gsutil", "cp sync mv", slice(1, None)),
         ("rclone", "copy copyto sync move moveto", slice(1, None)),
     ) for program in programs.split(",") for verb in verbs.split()},
 }  # fmt: skip
-"""Which of the words behind the verb of a program name what it makes or changes."""
+"""Which of the words behind a program, or its verb, name what it makes or changes."""
 _MADE_VALUED = re.compile(
     r"-[bBcjou]$|--(?:br|or|up|dep|co|jo|ref|te|fi|shal|se|bu|ob|in|reas|na)[\w-]*$"
 )
 """Options of these whose value is the next word."""
-_VALUED_LETTERS = re.compile("[bCfFgIKLNTVX]")
-"""Letters of tar's first word whose values are the words behind it, in order."""
+_PLACED = re.compile(
+    r"(?is:(?P<own>GIT_(?:COMMON_)?DIR|GIT_INDEX_FILE|GIT_OBJECT_DIRECTORY)|GIT_WORK_TREE|DESTDIR|GOBIN"
+    r"|GIT_TRACE\w*|PREFIX|CARGO_(?:TARGET_DIR|INSTALL_ROOT)|(?:PIP|NPM_CONFIG)_(?:TARGET|PREFIX)"
+    r"|COVERAGE_FILE)=(?P<value>.*)"
+)
+"""Variables that say where something is written."""
+_GIT_OWN = re.compile(r"(?:.*/)?\.git(?:/(?:modules|worktrees)/.*|/index[^/]*|/objects)?")
+"""Where git itself has what the first of them name."""
+_VALUED_LETTERS, _JAR_LETTERS = re.compile("[bCfFgIKLNTVX]"), re.compile("[efm]")
+"""Letters of the first word of tar, and of jar, whose values are the words behind it, in order."""
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "goawk"})
 _SEDS = frozenset({"sed", "gsed"})
 _WRITTEN = (
     (_AWKS, re.compile(r'>{1,2}\s*"([^"\n]+)"')),
     (_SEDS, re.compile(r"(?:^|[\s;{}/|,#$0-9gpeiIMm])w\s+([^\n;}]+)")),
-)
+    (DATABASES, re.compile(
+        r"(?im)(?:^\s*(?:\.(?:output|once|excel|backup|save|clone|log)|\\(?:o|out|w|write|g|log))"
+        r"\s+(?:main\s+)?|\b(?:into|copy\s[^;]*?\sto|attach(?:\s+database)?)\s*)[\"']?([^\s\"';|]+)"
+    )),
+)  # fmt: skip
 """Where the code of a program names the files that it writes."""
 _EXTRACTS = re.compile(r"-\w*x\w*$|--(?:ext|ge)\w*$")
 _TO_STDOUT = re.compile(r"-[^\WbCfFgHIKLNTVX]*O\w*$|--to-(?:stdout|command)")
@@ -161,11 +201,6 @@ _TAKES_OUT = (
 """Other programs that take out what their words name: what their words begin with then."""
 _CREATES = re.compile(r"-\w*[cruA]\w*$|--(?:create|append|update|catenate|concatenate)$")
 _OWNERS = frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr"})
-_DATABASES = frozenset({"sqlite3", "sqlite", "psql", "litecli", "pgcli", "duckdb"})
-_CLIENTS = frozenset(
-    """curl wget http https httpie xh nc ncat netcat socat telnet websocat wscat grpcurl python
-    node perl ruby php aria2c axel lynx w3m links elinks""".split()
-)
 _SYSTEM = re.compile(
     r"/(?:bin|boot|dev|etc|home|lib|lib32|lib64|mnt|opt|proc|root|run|sbin|srv|sys|usr|var"
     r"|Applications|Library|System|Users|[^/]*[*?\[][^/]*)(?:/|$)"
@@ -174,29 +209,12 @@ _DEVICE = re.compile(r"/dev/(?!null$|std(?:in|out|err)$|fd/|tty$|zero$|full$|u?r
 _RAW_DEVICE = re.compile(
     r"(?<!:)/+dev(?:/|/\.)+(?:[shv]d[a-z*?\[]|xvd|nvme|mmcblk|dm-|loop|mapper/|mem$|kmem$|port$)"
 )
-_LOOPBACK = re.compile(
-    r"localhost|\b0*127\.\d|\b0+177\.|\b0+17700000001\b|\b0\.0\.0\.0|\[::1?\]|0x7f|\b2130706433\b|\b0:\d|host\.docker\.internal",
-    re.IGNORECASE,
-)
-_OUR_API = re.compile(r"/api/v\d|/ws\b|hitl|approv|decision|unix-socket|gonogo", re.IGNORECASE)
-_OUR_STATE = re.compile(r"(?:^|[/=@:])(?:state|gonogo)\.(?:db|sqlite3?)\b|GONOGO_", re.IGNORECASE)
-_OUR_FOLDER = re.compile(r"""(?:^|[/=@~:"'(,\s])\.gonogo(?:[/"'),\s]|$)""", re.IGNORECASE)
-_OUR_TABLES = re.compile(
-    r"\b(?:approvals|grants|audit|principals|tokens|tool_calls|plan_revisions|votes)\b",
-    re.IGNORECASE,
-)
-_SOCKET = re.compile(r"--(?:abstract-)?unix|unix(?:-\w+)?:|abstract-\w+:", re.IGNORECASE)
 _SHOWN = (".git", ".gonogo", ".ssh", ".gnupg", ".aws", "shadow", "gshadow", "sudoers")
 """Names that are looked for behind a pattern."""
 _WILD = re.compile(r"\[[^\]]*\]|[*?]")
 _MIN_PLAIN = 3
 _SCRIPT = re.compile(r"-\w*e$|--expression$")
 _PRIVATE_KEYS = re.compile(r"(?:^|/)\.(?:ssh|gnupg|aws)(?:/|$)|/etc/(?:shadow|sudoers|gshadow)")
-_SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg"})
-_READS_NAMES_ONLY = _SEARCHES | {"echo", "printf", "git", "find"}
-_WITH_MESSAGE = frozenset({"commit", "tag", "merge", "stash", "notes"})
-"""What git does with a message, which begins as the author likes."""
-_FIND_ACTS = frozenset({"-delete", "-exec", "-execdir", "-ok", "-okdir"})
 _FORK_BOMB = re.compile(
     r"(?<![\w:.])([\w:.]{1,32})[ \t]{0,8}\([ \t]{0,8}\)\s{0,8}\{[^}]{0,200}?"
     r"\1\s{0,8}(?:\|\s{0,8}\1\s{0,8})?&"
@@ -299,7 +317,7 @@ def _bad_target(target: str, workspace: str) -> str | None:
 def _removal(argv: Argv, workspace: str) -> str | None:
     if argv[0] not in _REMOVERS:
         return None
-    for operand in _operands(argv):
+    for operand in operands_of(argv):
         # Of a variable that is not set, the root is left.
         if operand in (UNKNOWN + "/", UNKNOWN + "/*"):
             return because("removes everything if the variable is not set")
@@ -330,12 +348,12 @@ def _overwriting(argv: Argv, workspace: str) -> str | None:
 
 def _overwriting_words(argv: Argv) -> tuple[str, ...]:
     """The words that name files of this machine, the place that is written last."""
-    *sources, target = _operands(argv) or ("",)
+    *sources, target = operands_of(argv) or ("",)
     if argv[0] == "rsync":
         # `--exclude .git` names what is left where it is.
         sources = [word for word in _own_words(argv[1:], _LEFT) if word in sources]
     far = _FAR.match(target) if argv[0] in _FAR_COPIERS else None
-    if far and not _LOOPBACK.search(far[0]):
+    if far and not LOOPBACK.search(far[0]):
         return ()
     return (*sources, target[far.end() :] if far else target)
 
@@ -355,7 +373,7 @@ def _copied(operands: Sequence[str], workspace: str) -> Iterator[str]:
 
 def _filled(argv: Argv) -> Sequence[str]:
     """The files that a program writes which writes each that it names."""
-    operands = _operands(argv)
+    operands = operands_of(argv)
     if argv[0] == "dd":
         return [word.removeprefix("of=") for word in operands if word.startswith("of=")]
     if argv[0] in _PACKERS:
@@ -372,7 +390,7 @@ def _changed(argv: Argv) -> tuple[str, ...]:
     reference = _REFERENCES.get(argv[0])
     # Where it is named twice, the second may be the value of the first.
     if reference is None or "--" in argv or sum(map(bool, map(reference.match, argv))) != 1:
-        return _operands(argv)
+        return operands_of(argv)
     return tuple(_own_words(argv[1:], reference))
 
 
@@ -397,7 +415,8 @@ def _meant(operand: str, workspace: str) -> Iterator[str]:
 def _told_places(argv: Argv, workspace: str) -> str | None:
     """Files put where an option or code says, and not the last word."""
     names = _INTO.get(argv[0], ()) + _INTO.get(" ".join(argv[:2]), ())
-    places = _tar_places(argv) if argv[0] in _TARS else option_values(argv, names)
+    is_tar = argv[0] in _TARS or argv[0] == "jar"
+    places = _tar_places(argv) if is_tar else option_values(argv, names)
     places = (*places, *_members(argv))
     codes = [code for programs, code in _WRITTEN if argv[0] in programs]
     named = (name for code in codes for word in argv[1:] for name in code.findall(word))
@@ -408,17 +427,38 @@ def _told_places(argv: Argv, workspace: str) -> str | None:
             return because("writes to the protected {target}", target=place)
     # Elsewhere a person may decide: not every program means by it what most do.
     outputs = (place for number, place in _outputs(argv) if not _is_known(argv, number))
-    for place in (*outputs, *_made(argv)):
+    heads = (" ".join((family(argv[0]), *argv[1:length])) for length in (1, 3))
+    works = (_WORKS_IN.get(argv[0], ()), *(_WORKS_IN.get(head, ()) for head in heads))
+    told = option_values(argv, tuple(chain.from_iterable(works)))
+    for place in (*outputs, *_made(argv), *filter(_is_named, told)):
         if _is_protected(place, workspace):
             return because("writes to the protected {target}", target=place)
     return None
+
+
+def _set_places(argv: Argv, workspace: str) -> str | None:
+    """Files that are written where a variable says."""
+    told = option_values(argv, ("--git-dir",) if argv[0] == "git" else ())
+    settings = (
+        argv[1:] if argv[0] in ("env", "export", "=") else [f"GIT_DIR={value}" for value in told]
+    )
+    for found in filter(None, map(_PLACED.fullmatch, settings)):
+        is_own = found["own"] and _GIT_OWN.fullmatch(_normal(found["value"]))
+        if not is_own and _is_named(found["value"]) and _is_protected(found["value"], workspace):
+            return because("writes to the protected {target}", target=found["value"])
+    return None
+
+
+def _is_named(path: str) -> bool:
+    """Whether a path is more than the root: what is below that a person decides."""
+    return _normal(path) != "/"
 
 
 def _outputs(argv: Argv) -> Iterator[tuple[int, str]]:
     """Where an option stands that is called as one that writes, and what it names."""
     is_mode = argv[0] in _MODES or (argv[0] == "git" and not _GIT_MODES.isdisjoint(argv[1:2]))
     # What stands behind the command that is started for somebody else is that command's.
-    for number, word in enumerate(argv[: begins_at(argv) or None]):
+    for number, word in enumerate(argv[: begins_at(argv) or len(here(argv))]):
         if word.startswith(_INDICATOR) or (is_mode and word.startswith("-o")):
             continue
         if number and (found := _OUTPUT.fullmatch(word)):
@@ -431,9 +471,11 @@ def _outputs(argv: Argv) -> Iterator[tuple[int, str]]:
 
 def _made(argv: Argv) -> Iterator[str]:
     """Repositories, archives, copies and the like that are made where a word says."""
+    if not _LOOKS.get(argv[0], frozenset()).isdisjoint(argv):
+        return
     trees = option_values(argv, ("--work-tree",) if argv[0] == "git" else ())
     yield from (f"{tree}/x" for tree in trees)
-    for length in (2, 3):
+    for length in (1, 2, 3):
         made = _MADE.get(" ".join((family(argv[0]), *argv[1:length])))
         if made is not None:
             yield from tuple(_own_words(argv[length:], _MADE_VALUED))[made]
@@ -461,7 +503,8 @@ def _tar_places(argv: Argv) -> Iterator[str]:
     elif any(map(_CREATES.match, options)):
         names = ("-f", "--file")
     yield from option_values(argv, names)
-    letters = _VALUED_LETTERS.findall(first) if is_bundle else []
+    valued = _JAR_LETTERS if argv[0] == "jar" else _VALUED_LETTERS
+    letters = valued.findall(first) if is_bundle else []
     yield from (
         value for letter, value in zip(letters, argv[2:], strict=False) if f"-{letter}" in names
     )
@@ -527,7 +570,7 @@ def _ownership(argv: Argv, workspace: str) -> str | None:
 
 
 def _wide_find(argv: Argv, workspace: str) -> str | None:
-    acts = _FIND_ACTS & set(argv)
+    acts = FIND_ACTS & set(argv)
     destroys = "-delete" in acts or _REMOVERS & set(argv)
     if argv[0] != "find" or not acts or not destroys:
         return None
@@ -541,7 +584,7 @@ def _wide_find(argv: Argv, workspace: str) -> str | None:
 def _devices(argv: Argv, workspace: str) -> str | None:
     del workspace
     for word in argv[1:]:
-        if _RAW_DEVICE.search(word) and argv[0] not in _READS_NAMES_ONLY:
+        if _RAW_DEVICE.search(word) and argv[0] not in READS_NAMES_ONLY:
             return because("touches the raw device {word}", word=word)
     return None
 
@@ -557,47 +600,17 @@ def _keys(argv: Argv, workspace: str) -> str | None:
     return None
 
 
-def _tampering(argv: Argv, workspace: str) -> str | None:
-    del workspace
-    words = unicodedata.normalize("NFKC", unquote(" ".join(argv[1:])))
-    program = family(argv[0])
-    is_told = program in SHELLS or program in INTERPRETERS
-    runs = is_told and "gonogo" in map(base_name, _operands(argv)[:1])
-    tells = argv[0] == "git" and not _WITH_MESSAGE.isdisjoint(argv[1:2])
-    if argv[0] == "gonogo" or runs or (not tells and re.search(r"(?:^| )-\w*m ?gonogo\b", words)):
-        return because("an agent may not control gonogo")
-    if program in _CLIENTS and _LOOPBACK.search(words) and _OUR_API.search(words):
-        return because("an agent may not call gonogo's own API")
-    netcat = program in ("nc", "ncat", "netcat") and any(re.match(r"-\w*U", w) for w in argv[1:])
-    if netcat or (program in _CLIENTS and any(map(_SOCKET.match, argv[1:]))):
-        return because("an agent may not connect to local sockets")
-    if program in _DATABASES and (_OUR_TABLES.search(words) or _OUR_STATE.search(words)):
-        return because("an agent may not read or change gonogo's records")
-    named = argv[1:]
-    if argv[0] in _READS_NAMES_ONLY and _FIND_ACTS.isdisjoint(argv):
-        # What is searched for is not opened.
-        files = [word for word in _operands(argv) if not word.isdigit()][1:]
-        named = files if argv[0] in _SEARCHES else ()
-    if any(_OUR_FOLDER.search(word) or _OUR_STATE.search(word) for word in named):
-        return because("an agent may not read or change gonogo's own files")
-    return None
-
-
 _CHECKS: Sequence[Callable[[Argv, str], str | None]] = (
-    _removal, _overwriting, _told_places, _ownership, _wide_find, ends_processes, changes_host,
-    _devices, _keys, changes_settings, starts_by_settings, _tampering,
+    _removal, _overwriting, _told_places, _set_places, _ownership, _wide_find, ends_processes,
+    changes_host, _devices, _keys, changes_settings, starts_by_settings, tampers,
 )  # fmt: skip
 
 
 _MAX_FOLDERS = 4
 _PROGRAMS = sorted(
     HOST_PROGRAMS | _INTO.keys() | _FILLED.keys() | _AWKS | _SEDS | _TARS | _REMOVERS | _OVERWRITERS
-    | _PACKERS | _OWNERS | _DATABASES | _CLIENTS | SHELLS | {"perl", "gonogo", "find", "git"}
+    | _PACKERS | _OWNERS | DATABASES | CLIENTS | SHELLS | {"perl", "gonogo", "find", "git"}
 )  # fmt: skip
-
-
-def _operands(argv: Argv) -> tuple[str, ...]:
-    return tuple(word for word in argv[1:] if not word.startswith("-"))
 
 
 def _is_root(operand: str, workspace: str) -> bool:

@@ -23,6 +23,7 @@ from gonogo.domain.commands import (
     SHELLS,
     base_name,
     family,
+    here,
     reads_code,
     reads_words,
     started_at,
@@ -402,6 +403,7 @@ def _joined(part: Simple) -> str:
 # `UNKNOWN`.
 
 UNKNOWN = "\ufffd"
+_SETS = "variable_assignment"
 _MAX_NESTING = 3
 _MAX_SUSPECTS = 4_000
 _MAX_LAUNCHES = 16
@@ -481,10 +483,11 @@ def suspect(text: str) -> Suspicion:
         source, depth = pending.pop()
         found, written, fed, given = _read(source)
         targets += written
+        commands += (("=", setting) for setting in given)
         for argv in found:
             commands += _unwrapped(argv)
         if depth < _MAX_NESTING:
-            code = (*_code(found, fed), *_tails(given))
+            code = (*_code(found, fed), *_tails(filter(_RUN_LATER.match, given)))
             inner = (source for each in code for source in _unbroken(each))
             pending += [(source, depth + 1) for source in dict.fromkeys(inner)]
     return Suspicion(tuple(dict.fromkeys(commands)), tuple(dict.fromkeys(targets)))
@@ -539,17 +542,15 @@ def _read(source: str) -> tuple[list[tuple[str, ...]], list[str], list[str], lis
         return [_split(part) for part in _SPLIT.split(source) if part.strip()], [], [], []
     data = source.encode("utf-8", "replace")
     commands: list[tuple[str, ...]] = []
-    targets: list[str] = []
-    fed: list[str] = []
-    given: list[str] = []
+    targets, fed, given = list[str](), list[str](), list[str]()
+    named = {"file_redirect": targets, "herestring_redirect": fed}
     for node in nodes(syntax_tree(source)):
         if node.type == "command":
             commands += _argvs(node, data)
-            given += filter(_RUN_LATER.match, (_text(child, data) for child in node.children))
-        elif node.type == "file_redirect":
-            targets += [_text(child, data) for child in node.children if child.is_named]
-        elif node.type == "herestring_redirect":
-            fed += [_text(child, data) for child in node.children if child.is_named]
+            words = ((child.type, _text(child, data)) for child in node.children)
+            given += [word for kind, word in words if kind == _SETS or _RUN_LATER.match(word)]
+        elif (into := named.get(node.type)) is not None:
+            into += [_text(child, data) for child in node.children if child.is_named]
         elif node.type == "heredoc_body":
             fed.append(data[node.start_byte : node.end_byte].decode("utf-8", "replace"))
         elif node.type in ("declaration_command", "test_command", "ERROR"):
@@ -561,7 +562,7 @@ def _read(source: str) -> tuple[list[tuple[str, ...]], list[str], list[str], lis
 
 def _argvs(command: Node, data: bytes) -> Iterator[tuple[str, ...]]:
     """The words of a command; those after a line's end, which a tree may lose, as another one."""
-    skipped = ("variable_assignment", "file_redirect", "herestring_redirect", "heredoc_redirect")
+    skipped = (_SETS, "file_redirect", "herestring_redirect", "heredoc_redirect")
     argv: list[str] = []
     end = command.start_byte
     for child in command.children:
@@ -616,6 +617,7 @@ def _unwrapped(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     yield named
     if named[0] == "git":
         yield _without_git_options(named)
+    argv = (*here(argv),)
     for start in started_at(argv[:_MAX_WORDS]):
         yield (base_name(argv[start]), *argv[start + 1 :])
     launches = _launches(argv)
@@ -643,7 +645,7 @@ def _without_git_options(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 def _code(commands: Iterable[tuple[str, ...]], fed: Sequence[str]) -> Iterator[str]:
     """What some program among the commands would read as commands."""
-    found = [(*argv,) for argv in commands]
+    found = [(*here(argv),) for argv in commands]
     for argv in found:
         launches = _launches((*argv, ""))
         yield from (argv[n].partition("=")[2] for n in launches if "=" in argv[n])

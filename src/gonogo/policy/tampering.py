@@ -1,13 +1,23 @@
-"""What changes the machine, and what git starts.
+"""What changes the machine, what git starts, and what tampers with gonogo itself.
 
 The machine: its state, who runs a command, other people's processes. Git: settings that make it
 start something, or that are not of this repository.
 """
 
 import re
+import unicodedata
 from itertools import pairwise, takewhile
+from urllib.parse import unquote
 
-from gonogo.domain.commands import base_name, option_values, started_at, starts_others
+from gonogo.domain.commands import (
+    INTERPRETERS,
+    SHELLS,
+    base_name,
+    family,
+    option_values,
+    started_at,
+    starts_others,
+)
 from gonogo.domain.errors import because
 
 Argv = tuple[str, ...]
@@ -167,3 +177,61 @@ def starts_by_settings(argv: Argv, workspace: str) -> str | None:
         if _GIT_PLANTS.search(setting.partition("=")[0]):
             return because("makes git run {key!r} automatically", key=setting)
     return None
+
+
+# gonogo itself.
+
+DATABASES = frozenset({"sqlite3", "sqlite", "psql", "litecli", "pgcli", "duckdb"})
+CLIENTS = frozenset(
+    """curl wget http https httpie xh nc ncat netcat socat telnet websocat wscat grpcurl python
+    node perl ruby php aria2c axel lynx w3m links elinks""".split()
+)
+LOOPBACK = re.compile(
+    r"localhost|\b0*127\.\d|\b0+177\.|\b0+17700000001\b|\b0\.0\.0\.0|\[::1?\]|0x7f|\b2130706433\b|\b0:\d|host\.docker\.internal",
+    re.IGNORECASE,
+)
+_OUR_API = re.compile(r"/api/v\d|/ws\b|hitl|approv|decision|unix-socket|gonogo", re.IGNORECASE)
+_OUR_STATE = re.compile(r"(?:^|[/=@:])(?:state|gonogo)\.(?:db|sqlite3?)\b|GONOGO_", re.IGNORECASE)
+_OUR_FOLDER = re.compile(r"""(?:^|[/=@~:"'(,\s])\.gonogo(?:[/"'),\s]|$)""", re.IGNORECASE)
+_OUR_TABLES = re.compile(
+    r"\b(?:approvals|grants|audit|principals|tokens|tool_calls|plan_revisions|votes)\b",
+    re.IGNORECASE,
+)
+_SOCKET = re.compile(r"--(?:abstract-)?unix|unix(?:-\w+)?:|abstract-\w+:", re.IGNORECASE)
+_SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg"})
+READS_NAMES_ONLY = _SEARCHES | {"echo", "printf", "git", "find"}
+_WITH_MESSAGE = frozenset({"commit", "tag", "merge", "stash", "notes"})
+"""What git does with a message, which begins as the author likes."""
+FIND_ACTS = frozenset({"-delete", "-exec", "-execdir", "-ok", "-okdir"})
+
+
+def tampers(argv: Argv, workspace: str) -> str | None:
+    """Why a command tampers with gonogo itself; None when it does not."""
+    del workspace
+    words = unicodedata.normalize("NFKC", unquote(" ".join(argv[1:])))
+    program = family(argv[0])
+    is_told = program in SHELLS or program in INTERPRETERS
+    runs = is_told and "gonogo" in map(base_name, operands_of(argv)[:1])
+    tells = argv[0] == "git" and not _WITH_MESSAGE.isdisjoint(argv[1:2])
+    if argv[0] == "gonogo" or runs or (not tells and re.search(r"(?:^| )-\w*m ?gonogo\b", words)):
+        return because("an agent may not control gonogo")
+    if program in CLIENTS and LOOPBACK.search(words) and _OUR_API.search(words):
+        return because("an agent may not call gonogo's own API")
+    netcat = program in ("nc", "ncat", "netcat") and any(re.match(r"-\w*U", w) for w in argv[1:])
+    if netcat or (program in CLIENTS and any(map(_SOCKET.match, argv[1:]))):
+        return because("an agent may not connect to local sockets")
+    if program in DATABASES and (_OUR_TABLES.search(words) or _OUR_STATE.search(words)):
+        return because("an agent may not read or change gonogo's records")
+    named = argv[1:]
+    if argv[0] in READS_NAMES_ONLY and FIND_ACTS.isdisjoint(argv):
+        # What is searched for is not opened.
+        files = [word for word in operands_of(argv) if not word.isdigit()][1:]
+        named = files if argv[0] in _SEARCHES else ()
+    if any(_OUR_FOLDER.search(word) or _OUR_STATE.search(word) for word in named):
+        return because("an agent may not read or change gonogo's own files")
+    return None
+
+
+def operands_of(argv: Argv) -> tuple[str, ...]:
+    """The words that are no options."""
+    return tuple(word for word in argv[1:] if not word.startswith("-"))

@@ -1,5 +1,6 @@
 """The opened parts of a runtime, and the gate as the settings have it."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -60,7 +61,15 @@ from gonogo.store.jobs import claim_tool_host, drop_tool_host, renew_tool_hosts,
 from gonogo.telemetry import Metrics, Tracing
 from gonogo.tools import Diagnostics, ServerPool, Tool
 from gonogo.webhooks import Sender
-from gonogo.workspace import DEFAULT_PATH, Ceilings, InstructionReader, Network, Programs, Sandbox
+from gonogo.workspace import (
+    DEFAULT_PATH,
+    Ceilings,
+    InstructionReader,
+    Network,
+    Programs,
+    Sandbox,
+    own_code,
+)
 
 # Tool hosts: which connection of a client runs a session's tools, if the server does not.
 #
@@ -68,6 +77,7 @@ from gonogo.workspace import DEFAULT_PATH, Ceilings, InstructionReader, Network,
 # database, where all of them see it, and says every two seconds that it still holds; so a server
 # that dies keeps no session.
 
+_LOG = logging.getLogger(__name__)
 _EVERY = 2.0
 
 
@@ -140,6 +150,11 @@ def open_gate(
     Raises:
         BadRules: naming file and line of the first defect in the rules.
     """
+    if own := own_code(settings.workspace):
+        _LOG.warning(
+            "gonogo runs from %s, inside the workspace: a command without a sandbox can change it",
+            own[0],
+        )
     return Gate(
         tools=tools, profiles=profiles, home=settings.home, given=given,
         servers=servers, programs=open_programs(settings, path),

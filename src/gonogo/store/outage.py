@@ -26,6 +26,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, Pending
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from gonogo.domain.errors import Busy, NotFound, because
+from gonogo.store.transaction import seconds_passed
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
@@ -156,14 +157,27 @@ def _answer(asked: Future[T], work: Callable[[], T]) -> None:
 
 
 class Stopwatch:
-    """Holds a deadline back for as long as the work under it waits for the database."""
+    """Counts the seconds of work, and holds its deadline back, but while it waits for the database.
 
-    def __init__(self) -> None:
+    It goes by the seconds that pass, so that nobody sets it.
+    """
+
+    def __init__(self, before: float = 0.0, seconds: Callable[[], float] = seconds_passed) -> None:
+        """Begin to count.
+
+        Args:
+            before: Seconds of work that are known already.
+        """
+        self._seconds, self._zero = seconds, seconds() - before
         self.stood = 0.0
         """Seconds for which it stood still so far."""
         self._scope: anyio.CancelScope | None = None
         self._waiting = 0
         self._since = self._left = 0.0
+
+    def worked(self) -> float:
+        """The seconds of work so far."""
+        return self._seconds() - self._zero - self.stood
 
     @contextmanager
     def holding(self, scope: anyio.CancelScope) -> Generator[None]:

@@ -75,9 +75,17 @@ def _prepare(workspace: Workspace, arguments: ExecuteCommand) -> Prepared:
 
 
 # What a command runs of the workspace. Who approves `./build.sh` or `make` has read that file, so
-# what it holds is part of what they approve. What such a file reads in turn is not looked for.
+# what it holds is part of what they approve, and so is what a shell's script sources by a name that
+# stands there as it is. What such a file reads in other ways is not looked for.
 
-_MOST_WORDS, _MOST_FOLDERS = 200, 8
+_MOST_WORDS, _MOST_FOLDERS, _MOST_SOURCED = 200, 8, 200
+_SOURCES = re.compile(
+    r"(?m)(?:^|[;&|({`!]|\b(?:then|do|else|if|while|until)\s)[ \t]*(?:(?:builtin|command)[ \t]+)?"
+    r"""(?:\.|source)[ \t]+(?:--[ \t]+)?(?:"([^"$`\n]+)"|'([^'\n]+)'|([^\s;|&<>()'"`$]+))"""
+)
+_SHELL = re.compile(r"\.(?:ba|z|k|da)?sh")
+_SHEBANG = re.compile(rb"#!.*\b(?:ba|z|k|da|a)?sh\b|(?!#!)")
+"""How a shell's script begins, and what may be one."""
 _BARE_WORD = re.compile(r"[^\s;|&<>()'\"`$=]+")
 _CODE = re.compile(
     r"(?:ba|z|k|fi|c|tc)?sh|pyw?|rb|pl|php|lua|r|jl|tcl|awk|sed|ps1|bat|cmd|mk|make|gradle|kts"
@@ -105,10 +113,37 @@ def _code_hashes(workspace: Workspace, command: str, cwd: str) -> dict[str, str 
     found: dict[str, str | None] = {}
     if all(programs_of(command).values()):
         return found
-    for path in sorted({*_code_named(str(workspace.root), command, cwd)}):
+    paths = sorted({*_code_named(str(workspace.root), command, cwd)})
+    named = len(paths)
+    for number, path in enumerate(paths):
         with suppress(ToolFailed):
             found[path] = workspace.hash(workspace.real(path))
+        sourced = _sourced(workspace, path, cwd, is_shell=number >= named)
+        paths += sorted({*sourced} - {*paths})
+        if len(paths) > named + _MOST_SOURCED:
+            raise ToolFailed(
+                "too_many_files", "Its scripts source more than {most} files", most=_MOST_SOURCED
+            )
     return found
+
+
+def _sourced(workspace: Workspace, path: str, cwd: str, *, is_shell: bool) -> Iterator[str]:
+    """The files that a shell's script sources, beside it or in the folder that it runs in."""
+    ending = posixpath.splitext(path)[1]
+    is_shell = is_shell or _SHELL.fullmatch(ending) is not None
+    try:
+        data = workspace.read(path)
+    except ToolFailed as failure:
+        # Nobody knows what it sources; another program may be as large as it likes.
+        if is_shell and failure.kind == "too_large":
+            raise
+        return
+    is_other = data[:2] != b"#!" and _CODE.fullmatch(ending.removeprefix("."))
+    if is_shell or (_SHEBANG.match(data) and not is_other):
+        root, folders = str(workspace.root), (cwd, posixpath.dirname(path))
+        names = {"".join(each) for each in _SOURCES.findall(data.decode("utf-8", "replace"))}
+        places = (_inside(root, folder, name) for name in names for folder in folders)
+        yield from (place for place in places if place and _is_code(root, place, runs=True))
 
 
 def _code_named(root: str, command: str, cwd: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from gonogo.workspace.files.search import (
     matching_lines,
 )
 from gonogo.workspace.files.workspace import READ_LIMIT, InstructionReader, Stat, Traffic, Workspace
-from gonogo.workspace.sandbox.bubblewrap import Sandbox, nothing
+from gonogo.workspace.sandbox.bubblewrap import Sandbox, nothing, own_code
 from gonogo.workspace.sandbox.command import OUTPUT_CAP, Ceilings, CommandOutput, run_command
 from gonogo.workspace.sandbox.guards import (
     Guarded,
@@ -81,6 +81,7 @@ __all__ = [
     "is_harmless",
     "matching_lines",
     "nothing",
+    "own_code",
     "run_command",
     "take_away",
     "topmost",

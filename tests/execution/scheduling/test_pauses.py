@@ -78,6 +78,28 @@ async def test_the_limit_of_a_subtask_counts_work_before_a_question_and_not_the_
     assert row.error["category"] == "timeout"
 
 
+async def test_a_clock_that_is_set_while_a_question_is_asked_takes_no_time_of_a_subtask(
+    open_shop: Workshop,
+) -> None:
+    parks = parks_once(open_shop)
+
+    async def asks(work: Work) -> Outcome:
+        open_shop.now += timedelta(seconds=4)
+        open_shop.ahead += timedelta(hours=2)
+        return await parks(work)
+
+    open_shop.steps["a"] = asks
+    plan_id = await open_shop.start({"id": "a", "timeout": 10})
+    await open_shop.until(plan_id, "a", _S.WAITING_APPROVAL)
+    row = (await open_shop.rows(plan_id))["a"]
+    assert row.worked_ms == 4_000
+    open_shop.ahead -= timedelta(days=2)
+    await open_shop.store.write(open_shop.engine.work.resume, row.key)
+    await open_shop.end_of(plan_id)
+
+    assert (await open_shop.statuses(plan_id)) == {"a": _S.COMPLETED}
+
+
 async def test_a_new_attempt_has_the_whole_time_again(open_shop: Workshop) -> None:
     parks = parks_once(open_shop)
 

@@ -49,7 +49,7 @@ from gonogo.execution.scheduling import (
 )
 from gonogo.execution.scheduling.plan_state import PlanState, read_shape
 from gonogo.i18n import say
-from gonogo.store import Store, Tx, go_on
+from gonogo.store import Stopwatch, Store, Tx, go_on, seconds_passed
 from gonogo.store.plans import (
     plan_of,
     split_key,
@@ -104,7 +104,7 @@ class WorkStates(Struct, frozen=True):
         board = PlanState.open(tx, work.revision.plan_id)
         if not _is_ours(board, work):
             raise Superseded(f"Subtask {work.subtask.id} is no longer ours")
-        worked = board.worked_ms(work.subtask.id, work.counts_from)
+        worked = round(1000 * work.watch.worked())
         board.move(work.subtask.id, _S.WAITING_APPROVAL, worked_ms=worked)
         self.rounds.carry_on(board)
 
@@ -259,6 +259,8 @@ class PlanRunner:
     """Where the files of a failed attempt go back."""
     patterns: Patterns = dataclasses.field(default_factory=Patterns)
     """How failures are classified that nobody typed."""
+    seconds: Callable[[], float] = seconds_passed
+    """The seconds that pass, whatever the clock says."""
     _done: Batches[Done] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
@@ -299,10 +301,11 @@ class PlanRunner:
         shape = job.found or await self.store.read(read_shape, plan_id, number)
         if shape is None:
             return None
+        since = job.since or await self.store.read(_active_since, job.key)
+        worked = elapsed(since, self.store.clock()) if since else 0.0
         return Work(
             key=job.key, revision=shape.revision, subtask=shape.graph.subtasks[subtask_id],
-            epoch=job.epoch, since=job.since or await self.store.read(_active_since, job.key),
-            begun=job.begun,
+            epoch=job.epoch, since=since, begun=job.begun, watch=Stopwatch(worked, self.seconds),
         )  # fmt: skip
 
     async def _interrupted(self, work: Work) -> Failed | None:
@@ -347,9 +350,7 @@ class PlanRunner:
 
     def _seconds_left(self, work: Work) -> float | None:
         limit = work.subtask.timeout or self.timeout
-        if limit is None or work.since is None:
-            return limit
-        return max(0.0, limit - elapsed(work.since, self.store.clock()))
+        return None if limit is None else max(0.0, limit - work.watch.worked())
 
     async def _write_done(self, done: Sequence[Done]) -> Sequence[Done]:
         return await self.store.write(self.engine.work.finish, done)

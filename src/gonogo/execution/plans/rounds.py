@@ -538,8 +538,7 @@ class Rounds:
     def settle(self, board: PlanState, work: Work, outcome: Completed | Failed | Deferred) -> None:
         """Write what came of a subtask."""
         if isinstance(outcome, Deferred):
-            worked = board.worked_ms(work.subtask.id, work.counts_from)
-            board.move(work.subtask.id, _S.PENDING, worked_ms=worked)
+            board.move(work.subtask.id, _S.PENDING, worked_ms=round(1000 * work.watch.worked()))
             return
         if outcome.also is not None:
             outcome.also(board.tx)

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
 import anyio
@@ -41,12 +41,12 @@ class Work:
     begun: Any = field(default=None, compare=False)
     """A call of it that has started, and is to be run first."""
     watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
-    """How much of that it waited for the database."""
+    """How long that is, without the waits for a person and for the database.
 
-    @property
-    def counts_from(self) -> datetime | None:
-        """When the stretch would have begun without that."""
-        return self.since and self.since + timedelta(seconds=self.watch.stood)
+    In the process that began to count, no clock matters. What another process did, or a tool of a
+    client while no job ran, is known by the machine's clock alone: there a clock that is set
+    meanwhile is time that passed.
+    """
 
 
 class Start(NamedTuple):

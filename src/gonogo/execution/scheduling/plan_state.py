@@ -13,7 +13,6 @@ from typing import Any, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gonogo.domain.base import elapsed
 from gonogo.domain.errors import Conflict, InvalidMessage, NotFound
 from gonogo.domain.plan import Subtask, no_subtask
 from gonogo.domain.records import Plan, SubtaskRow
@@ -351,15 +350,6 @@ class PlanState(Struct):
             self.move_plan(PlanStatus.PAUSED, **to)
         else:
             self.set_plan(**to)
-
-    def worked_ms(self, subtask_id: str, since: datetime | None) -> int:
-        """What a subtask that runs has worked so far.
-
-        Args:
-            since: When it began, if the caller knows; else its row does.
-        """
-        began = since or self.whole_row(subtask_id).active_since
-        return 0 if began is None else round(1000 * elapsed(began, self.now))
 
 
 def _read(tx: Tx, plan_id: str) -> KnownPlan:

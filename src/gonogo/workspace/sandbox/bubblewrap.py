@@ -240,6 +240,8 @@ _HIDDEN = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc
 _LITTLE = 1 << 20
 _PROBE_TIME = 10.0
 _SOCKETS = Path("/proc/net/unix")
+PACKAGE = Path(__file__).resolve().parents[2]
+"""The folder of gonogo's own code."""
 
 
 def nothing(path: str) -> bool:
@@ -410,13 +412,16 @@ def _bound(box: Box, guarded: Guarded, covered: Collection[Path]) -> list[Path]:
     """What of the workspace is read-only in it; of our own programs all that lies there."""
     programs = [path for path in guarded.programs(box.may_change) if path not in covered]
     programs.sort(key=lambda path: len(path.parts))
-    own = {
-        path for path in map(Path, (sys.prefix, sys.base_prefix)) if box.workspace in path.parents
-    }
     protected = {*guarded.protected}
     if box.writes_git and (repository := own_repository(box.workspace)) in protected:
         protected = {*protected - {repository}, *obeyed(repository)}
-    return _outermost({*protected, *own, *programs[:BOUND_LIMIT]})
+    return _outermost({*protected, *own_code(box.workspace), *programs[:BOUND_LIMIT]})
+
+
+def own_code(workspace: Path) -> list[Path]:
+    """What of gonogo, and of the Python that runs it, lies in a workspace."""
+    own = (Path(sys.prefix), Path(sys.base_prefix), PACKAGE)
+    return [path for path in own if workspace in path.parents]
 
 
 def _second_names(workspace: Path, secrets: Iterable[Path]) -> Iterable[Path]:
