@@ -454,6 +454,14 @@ class StoredThread(Struct, frozen=True, kw_only=True):
     waited: bool = False
     """Its owner waits for a model that did not answer."""
 
+    def since(self, known: "StoredThread") -> "StoredThread | None":
+        """What is new; None where that does not stand behind all that is known, as it was."""
+        length = len(known.said)
+        calls = {i: call for i, call in self.calls.items() if call is not known.calls.get(i)}
+        is_longer = len(known.numbers) == length and known.numbers == self.numbers[:length]
+        is_new = calls.keys().isdisjoint(known.calls) and self.named == known.named
+        return replace(self, said=self.said[length:], calls=calls) if is_longer and is_new else None
+
 
 _NOTHING = StoredThread(said=(), calls={})
 
@@ -546,22 +554,11 @@ def grown_record(
 
     None where more than that is another now: less is shown, or what was there stands elsewhere.
     """
-    known = before.read
-    said = stored.said[len(known.said) :]
-    calls = {i: call for i, call in stored.calls.items() if call is not known.calls.get(i)}
-    is_longer = len(known.said) == len(known.numbers) and (
-        known.numbers == stored.numbers[: len(known.numbers)]
-    )
-    if not is_longer or not before.may_grow_by(said) or not calls.keys().isdisjoint(known.calls):
+    new = stored.since(before.read)
+    if new is None or not before.may_grow_by(new.said):
         return None
-    end = record_of_thread(
-        stored, accounts, locale, briefed=before.briefed,
-        end=replace(stored, said=said, calls=calls),
-    )  # fmt: skip
-    if (
-        end.accounts != before.accounts
-        or not before.aliases.names.items() <= end.aliases.names.items()
-    ):
+    end = record_of_thread(stored, accounts, locale, briefed=before.briefed, end=new)
+    if end.accounts != before.accounts:
         return None
     found = replace(
         before, read=stored, places=(*before.places, *end.places), calls=stored.calls,
@@ -585,14 +582,14 @@ def _as_users(messages: Iterable[Message]) -> tuple[Message, ...]:
     )
 
 
-def _places(messages: Sequence[Message]) -> list[Passage]:
+def _places(messages: Sequence[Message]) -> tuple[Passage, ...]:
     found: list[tuple[Message, list[ToolAnswer]]] = []
     for message in messages:
         if isinstance(message, ToolAnswer):
             found[-1][1].append(message)
         else:
             found.append((message, []))
-    return [Passage(message, tuple(answers)) for message, answers in found]
+    return tuple(Passage(message, tuple(answers)) for message, answers in found)
 
 
 def _clipped(message: Message, tokens: int) -> Message:
