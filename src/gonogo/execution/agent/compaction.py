@@ -7,7 +7,7 @@ which is data that nobody has checked. Where there is no summary the facts stand
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -107,7 +107,7 @@ class Contexts(Struct, frozen=True, kw_only=True):
         return read_thread(tx, thread, known.read) if known else read_thread(tx, thread)
 
     @contextmanager
-    def remembered(self, thread: Thread) -> Iterator[None]:
+    def remembered(self, thread: Thread) -> Generator[None]:
         """Within it, only what is new in a conversation is read and put into a request's words."""
         place = thread.session_id, thread.name
         self.driven[place] = None
