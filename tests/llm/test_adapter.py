@@ -20,7 +20,7 @@ from gonogo.domain.tool_calls import (
     repaired,
 )
 from gonogo.llm.model import CUT_OFF, TokenPrice
-from gonogo.llm.provider import ProviderTraits, from_provider, parameters, to_provider
+from gonogo.llm.provider import Converter, ProviderTraits, from_provider, parameters
 
 TEXT = some.text(some.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=40)
 SAID = TEXT.filter(str.strip)
@@ -83,7 +83,7 @@ def their_reply(response):
 @given(CONVERSATION)
 def test_a_conversation_comes_back_as_it_went(messages):
     assert (
-        tuple(back(to_provider(messages, "anthropic:y", ProviderTraits(marks_errors=True))))
+        tuple(back(Converter("anthropic:y", ProviderTraits(marks_errors=True)).of(messages)))
         == messages
     )
 
@@ -137,7 +137,7 @@ def test_what_a_provider_says_of_tokens_can_be_stored_and_no_part_is_more_than_t
 def test_every_reply_can_be_stored_and_sent_back_in_its_own_form(response):
     reply = from_provider(response, "openai:x", 1.0)
     stored = Reply.model_validate_json(reply.model_dump_json())
-    (sent,) = to_provider([stored], "openai:x")
+    (sent,) = Converter("openai:x").of([stored])
     calls = [part for part in sent.parts if isinstance(part, theirs.ToolCallPart)]
     assert stored == reply
     assert [type(part) for part in sent.parts] == [type(part) for part in response.parts]
@@ -154,7 +154,7 @@ def test_a_call_has_arguments_or_a_problem_and_an_id_of_its_own(response):
 
 @given(CONVERSATION)
 def test_shortened_ids_still_join_each_answer_to_its_call(messages):
-    found = list(back(to_provider(messages, "mistral:x", ProviderTraits(id_length=9))))
+    found = list(back(Converter("mistral:x", ProviderTraits(id_length=9)).of(messages)))
     calls = [call.id for message in found if isinstance(message, Reply) for call in message.calls]
     answers = [message.call_id for message in found if isinstance(message, ToolAnswer)]
     assert calls == answers
@@ -163,15 +163,15 @@ def test_shortened_ids_still_join_each_answer_to_its_call(messages):
 
 def test_an_error_is_marked_where_that_can_be_done_and_else_its_text_is_left_alone():
     answer = ToolAnswer(call_id="call_1", tool_name="t", content="No", is_error=True)
-    (marked,) = to_provider([answer], "anthropic:y", ProviderTraits(marks_errors=True))
-    (plain,) = to_provider([answer], "openai:x")
+    (marked,) = Converter("anthropic:y", ProviderTraits(marks_errors=True)).of([answer])
+    (plain,) = Converter("openai:x").of([answer])
     assert (marked.parts[0].outcome, plain.parts[0].outcome) == ("failed", "success")
     assert plain.parts[0].content == "No"
 
 
 def test_blank_text_is_said_to_be_empty():
     blank = [UserText(content=" "), ToolAnswer(call_id="call_1", tool_name="t", content="")]
-    (request,) = to_provider(blank, "openai:x")
+    (request,) = Converter("openai:x").of(blank)
     assert [part.content for part in request.parts] == ["(empty)", "(empty)"]
 
 
@@ -185,10 +185,10 @@ def test_arguments_that_somebody_has_put_together_may_lack_their_end_when_a_repl
 
 def test_a_name_and_an_id_are_sent_as_providers_want_them():
     answer = ToolAnswer(call_id="call_" + "1" * 24, tool_name="a b/" + "c" * 99, content="x")
-    (request,) = to_provider([answer], "m", ProviderTraits(id_length=9))
+    (request,) = Converter("m", ProviderTraits(id_length=9)).of([answer])
     [part] = request.parts
     assert (part.tool_name, part.tool_call_id) == ("a_b_" + "c" * 60, "1" * 9)
-    (request,) = to_provider([answer.model_copy(update={"tool_name": ""})], "m")
+    (request,) = Converter("m").of([answer.model_copy(update={"tool_name": ""})])
     assert (request.parts[0].tool_name, request.parts[0].tool_call_id) == (
         "unnamed",
         answer.call_id,
@@ -267,7 +267,7 @@ def test_texts_between_replies_are_one_message_and_what_is_ours_alone_is_not_sen
     told = Instructions(content="Rules", files=())
     said = [told, UserText(content="a"), Reply(text="b"), Steering(content="c"),
             UserText(content="d"), UserText(content="e")]  # fmt: skip
-    first, reply, last = to_provider(said, "m")
+    first, reply, last = Converter("m").of(said)
     assert [part.content for part in first.parts] == ["Rules", "a"]
     assert [part.content for part in reply.parts] == ["b"]
     assert [part.content for part in last.parts] == ["d", "e"]

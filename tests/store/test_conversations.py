@@ -6,11 +6,13 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from fakes.rows import NOW, at, begin, session
+from fakes.rows import NOW, at, begin, call, session
 from gonogo.domain.errors import Conflict
-from gonogo.domain.states import TurnStatus
+from gonogo.domain.records import MAIN
+from gonogo.domain.states import CallStatus, TurnStatus
 from gonogo.domain.tool_calls import Steering, UserText
-from gonogo.store import sessions
+from gonogo.store import calls, sessions
+from gonogo.store.schema import messages
 
 SECOND = timedelta(seconds=1)
 
@@ -111,3 +113,67 @@ async def test_what_was_said_is_read_conversation_by_conversation_in_order(store
     assert [each.content for each in said] == ["three", "four"]
     assert await store.read(sessions.said_in, "s1", ["p/a"]) == []
     assert await store.read(sessions.said_in, "s1", []) == []
+
+
+async def test_of_a_conversation_only_what_is_new_is_read(store):
+    def say(tx, *words):
+        for each in words:
+            sessions.append_message(tx, "s1", "main", UserText(content=each))
+
+    async def read(known):
+        found = await store.read(sessions.conversation_since, "s1", "main", known)
+        assert found == await store.read(sessions.conversation_since, "s1", "main", {})
+        assert [*found.values()] == await store.read(sessions.conversation, "s1", "main")
+        return found
+
+    await store.write(begin)
+    assert await read({}) == {}
+    await store.write(say, "one", "two")
+    first = await read({})
+    await store.write(say, "three")
+    second = await read(first)
+    assert [each.content for each in second.values()] == ["one", "two", "three"]
+    assert all(second[number] is each for number, each in first.items())
+    assert await read(second) == second
+
+    def come_to_light(tx):
+        """A transaction that took its number earlier ends later."""
+        row = tx.execute(messages.select().where(messages.c.id == max(first))).mappings().one()
+        tx.execute(messages.delete().where(messages.c.id == max(first)))
+        return dict(row)
+
+    hidden = await store.write(come_to_light)
+    known = await read({})
+    await store.write(lambda tx: tx.execute(messages.insert(), hidden))
+    assert await read(known) == second
+    # Nor is anything told of a conversation that is there no more.
+    assert await store.read(sessions.conversation_since, "s1", "other", second) == {}
+
+
+async def test_of_calls_only_those_are_read_again_that_had_not_ended(store):
+    ended, open_, other = (
+        call("c1", status=CallStatus.COMPLETED),
+        call("c2", position=2, status=CallStatus.UNKNOWN),
+        call("c3", position=3, status=CallStatus.DENIED),
+    )
+
+    async def read(known):
+        found = await store.read(calls.calls_since, "s1", MAIN, known)
+        assert [*found.values()] == await store.read(calls.thread_calls, "s1", MAIN)
+        return found
+
+    await store.write(begin)
+    assert await read({}) == {}
+    await store.write(calls.add_calls, [ended, open_, other])
+    first = await read({})
+    assert await store.write(calls.move_call, open_, CallStatus.FAILED, error="Gone")
+    await store.write(calls.add_calls, [call("c4", position=4)])
+    second = await read(first)
+    assert second["c1"] is first["c1"]
+    assert second["c2"].error == "Gone"
+    assert [*second] == ["c1", "c2", "c3", "c4"]
+    # Two that ended in the same place are both there, whichever was seen first.
+    await store.write(calls.add_calls, [call("c5", position=4), call("c6", position=2)])
+    found = await store.read(calls.calls_since, "s1", MAIN, second)
+    assert sorted(found) == ["c1", "c2", "c3", "c4", "c5", "c6"]
+    assert await store.read(calls.calls_since, "s1", "other", second) == {}

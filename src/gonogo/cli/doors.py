@@ -74,8 +74,8 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
 async def _models_told(settings: Settings) -> AsyncGenerator[None]:
     """Say beside a block why no model can be asked, as the first message would.
 
-    All but the model works, so nothing is refused. What a model needs takes long to import, so
-    nobody waits for it but the block's end.
+    All but the model works, so nothing is refused. Nobody waits for it but the block's end, for
+    some models must be opened to tell.
     """
     async with anyio.create_task_group() as group:
         group.start_soon(_tell_of_models, settings)

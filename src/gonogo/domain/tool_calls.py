@@ -618,7 +618,8 @@ def _woven(
             yield message
             continue
         calls = _fresh(message.calls, seen)
-        yield message.model_copy(update={"calls": tuple(calls)})
+        is_whole = len(calls) == len(message.calls)
+        yield message if is_whole else message.model_copy(update={"calls": tuple(calls)})
         for call in calls:
             yield answers.get(call.id) or ToolAnswer(
                 call_id=call.id, tool_name=call.name, content=note, is_error=True

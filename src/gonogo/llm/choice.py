@@ -356,6 +356,22 @@ def _is_installed(package: str) -> bool:
         return False
 
 
+def plain_name(settings: ModelSettings, environment: Mapping[str, str]) -> str | None:
+    """The name of a model of which name, key and package tell that it can be asked.
+
+    None: that shows when it is opened, which takes what is long to import.
+    """
+    if settings.base_url:
+        environment = {**environment, "OPENAI_BASE_URL": settings.base_url}
+    name = settings.name or detect(environment) or ""
+    provider, _, model = name.partition(":")
+    known = _BY_NAME.get("openai" if provider in _OPENAI else provider)
+    if known is None or not model or settings.record:
+        return None
+    has_key = settings.api_key is not None and _is_installed(known.package)
+    return name if has_key or _is_configured(known, environment) else None
+
+
 def open_model(settings: ModelSettings, environment: Mapping[str, str]) -> Model:
     """Open the model that the settings name, or the one that the environment speaks of.
 

@@ -13,7 +13,9 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
+from weakref import ref
 
 import anyio
 from msgspec import Struct
@@ -161,31 +163,43 @@ def _definition(tool: ToolSchema) -> Any:  # noqa: ANN401 - pydantic_ai.tools.To
     )
 
 
-def to_provider(
-    messages: Sequence[Message], model: str, wire: ProviderTraits = PLAIN
-) -> "list[theirs.ModelMessage]":
-    """A conversation as pydantic-ai's messages.
+class Converter:
+    """Conversations as pydantic-ai's messages, for one model: its own replies go back as they came.
 
-    Args:
-        model: The name of the model that they go to; its own replies go back as it gave them.
+    A conversation is sent whole each time, and what is in it stays as it is. So what a message
+    comes to is kept as long as the message is there.
     """
-    from pydantic_ai.messages import ModelRequest as TheirRequest
 
-    found: list[theirs.ModelMessage] = []
-    said: list[Any] = []
-    for message in messages:
-        if isinstance(message, UserText | Instructions | ToolAnswer):
-            said.append(_said(message, wire))
-            continue
-        if not isinstance(message, Reply):
-            continue
+    def __init__(self, model: str, wire: ProviderTraits = PLAIN) -> None:
+        self._model, self._wire = model, wire
+        self._made: dict[int, tuple[ref[Message], Any]] = {}
+
+    def of(self, messages: Sequence[Message]) -> "list[theirs.ModelMessage]":
+        """A conversation."""
+        from pydantic_ai.messages import ModelRequest as TheirRequest
+
+        found: list[theirs.ModelMessage] = []
+        said: list[Any] = []
+        for message in messages:
+            if isinstance(message, UserText | Instructions | ToolAnswer):
+                said.append(self._once(message, partial(_said, message, self._wire)))
+                continue
+            if not isinstance(message, Reply):
+                continue
+            if said:
+                found.append(TheirRequest(parts=said))
+                said = []
+            found.append(self._once(message, partial(_reply, message, self._model, self._wire)))
         if said:
             found.append(TheirRequest(parts=said))
-            said = []
-        found.append(_reply(message, model, wire))
-    if said:
-        found.append(TheirRequest(parts=said))
-    return found
+        return found
+
+    def _once(self, message: Message, make: Callable[[], Any]) -> Any:  # noqa: ANN401
+        key = id(message)
+        if key not in self._made:
+            gone = ref(message, lambda _: self._made.pop(key, None))
+            self._made[key] = gone, make()
+        return self._made[key][1]
 
 
 def _said(message: UserText | Instructions | ToolAnswer, wire: ProviderTraits) -> Any:  # noqa: ANN401
@@ -374,6 +388,11 @@ class ProviderModel:
         self._model = model
         self._settings = settings
         self._hidden = hidden
+        wire = ProviderTraits(
+            id_length=model.profile.get("tool_call_id_length"),
+            marks_errors=model.system in _MARK_ERRORS,
+        )
+        self._converter = Converter(name, wire)
         self.window = settings.window or model.context_window or _window_of(model)
         """As `Model.window`."""
         self._entered = False
@@ -387,7 +406,7 @@ class ProviderModel:
             await self._model.__aenter__()
         # Providers refuse a history with replies that say nothing.
         told = [m for m in request.messages if not (isinstance(m, Reply) and m.is_empty)]
-        messages = to_provider(told, self.name, self._wire())
+        messages = self._converter.of(told)
         asked = parameters(request)
         relay = Relay(on_text)
         key = request.cache_key
@@ -396,12 +415,6 @@ class ProviderModel:
             return reply
         again = await self._answer(messages, asked, relay, key)
         return again.model_copy(update={"usage": reply.usage + again.usage, "asked": 2})
-
-    def _wire(self) -> ProviderTraits:
-        return ProviderTraits(
-            id_length=self._model.profile.get("tool_call_id_length"),
-            marks_errors=self._model.system in _MARK_ERRORS,
-        )
 
     async def aclose(self) -> None:
         """Close the connections to the provider."""

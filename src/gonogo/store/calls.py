@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -22,6 +23,7 @@ from gonogo.store.rows import (
     among,
     by,
     change,
+    count_of,
     found_in,
     many,
     one,
@@ -45,6 +47,9 @@ from gonogo.store.schema import (
 from gonogo.store.transaction import Tx
 
 _THREAD_CALLS = by(tool_calls, CallRow, "session_id", "thread").order_by(tool_calls.c.position)
+_SINCE = _THREAD_CALLS.add_columns(count_of(tool_calls, "session_id", "thread")).where(
+    tool_calls.c.position >= bindparam("since")
+)
 _OF_NO_SUBTASK = (
     by(tool_calls, CallRow, "session_id", "plan_id")
     .where(tool_calls.c.subtask_id.is_(None), tool_calls.c.turn_id.is_(None))
@@ -173,6 +178,27 @@ def call_of(tx: Tx, call_id: str) -> CallRow | None:
 def thread_calls(tx: Tx, session_id: str, thread: str) -> list[CallRow]:
     """Every tool call of a conversation, in order."""
     return many(tx, _THREAD_CALLS, {"session_id": session_id, "thread": thread}, CallRow)
+
+
+def calls_since(
+    tx: Tx, session_id: str, thread: str, known: Mapping[str, CallRow]
+) -> dict[str, CallRow]:
+    """Every tool call of a conversation by its id, in order.
+
+    Args:
+        known: Those that were read before. What has ended stays as it is, and is not read again.
+    """
+    ended = [*takewhile(lambda call: call.status not in _OPEN, known.values())]
+    params = {
+        "session_id": session_id, "thread": thread, "since": ended[-1].position if ended else 0,
+    }  # fmt: skip
+    rows = whole_rows(tx, _SINCE, params)
+    total = rows[0]["total"] if rows else 0
+    found = {call.id: call for call in ended}
+    for row in rows:
+        del row["total"]
+        found.setdefault(row["id"], CallRow(**row))
+    return found if len(found) == total else calls_since(tx, session_id, thread, {})
 
 
 def calls_of_turn(tx: Tx, session_id: str, turn_id: str) -> list[CallRow]:

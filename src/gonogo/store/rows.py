@@ -461,6 +461,12 @@ def same(table: Table, *keys: str) -> list[ColumnElement[bool]]:
     return [table.c[key] == bindparam(key) for key in keys]
 
 
+def count_of(table: Table, *keys: str) -> ColumnElement[int]:
+    """How many rows there are in all whose key columns equal their parameters, as `total`."""
+    counted = select(func.count()).where(*same(table, *keys))
+    return counted.correlate(None).scalar_subquery().label("total")
+
+
 def row_of(record: Struct) -> dict[str, Any]:
     """A record as the row that it is kept as."""
     return asdict(record)

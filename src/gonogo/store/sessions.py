@@ -1,7 +1,7 @@
 """Sessions, and the rules that hold in one of them alone."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -33,6 +33,7 @@ from gonogo.store.rows import (
     by,
     change,
     columns_of,
+    count_of,
     found_in,
     many,
     one,
@@ -105,6 +106,9 @@ _HISTORY = (
 )
 _HISTORY_IN = _HISTORY.where(*same(messages, "thread"))
 _THREAD = _HISTORY_IN.with_only_columns(messages.c.body)
+_SINCE = _HISTORY_IN.with_only_columns(
+    messages.c.id, messages.c.body, count_of(messages, "session_id", "thread")
+).where(messages.c.id >= bindparam("since"))
 _SEVERAL = _HISTORY.with_only_columns(messages.c.body).where(
     messages.c.thread.in_(bindparam("threads", expanding=True))
 )
@@ -273,6 +277,24 @@ def conversation(tx: Tx, session_id: str, thread: str) -> list[Message]:
     """A conversation's messages in order."""
     found = whole_rows(tx, _THREAD, {"session_id": session_id, "thread": thread})
     return [MESSAGE.validate_python(row["body"]) for row in found]
+
+
+def conversation_since(
+    tx: Tx, session_id: str, thread: str, known: Mapping[int, Message]
+) -> dict[int, Message]:
+    """A conversation's messages by their numbers, in order.
+
+    Args:
+        known: Those that were read before. They stay as they are, and are not read again.
+    """
+    params = {"session_id": session_id, "thread": thread, "since": next(reversed(known), 0)}
+    found = whole_rows(tx, _SINCE, params)
+    new = {row["id"]: row["body"] for row in found if row["id"] not in known}
+    whole = {**known, **{number: MESSAGE.validate_python(body) for number, body in new.items()}}
+    if known and (not found or len(whole) != found[0]["total"]):
+        # One that another process wrote earlier has come to light, in between.
+        return conversation_since(tx, session_id, thread, {})
+    return whole
 
 
 def said_in(tx: Tx, session_id: str, threads: Collection[str]) -> list[Steering]:

@@ -15,7 +15,7 @@ from gonogo.domain.reviews import Deed
 from gonogo.domain.states import ApprovalKind, ApprovalStatus, CallStatus, DecisionWord
 from gonogo.domain.tool_calls import ToolAnswer
 from gonogo.execution.agent import CallKind, Interventions, drop_call, end_call
-from gonogo.execution.agent.call_log import answer_of, note_network, tell_result
+from gonogo.execution.agent.call_log import answer_of, note_network, tell_end
 from gonogo.execution.agent.questions import question_of_doubt
 from gonogo.execution.approvals import EXPIRE, ApprovalService, Ruling
 from gonogo.i18n import say
@@ -211,10 +211,10 @@ async def test_how_long_a_call_took_is_told_from_its_start(store: Store) -> None
         rows.begin(tx)
         begun = rows.call(status=CallStatus.STARTED, started_at=rows.NOW - timedelta(seconds=2))
         for status in (CallStatus.COMPLETED, CallStatus.FAILED, CallStatus.CANCELLED):
-            tell_result(tx, begun, status)
+            tell_end(tx, begun, status)
         for status in (CallStatus.REJECTED, CallStatus.EXPIRED, CallStatus.UNKNOWN):
-            tell_result(tx, rows.call(), status, error="no")
-        tell_result(tx, rows.call(status=CallStatus.UNKNOWN), CallStatus.COMPLETED, result=1)
+            tell_end(tx, rows.call(), status, error="no")
+        tell_end(tx, rows.call(status=CallStatus.UNKNOWN), CallStatus.COMPLETED, result=1)
 
     await store.write(told)
     events = await store.read(log.events_after, "s1", 0)

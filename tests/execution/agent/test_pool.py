@@ -1,11 +1,12 @@
 """Which model is asked for what, and which key its server is sent."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from gonogo.domain.errors import ModelNotConfigured
+from gonogo.domain.errors import GonogoError, ModelNotConfigured
 from gonogo.execution.agent.models import CountedModel, ModelPool, model_settings
 from gonogo.llm import NO_KEY, FallbackModel, ModelChoice, ScriptedModel
 from gonogo.settings import Settings
@@ -64,6 +65,44 @@ def test_a_role_asks_its_list_and_a_session_only_the_model_that_it_names() -> No
     named = pool("openai:z", "work")
     assert (type(named), named.name) == (CountedModel, "openai:z")
     assert pool.check(ModelChoice()) == "openai:x"
+
+
+@pytest.mark.parametrize(
+    ("more", "environment", "is_opened"),
+    [
+        ({}, {}, False),
+        ({"model_api_key": None}, OWN, False),
+        ({"model_api_key": None}, {}, True),
+        ({"model": "anthropic:y", "model_api_key": None}, {"ANTHROPIC_API_KEY": "k"}, False),
+        ({"model": "anthropic:y", "model_api_key": None}, OWN, True),
+        ({"model": None, "model_api_key": None}, OWN, False),
+        ({"model": None, "model_api_key": None}, {}, True),
+        ({"openai_base_url": "http://localhost:1/v1", "model_api_key": None}, {}, False),
+        ({"model": None, "model_api_key": None}, {"OPENAI_BASE_URL": "http://mine/v1"}, False),
+        ({"model": "llama3:8b", "openai_base_url": "http://localhost:1/v1"}, {}, True),
+        ({"model": "bogus"}, OWN, True),
+        ({"model": "bogus:x"}, OWN, True),
+        ({"model": "openai:"}, OWN, True),
+        ({"model": "demo"}, {}, True),
+        ({"record": Path("/none/tape.json")}, OWN, True),
+    ],
+)
+def test_a_model_that_surely_works_is_not_opened_to_say_so_and_any_other_says_what_it_lacks(
+    more: dict[str, Any], environment: dict[str, str], is_opened: bool
+) -> None:
+    def told(ask: Callable[[], str]) -> str:
+        try:
+            return ask()
+        except GonogoError as lacks:
+            return str(lacks)
+
+    def pool() -> ModelPool:
+        given = {"settings": settings(**more), "environment": environment, "metrics": Metrics()}
+        return ModelPool(**given)
+
+    checked = pool()
+    assert told(lambda: checked.check(ModelChoice())) == told(lambda: pool()(None).name)
+    assert is_opened or not checked.opened
 
 
 def test_a_model_is_opened_with_what_its_choice_says_and_else_with_the_settings(

@@ -171,11 +171,9 @@ def stop_stale(tx: Tx, call: CallRow, error: str | None) -> None:
         subject=call.tool, call_id=call.id, digest=call.digest, reason=error,
         plan_id=call.plan_id, subtask_id=call.subtask_id,
     )  # fmt: skip
-    if call.retry_of is None:
-        end_call(tx, call, _C.FAILED, error=error)
-    else:
-        move_call(tx, call, _C.FAILED, error=error, finished_at=tx.now)
-        tell_result(tx, call, _C.FAILED, error=error)
+    # The one in whose place it was to run has no end by this.
+    end_call(tx, replace(call, retry_of=None), _C.FAILED, error=error)
+    if call.retry_of is not None:
         _in_place_of(tx, call, status=_C.PROPOSED, approval_id=None)
 
 
@@ -193,13 +191,12 @@ def note_network(tx: Tx, call: CallRow, result: Any) -> None:  # noqa: ANN401 - 
 def deny(tx: Tx, call: CallRow, gated: Gated) -> None:
     """A call may not run, and the model is told why."""
     tell_called(tx, call, gated, runs=not is_remote(tx, call))
-    move_call(tx, call, _C.DENIED, error=gated.error, finished_at=tx.now, **gated_columns(gated))
     log.note(
         tx, call.session_id, actor=f"agent:{call.agent}", action="tool.denied",
         subject=call.tool, call_id=call.id, arguments=gated.arguments,
         reason=gated.verdict.reason, rule=gated.verdict.rule,
     )  # fmt: skip
-    tell_end(tx, call, _C.DENIED, error=gated.error)
+    end_call(tx, call, _C.DENIED, error=gated.error, **gated_columns(gated))
 
 
 def end_call(
@@ -226,21 +223,7 @@ def tell_end(
     result: Any = None,  # noqa: ANN401 - JSON
     error: str | None = None,
 ) -> None:
-    """A call has its result, and so has the one in whose place it ran."""
-    tell_result(tx, call, status, result=result, error=error)
-    if call.retry_of is not None:
-        _end_original(tx, call.retry_of, status, result=result, error=error)
-
-
-def tell_result(
-    tx: Tx,
-    call: CallRow,
-    status: CallStatus,
-    *,
-    result: Any = None,  # noqa: ANN401 - JSON
-    error: str | None = None,
-) -> None:
-    """What came of a call, as clients are told."""
+    """Tell what came of a call; if it is known, the one in whose place it ran has the same end."""
     took = elapsed(call.started_at, tx.now) * 1000 if call.started_at else None
     facts = ResultFacts(
         status=_WIRE.get(status, "failed"), duration_ms=took,
@@ -251,6 +234,8 @@ def tell_result(
         **place_of(call),
     )  # fmt: skip
     log.tell(tx, call.session_id, event)
+    if call.retry_of is not None and status is not _C.UNKNOWN:
+        _end_original(tx, call.retry_of, status, result=result, error=error)
 
 
 def open_control(tx: Tx, call: CallRow) -> CallRow:
@@ -291,7 +276,7 @@ def doubt(tx: Tx, desk: ApprovalService, call: CallRow, why: str, locale: str) -
     """Write down that nobody knows what came of a call, and ask a person."""
     pass_through(tx, call, _C.UNKNOWN, result=None, error=None)
     unknown = say("model_unknown", locale, why=told(why, locale))
-    tell_result(tx, call, _C.UNKNOWN, error=unknown)
+    tell_end(tx, call, _C.UNKNOWN, error=unknown)
     desk.open(tx, question_of_doubt(call, why, locale))
 
 

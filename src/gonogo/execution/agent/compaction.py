@@ -7,10 +7,11 @@ which is data that nobody has checked. Where there is no summary the facts stand
 """
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from gonogo.domain.errors import ModelFailed
@@ -28,6 +29,7 @@ from gonogo.execution.agent.context import (
     StoredThread,
     ThreadRecord,
     aliases_of,
+    grown_record,
     kept_places,
     plans_in,
     read_thread,
@@ -59,6 +61,10 @@ _LINE = 400
 """Characters of one fact."""
 
 
+def _no_records() -> dict[tuple[str, str], ThreadRecord | None]:
+    return {}
+
+
 class Contexts(Struct, frozen=True, kw_only=True):
     """Builds what models are asked, and makes room where a conversation grows too long."""
 
@@ -71,6 +77,8 @@ class Contexts(Struct, frozen=True, kw_only=True):
     """What conversations are told of instruction files."""
     result_tokens: int = 8_000
     """What a model is given of one result."""
+    driven: dict[tuple[str, str], ThreadRecord | None] = field(default_factory=_no_records)
+    """The conversations that are driven at this moment, as they were read last."""
 
     async def briefed(self, thread: Thread, stored: StoredThread | None = None) -> ThreadRecord:
         """A conversation that was told what instruction files say by now.
@@ -81,7 +89,7 @@ class Contexts(Struct, frozen=True, kw_only=True):
         Raises:
             Superseded: somebody else holds the thread's work now.
         """
-        stored = stored or await self.store.read(read_thread, thread)
+        stored = stored or await self.store.read(self.look, thread)
         calls = list(stored.calls.values())
         news = await self.briefings.news(thread, spoken_in(stored.said), calls)
         if news is not None:
@@ -91,11 +99,32 @@ class Contexts(Struct, frozen=True, kw_only=True):
 
     async def read(self, thread: Thread) -> ThreadRecord:
         """A conversation as the record has it now."""
-        return await self._record(thread, await self.store.read(read_thread, thread))
+        return await self._record(thread, await self.store.read(self.look, thread))
+
+    def look(self, tx: Tx, thread: Thread) -> StoredThread:
+        """The rows of a conversation, of which those that are known are not read again."""
+        known = self.driven.get((thread.session_id, thread.name))
+        return read_thread(tx, thread, known.read) if known else read_thread(tx, thread)
+
+    @contextmanager
+    def remembered(self, thread: Thread) -> Generator[None]:
+        """Within it, only what is new in a conversation is read and put into a request's words."""
+        place = thread.session_id, thread.name
+        self.driven[place] = None
+        try:
+            yield
+        finally:
+            self.driven.pop(place, None)
 
     async def _record(self, thread: Thread, stored: StoredThread) -> ThreadRecord:
-        accounts = {each: await self.account(each, thread.locale) for each in plans_in(stored.said)}
-        return record_of_thread(stored, accounts, thread.locale, briefed=self.briefings.reader.on)
+        told = {each: await self.account(each, thread.locale) for each in plans_in(stored.said)}
+        place, briefed = (thread.session_id, thread.name), self.briefings.reader.on
+        known = self.driven.get(place)
+        found = known and grown_record(known, stored, told, thread.locale)
+        found = found or record_of_thread(stored, told, thread.locale, briefed=briefed)
+        if place in self.driven:
+            self.driven[place] = found
+        return found
 
     def window(self, thread: Thread, found: ThreadRecord) -> int:
         """The tokens of the model's window, as far as anybody knows by now."""

@@ -19,6 +19,7 @@ from itertools import chain, takewhile
 from typing import Any, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from gonogo.domain.base import mapped
 from gonogo.domain.records import CallRow
@@ -49,9 +50,9 @@ from gonogo.execution.agent import call_log
 from gonogo.execution.agent.conversation import Thread
 from gonogo.i18n import say
 from gonogo.store import Tx
-from gonogo.store.calls import thread_calls
+from gonogo.store.calls import calls_since, thread_calls
 from gonogo.store.plans import named_ids
-from gonogo.store.sessions import conversation
+from gonogo.store.sessions import conversation_since
 from gonogo.tools import READ_OUTPUT, excerpt, how_to_read, line_of, text_of
 
 # Short names for our ids, in what models read and write: `call-3`, `plan-1`, `comment-2`.
@@ -232,6 +233,8 @@ class Passage(Struct, frozen=True):
 class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
     """A conversation as the record has it at one moment."""
 
+    read: "StoredThread"
+    """What it is made of."""
     places: Sequence[Passage]
     calls: Mapping[str, CallRow]
     """By their ids."""
@@ -277,6 +280,13 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
     @property
     def _rest(self) -> Sequence[Passage]:
         return self.places[self.start :]
+
+    def may_grow_by(self, said: Sequence[Message]) -> bool:
+        """Whether what was said since stands behind all that was there, and changes none of it."""
+        # What people said to an agent at work stands at the end until a reply knows of it.
+        is_heard = not any(isinstance(place.message, Steering) for place in self.places[-1:])
+        is_plain = all(isinstance(each, Reply | UserText) for each in said)
+        return is_heard and is_plain and not unfinished(self.read.said)
 
     @property
     def earlier(self) -> tuple[str, ...]:
@@ -434,25 +444,52 @@ class StoredThread(Struct, frozen=True, kw_only=True):
     """The rows of a conversation."""
 
     said: Sequence[Message]
+    numbers: Sequence[int] = ()
+    """Of the messages; none where they were not read."""
     calls: Mapping[str, CallRow]
     """By their ids, in their order."""
-    named: Sequence[str] = ()
-    """The ids of the session's plans, and of comments on them, as they were made."""
+    named: Sequence[str] | None = None
+    """The ids of the session's plans, and of comments on them, as they were made; None where
+    nothing may name one."""
     waited: bool = False
     """Its owner waits for a model that did not answer."""
 
+    def since(self, known: "StoredThread") -> "StoredThread | None":
+        """What is new; None where that does not stand behind all that is known, as it was."""
+        length = len(known.said)
+        calls = {i: call for i, call in self.calls.items() if call is not known.calls.get(i)}
+        is_longer = len(known.numbers) == length and known.numbers == self.numbers[:length]
+        is_new = calls.keys().isdisjoint(known.calls) and self.named == known.named
+        return replace(self, said=self.said[length:], calls=calls) if is_longer and is_new else None
 
-def read_thread(tx: Tx, thread: Thread) -> StoredThread:
-    """The rows of a thread."""
-    said = conversation(tx, thread.session_id, thread.name)
-    calls = {call.id: call for call in thread_calls(tx, thread.session_id, thread.name)}
-    named = named_ids(tx, thread.session_id) if names_others(said, calls.values()) else ()
-    return StoredThread(said=said, calls=calls, named=named, waited=thread.owner.is_waiting(tx))
+
+_NOTHING = StoredThread(said=(), calls={})
+
+
+def read_thread(tx: Tx, thread: Thread, known: StoredThread = _NOTHING) -> StoredThread:
+    """The rows of a thread.
+
+    Args:
+        known: What was read of it before, and is not read again.
+    """
+    place, before = (
+        (thread.session_id, thread.name),
+        dict(zip(known.numbers, known.said, strict=False)),
+    )
+    said, calls = conversation_since(tx, *place, before), calls_since(tx, *place, known.calls)
+    new = [message for number, message in said.items() if number not in before]
+    ended = [call for call in calls.values() if call is not known.calls.get(call.id)]
+    named = known.named is not None or names_others(new, ended)
+    return StoredThread(
+        said=tuple(said.values()), numbers=tuple(said), calls=calls,
+        named=named_ids(tx, thread.session_id) if named else None,
+        waited=thread.owner.is_waiting(tx),
+    )  # fmt: skip
 
 
 def first_record(tx: Tx, session_id: str, said: Sequence[Message], *, waited: bool) -> StoredThread:
     """The rows of a thread in which nobody has answered yet."""
-    named = named_ids(tx, session_id) if names_others(said, ()) else ()
+    named = named_ids(tx, session_id) if names_others(said, ()) else None
     return StoredThread(said=said, calls={}, named=named, waited=waited)
 
 
@@ -467,15 +504,24 @@ def spoken_in(said: Sequence[Message]) -> list[Message]:
 
 
 def record_of_thread(
-    stored: StoredThread, accounts: Mapping[str, str], locale: str, *, briefed: bool = True
+    stored: StoredThread,
+    accounts: Mapping[str, str],
+    locale: str,
+    *,
+    briefed: bool = True,
+    end: StoredThread | None = None,
 ) -> ThreadRecord:
-    """A conversation from its stored messages: what was said, and what is shown of it since."""
-    calls, aliases = stored.calls, Aliases.of(stored.calls.values(), stored.named)
+    """A conversation from its stored messages: what was said, and what is shown of it since.
+
+    Args:
+        end: The only part of it that is wanted.
+    """
+    part, aliases = end or stored, Aliases.of(stored.calls.values(), stored.named or ())
     spoken: list[Message] = []
     shown: dict[str, int] = {}
     compacted, marked = None, 0
     refused: list[int] = []
-    for message in map(aliases.told_message, stored.said):
+    for message in map(aliases.told_message, part.said):
         match message:
             case Shortened():
                 shown |= message.results
@@ -488,17 +534,39 @@ def record_of_thread(
     lost = say("model_lost", locale)
     answers = [
         call_log.answer_of(call, locale, aliases)
-        for call in calls.values()
+        for call in part.calls.values()
         if call.retry_of is None
     ]
     return ThreadRecord(
-        places=_places(repaired([*_in_order(spoken, locale), *answers], lost)),
-        calls=calls, shown=shown, compacted=compacted, marked=marked,
+        read=stored, places=_places(repaired([*_in_order(spoken, locale), *answers], lost)),
+        calls=part.calls, shown=shown, compacted=compacted, marked=marked,
         refused=min(refused, default=None), waited=stored.waited, briefed=briefed, aliases=aliases,
         accounts={plan_id: aliases.told(text) for plan_id, text in accounts.items()},
         note=say("model_continue", locale), said=count_said(spoken),
         begun="".join(part.text for part in unfinished(spoken)),
     )  # fmt: skip
+
+
+def grown_record(
+    before: ThreadRecord, stored: StoredThread, accounts: Mapping[str, str], locale: str
+) -> ThreadRecord | None:
+    """The same conversation later, in time that grows with what is new in it alone.
+
+    None where more than that is another now: less is shown, or what was there stands elsewhere.
+    """
+    new = stored.since(before.read)
+    if new is None or not before.may_grow_by(new.said):
+        return None
+    end = record_of_thread(stored, accounts, locale, briefed=before.briefed, end=new)
+    if end.accounts != before.accounts:
+        return None
+    found = replace(
+        before, read=stored, places=(*before.places, *end.places), calls=stored.calls,
+        waited=stored.waited, begun=end.begun, aliases=end.aliases,
+    )  # fmt: skip
+    # What is told of a message does not change by what comes behind it.
+    vars(found).update(whole=before.whole + end.whole, messages=before.messages + end.messages)
+    return found
 
 
 def _in_order(spoken: Sequence[Message], locale: str) -> tuple[Message, ...]:
@@ -514,14 +582,14 @@ def _as_users(messages: Iterable[Message]) -> tuple[Message, ...]:
     )
 
 
-def _places(messages: Sequence[Message]) -> list[Passage]:
+def _places(messages: Sequence[Message]) -> tuple[Passage, ...]:
     found: list[tuple[Message, list[ToolAnswer]]] = []
     for message in messages:
         if isinstance(message, ToolAnswer):
             found[-1][1].append(message)
         else:
             found.append((message, []))
-    return [Passage(message, tuple(answers)) for message, answers in found]
+    return tuple(Passage(message, tuple(answers)) for message, answers in found)
 
 
 def _clipped(message: Message, tokens: int) -> Message:

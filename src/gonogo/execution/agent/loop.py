@@ -47,7 +47,6 @@ from gonogo.execution.agent.context import (
     StoredThread,
     ThreadRecord,
     cache_key,
-    read_thread,
     with_filling,
 )
 from gonogo.execution.agent.conversation import Explorers, Thread, usable
@@ -133,7 +132,10 @@ class Loop(Struct, frozen=True, kw_only=True):
         if begun is not None:
             await self.hands.run_begun(thread, begun)
             step = None
-        step = step or await self._taken_up(thread)
+        with self.contexts.remembered(thread):
+            return await self._driven(thread, step or await self._taken_up(thread))
+
+    async def _driven(self, thread: Thread, step: NextStep) -> Finished | Handed | Resting:
         while True:
             if not step.calls:
                 reply = await self._reply(thread, step.stored)
@@ -147,7 +149,7 @@ class Loop(Struct, frozen=True, kw_only=True):
             step = settled
 
     async def _taken_up(self, thread: Thread) -> NextStep:
-        step = await self.store.read(_found, thread)
+        step = await self.store.read(self._found, thread)
         if thread.remote or not any(_is_to_judge(call) for call in step.calls):
             return step
         return await self.store.write(self._count, thread)
@@ -198,7 +200,13 @@ class Loop(Struct, frozen=True, kw_only=True):
 
     def _held(self, tx: Tx, thread: Thread) -> NextStep:
         thread.owner.check(tx)
-        return _found(tx, thread)
+        return self._found(tx, thread)
+
+    def _found(self, tx: Tx, thread: Thread) -> NextStep:
+        """A conversation as it stands."""
+        left = open_calls(tx, thread.session_id, thread.name)
+        asks = not left and thread.speak is None
+        return NextStep(calls=left, stored=self.contexts.look(tx, thread) if asks else None)
 
     async def _judged(
         self, thread: Thread, call: CallRow, given: ConversationGrants | None
@@ -362,13 +370,6 @@ class Loop(Struct, frozen=True, kw_only=True):
         record.propose(tx, thread, reply)
         left = open_calls(tx, thread.session_id, thread.name)
         return NextStep(calls=left, given=given_to(tx, thread), checkpoint=thread.checkpoint(tx))
-
-
-def _found(tx: Tx, thread: Thread) -> NextStep:
-    """A conversation as it stands."""
-    left = open_calls(tx, thread.session_id, thread.name)
-    asks = not left and thread.speak is None
-    return NextStep(calls=left, stored=read_thread(tx, thread) if asks else None)
 
 
 def taken_up(tx: Tx, thread: Thread) -> NextStep:

@@ -51,6 +51,7 @@ from gonogo.llm import (
     detect,
     is_reachable,
     open_model,
+    plain_name,
     secrets_in,
     speaks_openai,
 )
@@ -212,7 +213,8 @@ class ModelPool(Struct, kw_only=True):
         Raises:
             ModelNotConfigured: there is none of the name, or something of it is missing.
         """
-        return self._open(choice).name
+        wanted = model_settings(self.settings, choice, self.environment)
+        return plain_name(wanted, self.environment) or self._open(choice).name
 
     def _open(
         self, choice: ModelChoice, attempts: int | None = None, role: ModelRole | None = None

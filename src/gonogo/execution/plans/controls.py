@@ -180,19 +180,21 @@ class Pauses(Struct, frozen=True):
         until = absence.next_try(board.now, patience)
         board.rest(pause_reason=what, paused_until=until, away=absence.as_json())
         if not waits:
-            self._tell_waiting(board, what, absence)
+            self._tell_waiting(board, what, absence, patience)
         if until is not None:
             set_timer(board.tx, RESUME, plan.id, until)
         elif not self.rounds.questions.ask_about_model(board.tx, board.plan, absence):
             board.write()
             self.cut_short(board, because("the model did not answer: {error}", error=absence.error))
 
-    def _tell_waiting(self, board: PlanState, what: str, absence: Absence) -> None:
-        shown = absence.ends_at(self.rounds.rules.patience).strftime("%Y-%m-%d %H:%M:%S UTC")
-        content = say(
-            f"plan_paused_{what}", spoken_in(board.tx, board.plan.session_id), until=shown,
-            error=board.told(absence.error),
-        )  # fmt: skip
+    def _tell_waiting(
+        self, board: PlanState, what: str, absence: Absence, patience: float | None
+    ) -> None:
+        said = {"error": board.told(absence.error)}
+        if patience is not None:
+            said["until"] = absence.ends_at(patience).strftime("%Y-%m-%d %H:%M:%S UTC")
+        locale = spoken_in(board.tx, board.plan.session_id)
+        content = say(f"plan_paused_{what}", locale, **said)
         until = board.plan.paused_until
         _tell.changed(board, "plan_paused", RUNTIME, what, until=until, content=content)
 
