@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import httpx
@@ -325,6 +325,15 @@ def test_the_database_is_migrated_and_the_doctor_is_content(gonogo, home):
     assert found["model"] == {"name": "model", "state": "ok", "text": "demo"}
     assert found["database"] == {"name": "database", "state": "ok", "text": str(home / "gonogo.db")}
     assert os.stat(home / "gonogo.db").st_mode & 0o777 in {0o600, 0o644}
+
+
+def test_the_database_of_a_process_of_an_older_version_is_said_to_be_older(gonogo, home, serve):
+    server = serve()
+    with closing(sqlite3.connect(home / "gonogo.db")) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = '0010'")
+    done = gonogo("db", "migrate")
+    said = f"gonogo: Process {server.process.pid} uses the database with the schema 0010, and "
+    assert (done.returncode, done.stderr.startswith(said)) == (1, True), done.stderr
 
 
 RUSSIAN = {"GONOGO_LOCALE": "ru"}
