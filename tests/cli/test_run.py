@@ -156,7 +156,7 @@ def test_a_plan_rejected_with_a_reason_ends_with_4(terminal, run, project):
     at.type("another way\n")
     at.expect("[s] stop")
     at.type("s\n")
-    at.expect("Plan cancelled. another way")
+    at.expect("Plan rejected. another way")
     assert at.end() == 4
     assert not run_tests(project).passed
 

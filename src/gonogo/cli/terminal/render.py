@@ -409,9 +409,11 @@ class EventLines(PlainScreen):
 
     def _content(self, style: str) -> Callable[[Event], None]:
         def show(event: Event) -> None:
-            if said := event.get("content") or _said_of(event, self._locale):
-                begins, stop, rest = spoken(said).partition(".")
+            if content := event.get("content"):
+                begins, stop, rest = spoken(content).partition(".")
                 self._line(f"{term('wire', begins, self._locale)}{stop}{rest}", style)
+            elif said := _said_of(event, self._locale):
+                self._line(said, style)
 
         return show
 
