@@ -19,7 +19,7 @@ from cli.conftest import SECONDS, Start, environment
 from fakes.nursery import Nursery, Process
 from gonogo import __version__
 from gonogo.cli.daemon import facts_of_this
-from gonogo.cli.doors import _tell_of_models
+from gonogo.cli.doors import Address, _say_how, _tell_of_models
 from gonogo.cli.folder import Folder
 from gonogo.demo import lay_out, run_tests
 from gonogo.i18n import say
@@ -470,3 +470,14 @@ async def test_of_models_that_can_be_asked_and_of_a_file_that_cannot_be_read_not
     (tmp_path / "models.toml").write_text("[")
     await _tell_of_models(Settings(home=tmp_path, config=tmp_path))
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_a_server_whose_console_was_not_built_says_how_to_build_it(
+    tmp_path, monkeypatch, capsys, is_built
+):
+    monkeypatch.setattr("gonogo.server.app.CONSOLE", tmp_path)
+    if is_built:
+        (tmp_path / "index.html").touch()
+    _say_how(Address(auth=False), "")
+    assert ("run scripts/console" in capsys.readouterr().err) is not is_built
