@@ -159,6 +159,8 @@ def test_the_version_is_said(gonogo):
         ["run", "x", "-C", "/no/such/folder"],
         ["run", "x", "--yes=some"],
         ["approvals", "decide", "a1", "maybe"],
+        ["approvals", "decide", "a1", "approve", "--arguments", "{}"],
+        ["serve", "--exit-when-idle", "--port", "0"],
         ["policy", "check", "--context", "/dev/null"],
         ["policy", "explain"],
         ["token", "create", "--role", "king"],

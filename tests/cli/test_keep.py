@@ -106,12 +106,14 @@ def test_an_old_database_is_opened_once_that_was_accepted(gonogo, home):
         database.execute("UPDATE chains SET audit_seq = 1")
     database.close()
 
-    for words in (("plans", "list"), ("db", "migrate"), ("serve", "--port", "0")):
+    opening = (("plans", "list"), ("db", "check"), ("db", "migrate"), ("serve", "--port", "0"))
+    for words in opening:
         refused = gonogo(*words)
         assert refused.returncode == 1
         assert "--accept-restored" in refused.stderr
         assert "Traceback" not in refused.stderr
     assert gonogo("db", "migrate", "--accept-restored").returncode == 0
+    assert gonogo("db", "check").returncode == 0
     listed = gonogo("plans", "list")
     head = "plan\tstatus\tdone\tsession\tcreated\tgoal\n"
     assert (listed.returncode, listed.stdout) == (0, head)

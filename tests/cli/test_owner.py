@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import httpx
@@ -19,7 +19,7 @@ from cli.conftest import SECONDS, Start, environment
 from fakes.nursery import Nursery, Process
 from gonogo import __version__
 from gonogo.cli.daemon import facts_of_this
-from gonogo.cli.doors import _tell_of_models
+from gonogo.cli.doors import Address, _say_how, _tell_of_models
 from gonogo.cli.folder import Folder
 from gonogo.demo import lay_out, run_tests
 from gonogo.i18n import say
@@ -327,6 +327,15 @@ def test_the_database_is_migrated_and_the_doctor_is_content(gonogo, home):
     assert os.stat(home / "gonogo.db").st_mode & 0o777 in {0o600, 0o644}
 
 
+def test_the_database_of_a_process_of_an_older_version_is_said_to_be_older(gonogo, home, serve):
+    server = serve()
+    with closing(sqlite3.connect(home / "gonogo.db")) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = '0010'")
+    done = gonogo("db", "migrate")
+    said = f"gonogo: Process {server.process.pid} uses the database with the schema 0010, and "
+    assert (done.returncode, done.stderr.startswith(said)) == (1, True), done.stderr
+
+
 RUSSIAN = {"GONOGO_LOCALE": "ru"}
 
 
@@ -461,3 +470,14 @@ async def test_of_models_that_can_be_asked_and_of_a_file_that_cannot_be_read_not
     (tmp_path / "models.toml").write_text("[")
     await _tell_of_models(Settings(home=tmp_path, config=tmp_path))
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("is_built", [True, False])
+def test_a_server_whose_console_was_not_built_says_how_to_build_it(
+    tmp_path, monkeypatch, capsys, is_built
+):
+    monkeypatch.setattr("gonogo.server.app.CONSOLE", tmp_path)
+    if is_built:
+        (tmp_path / "index.html").touch()
+    _say_how(Address(auth=False), "")
+    assert ("run scripts/console" in capsys.readouterr().err) is not is_built

@@ -84,9 +84,11 @@ def test_what_waits_is_decided_later_and_goes_on_from_there(gonogo, run, project
     ended = gonogo("approvals", "decide", approval_in(approved.stderr), "approve", cwd=project)
     assert ended.returncode == 0, ended.stderr
     assert run_tests(project).passed
-    again = gonogo("approvals", "decide", waiting["approval_id"], "reject", cwd=project)
-    assert again.returncode == 1
-    assert "already" in again.stdout
+    decide = ("approvals", "decide", waiting["approval_id"])
+    again, other = (gonogo(*decide, word, cwd=project) for word in ("approve", "reject"))
+    assert (again.returncode, again.stdout) == (0, f"{waiting['approval_id']} approved\n")
+    assert (other.returncode, other.stdout) == (1, "")
+    assert "already" in other.stderr
 
 
 def test_yes_approves_the_plan_and_nothing_else(gonogo, run, project):
@@ -154,7 +156,7 @@ def test_a_plan_rejected_with_a_reason_ends_with_4(terminal, run, project):
     at.type("another way\n")
     at.expect("[s] stop")
     at.type("s\n")
-    at.expect("Plan cancelled. another way")
+    at.expect("Plan rejected. another way")
     assert at.end() == 4
     assert not run_tests(project).passed
 

@@ -289,6 +289,8 @@ async def test_an_edit_that_may_not_run_changes_nothing(make, arguments, error):
         assert len(await world.pending()) == 1
         await world.decide(call_id)
         assert world.read("a.txt") == "one\n"
+        with pytest.raises(AlreadyDecided):
+            await world.decide(call_id, "edit", **more)
 
 
 @pytest.mark.feature(88)

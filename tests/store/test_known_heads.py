@@ -13,7 +13,7 @@ from sqlalchemy import text
 from fakes.rows import begin
 from gonogo.domain.errors import Conflict
 from gonogo.domain.events import Done
-from gonogo.store import Store
+from gonogo.store import Store, look_at
 from gonogo.store import events as log
 from gonogo.store.erasing import end_session
 from gonogo.store.sessions import set_session
@@ -282,3 +282,13 @@ async def test_a_deleted_or_pruned_session_is_no_loss(file):
     store.close()
 
     opened(file).close()
+
+
+async def test_a_look_at_a_database_says_what_a_start_would_say(file):
+    await grown(file)
+    url = f"sqlite:///{file}"
+    assert look_at(url)[0] == look_at(url)[1]
+    file.unlink()
+    with pytest.raises(Conflict, match="and is gone"):
+        look_at(url)
+    assert not file.exists()

@@ -319,6 +319,15 @@ def _say_where(settings: Settings, url: str) -> None:
 
 
 def _say_how(address: Address, login_url: str) -> None:
+    from gonogo.server import has_console
+
+    if not has_console():
+        complain(
+            own_words(
+                "The web console is not built, so only the API answers. To build it, run "
+                "scripts/console in your clone of gonogo, then start the server again."
+            )
+        )
     if address.auth:
         typer.echo(say("cli_open_console", own_locale(), count=_LINK_MINUTES, url=login_url))
     else:

@@ -225,7 +225,8 @@ class Approvals(Struct, frozen=True):
         if ruling.word is not DecisionWord.EDIT and not lasts:
             return find, ruling
         approval = await self._parts.store.read(find)
-        if ruling.word is DecisionWord.EDIT and approval.kind is ApprovalKind.TOOL:
+        is_open = approval.status is ApprovalStatus.PENDING
+        if ruling.word is DecisionWord.EDIT and approval.kind is ApprovalKind.TOOL and is_open:
             ruling = await self._edited(approval, ruling)
         if lasts:
             ruling = replace(ruling, for_plan=decision.for_plan)

@@ -11,7 +11,24 @@ refusal has the status and the word that the protocol gives it. It promises that
 - when the runtime closes, open streams end by themselves.
 """
 
-from gonogo.server.app import LISTENERS, NEW_LISTENER, Ready, create_app, describe, serve
+from gonogo.server.app import (
+    LISTENERS,
+    NEW_LISTENER,
+    Ready,
+    create_app,
+    describe,
+    has_console,
+    serve,
+)
 from gonogo.server.auth import WaitLimits
 
-__all__ = ["LISTENERS", "NEW_LISTENER", "Ready", "WaitLimits", "create_app", "describe", "serve"]
+__all__ = [
+    "LISTENERS",
+    "NEW_LISTENER",
+    "Ready",
+    "WaitLimits",
+    "create_app",
+    "describe",
+    "has_console",
+    "serve",
+]

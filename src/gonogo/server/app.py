@@ -99,6 +99,11 @@ def _content_policy(nonce: str) -> str:
     )
 
 
+def has_console() -> bool:
+    """Whether the console was built."""
+    return (CONSOLE / "index.html").is_file()
+
+
 @console.get("/", response_class=Response)
 async def page() -> Response:
     """The console's page. Needs no token, and tells nothing."""

@@ -25,7 +25,7 @@ from gonogo.store.hints import Hints
 from gonogo.store.migrate import HEAD, check_known, is_current, migrate, migrate_beside
 from gonogo.store.outage import Outage, Stopwatch, patiently, standing_still
 from gonogo.store.places import Membership, Whose, hand_over
-from gonogo.store.sqlite import SqliteBackend
+from gonogo.store.sqlite import KnownHeads, SqliteBackend
 from gonogo.store.transaction import (
     Clock,
     Footprint,
@@ -354,16 +354,20 @@ def look_at(url: str, patience: float = 4.0) -> tuple[str | None, str, str | Non
     PostgreSQL does so only as it reads. Nothing is changed.
 
     Raises:
-        Conflict: a newer gonogo made the database, or one that is too old.
+        Conflict: every start refuses it: a newer gonogo made it, or one that is too old; or it is
+            older than what is known of it.
         Busy: it is away.
     """
     file = file_of(url)
     if file is not None and not file.exists():
+        KnownHeads(file.resolve()).missing(None, accept=False)
         return None, HEAD, None
     backend = _backend(url, lambda box: None, patience, utc_now, None)
     try:
         found = check_known(backend.engine)
         damage = backend.damage() if isinstance(backend, SqliteBackend) else None
+        if damage is None:
+            backend.missing()
     finally:
         backend.close()
     return found, HEAD, damage

@@ -70,10 +70,11 @@ class KnownHeads:
         self._is_new = False
         self._written = -_EVERY
 
-    def missing(self, tx: Tx, *, accept: bool) -> list[str]:
+    def missing(self, tx: Tx | None, *, accept: bool) -> list[str]:
         """What was in the database and is not there any more.
 
         Args:
+            tx: None where there is no database at all.
             accept: Go on with what is there.
 
         Raises:
@@ -145,15 +146,15 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
 
-def _lost(tx: Tx, chain: str, known: Extent) -> Iterator[str]:
+def _lost(tx: Tx | None, chain: str, known: Extent) -> Iterator[str]:
     try:
-        found = extent_of(tx, chain)
+        found = tx and extent_of(tx, chain)
     except DBAPIError as error:
         if is_away(error):
             raise_told(error)
         # It has not even the tables.
         found = None
-    if found is None:
+    if tx is None or found is None:
         yield because(
             "chain {chain} had {known} entries, and is gone", chain=chain, known=known.entries
         )

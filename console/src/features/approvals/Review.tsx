@@ -6,11 +6,13 @@ import { visible, When } from "@/shared/ui";
 /** Who decides a question that rules of review speak of, and who has. */
 export function Review({ approval }: { approval: ApprovalView }) {
   const { t } = useTranslation();
-  const { review, votes = [], escalated_at } = approval;
+  const { review, requested_by = "", votes = [], escalated_at } = approval;
   if (review === undefined) {
     return null;
   }
-  const who = review.reviewers ?? review.seen_by ?? [];
+  const barred = review.not_requester ? [requested_by, ...(review.asked_too ?? [])] : [];
+  const named = review.reviewers ?? review.seen_by ?? [];
+  const who = named.filter((name) => !barred.includes(name));
   const rules = [
     who.length > 0 && t("approvals.mayApprove", { who: who.map(visible).join(", ") }),
     review.role === "admin" && t("approvals.adminsOnly"),

@@ -159,13 +159,20 @@ it("says who decides, how many have, and who may not", () => {
     needed: 2,
     role: "admin",
     rules: ["admin:1"],
-    reviewers: ["ann", "bob"],
+    reviewers: ["ann", "bob", "eve"],
     not_requester: true,
+    asked_too: ["eve"],
     escalates_to: ["role:admin"],
   };
   const votes = [{ name: "bob", decision: "approve", created_at: "2026-01-01T00:00:00Z" }];
-  const text = shown(asked({ kind: "tool", call_id: "c", review, votes }));
-  for (const part of ["1 of 2", "ann, bob", "Only admins", "may not approve it", "bob approved"]) {
+  const text = shown(asked({ kind: "tool", call_id: "c", requested_by: "ann", review, votes }));
+  for (const part of [
+    "1 of 2",
+    "May approve: bob",
+    "Only admins",
+    "may not approve it",
+    "bob approved",
+  ]) {
     expect(text).toContain(part);
   }
 });

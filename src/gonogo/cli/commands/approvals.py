@@ -210,4 +210,6 @@ def _given(word: str, arguments: str | None) -> object:
         if word == "edit":
             raise Stop("edit needs the new arguments as JSON: --arguments JSON", Exit.USAGE)
         return None
+    if word != "edit":
+        raise Stop("--arguments works only with edit; leave it out", Exit.USAGE)
     return loads(arguments)

@@ -217,6 +217,10 @@ _STATES = {
     "empty": "The database is empty. Set it up with: gonogo db migrate",
     "damaged": "The database is damaged: {problem}. Stop gonogo and restore a backup.",
 }
+_OUTGROWN = (
+    "Process {pid} uses the database with the schema {found}, and this version needs {wanted}. "
+    "Stop the process, for example with gonogo stop, then try again"
+)
 _NO_PLACE = (
     "No workspace that workers share has the path {path}; gonogo place list shows all paths, and "
     "gonogo place list --json also their ids"
@@ -233,22 +237,28 @@ async def migrate(
 
     On PostgreSQL, servers and workers of the previous version can keep running.
     """
+    import anyio
+
     from gonogo.cli.daemon import connected
-    from gonogo.cli.folder import read_settings
+    from gonogo.cli.folder import Folder, read_settings
     from gonogo.cli.terminal.output import outcome
-    from gonogo.runtime import Runtime
+    from gonogo.runtime import Runtime, look_at_database
 
     given = {"accept_restored": accept_restored or None}
     settings = read_settings(given)
     # Who serves this folder may be of an older version, which the database is to outgrow.
     on_server = settings.db is not None and settings.db.startswith("postgresql")
     async with Runtime.open(settings, idle=True) if on_server else connected(given):
+        found, wanted, _ = await anyio.to_thread.run_sync(look_at_database, settings)
+        if found != wanted:
+            pid = Folder(settings.home).owner()
+            raise Stop(_OUTGROWN, pid=pid, found=found, wanted=wanted)
         return outcome({"state": "current"}, own_words(_STATES["current"]), json=json)
 
 
 @command(app, "check", "gonogo db check", "gonogo db check --json")
 async def check(json: Json = False) -> Exit:
-    """Check that the database has this version's schema, and that a SQLite file is not damaged.
+    """Check that gonogo can use the database, and that a SQLite file is neither damaged nor old.
 
     The check changes nothing, and a server can keep running. Exit code 1 means that there is
     something to do.

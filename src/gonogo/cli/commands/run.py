@@ -229,6 +229,10 @@ async def serve(  # noqa: PLR0913 - each is an option of the command
 
     if pool is not None and work:
         raise typer.BadParameter("it works only with --no-work; add --no-work", param_hint="--pool")
+    if exit_when_idle and not socket_only:
+        raise typer.BadParameter(
+            "it works only with --socket-only; add --socket-only", param_hint="--exit-when-idle"
+        )
     if socket_only:
         if not work:
             raise typer.BadParameter(

@@ -53,7 +53,8 @@ async def decide_one(
             raise Stop("{option} is for tool calls only; leave it out", Exit.USAGE, option=option)
         if longer is not None:
             message[longer] = True
-        if link.runtime is not None:
+        # An answer to what is decided sets nothing going.
+        if link.runtime is not None and approval.status == ApprovalStatus.PENDING:
             return await see_through(link, approval, message, Wish(json=json))
         await tell(link, approval.session_id, message)
         approval = await link.client.approval(approval_id)

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from rich.console import Console
@@ -410,9 +410,11 @@ class EventLines(PlainScreen):
 
     def _content(self, style: str) -> Callable[[Event], None]:
         def show(event: Event) -> None:
-            if said := event.get("content") or _said_of(event, self._locale):
-                begins, stop, rest = spoken(said).partition(".")
+            if content := event.get("content"):
+                begins, stop, rest = spoken(content).partition(".")
                 self._line(f"{term('wire', begins, self._locale)}{stop}{rest}", style)
+            elif said := _said_of(event, self._locale):
+                self._line(said, style)
 
         return show
 
@@ -618,12 +620,13 @@ def review_lines(approval: ApprovalView, locale: str) -> Iterator[str]:
         return
     if review.problem:
         yield say("cli_question_problem", locale, problem=review.problem)
-    yield from _who_lines(review, locale)
+    asked = [approval.requested_by or "?", *(review.asked_too or ())]
+    barred = dict.fromkeys(asked if review.not_requester else ())
+    yield from _who_lines(review, barred, locale)
     if review.role != "operator":
         yield say("cli_question_role", locale, role=review.role)
-    if review.not_requester:
-        askers = dict.fromkeys([approval.requested_by or "?", *(review.asked_too or ())])
-        yield say("cli_question_requester", locale, name=", ".join(askers))
+    if barred:
+        yield say("cli_question_requester", locale, name=", ".join(barred))
     if review.needed > 1:
         yield from _vote_lines(approval, review.needed, locale)
     if review.escalates_at and review.escalates_to:
@@ -631,11 +634,13 @@ def review_lines(approval: ApprovalView, locale: str) -> Iterator[str]:
         yield say("cli_question_later", locale, when=when, names=names)
 
 
-def _who_lines(review: ReviewView, locale: str) -> Iterator[str]:
-    if review.reviewers:
-        yield say("cli_question_who", locale, names=", ".join(review.reviewers))
-    if review.seen_by:
-        yield say("cli_question_seen_by", locale, names=", ".join(review.seen_by))
+def _who_lines(review: ReviewView, barred: Container[str], locale: str) -> Iterator[str]:
+    for key, people in (
+        ("cli_question_who", review.reviewers),
+        ("cli_question_seen_by", review.seen_by),
+    ):
+        if names := [name for name in people or () if name not in barred]:
+            yield say(key, locale, names=", ".join(names))
 
 
 def _vote_lines(approval: ApprovalView, needed: int, locale: str) -> Iterator[str]:
