@@ -1,11 +1,14 @@
 """What may pass is tried again, within bounds; what will not is not; and no key leaves the room."""
 
+import errno
 import logging
+import resource
 import socket
 import traceback
 
 import anyio
 import pytest
+from httpx2 import ConnectError, ReadError
 from pydantic_ai.exceptions import (
     ModelAPIError,
     ModelConnectionError,
@@ -314,6 +317,25 @@ def test_what_a_provider_did_is_told_whole(error, said, status, transient, sent)
     assert str(found) == said
     assert (found.http_status, found.transient, found.sent) == (status, transient, sent)
     assert found.retry_after is None
+
+
+TOO_MANY = "too many files and connections are open; raise the limit (ulimit -n)"
+
+
+def test_a_limit_of_open_files_is_named_whether_the_error_says_so_or_not():
+    error = ModelConnectionError("theirs", "All attempts failed", phase="connect")
+    error.__cause__ = ConnectError("All attempts failed")
+    error.__cause__.__context__ = OSError(errno.EMFILE, "Too many open files")
+    assert str(model_failed("m", error)) == f"m failed: All attempts failed; {TOO_MANY}"
+    assert str(model_failed("m", ReadError(""))) == "m failed: ReadError"
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        found = model_failed("m", ReadError(""))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert str(found) == f"m failed: ReadError; {TOO_MANY}"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import logging
 import random
+import resource
 import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
@@ -363,6 +364,28 @@ async def test_what_a_full_disk_refuses_says_that_it_is_full(tmp_path: Path) -> 
             with pytest.raises(Busy) as refused:
                 await backend.write(fails_for_its_disk)
             assert refused.value.reason == "disk I/O error"
+
+
+@contextmanager
+def limited(kind: int, most: int) -> Iterator[None]:
+    """A lower limit of this process."""
+    soft, hard = resource.getrlimit(kind)
+    resource.setrlimit(kind, (most, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(kind, (soft, hard))
+
+
+async def test_what_a_limit_of_the_process_refuses_names_the_limit(tmp_path: Path) -> None:
+    file = tmp_path / "gonogo.db"
+    with opened(f"sqlite:///{file}", patience=LIMIT) as store:
+        await store.write(begin)
+        backend = cast("SqliteBackend", store._backend)
+        with limited(resource.RLIMIT_FSIZE, 2_000_000), pytest.raises(Busy) as refused:
+            await backend.write(fills)
+        said = "is as large as this process may make a file; raise the limit (ulimit -f)"
+        assert refused.value.reason == f"{file}-wal {said}"
 
 
 def fails_for_its_disk(_tx: Tx) -> None:

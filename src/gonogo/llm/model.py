@@ -20,10 +20,12 @@ It is read when the runtime opens, and refused at its first defect. A role that 
 asks what `work` asks; without that, the model that is configured.
 """
 
+import os
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from errno import EMFILE, ENFILE
 from pathlib import Path
 from typing import Annotated, Any, Literal, Protocol, cast, get_args
 
@@ -131,6 +133,8 @@ def _step(error: Exception, status: int | None) -> Reason | None:
     """What a person can do about it, where it is known."""
     if isinstance(error, TimeoutError):
         return because("try again, or choose another model")
+    if status is None and _lacks_descriptors(error):
+        return because("too many files and connections are open; raise the limit (ulimit -n)")
     if _was_never_sent(error):
         return because("check the network and the address of the provider, then try again")
     match status:
@@ -157,6 +161,19 @@ def _detail(body: object) -> str:
         return ""
     fields = cast("dict[str, Any]", body)
     return _detail(fields.get("error")) or str(fields.get("message") or "")
+
+
+def _lacks_descriptors(error: BaseException | None) -> bool:
+    """Whether it came of the limit of open files; some libraries do not say so."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
+            return True
+        error = error.__cause__ or error.__context__
+    try:
+        os.close(os.dup(0))
+    except OSError as missing:
+        return missing.errno == EMFILE
+    return False
 
 
 def _was_never_sent(error: Exception) -> bool:

@@ -221,7 +221,8 @@ class SqliteBackend:
 
     def explain(self, error: BaseException) -> BaseException:
         """Have an error say that its reason is the disk: SQLite says no more than "disk I/O"."""
-        if isinstance(error, Busy) and (problem := disk_problem(self._path.parent)):
+        files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
+        if isinstance(error, Busy) and (problem := disk_problem(self._path.parent, *files)):
             error.reason = problem
         return error
 
@@ -334,8 +335,9 @@ class SqliteBackend:
             try:
                 self._run_group(self._connection(), items)
             except BaseException as error:  # The writer must outlive any failure.
-                self._let_go()
+                # Before its last connection goes, which shortens a file that has become too large.
                 said = self.explain(told(error))
+                self._let_go()
                 for item in items:
                     item.error = item.error or said
             for loop in {item.loop for item in items}:
