@@ -23,10 +23,10 @@ from gonogo.domain.tool_calls import (
     ToolRequest,
     UserText,
 )
+from gonogo.execution.agent.aliases import names_others
 from gonogo.execution.agent.context import (
     StoredThread,
     grown_record,
-    names_others,
     record_of_thread,
 )
 

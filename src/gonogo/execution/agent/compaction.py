@@ -22,13 +22,13 @@ from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import Compacted, ModelRequest, Reply, Shortened, UserText
+from gonogo.execution.agent.aliases import aliases_of
 from gonogo.execution.agent.context import (
     COMPACT_FROM,
     ELIDE_FROM,
     Frame,
     StoredThread,
     ThreadRecord,
-    aliases_of,
     grown_record,
     kept_places,
     plans_in,
