@@ -3,12 +3,15 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 from typer.core import TyperGroup
 
@@ -18,6 +21,7 @@ from gonogo import __version__
 from gonogo.cli.checks import Check, _database, _models
 from gonogo.cli.daemon import _opening
 from gonogo.cli.folder import read_settings
+from gonogo.cli.support import Exit, carry_out
 from gonogo.settings import Settings
 
 HEAVY = "import sys, gonogo.cli; print(sorted(set(sys.modules) & set(sys.argv[1:])))"
@@ -172,6 +176,29 @@ def test_a_command_that_is_not_understood_ends_with_2_and_no_traceback(gonogo, w
     assert done.returncode == 2
     assert done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("ctrl_c", [signal.SIG_IGN, signal.default_int_handler])
+def test_sigterm_ends_a_command_also_where_a_script_has_ctrl_c_ignored(ctrl_c):
+    ended: list[str] = []
+
+    async def waits() -> Exit:
+        try:
+            await anyio.to_thread.run_sync(os.kill, os.getpid(), signal.SIGTERM)
+            await anyio.sleep(SECONDS)
+        finally:
+            ended.append("cleaned up")
+        return Exit.DONE
+
+    before = {each: signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, ctrl_c)
+    try:
+        with pytest.raises(SystemExit) as left:
+            carry_out(waits)
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+    assert (left.value.code, ended) == (Exit.INTERRUPTED, ["cleaned up"])
 
 
 @pytest.mark.parametrize("closed", [">&-", "<&-", "<&- >&- 2>&-"])

@@ -145,7 +145,10 @@ class Holder(NamedTuple):
     ("holder", "who"),
     [
         (None, "another process"),
-        (Holder("gonogo 7 on host", 12), "gonogo 7 on host (process 12 of the server)"),
+        (
+            Holder("gonogo 7 on host 066117d61bc0 0013", 12),
+            "gonogo 7 on host (process 12 of the server)",
+        ),
         (Holder("", 12), "a process (process 12 of the server)"),
     ],
 )

@@ -305,6 +305,9 @@ def complain(text: str) -> None:
 
 def _as_interrupt(number: int, frame: FrameType | None) -> None:
     del number, frame
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # As in what a script starts with `&`: Ctrl-C is not meant for it, but SIGTERM is.
+        raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)
 
 

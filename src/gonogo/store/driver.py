@@ -388,9 +388,11 @@ def _key(conn: Connection) -> dict[str, int]:
 def _refusal(holder: Any) -> str:  # noqa: ANN401 - a database row
     who = because("another process")
     if holder is not None:
+        # What follows is for programs: a word of its own, and the schema of its code.
+        name = " ".join(holder.application_name.split()[:4])
         who = because(
             "{name} (process {pid} of the server)",
-            name=holder.application_name or because("a process"), pid=holder.pid,
+            name=name or because("a process"), pid=holder.pid,
         )  # fmt: skip
     if holder is not None and holder.mode == "ShareLock":
         return because(
