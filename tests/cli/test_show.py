@@ -420,7 +420,7 @@ SAME = {"from_agent": "coder", "to_agent": "coder", "reason": "r"}
         ({"type": "plan_paused"}, "Plan paused: no new subtasks start.\n"),
         ({"type": "plan_resumed"}, "Plan resumed.\n"),
         ({"type": "plan_cancelled"}, "Plan cancelled.\n"),
-        ({"type": "plan_rejected", "content": "Plan cancelled. No. No."}, "Plan rejected. No. No.\n"),
+        ({"type": "plan_rejected", "content": "Plan cancelled. No. N."}, "Plan rejected. No. N.\n"),
         ({"type": "approval_warning"}, ""),
         ({"type": "instructions_loaded", "content": "i" * 1_001}, f"{'i' * 999}…\n"),
         ({"type": "error", "error": "e"}, "error: e\n"),
