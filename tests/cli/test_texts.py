@@ -94,7 +94,7 @@ FOREIGN = re.compile(r"[A-Za-z]{2,}[,;:]? (?:[A-Za-z]{2,})")
 OTHERS = re.compile(
     # Commands to copy; what programs, tools and the demo's story say; tables for scripts.
     r"gonogo [a-z]+ \S+|^    .*|GONOGO_HOME=.*|git -C .*|FAILED \(failures=1\)|^[-+@ ].*|"
-    r"^(?:\[\w+\] )?(?:\? )?\w+_(?:command|file)\b.*|.*[а-яё].*|^\w+\t\w+\t.*"
+    r"^(?:\[\w+\] )?(?:\? |gonogo: )?\w+_(?:command|file)\b.*|.*[а-яё].*|^\w+\t\w+\t.*"
 )
 """What is not gonogo's own words."""
 

@@ -10,7 +10,7 @@ from fakes.door import client_of
 from fakes.world import call, calls, kinds, of, on_both, plan, says, step, write
 from gonogo.domain.errors import Conflict, Forbidden, InvalidMessage, NotFound, RateLimited
 from gonogo.domain.identity import Principal, Role
-from gonogo.execution.agent.conversation import MOST_UNHEARD
+from gonogo.execution.agent.inbox import MOST_UNHEARD
 
 pytestmark = pytest.mark.measured
 

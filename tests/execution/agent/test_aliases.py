@@ -11,8 +11,8 @@ from gonogo.domain.tool_calls import (
     ToolRequest,
     UserText,
 )
-from gonogo.execution.agent.aliases import Aliases, names_others
 from gonogo.execution.agent.call_log import answer_of
+from gonogo.execution.agent.conversation import Aliases, names_others
 
 CALLS = [f"call_{digit * 24}" for digit in "abc"]
 PLAN, COMMENT = "plan_" + "1" * 32, "comment_" + "2" * 32

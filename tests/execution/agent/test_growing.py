@@ -23,12 +23,12 @@ from gonogo.domain.tool_calls import (
     ToolRequest,
     UserText,
 )
-from gonogo.execution.agent.aliases import names_others
 from gonogo.execution.agent.context import (
     StoredThread,
     grown_record,
     record_of_thread,
 )
+from gonogo.execution.agent.conversation import names_others
 
 PLANS = [f"plan_{number:024x}" for number in range(3)]
 _C = CallStatus

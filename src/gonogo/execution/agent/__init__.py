@@ -24,9 +24,7 @@ from gonogo.execution.agent.conversation import (
     compose,
     facts_of,
     fields_from,
-    is_unheard,
     role_of,
-    steer,
 )
 from gonogo.execution.agent.executor import (
     CLIENT_CALL,
@@ -47,7 +45,7 @@ from gonogo.execution.agent.gate import (
     nothing_given,
     remove_session_rule,
 )
-from gonogo.execution.agent.inbox import Inbox
+from gonogo.execution.agent.inbox import Inbox, is_unheard, steer
 from gonogo.execution.agent.loop import (
     Finished,
     Handed,

@@ -23,8 +23,7 @@ from gonogo.domain.paths import is_secret
 from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.states import CALL, GUARDED_NAMES, ApprovalStatus, CallStatus, DecisionWord
 from gonogo.domain.tool_calls import Reply, ToolAnswer, ToolClass
-from gonogo.execution.agent.aliases import Aliases, aliases_of
-from gonogo.execution.agent.conversation import Thread, explorers_of
+from gonogo.execution.agent.conversation import Aliases, Thread, aliases_of, explorers_of
 from gonogo.execution.agent.gate import Gated, make_session_rule
 from gonogo.execution.agent.questions import matter_of, question_of_call, question_of_doubt
 from gonogo.execution.approvals import NOBODY, ApprovalService, Matter, Ruling

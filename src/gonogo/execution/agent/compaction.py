@@ -22,7 +22,6 @@ from gonogo.domain.records import Approval, CallRow
 from gonogo.domain.replanning import BudgetSpent
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import Compacted, ModelRequest, Reply, Shortened, UserText
-from gonogo.execution.agent.aliases import aliases_of
 from gonogo.execution.agent.context import (
     COMPACT_FROM,
     ELIDE_FROM,
@@ -41,7 +40,7 @@ from gonogo.execution.agent.context import (
     too_long,
     transcript,
 )
-from gonogo.execution.agent.conversation import Briefings, Thread
+from gonogo.execution.agent.conversation import Briefings, Thread, aliases_of
 from gonogo.execution.agent.models import Meter, ModelPool, keep_usage
 from gonogo.i18n import say
 from gonogo.store import Store, Tx

@@ -44,8 +44,7 @@ from gonogo.domain.tool_calls import (
     with_instructions_first,
 )
 from gonogo.execution.agent import call_log
-from gonogo.execution.agent.aliases import Aliases, names_others
-from gonogo.execution.agent.conversation import Thread
+from gonogo.execution.agent.conversation import Aliases, Thread, names_others
 from gonogo.i18n import say
 from gonogo.store import Tx
 from gonogo.store.calls import calls_since

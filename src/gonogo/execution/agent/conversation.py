@@ -1,20 +1,22 @@
-"""Conversations: who owns one, what is said to it at work, and those that explore for another."""
+"""Conversations: who owns one, who explores for another, and the short names of ids in them."""
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
+from itertools import chain
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import anyio.to_thread
 from anyio import create_task_group
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from gonogo.domain.errors import InternalFailure, ModelFailed, RateLimited, ToolFailed
-from gonogo.domain.events import InstructedFacts, InstructionsLoaded, Steered, SteeringFacts
+from gonogo.domain.base import mapped
+from gonogo.domain.errors import InternalFailure, ModelFailed, ToolFailed
+from gonogo.domain.events import InstructedFacts, InstructionsLoaded
 from gonogo.domain.failures import Classified, is_away, quota_pause
-from gonogo.domain.identity import Principal
 from gonogo.domain.instructions import (
     MOST_CHANGED,
     MOST_TOLD,
@@ -27,17 +29,18 @@ from gonogo.domain.instructions import (
     skill_index,
 )
 from gonogo.domain.records import CallRow, Checkpoint, Session
-from gonogo.domain.reviews import checked_content
 from gonogo.domain.states import CallStatus
 from gonogo.domain.tool_calls import (
     InstructionFile,
     Instructions,
     Message,
+    PlanAccount,
     Reply,
-    Steering,
+    ToolAnswer,
+    ToolClass,
+    ToolRequest,
     ToolSchema,
     UserText,
-    count_unheard,
     unfinished,
 )
 from gonogo.execution.agent.profiles import EXPLORER, MODEL, Profile, explorer_profile
@@ -45,10 +48,11 @@ from gonogo.i18n import say
 from gonogo.llm import ModelRole
 from gonogo.store import Store, Tx
 from gonogo.store import events as log
+from gonogo.store.calls import thread_calls
 from gonogo.store.checkpoints import attempt_checkpoint
-from gonogo.store.plans import lock_plan
-from gonogo.store.sessions import append_message, conversation, lock_turn, set_session, spoken_in
-from gonogo.tools import READ_SKILL, touched
+from gonogo.store.plans import lock_plan, named_ids
+from gonogo.store.sessions import append_message, conversation, lock_turn, set_session
+from gonogo.tools import READ_OUTPUT, READ_SKILL, touched
 from gonogo.tools.control import MOST_QUESTIONS
 from gonogo.workspace import InstructionReader
 
@@ -176,65 +180,6 @@ def fields_from(session: Session) -> dict[str, Any]:
     }  # fmt: skip
 
 
-# Steering: a person says something to an agent that is at work.
-#
-# The words become a message of the conversation in the transaction that tells the event and writes
-# the audit entry. They come before the conversation's next request to a model, each once, in order;
-# nothing else changes: no scope, no grant, no question, no digest.
-#
-# A conversation does not end with words that its agent has not heard: whoever ends it asks
-# `is_unheard` in the transaction that would, and has it go on instead.
-
-MOST_UNHEARD = 100
-"""Words to one conversation that its agent has not heard yet."""
-
-
-def steer(
-    tx: Tx,
-    session_id: str,
-    thread: str,
-    content: str,
-    by: Principal,
-    *,
-    agent: str,
-    **place: Any,  # noqa: ANN401 - fields of events
-) -> None:
-    """Keep what a person says to who is at work in a conversation, and tell it.
-
-    Args:
-        agent: Who is at work.
-        place: The other fields by which events name where it happened.
-
-    Raises:
-        InvalidMessage: nothing is said, or too much.
-        RateLimited: too much of what was said has not been heard yet.
-    """
-    words = checked_content(content)
-    if count_unheard(conversation(tx, session_id, thread)) >= MOST_UNHEARD:
-        raise RateLimited(
-            "The agent has {most} messages to read, and no more are possible; wait until it has "
-            "read some",
-            most=MOST_UNHEARD,
-        )
-    said = Steering(content=words)
-    append_message(tx, session_id, thread, said, turn_id=place.get("turn_id"), agent=agent)
-    told = say("steered", spoken_in(tx, session_id), author=by.name, agent=agent, content=words)
-    facts = SteeringFacts(author=by.name, content=words)
-    log.tell(tx, session_id, Steered(content=told, metadata=facts, agent=agent, **place))
-    log.note(
-        tx, session_id, actor=by.id, action="agent.steered", subject=agent, content=words, **place
-    )
-
-
-def is_unheard(tx: Tx, session_id: str, thread: str, heard: int = 0) -> bool:
-    """Whether people have said something in a conversation that its agent has not heard.
-
-    Args:
-        heard: How many words the agent knew of when it gave a reply that is not kept yet.
-    """
-    return count_unheard(conversation(tx, session_id, thread), heard) > 0
-
-
 # Explorers: questions of one call, looked into at the same time, each in its own conversation.
 #
 # An explorer reads and changes nothing; whatever would ask a person is denied to it. Its requests
@@ -298,7 +243,7 @@ class Explorers(Struct, frozen=True):
 def explorer_of(thread: Thread, call_id: str, number: int) -> Thread:
     """The conversation that looks into one question of a call."""
     return replace(
-        thread, name=_name(thread.name, call_id, number), script=f"explore-{number}",
+        thread, name=_explorer(thread.name, call_id, number), script=f"explore-{number}",
         agent=EXPLORER, profile=explorer_profile(), owner=_Explorer(thread.owner), speak=None,
         attended=False, quiet=True, max_requests=MOST_REQUESTS,
     )  # fmt: skip
@@ -306,7 +251,7 @@ def explorer_of(thread: Thread, call_id: str, number: int) -> Thread:
 
 def explorers_of(thread: str, call_id: str) -> list[str]:
     """The names of the conversations that a call may have begun."""
-    return [_name(thread, call_id, number) for number in range(1, MOST_QUESTIONS + 1)]
+    return [_explorer(thread, call_id, number) for number in range(1, MOST_QUESTIONS + 1)]
 
 
 def bounded(text: str, locale: str) -> str:
@@ -325,7 +270,7 @@ def _size(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode())
 
 
-def _name(thread: str, call_id: str, number: int) -> str:
+def _explorer(thread: str, call_id: str, number: int) -> str:
     return f"{thread}#{call_id}.{number}"
 
 
@@ -608,3 +553,138 @@ class _Telling(Struct, kw_only=True):
             }
         )  # fmt: skip
         self.blocks.append((told, f"{head}\n{text}"))
+
+
+# Short names for our ids, in what models read and write: `call-3`, `plan-1`, `comment-2`.
+#
+# An id names a row and is another one in each run. A model is shown the number of what it names: of
+# a call in its conversation, of a plan or a comment in its session. So the same work makes the same
+# requests wherever it runs, and each name costs a model two tokens and not twenty. Numbers never
+# change, for what they count is only added to. Names in a model's calls become ids as soon as its
+# reply is there; what it says is kept word for word. So is what files, programs and servers say: a
+# model has to know the very bytes of what it edits.
+
+_ID = re.compile(r"(?:call|plan|comment)_[0-9a-f]{24,32}")
+_OTHER = re.compile(r"(?:plan|comment)_[0-9a-f]{24}")
+_NAMING = {"execute_plan": "plan_id", READ_OUTPUT: "id"}
+"""The arguments of tools that take an id."""
+
+
+class Aliases(Struct, frozen=True):
+    """The short names of one conversation."""
+
+    names: Mapping[str, str] = {}
+    """By id."""
+
+    @classmethod
+    def of(cls, calls: Iterable[CallRow], others: Iterable[str]) -> "Aliases":
+        """The names of a conversation's calls, and of the plans and comments of its session.
+
+        Args:
+            calls: In their order.
+            others: Ids, in the order in which they were made.
+        """
+        found, counts = dict[str, str](), dict[str, int]()
+        # A call in the place of another one is told under the id of that.
+        own = (call.id for call in calls if call.retry_of is None)
+        for each in filter(_ID.fullmatch, (*own, *others)):
+            word = each.partition("_")[0]
+            counts[word] = counts.get(word, 0) + 1
+            found[each] = f"{word}-{counts[word]}"
+        return cls(found)
+
+    def told(self, text: str) -> str:
+        """A text with names for ids."""
+        return _ID.sub(lambda found: self.of_id(found[0]), text)
+
+    def told_value(self, value: object) -> Any:  # noqa: ANN401 - any JSON value
+        """A JSON value with names for ids in all its texts."""
+        return mapped(value, self.told)
+
+    def of_id(self, each: str) -> str:
+        """The name of an id; the id itself where it is not known here."""
+        return self.names.get(each, each)
+
+    def told_arguments(self, tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
+        """A call's arguments, of which those that take an id have its name."""
+        return _renamed(tool, given, self.names)
+
+    def told_result(self, call: CallRow, value: object) -> Any:  # noqa: ANN401 - any JSON value
+        """What came of a call with names for ids, as far as the words are ours."""
+        if call.error is not None or call.tool_class is ToolClass.CONTROL:
+            return self.told_value(value)
+        if call.tool == READ_OUTPUT and isinstance(value, dict):
+            fields = cast("dict[str, Any]", value)
+            return {**fields, "id": _name(fields.get("id"), self.names)}
+        return value
+
+    def told_message(self, message: Message) -> Message:
+        """A message whose texts have names for ids; those of its calls stay as they are."""
+        if isinstance(message, Reply):
+            calls = (*(_with(call, self.names) for call in message.calls),)
+            return message.model_copy(update={"text": self.told(message.text), "calls": calls})
+        content = getattr(message, "content", "")
+        told = self.told(content)
+        return message if told == content else message.model_copy(update={"content": told})
+
+    def sent(self, message: Message) -> Message:
+        """A message as a model is sent it: its calls have their names too."""
+        if isinstance(message, ToolAnswer):
+            return message.model_copy(update={"call_id": self.of_id(message.call_id)})
+        if not isinstance(message, Reply) or not message.calls:
+            return message
+        calls = (c.model_copy(update={"id": self.of_id(c.id)}) for c in message.calls)
+        # Whole texts alone: a provider signs what a model thought, word for word.
+        raw = mapped(message.raw, self.of_id)
+        return message.model_copy(update={"calls": (*calls,), "raw": raw})
+
+    def read(self, reply: Reply) -> Reply:
+        """A model's reply whose calls have ids where they name something."""
+        ids = {name: each for each, name in self.names.items()}
+        calls = tuple(_with(call, ids) for call in reply.calls)
+        return reply if calls == reply.calls else reply.model_copy(update={"calls": calls})
+
+
+def aliases_of(tx: Tx, thread: Thread) -> Aliases:
+    """The short names of a conversation."""
+    calls = thread_calls(tx, thread.session_id, thread.name)
+    return Aliases.of(calls, named_ids(tx, thread.session_id))
+
+
+def names_others(said: Sequence[Message], calls: Iterable[CallRow]) -> bool:
+    """Whether a conversation may name a plan or a comment; most never do."""
+    texts = (
+        str((getattr(each, "content", ""), getattr(each, "text", ""), getattr(each, "calls", ())))
+        for each in said
+    )
+    results = (f"{call.result} {call.error}" for call in calls)
+    return any(map(_OTHER.search, chain(texts, results))) or any(
+        isinstance(each, PlanAccount) for each in said
+    )
+
+
+def _with(call: ToolRequest, names: Mapping[str, str]) -> ToolRequest:
+    given = call.arguments
+    told = None if given is None else _renamed(call.name, given, names)
+    return call if told == given else call.model_copy(update={"arguments": told})
+
+
+def _renamed(tool: str, given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Arguments in which what names something is called otherwise."""
+    told = dict(given)
+    if (field := _NAMING.get(tool)) in told:
+        told[field] = _name(told[field], names)
+    if tool == "create_plan" and isinstance(given.get("answers"), list):
+        told["answers"] = [_answer(each, names) for each in given["answers"]]
+    return told
+
+
+def _answer(answer: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - as a model wrote it
+    if not isinstance(answer, dict):
+        return answer
+    fields = cast("dict[str, Any]", answer)
+    return {name: _name(it, names) if name == "comment_id" else it for name, it in fields.items()}
+
+
+def _name(value: Any, names: Mapping[str, str]) -> Any:  # noqa: ANN401 - as a model wrote it
+    return names.get(value, value) if isinstance(value, str) else value
