@@ -83,7 +83,7 @@ def test_a_plan_file_is_checked_shown_and_proposed_and_a_checkpoint_is_taken(
     expect(page.locator("[data-id=left]")).to_contain_text("completed")
 
     page.get_by_role("tab", name="Conversation").click()
-    page.locator("summary").filter(has_text="completed").click()
+    page.locator("[data-lane=left][aria-expanded=false]").click()
     page.get_by_text("gonogo: execute_command").wait_for()
 
     page.get_by_role("tab", name="Checkpoints").click()
