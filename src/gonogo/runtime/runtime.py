@@ -30,7 +30,7 @@ from gonogo.runtime.messages import KeptAnswers, Messages
 from gonogo.runtime.people import People
 from gonogo.runtime.plans import Plans
 from gonogo.runtime.reports import AuditLog, Policies, Reports
-from gonogo.runtime.services import Parts, bare_thread
+from gonogo.runtime.services import Parts, bare_thread, warn_of_own_code
 from gonogo.runtime.sessions import Sessions, visible
 from gonogo.runtime.streams import Streams
 from gonogo.settings import Settings
@@ -122,6 +122,7 @@ class Runtime:
                 if idle:
                     await driving.count_questions()
                 else:
+                    warn_of_own_code(settings.workspace)
                     await _start(group, parts, driving)
                 try:
                     yield runtime

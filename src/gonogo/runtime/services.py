@@ -133,6 +133,15 @@ class ToolHosts(Struct, frozen=True):
 # The gate as the settings have it, and what commands may take and reach.
 
 
+def warn_of_own_code(workspace: Path) -> None:
+    """Log that commands without a sandbox can change gonogo itself, if they can."""
+    if own := own_code(workspace):
+        _LOG.warning(
+            "gonogo runs from %s, inside the workspace: a command without a sandbox can change it",
+            own[0],
+        )
+
+
 def open_gate(
     settings: Settings,
     tools: Mapping[str, Tool],
@@ -150,11 +159,6 @@ def open_gate(
     Raises:
         BadRules: naming file and line of the first defect in the rules.
     """
-    if own := own_code(settings.workspace):
-        _LOG.warning(
-            "gonogo runs from %s, inside the workspace: a command without a sandbox can change it",
-            own[0],
-        )
     return Gate(
         tools=tools, profiles=profiles, home=settings.home, given=given,
         servers=servers, programs=open_programs(settings, path),
