@@ -8,13 +8,13 @@ import pytest
 from fakes import rows
 from fakes.world import call, calls, of, says, world_of
 from gonogo.domain.errors import ModelFailed
-from gonogo.domain.records import Turn
+from gonogo.domain.records import Job, Turn
 from gonogo.domain.states import TurnStatus
 from gonogo.domain.tool_calls import ModelRequest
 from gonogo.execution.agent.inbox import check, move
 from gonogo.execution.scheduling import Superseded
 from gonogo.store import Store, Tx
-from gonogo.store.sessions import add_turn, move_turn, take_turn, turn_of
+from gonogo.store.sessions import add_turn, move_turn, session_of, take_turn, turn_of
 
 
 @pytest.fixture
@@ -48,6 +48,18 @@ async def test_a_turn_that_does_not_run_is_nobodys(store: Store, status: TurnSta
 
     with pytest.raises(Superseded):
         await store.write(check, held)
+
+
+async def test_a_job_that_another_has_overtaken_asks_no_model(tmp_path: Path) -> None:
+    async with world_of(tmp_path, {"main/ask": [says("one"), says("two")]}) as world:
+        [*_, last] = await world.say("Go", "ask")
+        parts = world.runtime.parts
+        turn = await parts.store.read(turn_of, last["turn_id"])
+        found = await parts.store.read(session_of, world.session), turn, [], None
+
+        await parts.turns.job(Job("turn", turn.id, turn.epoch, found=found))
+
+        assert len(world.model.asked("main")) == 1
 
 
 async def test_what_fails_one_who_was_replaced_fails_no_turn(tmp_path: Path) -> None:

@@ -311,7 +311,8 @@ class Turns(Struct, frozen=True, kw_only=True):
 
     async def _taken(self, job: Job) -> _Taken | None:
         """What a job goes on with: as it was found when it was taken for the job, or found now."""
-        if job.found is not None:
+        # Where no call is left, the model is asked at once, and another job may have done so since.
+        if job.found is not None and job.found[2]:
             return job.found
         if job.epoch:
             return await self.store.read(self._claimed, job.key, job.epoch)
