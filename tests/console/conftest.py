@@ -61,7 +61,7 @@ def browser(request: pytest.FixtureRequest) -> Any:
 def _start() -> tuple[Any, ExitStack]:
     if (chromium := find_chromium()) is None:
         pytest.skip("chromium is not installed")
-    if not (serving.CONSOLE / "index.html").is_file():
+    if not serving.has_console():
         if os.environ.get("CI"):
             pytest.fail("the console was not built")
         pytest.skip("the console was not built: run scripts/console")

@@ -101,7 +101,11 @@ def _content_policy(nonce: str) -> str:
 
 def has_console() -> bool:
     """Whether the console was built."""
-    return (CONSOLE / "index.html").is_file()
+    return _index().is_file()
+
+
+def _index() -> Path:
+    return CONSOLE / "index.html"
 
 
 @console.get("/", response_class=Response)
@@ -138,8 +142,7 @@ async def asset(request: HttpRequest, name: str) -> Response:
 
 @cache
 def _page() -> str:
-    path = CONSOLE / "index.html"
-    return path.read_text("utf-8") if path.is_file() else _MISSING
+    return _index().read_text("utf-8") if has_console() else _MISSING
 
 
 @cache

@@ -104,8 +104,7 @@ class WorkStates(Struct, frozen=True):
         board = PlanState.open(tx, work.revision.plan_id)
         if not _is_ours(board, work):
             raise Superseded(f"Subtask {work.subtask.id} is no longer ours")
-        worked = round(1000 * work.watch.worked())
-        board.move(work.subtask.id, _S.WAITING_APPROVAL, worked_ms=worked)
+        board.move(work.subtask.id, _S.WAITING_APPROVAL, worked_ms=work.watch.worked_ms())
         self.rounds.carry_on(board)
 
     def resume(self, tx: Tx, key: str) -> None:

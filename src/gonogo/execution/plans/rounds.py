@@ -538,7 +538,7 @@ class Rounds:
     def settle(self, board: PlanState, work: Work, outcome: Completed | Failed | Deferred) -> None:
         """Write what came of a subtask."""
         if isinstance(outcome, Deferred):
-            board.move(work.subtask.id, _S.PENDING, worked_ms=round(1000 * work.watch.worked()))
+            board.move(work.subtask.id, _S.PENDING, worked_ms=work.watch.worked_ms())
             return
         if outcome.also is not None:
             outcome.also(board.tx)
