@@ -1,10 +1,12 @@
 """Durable state: schema and its steps, queries, the event log and the audit chain. The only SQL.
 
-Promises: a write is one transaction, committed (fsync) before it returns; what a transaction sets
-going (events to followers, jobs, stops, timers) is handed over only after the commit; the same
-statements serve SQLite and PostgreSQL; a database that is away is waited for, and a transaction
-whose COMMIT was cut off is not repeated before it is known what came of it; of several processes on
-one database one drives, and what a former driver writes is refused.
+Promises:
+- A write is one transaction, committed (fsync) before it returns.
+- What a transaction starts (events to followers, jobs, stops, timers) begins only after the commit.
+- The same statements serve SQLite and PostgreSQL.
+- Transactions wait for a database that is away. A transaction whose COMMIT was cut off is repeated
+  only after its outcome is known.
+- Of several processes on one database one drives; the writes of a former driver are refused.
 
 Store functions are synchronous, take a `Tx` first and never commit; callers say
 `await store.write(fn, …)` or `await store.read(fn, …)`.
@@ -73,7 +75,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _PROBE = "probe"
 _TOGETHER = 8
-"""How many times as long a process waits for one that started with it, and makes the schema."""
+"""How much longer a process waits for another one that started with it and makes the schema."""
 
 
 class Store:
@@ -94,39 +96,38 @@ class Store:
 
         Args:
             url: `sqlite:///path` or `postgresql://…`.
-            deliver: Called in the event loop with what each committed transaction sets going.
-            patience: Seconds that a transaction waits for another one's lock. Who does not wait
-                `patiently` waits twice as long for the database.
+            deliver: Called in the event loop with what each committed transaction starts.
+            patience: Seconds that a transaction waits for the lock of another one. A caller that
+                does not wait `patiently` waits twice as long for the database.
             drives: Be the process that carries work out.
-            shared_as: With `drives`: as what to be one of several processes that do.
-            accept_restored: Go on with a database that is older than what is known of it.
-            clock: Says what moment a transaction is done at; by default the machine's, and where
-                several processes share the work the database's.
+            shared_as: With `drives`: the part of this process where several carry work out.
+            accept_restored: Continue with a database that is older than the last known state of it.
+            clock: Gives the time of a transaction. Default: the clock of the machine, or of the
+                database if several processes share the work.
 
         Raises:
-            Conflict: the database was made by a newer gonogo, or is older than what is known of it;
-                or another process drives it, and this one was to drive as well, or to change the
-                schema.
+            Conflict: a newer gonogo made the database, or it is older than its last known state;
+                or another process drives it, and this one must drive too or change the schema.
             Busy: the database is away.
         """
         self.deliver, self._told = deliver, SharedClock()
         shares = shared_as is not None and clock is utc_now
         self.clock: Clock = self._told if shares else clock
         self.before_commit: Callable[[Tx], None] = _nothing_more
-        """Called in each transaction after its function, for what follows from what it told."""
+        """Called in each transaction after its function, to write what follows from its events."""
         self._outage = Outage("the database", 2 * patience)
         self._beside = Outage("the state folder", 2 * patience)
         self._backend = _backend(url, self._hand_over, patience, self._now, shared_as)
         self.shared_as = shared_as
-        """As what this process takes part, where several own places."""
+        """The part of this process where several own places."""
         self.routes: Mapping[str, Whose] = {}
-        """What the key of a job names, by the job's kind: so others find its place."""
+        """By the kind of a job, what its key names: from that, other processes find its place."""
         self.hints = None if shared_as is None else Hints(self._postgres.beside)
-        """What one of several processes says to the others, and hears."""
+        """The hints that this process sends to the others and receives, if several share work."""
         self.driver: Driver | None = None
-        """This process as the one that drives, if it does."""
+        """Set if this process drives."""
         self.missing: list[str] = []
-        """What was in the database once and is not there, as was accepted."""
+        """What the database once had and lost; the caller has accepted that."""
         try:
             self._open(patience, drives=drives, accept_restored=accept_restored)
         except BaseException as error:
@@ -143,7 +144,7 @@ class Store:
 
         Raises:
             Busy: the database is away for longer than the caller waits; nothing is half done.
-            PlaceLost: it is written for a place that another worker has, or may have.
+            PlaceLost: the write is for a place that another worker has, or may have.
         """
         if self.shared_as is not None:
             return await self._write_shared(lambda tx: fn(tx, *args, **kwargs))
@@ -156,7 +157,7 @@ class Store:
         return await self._write(work)
 
     async def _write_shared(self, fn: Callable[[Tx], T]) -> T:
-        """Write as one of several processes: under the hold of a place, or for its owner."""
+        """Write as one of several processes: as the owner of a place, or for the owner."""
         hold, hints = held(), self.hints
         assert hints is not None  # noqa: S101 - as the store is shared
 
@@ -173,7 +174,7 @@ class Store:
         try:
             _check_safe(hold)
             outcome = await self._write(work)
-            # What was written holds; but what comes after it, such as an effect, must not begin.
+            # The write is valid. But what comes after it, such as an effect, must not begin.
             _check_safe(hold)
         except PlaceLost:
             hold.lost()
@@ -206,7 +207,7 @@ class Store:
         return await self._outage.ride(attempt)
 
     async def ride(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Make an attempt at what is kept beside the database, as if it was in it.
+        """Attempt something in the state folder, and wait as if it were in the database.
 
         Raises:
             Busy: the attempt raised it for longer than the caller waits.
@@ -214,15 +215,15 @@ class Store:
         return await self._beside.ride(attempt)
 
     async def probe(self) -> None:
-        """Write something, to see whether that can be done.
+        """Write something, to see whether the database accepts writes.
 
         Raises:
-            Busy: not now.
+            Busy: it does not accept them now.
         """
         await self.write(_probe)
 
     async def room(self) -> Footprint:
-        """What the database takes."""
+        """The size of the database."""
         return await self._backend.room()
 
     async def vacuum(self) -> None:
@@ -235,16 +236,16 @@ class Store:
         await self._backend.vacuum()
 
     async def settle(self) -> bool:
-        """Have what was erased lie in no log of the database either. False: not just now."""
+        """Remove what was erased from the database's log too. False: not possible just now."""
         return await self._backend.settle()
 
     def drop_waiting(self) -> None:
-        """Refuse what waits for the database: somebody else drives, and it is nobody's any more."""
+        """Refuse what waits for the database: another process drives now, so nobody needs it."""
         self._outage.drop()
         self._beside.drop()
 
     def stop_waiting(self) -> None:
-        """Have nobody wait for the database from now on: the process is about to end."""
+        """From now on nobody waits for the database: the process is about to end."""
         self._outage.end()
         self._beside.end()
         self._backend.give_up()
@@ -259,7 +260,7 @@ class Store:
                 self.driver.close()
 
     def join(self) -> Lease:
-        """Be a node, which beats from now on. Blocks.
+        """Join the nodes, and send heartbeats from now on. Blocks.
 
         Raises:
             Busy: the database is away.
@@ -286,7 +287,7 @@ class Store:
         if changes and self.shared_as is not None:
             changes = self._waits_to_change(patience)
         elif changes:
-            # Under whoever drives, the schema stays as it is.
+            # While another process drives, the schema must not change.
             lock.take(patience)
         self.missing = self._backend.missing(accept=accept_restored)
         if changes:
@@ -295,7 +296,7 @@ class Store:
             lock.release()
             self._postgres.lock.is_shared = True
             lock.take(patience)
-            # Now, as the schema may have gone up before the others could see this process.
+            # Only now: the schema may have changed before the others could see this process.
             check_known(engine)
         if drives:
             lock.claim()
@@ -304,10 +305,10 @@ class Store:
             lock.release()
 
     def _waits_to_change(self, patience: float) -> bool:
-        """Take the driver's lock to change the schema; of several that start together one does.
+        """Take the driver's lock to change the schema; of several that start together one gets it.
 
         Returns:
-            False: another one has changed it, and the lock is not taken.
+            False: another process has changed the schema, and this one does not hold the lock.
         """
         until = monotonic() + _TOGETHER * patience
         while not is_current(self._backend.engine):
@@ -336,7 +337,7 @@ def _check_safe(hold: Hold) -> None:
 
 
 def _nothing_more(tx: Tx) -> None:
-    """Most transactions are whole with their function."""
+    """Do nothing: most transactions have no more to write."""
 
 
 def _probe(tx: Tx) -> None:
@@ -348,15 +349,15 @@ _FILE = "sqlite:///"
 
 
 def look_at(url: str, patience: float = 4.0) -> tuple[str | None, str, str | None]:
-    """The schema that a database has, the one of this version, and what of it is damaged, if any.
+    """The schema of a database, the schema of this version, and any damage; changes nothing.
 
-    None stands for an empty database, or one that does not exist. SQLite says what is damaged;
-    PostgreSQL does so only as it reads. Nothing is changed.
+    The first is None for an empty database, or for one that does not exist. Only SQLite tells of
+    damage: PostgreSQL finds it only when it reads.
 
     Raises:
-        Conflict: every start refuses it: a newer gonogo made it, or one that is too old; or it is
-            older than what is known of it.
-        Busy: it is away.
+        Conflict: no start accepts the database: a newer gonogo made it, or one that is too old, or
+            it is older than its last known state.
+        Busy: the database is away.
     """
     file = file_of(url)
     if file is not None and not file.exists():
@@ -395,17 +396,17 @@ def _backend(
             )
             raise Busy(reason=said) from error
     address = _postgres_url(url)
-    # Its driver is loaded for who uses it.
+    # Imported here, so that only who uses PostgreSQL loads its library.
     from gonogo.store.postgres import PostgresBackend
 
     return PostgresBackend(address, deliver, patience, clock, is_shared=shared_as is not None)
 
 
 def file_of(url: str) -> Path | None:
-    """The file of a SQLite database, by its address; None: the address is another one.
+    """The file of a SQLite database, from its address; None for an address of PostgreSQL.
 
     Raises:
-        InvalidMessage: it is no address of a database.
+        InvalidMessage: this is not the address of a database.
     """
     if url.startswith(_FILE):
         return Path(url.removeprefix(_FILE))
@@ -414,10 +415,10 @@ def file_of(url: str) -> Path | None:
 
 
 def _postgres_url(url: str) -> str:
-    """The address of a PostgreSQL database for the library; what is wrong with one may be secret.
+    """The address of a PostgreSQL database, as the library wants it.
 
     Raises:
-        InvalidMessage: it is none.
+        InvalidMessage: this is no such address; the text does not quote it, as it may have secrets.
     """
     try:
         if make_url(url).drivername in ("postgresql", "postgresql+psycopg"):

@@ -1,9 +1,9 @@
-"""The audit chains as a whole: verified, read by the stretch, anchored, and shortened.
+"""The audit chains as a whole: they are verified, exported in stretches, anchored and shortened.
 
-Each chain must be whole, and say what the database holds. A chain is shortened from its beginning
-only, and only where nothing of its session is under way. What was removed leaves a floor: the place
-and hash that the rest must follow. A floor counts only if the system's chain, which is never
-shortened, says who removed those entries.
+Each chain must be complete, and agree with the database. A chain is shortened only at its
+beginning, and only if nothing in its session is at work. Removed entries leave a floor: the seq and
+hash of the last one, which the rest must follow. A floor is valid only if the chain of the system,
+which is never shortened, says who removed those entries.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -70,11 +70,11 @@ START, END = (
 )
 _PAGE = 500
 _MOVED = 500
-"""Heads that one entry of an anchor names."""
+"""How many heads one entry of an anchor names."""
 _BEFORE_ALL = -(2**31)
 _ENDS = union_all(
     select(sessions.c.id.label("chain"), sessions.c.audit_seq, sessions.c.audit_hash),
-    # Of sessions that were erased.
+    # The chains of erased sessions.
     select(chains.c.chain, chains.c.audit_seq, chains.c.audit_hash).where(chains.c.chain != SYSTEM),
 ).subquery("ends")
 _CHAINS = union(
@@ -86,7 +86,7 @@ _CHAINS = union(
 
 
 class AsWritten(Shared):
-    """Details as they stand: what somebody put there need not be JSON."""
+    """Details exactly as stored: after a manipulation they may not even be JSON."""
 
     cache_ok = True
 
@@ -96,7 +96,7 @@ class AsWritten(Shared):
         try:
             found = read_json(kept)
         except ValueError:
-            # Its hash will say that it was changed.
+            # The hash of the entry will show the change.
             return kept
         return Packed(found) if kept.startswith(" ") else found
 
@@ -170,7 +170,7 @@ _REMOVE = delete(audit).where(audit.c.chain == bindparam("of"), audit.c.seq <= b
 
 
 class Stretch(Struct, frozen=True, kw_only=True):
-    """Entries of one chain that follow each other."""
+    """Consecutive entries of one chain."""
 
     chain: str
     first: int
@@ -178,12 +178,12 @@ class Stretch(Struct, frozen=True, kw_only=True):
 
 
 def chain_names(tx: Tx) -> list[str]:
-    """Every chain that has an entry, or whose head or floor says that it had one."""
+    """Every chain that has an entry, or that had one according to its head or floor."""
     return sorted(tx.execute(_CHAINS).scalars())
 
 
 def has_chain(tx: Tx, chain: str) -> bool:
-    """Whether a session is there, or was erased: its chain may have no entry."""
+    """Whether a session exists or was erased; its chain may have no entries."""
     return chain in {*tx.execute(_SESSIONS).scalars()}
 
 
@@ -192,20 +192,20 @@ def links(
 ) -> list[ChainLink]:
     """Entries of one chain as their hashes see them, oldest first."""
     found = {"of": chain, "after": after, "upto": upto, "limit": limit}
-    # What is hashed is what the database has, and not what this process remembers.
+    # The hash must be of what the database has, not of what this process remembers.
     return [ChainLink(**row) for row in whole_rows(tx, _LINKS, found, afresh=True)]
 
 
 def verify(tx: Tx, anchors: Iterable[Anchor] = (), only: str | None = None) -> AuditReport:
-    """Walk the chains, and hold the floors, the anchors and the database against them.
+    """Walk the chains, and compare them with the floors, the anchors and the database.
 
     Args:
-        only: Look at this session's chain alone, and at the system's.
+        only: Check only the chain of this session, and that of the system.
     """
     gone = [floor for floor in removed(tx) if only in (None, floor.chain)]
     floors = {row.chain: ChainHead(chain=row.chain, seq=row.seq, hash=row.hash) for row in gone}
     system, record = _system(tx, anchors)
-    # A chain that was emptied has no name any more, and its session still holds what was done.
+    # If all entries of a chain were deleted, only its session shows that there was a chain.
     found = {*chain_names(tx), *tx.execute(_SESSIONS).scalars()} - {SYSTEM}
     names = sorted(name for name in found if only in (None, name))
     walks = [system, *(_session(tx, name, floors, record) for name in names)]
@@ -245,10 +245,10 @@ class WalkedChain(Struct, frozen=True, kw_only=True):
 def walk_chain(
     tx: Tx, chain: str, floor: ChainHead | None, *seen: Callable[[ChainLink], None]
 ) -> WalkedChain:
-    """Walk one chain, and hand each entry to others that look at it.
+    """Walk one chain, and pass each entry on to the functions in `seen`.
 
     Args:
-        floor: Up to where entries were removed.
+        floor: The last removed entry, if entries were removed.
     """
     walk, problems, count = Walk(chain, floor), list[str](), 0
     after = _BEFORE_ALL
@@ -288,7 +288,7 @@ def _session(tx: Tx, chain: str, floors: Mapping[str, ChainHead], record: Record
             chain=chain, seq=end.seq,
         )  # fmt: skip
         walked.problems.append(why)
-    # What the database holds of a session that was deleted goes, bit by bit.
+    # The rows of a deleted session are removed bit by bit, so they are not compared.
     if chain not in record.deleted:
         since = record.since.get(chain, "")
         facts, known = held_of(tx, chain), known_in(tx, chain)
@@ -297,7 +297,7 @@ def _session(tx: Tx, chain: str, floors: Mapping[str, ChainHead], record: Record
 
 
 def removed(tx: Tx) -> list[AuditRemoved]:
-    """Up to where entries were removed, and when."""
+    """For each shortened chain, the last removed entry, and when it was removed."""
     found = [AuditRemoved(**row) for row in tx.execute(_FLOORS).mappings()]
     return sorted(found, key=lambda floor: floor.chain)
 
@@ -305,10 +305,10 @@ def removed(tx: Tx) -> list[AuditRemoved]:
 def windows(
     tx: Tx, after: str, only: str | None, since: datetime | None, until: datetime | None
 ) -> list[Stretch]:
-    """The next chains with entries in a span of time, and which those are.
+    """The next chains with entries in a span of time, and the stretches of these entries.
 
-    Entries between the first and the last that are in the span belong to it, whatever their own
-    time: a clock may go back, and what is exported has no holes.
+    A stretch reaches from the first to the last entry in the span, whatever the times between: a
+    clock may go back, and an export must have no gaps.
     """
     asked = {
         "after": after, "only": only or "", "since": since or START, "until": until or END,
@@ -318,7 +318,7 @@ def windows(
 
 
 def removable(tx: Tx, after: str, only: str | None, before: datetime) -> list[Stretch]:
-    """The next chains whose beginning may be removed: nothing of the session is under way."""
+    """The next chains whose beginning may be removed, as nothing in the session is at work."""
     found = rows(tx, _REMOVABLE, {"after": after, "only": only or "", "before": before})
     return [Stretch(chain=row.chain, first=row.first, last=row.last) for row in found]
 
@@ -326,10 +326,10 @@ def removable(tx: Tx, after: str, only: str | None, before: datetime) -> list[St
 def prune(tx: Tx, heads: Iterable[ChainHead], before: datetime, by: str) -> list[ChainHead]:
     """Remove the beginnings of chains, each up to an entry that the caller has seen.
 
-    What is not removable any more is left as it is.
+    A chain whose beginning is not removable any more stays as it is.
 
     Raises:
-        Conflict: an entry is another one than the caller saw.
+        Conflict: an entry differs from the one that the caller saw.
     """
     gone = list[ChainHead]()
     for head in heads:
@@ -354,7 +354,7 @@ def prune(tx: Tx, heads: Iterable[ChainHead], before: datetime, by: str) -> list
 
 
 def set_anchor(tx: Tx, by: str) -> None:
-    """Have the system's chain say where all others stand, unless it just said so."""
+    """Write the heads of all chains into the system's chain, unless its last entry does that."""
     known, last = _anchored(tx)
     end = log.extent_of(tx, SYSTEM)
     heads = {
@@ -373,7 +373,7 @@ def set_anchor(tx: Tx, by: str) -> None:
 
 
 def last_anchor(tx: Tx) -> Anchor:
-    """The last anchor that was set."""
+    """The last anchor that was set; raises `Conflict` if there is none."""
     _, link = _anchored(tx)
     if link is None:
         raise Conflict("There is no anchor yet; make one: gonogo audit anchor")
@@ -432,7 +432,7 @@ def _hash_at(tx: Tx, chain: str, seq: int, floors: dict[str, ChainHead]) -> str 
 
 
 def set_floor(tx: Tx, head: ChainHead) -> None:
-    """Keep up to where entries of a chain were removed; whoever does it notes why."""
+    """Store the last removed entry of a chain; the caller writes the reason to the audit log."""
     to = {"seq": head.seq, "hash": head.hash, "removed_at": tx.now}
     if not change(tx, audit_floors, {"chain": head.chain}, to):
         put(tx, audit_floors, {"chain": head.chain, **to})
@@ -440,11 +440,11 @@ def set_floor(tx: Tx, head: ChainHead) -> None:
 
 # The audit log as people read it: one chain in its order, or all chains by time.
 #
-# A page over all chains looks at a bounded number of entries, however few of them are wanted, and
-# says where the next one begins; so no request walks the whole log.
+# A page over all chains reads a bounded number of entries, even if few of them match, and says
+# where the next page begins. So no request reads the whole log.
 
 LOOKED_AT = 10_000
-"""Entries that one page looks at, at most."""
+"""How many entries one page reads at most."""
 _ORDER = (audit.c.ts.desc(), audit.c.chain.desc(), audit.c.seq.desc())
 _PLACE = tuple_(audit.c.ts, audit.c.chain, audit.c.seq)
 _END = tuple_(bindparam("at", type_=Utc), bindparam("of"), bindparam("nth"))
@@ -474,17 +474,17 @@ _FIRST_OF = select(func.min(sessions.c.created_at)).where(
 
 
 class Sieve(Struct, frozen=True, kw_only=True):
-    """What of the log is wanted, in ids."""
+    """Which entries of the log are wanted, with people as ids."""
 
     actors: Sequence[str] = ()
-    """Any of these; none is everybody."""
+    """Entries of any of these; empty: of everybody."""
     action: str = ""
     since: datetime = START
     until: datetime = END
 
 
 def sieve(tx: Tx, wanted: AuditFilter) -> Sieve:
-    """What is wanted, with a person's name as the ids that people of that name have."""
+    """A filter as a sieve: the name of a person becomes the ids of all people of that name."""
     named = rows(tx, _CALLED, {"name": wanted.actor}) if wanted.actor else []
     return Sieve(
         actors=[wanted.actor, *(row.id for row in named)] if wanted.actor else (),
@@ -495,7 +495,7 @@ def sieve(tx: Tx, wanted: AuditFilter) -> Sieve:
 
 
 def chain_entries(tx: Tx, chain: str, after: int, limit: int, wanted: Sieve) -> list[AuditEntry]:
-    """Those entries of one chain that are wanted, oldest first."""
+    """The wanted entries of one chain, oldest first."""
     asked = {"of": chain, "after": after, "limit": limit, "until": wanted.until, **_given(wanted)}
     return many(tx, _of_chain(bool(wanted.actors), bool(wanted.action)), asked, AuditEntry)
 
@@ -503,13 +503,13 @@ def chain_entries(tx: Tx, chain: str, after: int, limit: int, wanted: Sieve) -> 
 def newest_entries(
     tx: Tx, owner: str | None, before: AuditPlace | None, limit: int, wanted: Sieve
 ) -> tuple[list[AuditEntry], AuditPlace | None]:
-    """The last wanted entries of all chains that stand before a place, oldest first.
+    """The last wanted entries of all chains before a place in the log, oldest first.
 
-    Gives with them the place before which to look next, or None where nothing more is. There can be
-    more although there are fewer than `limit` of them.
+    Also returns the place for the next page, or None if there is no more. There can be more even
+    if this page has fewer than `limit` entries.
 
     Args:
-        owner: Only of this principal's sessions; None is every chain.
+        owner: Only chains of this principal's sessions; None: every chain.
     """
     since = wanted.since if owner is None else _begin_of(tx, owner, wanted.since)
     last = _last(before, wanted.until)
@@ -530,7 +530,7 @@ def newest_entries(
 
 
 def _edge(tx: Tx, span: dict[str, Any]) -> AuditPlace | None:
-    """The last entry of a span that one page may look at, if there are more."""
+    """The last entry of a span that one page may read; None if the page can read all of it."""
     found = rows(tx, _EDGE, {**span, "looked_at": LOOKED_AT - 1})
     return AuditPlace(ts=found[0].ts, chain=found[0].chain, seq=found[0].seq) if found else None
 
@@ -541,7 +541,7 @@ def _begin_of(tx: Tx, owner: str, since: datetime) -> datetime:
 
 
 def _last(before: AuditPlace | None, until: datetime) -> AuditPlace:
-    """The earlier of two ends; a bare moment stands before every entry of that moment."""
+    """The earlier of two ends; the moment `until` comes before every entry of that moment."""
     end = AuditPlace(ts=until, chain="", seq=0)
     return end if before is None or before.ts >= until else before
 

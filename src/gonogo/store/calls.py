@@ -1,4 +1,4 @@
-"""Tool calls and approvals: what was asked for, who answered and said what, what came of it."""
+"""Tool calls and approvals: what was asked for, who answered what, and the outcomes."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -102,7 +102,7 @@ _BEFORE = or_(
     and_(approvals.c.created_at == bindparam("before_at"), approvals.c.id < bindparam("before_id")),
 )
 _LOCK = by(approvals, Approval, "id").with_for_update()
-# An open one is the latest, also where the clock was set back since the others were asked.
+# An open question counts as the latest, even if the clock was set back after earlier ones.
 _LATEST = (_IS_PENDING.desc(), *_BY_AGE)
 _OF_CALL = by(approvals, Approval, "call_id").order_by(*_LATEST).limit(1)
 _ABOUT_PLAN = by(approvals, Approval, "plan_id")
@@ -186,7 +186,7 @@ def calls_since(
     """Every tool call of a conversation by its id, in order.
 
     Args:
-        known: Those that were read before. What has ended stays as it is, and is not read again.
+        known: The calls that were read before. Ended calls never change, and are not read again.
     """
     ended = [*takewhile(lambda call: call.status not in _OPEN, known.values())]
     params = {
@@ -202,7 +202,7 @@ def calls_since(
 
 
 def calls_of_turn(tx: Tx, session_id: str, turn_id: str) -> list[CallRow]:
-    """Every tool call that was made for an answer, explorers' included."""
+    """Every tool call of a turn, including those of its explorers."""
     params = {"session_id": session_id, "turn_id": turn_id}
     return many(tx, by(tool_calls, CallRow, *params), params, CallRow)
 
@@ -210,7 +210,7 @@ def calls_of_turn(tx: Tx, session_id: str, turn_id: str) -> list[CallRow]:
 def calls_of_work(
     tx: Tx, session_id: str, plan_id: str, subtask_id: str | None = None
 ) -> list[CallRow]:
-    """Every tool call of a plan's subtask over all revisions, or of none of its subtasks."""
+    """Every tool call of a plan's subtask in all revisions; None: those of no subtask and turn."""
     params = {"session_id": session_id, "plan_id": plan_id}
     if subtask_id is None:
         return many(tx, _OF_NO_SUBTASK, params, CallRow)
@@ -224,25 +224,25 @@ def open_calls(tx: Tx, session_id: str, thread: str) -> list[CallRow]:
 
 
 def open_calls_below(tx: Tx, session_id: str, thread: str) -> list[CallRow]:
-    """The tool calls without a result of the conversations that are parts of one, as its checks."""
+    """The calls without a result in the sub-conversations of one, such as those of its checks."""
     below = f"{thread}/"
     params = {"session_id": session_id, "length": len(below), "below": below}
     return many(tx, _OPEN_BELOW, params, CallRow)
 
 
 def begin_judging(tx: Tx, calls: Sequence[CallRow]) -> None:
-    """Count that somebody begins to judge calls that were left behind."""
+    """Count, for calls that were left behind, that somebody begins to judge them."""
     if calls:
         tx.execute(_BEGIN_JUDGING, [{"of": call.id} for call in calls])
 
 
 def end_judging(tx: Tx, session_id: str, thread: str) -> None:
-    """The calls of a conversation were judged, and nobody ended over it."""
+    """Reset these counts of a conversation: the calls were judged, and the process survived it."""
     tx.execute(_END_JUDGING, {"session": session_id, "of": thread})
 
 
 def next_position(tx: Tx, session_id: str, thread: str) -> int:
-    """The place of the next tool call in a conversation."""
+    """The position of the next tool call in a conversation."""
     return tx.execute(_NEXT, {"session_id": session_id, "thread": thread}).scalar_one()
 
 
@@ -250,26 +250,26 @@ def move_call(tx: Tx, call: CallRow, status: CallStatus, **to: Any) -> bool:  # 
     """Compare-and-set a tool call's status on the status and digest that the caller saw.
 
     Raises:
-        IllegalTransition: the table of tool calls has no such move.
+        IllegalTransition: a call cannot move from its status to the new one.
     """
     return set_call(tx, call, CALL.check(call.status, status, call.id), **to)
 
 
 def set_call(tx: Tx, call: CallRow, status: CallStatus, **to: Any) -> bool:  # noqa: ANN401
-    """The compare-and-set of `move_call`, for callers that checked every move on the way."""
+    """The compare-and-set of `move_call`, for callers that have checked the moves themselves."""
     where = {"id": call.id, "status": call.status, "digest": call.digest}
     to = {"status": status, **packed_row(tx, tool_calls, call.session_id, to)}
     return change(tx, tool_calls, where, to)
 
 
 def has_acted(tx: Tx, session_id: str, plan_id: str, subtask_id: str) -> bool:
-    """Whether a subtask has carried out a call that could change anything, in whatever attempt."""
+    """Whether a subtask, in any attempt, has completed a call that could change anything."""
     key = {"session_id": session_id, "plan_id": plan_id, "subtask_id": subtask_id}
     return tx.execute(_ACTED, key).first() is not None
 
 
 class RefusedCall(NamedTuple):
-    """A call that was not carried out because it was not to be."""
+    """A call that was not carried out because it was refused."""
 
     call_id: str
     subtask_id: str | None
@@ -281,7 +281,7 @@ class RefusedCall(NamedTuple):
 def refused_calls(
     tx: Tx, session_id: str, plan_id: str, subtask_id: str | None = None
 ) -> list[RefusedCall]:
-    """What a plan, or one of its subtasks, asked for and did not get, oldest first."""
+    """The refused calls of a plan, or of one of its subtasks, oldest first."""
     params = {"session_id": session_id, "plan_id": plan_id}
     if subtask_id is None:
         found = many(tx, _OVER_OF_PLAN, params, RefusedCall)
@@ -302,7 +302,7 @@ def approval_of(tx: Tx, approval_id: str) -> Approval | None:
 
 
 def lock_approval(tx: Tx, approval_id: str) -> Approval | None:
-    """The approval of that id, held until the transaction ends, so that one answer comes first."""
+    """The approval of that id, locked until the transaction ends, so that only one answer wins."""
     return one(tx, _LOCK, {"id": approval_id}, Approval)
 
 
@@ -317,18 +317,18 @@ def approval_of_plan(tx: Tx, plan_id: str) -> Approval | None:
 
 
 def pending_approvals(tx: Tx, session_id: str) -> list[Approval]:
-    """What a session waits for, oldest first."""
+    """The open questions of a session, oldest first."""
     return many(tx, _PENDING, {"session_id": session_id}, Approval)
 
 
 def pending_of_plan(tx: Tx, plan_id: str) -> list[Approval]:
-    """What a plan waits for, and nobody is asked any more when it ends."""
+    """The open questions of a plan that are cancelled when it ends: all but guarded names."""
     found = many(tx, _PENDING_OF_PLAN, {"plan_id": plan_id}, Approval)
     return [each for each in found if each.details.get("about") != GUARDED_NAMES]
 
 
 def decided_of_plan(tx: Tx, plan_id: str) -> list[Approval]:
-    """What a plan had asked for and was answered, or was not in time; oldest first."""
+    """The questions of a plan that were answered or expired, oldest first."""
     return many(tx, _DECIDED_OF_PLAN, {"plan_id": plan_id}, Approval)
 
 
@@ -338,7 +338,7 @@ def count_pending(tx: Tx, session_id: str) -> int:
 
 
 class SubtaskQuestion(NamedTuple):
-    """A question that a subtask waited for, without what it was about."""
+    """A question that a subtask waited for, without its subject."""
 
     subtask_id: str
     revision: int | None
@@ -347,7 +347,7 @@ class SubtaskQuestion(NamedTuple):
 
 
 def questions_of_plan(tx: Tx, plan_id: str) -> list[SubtaskQuestion]:
-    """Every question about a plan's subtasks, and about what they wanted to do."""
+    """Every question about a plan's subtasks and their calls."""
     return [SubtaskQuestion(*row) for row in tx.execute(_ASKED, {"plan_id": plan_id})]
 
 
@@ -363,7 +363,7 @@ def is_let_start(tx: Tx, plan_id: str, revision: int, subtask_id: str) -> bool:
 
 
 def doubted_subtasks(tx: Tx, plan_id: str, revision: int) -> frozenset[str]:
-    """The subtasks of a revision of which the outcome of a call was unknown, settled or not."""
+    """The subtasks of a revision with a call whose outcome was unknown, whether settled or not."""
     found = tx.execute(_DOUBTED, {"plan_id": plan_id, "revision": revision}).scalars()
     return frozenset(found)
 
@@ -378,9 +378,9 @@ class Begun(NamedTuple):
 
 
 def perhaps_done(tx: Tx, plan_id: str) -> list[Begun]:
-    """The calls of a plan that may have done what they were for, and were not let run again.
+    """The calls of a plan that may have taken effect, and that nobody allowed to run again.
 
-    Their outcome was unknown, and a person said that they are done, or nobody said anything.
+    Their outcome was unknown, and a person said that they took effect, or nobody answered.
     """
     found = many(tx, _PERHAPS_DONE, {"plan_id": plan_id}, Begun)
     if not found:
@@ -390,7 +390,7 @@ def perhaps_done(tx: Tx, plan_id: str) -> list[Begun]:
 
 
 def _is_after(one: Begun, other: Begun) -> bool:
-    # A call was let run before anybody doubted it, whatever the clock said.
+    # The approval of the same call came before the doubt, whatever the clock said.
     is_same = one.call_id == other.call_id
     return one[:2] == other[:2] and not is_same and one.asked_at > other.asked_at
 
@@ -405,7 +405,7 @@ def list_approvals(
     before: Approval | None = None,
     most: int = 1_000,
 ) -> list[Approval]:
-    """The newest approvals that fit, newest first.
+    """The newest approvals that match, newest first.
 
     Args:
         before: Only older ones than this.
@@ -428,7 +428,7 @@ def close_approval(
     status: ApprovalStatus,
     **to: Any,  # noqa: ANN401
 ) -> bool:
-    """Compare-and-set an approval that is pending. False when somebody was faster.
+    """Compare-and-set a pending approval. False: somebody was faster.
 
     Raises:
         IllegalTransition: the approval is not pending.
@@ -438,11 +438,11 @@ def close_approval(
     return change(tx, approvals, {"id": approval.id, "status": "pending"}, to)
 
 
-# Tool calls as they were judged: what was asked for, by which verdict, with whose answer.
+# Judged calls: what was asked for, the verdict, and the answer of a person.
 
 
 class JudgedCall(Struct, frozen=True, kw_only=True):
-    """A tool call, its verdict, and what else had to do with that."""
+    """A tool call, its verdict, and what else decided about it."""
 
     id: str
     session_id: str
@@ -456,9 +456,9 @@ class JudgedCall(Struct, frozen=True, kw_only=True):
     subtask_id: str | None
     created_at: datetime
     answer: str | None
-    """What became of the question to a person, if there was one."""
+    """The status of the question to a person, if there was one."""
     granted: bool
-    """An approved plan's grant was there for its subtask."""
+    """Its subtask had the grant of an approved plan."""
     scope: dict[str, Any] | None
 
 
@@ -501,7 +501,7 @@ def judged_calls(
     limit: int,
     offset: int,
 ) -> list[JudgedCall]:
-    """A page of calls, oldest first: of a session, of a principal's sessions, or all."""
+    """A page of judged calls, oldest first: of a session, of a principal's sessions, or all."""
     page: dict[str, Any] = {"since": since, "limit": limit, "offset": offset}
     if session_id is not None:
         return _records(tx, _OF_SESSION, {**page, "session_id": session_id})
@@ -515,7 +515,7 @@ def _records(tx: Tx, statement: Any, params: dict[str, Any]) -> list[JudgedCall]
     return [JudgedCall(granted=fields.pop("grant_id") is not None, **fields) for fields in found]
 
 
-# What the desk keeps beside its questions: votes, comments on plans, links that decide.
+# Votes, and who may decide.
 
 _VOTES = by(votes, Vote, "approval_id").order_by(votes.c.created_at, votes.c.principal_id)
 _WITHDRAW = delete(votes).where(*same(votes, "approval_id", "principal_id"))
@@ -537,9 +537,9 @@ _REVIEWED_OF_PLAN = _ABOUT_PLAN.where(approvals.c.review.is_not(None))
 
 
 def keep_vote(tx: Tx, vote: Vote) -> None:
-    """Keep a person's vote, in the place of an earlier one of theirs.
+    """Store a person's vote; it replaces their earlier one.
 
-    The caller holds the approval's row, so that no two votes are counted at once.
+    The caller has locked the approval's row, so two votes are never counted at once.
     """
     key = {"approval_id": vote.approval_id, "principal_id": vote.principal_id}
     tx.execute(_WITHDRAW, key)
@@ -547,34 +547,34 @@ def keep_vote(tx: Tx, vote: Vote) -> None:
 
 
 def forget_votes(tx: Tx, token_id: str) -> int:
-    """Withdraw the open votes of somebody who has no token of that one's role any more."""
+    """Withdraw the open votes of a token's principal, if they have no other token of its role."""
     ended = tx.execute(_ENDED, {"token_id": token_id}).one()
     return tx.execute(_FORGET, {"who": ended.principal_id, "role": ended.role}).rowcount
 
 
 def votes_of(tx: Tx, approval_id: str) -> list[Vote]:
-    """Who has approved a question that needs several, first vote first."""
+    """The votes for a question that needs several, oldest first."""
     return many(tx, _VOTES, {"approval_id": approval_id}, Vote)
 
 
 def askers_of_plan(tx: Tx, plan_id: str | None) -> Sequence[str]:
-    """Who has asked for changes of a plan, besides whose message led to it."""
+    """The principals who asked for changes of a plan, besides the one whose message led to it."""
     return tx.execute(_ASKERS, {"of": plan_id}).scalar() or () if plan_id else ()
 
 
 def owner_of(tx: Tx, session_id: str) -> str | None:
-    """Whose session it is."""
+    """The principal who owns a session."""
     return tx.execute(_OWNER, {"of": session_id}).scalar()
 
 
 def place_of_work(tx: Tx, session_id: str) -> tuple[str, str]:
-    """The workspace of a session, and who carries out its tools."""
+    """The workspace of a session, and its tool host."""
     row = tx.execute(_OWNER, {"of": session_id}).one()
     return row.workspace, row.tool_host
 
 
 def escalate_approval(tx: Tx, approval: Approval, review: Mapping[str, Any]) -> bool:
-    """Let others decide an open question, once. False when it is closed or was escalated."""
+    """Escalate an open question once, so that others can decide it. False: closed or escalated."""
     where = {"id": approval.id, "status": "pending"}
     if approval.escalated_at is not None:
         return False
@@ -582,11 +582,11 @@ def escalate_approval(tx: Tx, approval: Approval, review: Mapping[str, Any]) -> 
 
 
 def reviewed_of_plan(tx: Tx, plan_id: str) -> list[Approval]:
-    """Every question about a plan, open or not, of which a rule of review spoke."""
+    """Every question about a plan, open or not, to which a rule of review applied."""
     return many(tx, _REVIEWED_OF_PLAN, {"plan_id": plan_id}, Approval)
 
 
-# Comments on plans, their answers, and which plans their planner is answering.
+# Comments on plans, their answers, and the plans whose planner is answering comments.
 
 _ALL = by(comments, Comment, "plan_id").order_by(comments.c.created_at, comments.c.id)
 _COUNT_OPEN = select(func.count()).where(*same(comments, "plan_id"), comments.c.answer.is_(None))
@@ -603,7 +603,7 @@ _REVISED = select(plans.c.id).where(
 
 
 def add_comment(tx: Tx, comment: Comment) -> None:
-    """Keep a comment."""
+    """Store a comment."""
     put(tx, comments, row_of(comment))
 
 
@@ -618,7 +618,7 @@ def count_open_comments(tx: Tx, plan_id: str) -> int:
 
 
 def answer_comment(tx: Tx, comment_id: str, answer: str, revision: int) -> bool:
-    """Keep the planner's answer. False when there is one already."""
+    """Store the planner's answer to a comment. False: it has an answer already."""
     params = {"of": comment_id, "said": answer, "number": revision, "at": tx.now}
     return tx.execute(_ANSWER, params).rowcount == 1
 
@@ -627,7 +627,7 @@ def plans_in_revision(tx: Tx, place: str | None = None) -> list[str]:
     """The ids of the plans that wait for a person while their planner answers comments.
 
     Args:
-        place: Only those in its sessions.
+        place: Only plans in the sessions of this place.
     """
     return list(found_in(tx, place, _REVISED, plans.c.session_id).scalars())
 
@@ -657,10 +657,10 @@ def open_links(tx: Tx, approval_id: str) -> list[DecisionLink]:
 
 
 def use_link(tx: Tx, link_id: str) -> bool:
-    """Spend a link. False when that was done before, or it was revoked."""
+    """Use a link up. False: it was used or revoked before."""
     return tx.execute(_USE, {"of": link_id, "at": tx.now}).rowcount == 1
 
 
 def revoke_link(tx: Tx, link_id: str) -> bool:
-    """End a link. False when it was used or ended before."""
+    """Revoke a link. False: it was used or revoked before."""
     return tx.execute(_REVOKE, {"of": link_id, "at": tx.now}).rowcount == 1

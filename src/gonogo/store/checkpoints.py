@@ -1,4 +1,4 @@
-"""Checkpoints of plans, and what was done to files."""
+"""Checkpoints of plans, and the recorded changes of files."""
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
@@ -74,7 +74,7 @@ _UNDONE = select(
 
 
 class PlanHead(NamedTuple):
-    """Where a session and a plan's files stand."""
+    """The current state of a session and of a plan's files."""
 
     event_seq: int
     locale: str
@@ -83,7 +83,7 @@ class PlanHead(NamedTuple):
 
 
 def head_of(tx: Tx, session_id: str, plan_id: str) -> PlanHead:
-    """What a checkpoint of a plan says of this moment, in one statement."""
+    """Read what a checkpoint of a plan records of this moment, in one statement."""
     params = {"session_id": session_id, "plan_id": plan_id}
     head = PlanHead(*tx.execute(_HEAD, params).one())
     told = tx.outbox.pending.get(session_id)
@@ -91,9 +91,9 @@ def head_of(tx: Tx, session_id: str, plan_id: str) -> PlanHead:
 
 
 def undone_subtasks(tx: Tx, plan_id: str) -> dict[str, datetime]:
-    """The subtasks whose last changes were a rollback's, and when: what they did is gone.
+    """The subtasks whose last change is a rollback, and its time: their work is gone.
 
-    Not those whose file is again as they left it: that rollback was undone.
+    A subtask whose file is again as it left it is not among them: that rollback was undone.
     """
     found = tx.execute(_UNDONE, {"plan_id": plan_id})
     return {row.subtask_id: row.created_at for row in found if row.after != row.left}
@@ -121,7 +121,7 @@ def count_checkpoints(tx: Tx, plan_id: str) -> int:
 
 
 def latest_checkpoint(tx: Tx, plan_id: str) -> Checkpoint | None:
-    """The youngest checkpoint of a plan."""
+    """The newest checkpoint of a plan."""
     return one(tx, _LATEST, {"plan_id": plan_id}, Checkpoint)
 
 
@@ -132,13 +132,13 @@ def attempt_checkpoint(tx: Tx, plan_id: str, revision: int, subtask_id: str) -> 
 
 
 def is_being_undone(tx: Tx, before: Checkpoint) -> bool:
-    """Whether the attempt that a checkpoint was taken before has one for its undoing too."""
+    """Whether the attempt after a checkpoint has a second checkpoint, the one for its undoing."""
     key = {name: getattr(before, name) for name in _ATTEMPT}
     return tx.execute(_COUNT_OF_ATTEMPT, key).scalar_one() > 1
 
 
 def set_tree(tx: Tx, checkpoint: Checkpoint, tree: str) -> bool:
-    """Give a checkpoint its snapshot. False when it has one already."""
+    """Give a checkpoint its snapshot. False: it has one already."""
     whole = replace(checkpoint, tree=tree)
     where = {"id": checkpoint.id, "hash": checkpoint.hash}
     return change(tx, checkpoints, where, {"tree": tree, "hash": checkpoint_hash(whole)})
@@ -153,7 +153,7 @@ class Touched(NamedTuple):
 
 
 class Doer(NamedTuple):
-    """Whose changes are written down."""
+    """The call, and its work, whose changes are recorded."""
 
     session_id: str
     plan_id: str | None
@@ -164,41 +164,41 @@ class Doer(NamedTuple):
 
 
 def add_changes(tx: Tx, doer: Doer, origin: str, touched: Sequence[Touched]) -> None:
-    """Write down what was changed, in order."""
+    """Record changes, in order."""
     told = {**doer._asdict(), "origin": origin, "created_at": tx.now}
     put(tx, file_changes, [{**told, **each._asdict()} for each in touched])
 
 
 def changes_after(tx: Tx, plan_id: str, change_id: int) -> list[FileChange]:
-    """What was changed for a plan since a change, oldest first."""
+    """The changes of a plan after a given change, oldest first."""
     return many(tx, _CHANGES, {"plan_id": plan_id, "after": change_id}, FileChange)
 
 
 def changes_of_subtask(tx: Tx, plan_id: str, subtask_id: str) -> list[FileChange]:
-    """What was changed for a subtask, in whatever revision and attempt, oldest first."""
+    """The changes of a subtask in all revisions and attempts, oldest first."""
     params = {"plan_id": plan_id, "subtask_id": subtask_id}
     return many(tx, _CHANGES_OF, params, FileChange)
 
 
 def changes_of_session(tx: Tx, session_id: str) -> list[FileChange]:
-    """What was changed in a session, for its plans and besides, oldest first."""
+    """All changes in a session, of its plans and others, oldest first."""
     return many(tx, _CHANGES_IN, {"session_id": session_id}, FileChange)
 
 
 def drop_changes(tx: Tx, doer: Doer, paths: Collection[str]) -> None:
-    """Take back what was written down of a call, where it had no effect."""
+    """Delete the records of a call for paths on which it had no effect."""
     of = {"session_id": doer.session_id, "call_id": doer.call_id}
     if paths:
         tx.execute(_DROP, [{**of, "path": path} for path in paths])
 
 
 def clear_changes(tx: Tx, doer: Doer) -> None:
-    """Take back all that was written down of a call."""
+    """Delete all records of a call."""
     tx.execute(_CLEAR, {"session_id": doer.session_id, "call_id": doer.call_id})
 
 
 def set_after(tx: Tx, doer: Doer, touched: Sequence[Touched]) -> None:
-    """Complete what a call left at its paths."""
+    """Complete the records of a call with the states after it."""
     for path, _, after in touched:
         where = {"session_id": doer.session_id, "call_id": doer.call_id, "path": path}
         change(tx, file_changes, where, {"after": after})

@@ -1,8 +1,8 @@
 """Column types that hold the same text on SQLite and PostgreSQL.
 
 Times are RFC 3339 in UTC with six digits, so that they sort as text; JSON is text, decoded on
-reading. What only one of the databases could keep (NUL, half of a surrogate pair) becomes U+FFFD on
-both. Both then compare, order and return exactly the same values.
+reading. Characters that only one of the databases can store (NUL, half of a surrogate pair) become
+U+FFFD on both. Both then compare, order and return exactly the same values.
 """
 
 import json
@@ -27,7 +27,7 @@ _SURROGATE = re.compile("[\ud800-\udfff]")
 
 @lru_cache(maxsize=64)
 def stamp(moment: datetime) -> str:
-    """A moment as it is stored. A transaction stamps the same one many times.
+    """A moment as it is stored; cached, as a transaction stamps the same moment many times.
 
     Raises:
         ValueError: the moment has no time zone.
@@ -57,17 +57,17 @@ def clean(text: str) -> str:
 
 
 def as_kept(value: Any) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON value as it will be read again: what is hashed must be what is kept."""
+    """A JSON value as it will be read again: a hash must be of what is stored."""
     text = _encode(value)
     kept = whole(text)
     return value if kept is text else json.loads(kept)
 
 
 def json_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
-    """A JSON value as the text that it is kept as. NUL can stay: JSON writes it as an escape.
+    """A JSON value as the text that is stored. NUL can stay: JSON writes it as an escape.
 
     Raises:
-        ValueError: it has a number that is none.
+        ValueError: it contains NaN or an infinite number.
     """
     try:
         text = _encode_fast(value).decode()
@@ -75,13 +75,13 @@ def json_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
         # Half of a surrogate pair, a number of any size, a text that is more than a text.
         return _as_again(whole(_encode(value)))
     if "null" in text:
-        # A number that is none would be written so too, and is refused here.
+        # The fast encoder writes `null` for NaN; the slow one raises.
         _encode(value)
     return text
 
 
 def _as_again(text: str) -> str:
-    """What the slow encoder wrote, as the fast one will write it once it was read."""
+    """The output of the slow encoder as the fast one writes the same value, where it can."""
     try:
         return _encode_fast(json.loads(text)).decode()
     except (OverflowError, ValueError):
@@ -92,25 +92,25 @@ Converter = Callable[[Any], Any]
 
 
 class Converted(TypeDecorator[Any]):
-    """A type whose values are kept as something else; what is not there stays so."""
+    """A type whose values are converted for storing; None stays NULL."""
 
     impl = Text
     cache_ok = True
     to_column: Converter
-    """To what is kept, of a value that is there."""
+    """Converts a value (not None) to what is stored."""
     from_column: Converter | None = None
-    """From what is kept; None where that is the value."""
+    """Converts what is stored to a value; None if it needs no conversion."""
 
     def process_bind_param(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
-        """To what is kept."""
+        """To what is stored."""
         return None if value is None else self.to_column(value)
 
 
 class Restored(Converted):
-    """A type whose values are made of what is kept."""
+    """A type whose values are converted for reading too."""
 
     def process_result_value(self, value: Any, dialect: Dialect) -> Any:  # noqa: ANN401
-        """From what is kept."""
+        """From what is stored."""
         return value if value is None or self.from_column is None else self.from_column(value)
 
 
@@ -138,21 +138,21 @@ class Json(Restored):
 
 
 class Packed(Struct, frozen=True):
-    """A JSON value whose long texts are elsewhere, by references; see `texts`."""
+    """A JSON value with references to its long texts, which are in the table `texts`."""
 
     value: Any
 
 
 class Written(Struct, frozen=True):
-    """A JSON value without long texts, as the text that it is kept as."""
+    """A JSON value without long texts, already as the text that is stored."""
 
     text: str
 
 
 class Shared(Restored):
-    """Any JSON value, with its long texts or without them.
+    """Any JSON value, either whole or with references to its long texts.
 
-    One without them has a blank before it, which JSON allows and no encoder of ours writes.
+    One with references has a space before it. JSON allows that, and our encoders never write it.
     """
 
     cache_ok = True
@@ -181,7 +181,7 @@ class Flag(Restored):
 
 
 class WordColumn(Restored):
-    """One of a set of words; where `others` may come, those stay plain text."""
+    """One of a set of words; with `others`, any other word is allowed and stays plain text."""
 
     cache_ok = True
 

@@ -1,13 +1,13 @@
-"""The driver: of all processes on one database the one that carries work out.
+"""The driver: the one process on a database that carries work out.
 
-It holds a lock for as long as it lives, so a second one is refused: on SQLite a lock on a file
+It holds a lock as long as it lives, so a second driver is refused: on SQLite a lock on a file
 beside the database, on PostgreSQL a session-level advisory lock on a connection of its own. That
 connection can be cut while the process lives. So each driver also has a fence, a number that grows
-with every takeover: what an earlier driver writes after one is refused by the database, whatever it
-believes. A driver that finds the lock free and its fence unmoved has missed nothing.
+with every takeover: after a takeover the database refuses the writes of the earlier driver. A
+driver that lost its lock, and finds it free and its own fence unchanged, has missed nothing.
 
-An advisory lock belongs to a process of the server. Behind a pooler that shares these between its
-clients, whoever comes next would hold it: that is found out before it is taken.
+An advisory lock belongs to a process of the PostgreSQL server. A pooler that shares these processes
+between its clients would pass the lock to its next client. gonogo detects that before it takes one.
 """
 
 import fcntl
@@ -40,9 +40,9 @@ from gonogo.store.transaction import Tx, new_id, seconds_passed
 _LOG = logging.getLogger(__name__)
 _BEAT, _GLANCE = 2.0, 0.1
 _APART = 3
-"""Connections beside each other that show whether a pooler shares out processes of the server."""
+"""How many connections at once show whether a pooler shares processes of the server."""
 _KIND = 0x676F6E6F
-"""The upper half of the advisory lock's key; the lower one is the schema that holds the tables."""
+"""The upper half of the advisory lock's key; the lower half is the schema of the tables."""
 _THE_ONE = "driver"
 _SCHEMA = text(
     "SELECT coalesce("
@@ -92,20 +92,20 @@ _COUNT = (
 )
 _COUNTING = _COUNT.cte("counting")
 COUNT_OR_FAIL = select(literal(1).op("/")(func.count(_COUNTING.c.number)))
-"""Counts the transaction of `writer` as well; fails where a takeover ended its connection."""
+"""Counts the transaction of `writer` too; fails if a takeover has ended this writer."""
 _COUNTED = select(writers.c.number).where(writers.c.id == bindparam("writer")).with_for_update()
 
 
 def join_writers(tx: Tx, writer: str, fence: int | None) -> bool:
-    """Have a connection count its transactions under a name of its own.
+    """Register a connection as a writer, which counts its transactions under its own name.
 
     Args:
         fence: The driver's; None for a process that does not drive.
 
     Returns:
-        False: somebody else drives since.
+        False: another process has become the driver.
     """
-    # Held against a takeover at this moment, which would not see the new row.
+    # The lock blocks a takeover at this moment, which would not see the new row.
     if fence is not None and tx.execute(_HOLD_FENCE).scalar() != fence:
         return False
     put(tx, writers, {"id": writer, "number": 0})
@@ -113,23 +113,23 @@ def join_writers(tx: Tx, writer: str, fence: int | None) -> bool:
 
 
 def count_transaction(tx: Tx, writer: str) -> int | None:
-    """The number of the transaction that runs; None when a takeover ended its connection."""
+    """The number of the transaction that runs; None if a takeover has ended this writer."""
     return tx.execute(_COUNT, {"writer": writer}).scalar()
 
 
 def last_transaction(tx: Tx, writer: str) -> int | None:
-    """The number of the last transaction that a connection committed, once none of its runs."""
+    """The number of a writer's last committed transaction; waits for one that still runs."""
     return tx.execute(_COUNTED, {"writer": writer}).scalar()
 
 
 class DriverLock(Protocol):
-    """What only one process has."""
+    """The lock of the driver."""
 
     fence: int | None
-    """The number of this driver; None before it drives, and where no driver can lose its lock."""
+    """The number of this driver; None before it drives, or if a driver cannot lose this lock."""
 
     def take(self, seconds: float) -> None:
-        """Take the lock; a process that is about to end is waited for.
+        """Take the lock; wait this long for another process that may be about to end.
 
         Raises:
             Conflict: another process has it; the text names it.
@@ -138,11 +138,11 @@ class DriverLock(Protocol):
         ...
 
     def claim(self) -> None:
-        """Begin to drive: from now on nobody who drove before can write."""
+        """Begin to drive: from now on no former driver can write."""
         ...
 
     def sharers(self) -> Mapping[str, str]:
-        """Those who have it and share the work: by name the schema of their code.
+        """The processes that hold it and share the work: their names, and the schema of their code.
 
         Raises:
             Busy: the database is away.
@@ -154,7 +154,7 @@ class DriverLock(Protocol):
         ...
 
     def regain(self, seconds: float) -> bool:
-        """Take the lock again that was lost. False: somebody else has driven meanwhile.
+        """Take the lost lock again. False: another process has driven meanwhile.
 
         Raises:
             Conflict, Busy: as `take` does.
@@ -193,7 +193,7 @@ class FileLock:
                 )  # fmt: skip
             sleep(_GLANCE)
         self._handle = handle
-        # Only for those who are refused; the disk may be full.
+        # The file names this process only for those who are refused; the disk may be full.
         with suppress(OSError):
             os.ftruncate(handle, 0)
             os.pwrite(handle, b"%d\n" % os.getpid(), 0)
@@ -204,7 +204,7 @@ class FileLock:
         except BlockingIOError:
             return False
         except OSError as error:
-            # As on a disk of another machine that lends no locks.
+            # For example on a network file system without locks.
             os.close(handle)
             raise self._refused(error) from error
         return True
@@ -220,7 +220,7 @@ class FileLock:
         """See `DriverLock.claim`."""
 
     def sharers(self) -> Mapping[str, str]:
-        """Nobody: a file is driven by one process."""
+        """Nobody: only one process drives a file."""
         return {}
 
     def is_held(self) -> bool:
@@ -250,7 +250,7 @@ class AdvisoryLock:
         """
         self.fence: int | None = None
         self.is_shared = False
-        """Whether several processes may have it, which own places and keep out who drives alone."""
+        """Several processes that own places may hold it; they keep out one that drives alone."""
         self._engine = engine
         self._conn: Connection | None = None
         self._pid, self._key = 0, dict[str, int]()
@@ -275,7 +275,7 @@ class AdvisoryLock:
         while not conn.execute(attempt, {"key": number}).scalar():
             holder = conn.execute(_HOLDER, key).first()
             if holder is not None and holder.application_name == self._name:
-                # Our own connection that was lost; the server does not know it yet.
+                # Our own lost connection; the server does not know yet that it is lost.
                 conn.execute(_END, {"pid": holder.pid})
             elif monotonic() >= until:
                 raise Conflict(_refusal(holder))
@@ -337,13 +337,13 @@ class AdvisoryLock:
         return conn
 
     def _check_unshared(self, conn: Connection) -> None:
-        """Refuse a pooler that gives a client now this process of the server and now that one."""
+        """Refuse a pooler that gives a client different processes of the server in turn."""
         with ExitStack() as others:
             for _ in range(_APART):
                 other = others.enter_context(self._engine.connect())
                 other.exec_driver_sql("BEGIN")
                 lent = other.execute(_PID).scalar() == self._pid
-                # Not asked where the other has it, which may be all that the pooler has.
+                # If the other got ours, do not ask: it may be the only one that the pooler has.
                 if lent or conn.execute(_PID).scalar() != self._pid:
                     raise Conflict(
                         "GONOGO_DB is the address of a pooler that shares connections between "
@@ -353,15 +353,15 @@ class AdvisoryLock:
 
 
 def _taken_over(conn: Connection) -> int:
-    """Begin to drive alone. Gives the fence."""
+    """Begin to drive alone, and return the fence."""
     fence = conn.execute(_TAKE_OVER).scalar_one()
-    # Waits for what runs; whatever begins later finds its row gone.
+    # Waits for transactions that run; those that begin later find that their row is gone.
     conn.execute(_END_ALL)
     return fence
 
 
 def _joined(conn: Connection) -> int:
-    """Be one of several. Gives their fence; the first of them sees off who drove alone."""
+    """Begin to share the work, and return the common fence; the first one ends a lone driver."""
     conn.exec_driver_sql("BEGIN")
     conn.execute(_BEGIN)
     found = {row.id: row.fence for row in conn.execute(_HOLD_ALL)}
@@ -388,7 +388,7 @@ def _key(conn: Connection) -> dict[str, int]:
 def _refusal(holder: Any) -> str:  # noqa: ANN401 - a database row
     who = because("another process")
     if holder is not None:
-        # What follows is for programs: a word of its own, and the schema of its code.
+        # The rest is for programs: a random word, and the schema of the holder's code.
         name = " ".join(holder.application_name.split()[:4])
         who = because(
             "{name} (process {pid} of the server)",
@@ -408,16 +408,16 @@ def _refusal(holder: Any) -> str:  # noqa: ANN401 - a database row
 
 
 class Driver:
-    """This process as the one that drives, for as long as it can be sure of that."""
+    """Keeps this process the driver, and knows whether it still is."""
 
     def __init__(self, lock: DriverLock, goes_on: Callable[[], None]) -> None:
         """Drive under a lock that was taken and claimed.
 
         Args:
-            goes_on: Told when this process drives again.
+            goes_on: Called when this process drives again.
         """
         self.problem: str | None = None
-        """Why it does not drive at this moment."""
+        """Why this process does not drive at this moment; None if it drives."""
         self._lock, self._told = lock, goes_on
         self._threads = Pool(1, "gonogo-driver")
 
@@ -425,7 +425,7 @@ class Driver:
         """Check that this process drives.
 
         Raises:
-            Busy: not at this moment.
+            Busy: it does not drive at this moment.
         """
         if self.problem is not None:
             raise Busy(
@@ -434,7 +434,7 @@ class Driver:
             )
 
     async def stay(self) -> None:
-        """Drive until somebody else does; a lock that is lost is taken again at once."""
+        """Drive until another process does; take a lost lock again at once."""
         while True:
             await anyio.sleep(_BEAT)
             if await self._threads.run(self._lock.is_held):
@@ -445,7 +445,7 @@ class Driver:
             self._goes_on()
 
     async def take_over(self) -> None:
-        """Drive anew, once nobody else does; what is known of the database is out of date then."""
+        """Drive again as soon as nobody else does; what was known of the database is then old."""
         while True:
             try:
                 await self._threads.run(partial(self._lock.take, 0))
@@ -487,16 +487,16 @@ class Driver:
 
 # A node's lease: its beat, from a thread and on a connection of its own.
 #
-# It is beaten every two seconds, by the clock of the database; six seconds without a beat, and
-# others take what the node has. A node whose last beat is four seconds old takes its own places for
-# lost: by then nobody else can have them. A process that was stopped finds that out when it goes
-# on.
+# The node beats every two seconds, by the clock of the database. After six seconds without a beat
+# other nodes take its places. The node itself counts its places as lost four seconds after its last
+# beat: at that time no other node can have them yet. A process that was suspended finds that out
+# when it continues.
 
 _EVERY, _FRESH, _SAFE = 2.0, 2.5, 4.0
 
 
 class Lease:
-    """One life of a node."""
+    """The lease of one node, from its start to its end."""
 
     def __init__(
         self, engine: Engine, membership: Membership, hear: Callable[[datetime], None]
@@ -505,7 +505,7 @@ class Lease:
 
         Args:
             engine: Makes a new connection each time, which commits each statement by itself.
-            hear: Told what time it is by the database, at each beat.
+            hear: Called at each beat with the time of the database.
 
         Raises:
             Busy: the database is away.
@@ -527,26 +527,26 @@ class Lease:
 
     @property
     def is_safe(self) -> bool:
-        """Whether nobody else can have what this node has."""
+        """Whether no other node can have the places of this one."""
         return self.safe_for > 0
 
     @property
     def safe_for(self) -> float:
-        """Seconds for which nobody else can have what this node has, if it beats no more."""
+        """For how many seconds no other node can have its places, even if it beats no more."""
         return 0.0 if self._is_lost else max(0.0, self._beaten + _SAFE - seconds_passed())
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it was beaten so lately that whoever hears so has a few seconds left."""
+        """Whether the last beat is so recent that the caller has a few safe seconds left."""
         return not self._is_lost and seconds_passed() - self._beaten < _FRESH
 
     def end(self) -> None:
-        """Beat no more, and have others take what this node has."""
+        """Stop the beats, and let other nodes take the places of this one."""
         self._over.set()
         self._thread.join(_EVERY)
         if self._thread.is_alive():
             return
-        # If the database is away, it is found dead a little later.
+        # If the database is away, the others find this node dead a little later.
         with suppress(SQLAlchemyError):
             self._execute(LEAVE, {"node": self.node})
         self._drop()
@@ -575,7 +575,7 @@ class Lease:
 
 
 def _end(conn: Connection | None) -> None:
-    """End a connection, and not only give it back."""
+    """Close a connection, instead of giving it back to its pool."""
     if conn is not None:
         conn.invalidate()
         conn.close()

@@ -1,9 +1,10 @@
-"""Erasing a session: nothing of what was said or done in it stays, but that it was.
+"""Erasing a session: only the fact that it existed stays, nothing of its content.
 
-First its rows go, a bounded number in each transaction, so that nobody waits long. Last goes the
-session's own row, to which all others refer: from then on nobody can add one. What is left is its
-audit chain, without what the entries said, and the system's entries that it was opened, deleted and
-erased, by whom and when. Cut off anywhere, the same begins again and comes to the same.
+First its rows are deleted, a bounded number in each transaction, so that nobody waits long. The
+session's own row, to which all others refer, is the last: from then on nobody can add rows. What is
+left is its audit chain, without the content of the entries, and the system's entries that it was
+opened, deleted and erased, by whom and when. If erasing is cut off, it begins again, and the result
+is the same.
 """
 
 from collections.abc import Iterable, Sequence
@@ -64,7 +65,7 @@ from gonogo.store.schema import (
 from gonogo.store.transaction import Tx
 
 _AT_ONCE = 2_000
-"""Rows that one transaction takes away."""
+"""How many rows one transaction deletes at most."""
 _SESSIONS_AT_ONCE = 100
 _OF = bindparam("of", type_=Clean())
 
@@ -93,7 +94,7 @@ _OWN: Sequence[tuple[Table, ColumnElement[bool]]] = (
     (plan_revisions, plan_revisions.c.plan_id.in_(_PLANS)),
     *(
         (table, table.c.session_id == _OF)
-        # What refers to others comes before them.
+        # Tables that refer to others come before those.
         for table in (
             events, messages, texts, answers, deliveries, approvals, tool_calls, file_changes,
             checkpoints, comments, session_rules, grants, model_requests, watches, tool_hosts,
@@ -101,7 +102,7 @@ _OWN: Sequence[tuple[Table, ColumnElement[bool]]] = (
         )
     ),
 )  # fmt: skip
-"""What belongs to a session, in an order in which it can go."""
+"""The rows of a session, in an order in which they can be deleted."""
 
 
 def _some(table: Table, own: ColumnElement[bool]) -> Delete:
@@ -153,7 +154,7 @@ _EXPIRED = (
         ),
         ~exists().where(
             plans.c.session_id == sessions.c.id,
-            # A rollback that was cut off is still to be finished.
+            # A rollback that was cut off must still be finished.
             or_(plans.c.status.not_in(sorted(ENDED)), plans.c.rollback.is_not(None)),
         ),
         ~exists().where(
@@ -170,37 +171,37 @@ _JOBS = union_all(_ids(turns), _PLANS, _SUBTASKS, _ids(tool_calls))
 
 
 class Deleted(NamedTuple):
-    """A session that was deleted, and is not erased yet."""
+    """A session that was deleted but is not erased yet."""
 
     id: str
     workspace: str
 
 
 def expired_sessions(tx: Tx, before: datetime) -> list[Session]:
-    """Some of the sessions in which nothing is under way, nor happened since a time."""
+    """Some of the sessions in which nothing is at work, and nothing has happened since a time."""
     return many(tx, _EXPIRED, {"before": before}, Session)
 
 
 def deleted_sessions(tx: Tx, workspace: str | None = None) -> list[Deleted]:
-    """The sessions that are to be erased: all, or those of a workspace."""
+    """The sessions to erase: all, or those of a workspace."""
     found = [Deleted(*row) for row in tx.execute(_DELETED)]
     return [deleted for deleted in found if workspace in (None, deleted.workspace)]
 
 
 def keys_of(tx: Tx, session_ids: Iterable[str]) -> frozenset[str]:
-    """The keys of all jobs that sessions can have had: their turns, plans, subtasks, calls."""
+    """The keys of all jobs that these sessions can have: their turns, plans, subtasks, calls."""
     return frozenset(
         key for each in session_ids for key in tx.execute(_JOBS, {"of": each}).scalars()
     )
 
 
 def was_erased(tx: Tx, session_id: str) -> bool:
-    """Whether there was a session of that id, which is gone."""
+    """Whether there was a session of that id that was erased."""
     return session_id != SYSTEM and bool(rows(tx, _ERASED, {"of": session_id}))
 
 
 def erase_rows(tx: Tx, session_id: str, most: int = _AT_ONCE) -> bool:
-    """Take away some of what belongs to a deleted session. False: there may be more."""
+    """Delete some of the rows of a deleted session. False: there may be more."""
     left = most
     for statement in _DELETES:
         left -= tx.execute(statement, {"of": session_id, "most": left}).rowcount
@@ -210,9 +211,9 @@ def erase_rows(tx: Tx, session_id: str, most: int = _AT_ONCE) -> bool:
 
 
 def end_session(tx: Tx, session_id: str) -> None:
-    """Take away the last of a deleted session, and what its audit entries say."""
+    """Delete the rest of a deleted session, and the content of its audit entries."""
     of = {"of": session_id}
-    # Held, so that whoever is still about to add something waits, and then cannot.
+    # Locked, so that a transaction that is about to add a row waits, and then fails.
     held = rows(tx, _HOLD, of)
     if not held:
         return
@@ -231,7 +232,7 @@ def end_session(tx: Tx, session_id: str) -> None:
 
 
 def _remove_unsealed(tx: Tx, session_id: str) -> None:
-    """Entries from before there were seals say what they say, and so cannot stay."""
+    """Remove entries from before there were seals: their hashes cover their content."""
     of = {"of": session_id}
     last = tx.execute(_UNSEALED, of).one_or_none()
     if last is None:

@@ -1,8 +1,8 @@
 """The event log and the audit chain: append once, in the transaction that makes the fact true.
 
-Events of a session are numbered 1, 2, 3 … without gaps. Audit entries are chained by hash, one
-chain a session and one for the system. Both are gathered while a transaction runs and written by
-`flush` at its end, so that a transaction costs the same few statements however much it tells.
+Events of a session are numbered 1, 2, 3 … without gaps. Audit entries are chained by hash: one
+chain for each session and one for the system. Both are collected while a transaction runs, and
+`flush` writes them at its end. So a transaction needs the same few statements for one as for many.
 """
 
 import json
@@ -27,7 +27,7 @@ _EXTENT = union_all(
     select(sessions.c.audit_seq, sessions.c.audit_hash, sessions.c.last_seq).where(
         sessions.c.id == bindparam("of")
     ),
-    # The system's, and those of sessions that were erased.
+    # The chain of the system, and those of erased sessions.
     select(chains.c.audit_seq, chains.c.audit_hash, null()).where(
         chains.c.chain == bindparam("of")
     ),
@@ -58,7 +58,7 @@ _HELD = (
     .with_for_update(read=True)
 )
 HELD_OR_FAIL = select(literal(1).op("/")(func.count(_HELD.cte("holding").c.wanted)))
-"""As `check_hold`; fails where the place has another owner, and so need not be waited for."""
+"""Like `check_hold`, but fails if the place has another owner; so nobody must wait for it."""
 _SET_HASH = {
     True: update(chains)
     .where(chains.c.chain == bindparam("of"))
@@ -90,7 +90,7 @@ _ENTRIES = (
 )
 
 PAGE = 500
-"""Events that are read at once, where nobody asks for another number."""
+"""How many events are read at once by default."""
 
 
 class _Note(Struct, frozen=True, kw_only=True):
@@ -101,31 +101,31 @@ class _Note(Struct, frozen=True, kw_only=True):
 
 
 class Pending(Struct):
-    """What a running transaction has told about one chain so far."""
+    """The events and audit entries of a running transaction for one chain, so far."""
 
     bodies: list[dict[str, Any]] = []
     notes: list[_Note] = []
 
 
 def tell(tx: Tx, session_id: str, *facts: Event | dict[str, Any]) -> None:
-    """Append events to a session's log, or what `plain` made of them."""
+    """Append events to a session's log, as events or as their bodies."""
     bodies = _pending(tx, session_id).bodies
     bodies.extend([fact if isinstance(fact, dict) else fact.body() for fact in facts])
 
 
 def told(tx: Tx) -> list[dict[str, Any]]:
-    """The events that this transaction has told so far; none has its seq yet."""
+    """The events of this transaction so far; they have no seq yet."""
     return [body for pending in tx.outbox.pending.values() for body in pending.bodies]
 
 
 def told_in(tx: Tx, session_id: str) -> Sequence[Any]:
-    """What this transaction has told so far in one session."""
+    """The events of this transaction so far in one session."""
     pending = tx.outbox.pending.get(session_id)
     return pending.bodies if pending is not None else ()
 
 
 def tell_final(tx: Tx, session_id: str) -> None:
-    """Mark the last event of this transaction: it ends the answer to what set it going."""
+    """Mark the last event of this transaction as final: it ends the answer to a request."""
     pending = tx.outbox.pending.get(session_id)
     if pending is not None and pending.bodies:
         pending.bodies[-1]["is_final"] = True
@@ -142,7 +142,7 @@ def note(
 ) -> None:
     """Append an entry to an audit chain: who did what to what, and why.
 
-    Of a `reason` that names something the parts are kept, too, as `reason_parts`.
+    If a `reason` was made with parameters, its parts are also stored, as `reason_parts`.
     """
     parts = parts_of(details.get("reason", ""))
     if parts.get("params"):
@@ -154,30 +154,30 @@ def note(
 
 
 def flush(tx: Tx) -> None:
-    """Write what the transaction told. The backends call it once, before the commit.
+    """Write the transaction's events and entries. The backends call it once, before the commit.
 
     Raises:
-        NotFound: a session that was told of is gone.
-        PlaceLost: it was written for a place that has another owner now; if it tells of no session,
-            it is the commit that fails, see `HELD_OR_FAIL`.
+        NotFound: the session of an event or entry is gone.
+        PlaceLost: it was written for a place that now has another owner. If the transaction has
+            nothing of a session, the commit fails instead, see `HELD_OR_FAIL`.
     """
-    # In one order for all, so that no two transactions wait for each other's chain.
+    # Always in the same order, so that no two transactions wait for each other's chain.
     for chain, pending in sorted(tx.outbox.pending.items()):
         if pending.bodies or pending.notes:
             _flush_chain(tx, chain, pending)
     if tx.hold is not None and not (tx.is_held or tx.outbox.extents.keys() - {SYSTEM}):
-        # What tells of no session moved no head that has the fence: the place itself is asked.
+        # No row of a session was updated, which checks the fence. So check the place itself.
         tx.post(HELD_OR_FAIL, {"held": tx.hold.place_id, "under": tx.hold.fence})
 
 
 def check_hold(tx: Tx, hold: Hold) -> int:
-    """Check that a place has its owner still, and keep it so until the transaction ends.
+    """Check that a place still has its owner, and lock that until the transaction ends.
 
     Returns:
-        How much was wanted of the place so far.
+        How often others have wanted something of the place so far.
 
     Raises:
-        PlaceLost: it has another one.
+        PlaceLost: it has another owner.
     """
     held = tx.execute(_HELD, {"held": hold.place_id, "under": hold.fence}).first()
     if held is None:
@@ -187,7 +187,7 @@ def check_hold(tx: Tx, hold: Hold) -> int:
 
 
 def lost(hold: Hold) -> PlaceLost:
-    """What is said to who writes for a place that has another owner."""
+    """The error for a write for a place that has another owner."""
     return PlaceLost(
         "Another process now does the work of place {place_id}; it continues there",
         place_id=hold.place_id,
@@ -195,25 +195,25 @@ def lost(hold: Hold) -> PlaceLost:
 
 
 def last_seq(tx: Tx, session_id: str) -> int:
-    """The place of the last event in a session's log; 0 for an empty one."""
+    """The seq of the last event in a session's log; 0 for an empty log."""
     return tx.execute(_LAST_SEQ, {"of": session_id}).scalar() or 0
 
 
 def last_seqs(tx: Tx, session_ids: Sequence[str]) -> dict[str, int]:
-    """The place of the last event in several logs, of the sessions that are not deleted."""
+    """By session, the seq of the last event in its log; without deleted sessions."""
     found = tx.execute(_LAST_SEQS, {"ids": list(session_ids)})
     return {row.id: row.last_seq for row in found}
 
 
 def told_seq(tx: Tx, session_id: str) -> int:
-    """The place that the last event of this transaction so far will have in a session's log."""
+    """The seq that the last event of this transaction so far will have in a session's log."""
     return begin_seq(tx, session_id) + len(told_in(tx, session_id))
 
 
 def begin_seq(tx: Tx, session_id: str) -> int:
-    """Where a session's log stands before what this transaction tells in it.
+    """The last seq of a session's log before the events of this transaction.
 
-    Held from here on: what others tell is before it, or after all that this transaction tells.
+    It is locked from here on: events of others come before it, or after all of this transaction.
     """
     return tx.execute(_HOLD_LAST_SEQ, {"of": session_id}).scalar() or 0
 
@@ -233,7 +233,7 @@ def entries(tx: Tx, chain: str, after: int = 0, limit: int = 1000) -> list[Audit
 
 
 def extent_of(tx: Tx, chain: str) -> Extent | None:
-    """Where a chain stands by what its head says, also of a session that was erased."""
+    """The extent of a chain by its head; works for an erased session too."""
     row = tx.execute(_EXTENT, {"of": chain}).one_or_none()
     return None if row is None else Extent(*row)
 
@@ -274,7 +274,7 @@ def _flush_chain(tx: Tx, chain: str, pending: Pending) -> None:
 
 
 def _write_events(tx: Tx, session_id: str, bodies: Sequence[dict[str, Any]], seq: int) -> None:
-    """Add events to a log, after a place in it; each is encoded here and nowhere else."""
+    """Add events to a log, after a seq; only this function encodes them."""
     rows: list[dict[str, Any]] = []
     ts = stamp(tx.now)
     for body in bodies:
@@ -293,7 +293,7 @@ def _write_notes(
     notes: Sequence[_Note],
     head: Any,  # noqa: ANN401 - a database row
 ) -> str:
-    """Add entries to a chain. Gives the hash that it ends with."""
+    """Add entries to a chain, and return the hash of its last entry."""
     if not notes:
         return head.audit_hash
     rows = list(_chained(tx.now, chain, head.audit_seq - len(notes), head.audit_hash, notes))
@@ -320,13 +320,13 @@ def _chained(
 
 
 def _line(text: str, seq: int, session_id: str, ts: str) -> str:
-    """An event as its followers get it: its JSON as it is kept, and where and when it was told."""
-    # What is added is our own, and has nothing that JSON would escape.
+    """An event as its followers get it: its stored JSON, with its seq, session and time."""
+    # The added values are our own, and contain nothing that JSON must escape.
     return f'{unbroken(text)[:-1]},"seq":{seq},"session_id":"{session_id}","ts":"{ts}"}}'
 
 
 def _compact(text: str) -> str:
-    """JSON of an event without blanks, with which earlier versions wrote it."""
+    """JSON of an event without spaces; earlier versions wrote it with them."""
     return text if text.startswith('{"type":"') else json_text(json.loads(text))
 
 

@@ -1,11 +1,11 @@
-"""Hints between processes: that there is something to read in the database, and where.
+"""Hints between processes: there is something to read in the database, and where.
 
-That there is work for a place is told by the commit that made it; any other hint is sent after the
-commit. Each may be lost: whoever waits for one looks by itself too, a little later. The first hint
-goes out at once; what a process has to tell while one is on its way goes out together, after it.
+A hint about work for a place is sent by the commit that made the work; any other hint is sent after
+the commit. Each may be lost: a process that waits for hints also looks by itself, a little later.
+The first hint is sent at once; hints that come while it is being sent are sent together, after it.
 
-On a channel of its own go the events of sessions that somebody follows in another process, which
-need not be read there then, and text that a model is writing. Nothing keeps that text.
+A second channel carries text that a model is writing, which is not stored, and the events of
+sessions that somebody follows in another process, so that this process need not read them.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 1.0
 _AT_ONCE, _MOST = 15, 7_900
-"""Names of each kind in one message, and its bytes: PostgreSQL takes up to 8,000."""
+"""The limits of a message: names of each kind, and bytes; PostgreSQL allows less than 8,000."""
 _SCHEMA = text("SELECT current_schema()")
 _SEND = text(
     "SELECT pg_notify(channel, said)"
@@ -42,22 +42,22 @@ _SEND = text(
 _HINTS, _TEXT = "gonogo", "gonogo-text"
 _TELL = "SELECT pg_notify(left('{topic} ' || current_schema(), 63), '{said}')"
 Message = tuple[str, str]
-"""A topic, and what is said."""
+"""A topic, and the content."""
 
 
 class Hint(Struct, frozen=True):
     """What there is to read."""
 
     sessions: list[str] = field(default_factory=list[str])
-    """Something was told in them that is to be read."""
+    """Sessions with new events to read."""
     places: list[str] = field(default_factory=list[str])
-    """Something was handed to them, or they want an owner."""
+    """Places that have handoffs, or need an owner."""
     followed: list[str] = field(default_factory=list[str])
-    """Sessions that somebody follows there: their texts are to be shown."""
+    """Sessions that somebody follows at the sender: show their live texts."""
     joined: list[str] = field(default_factory=list[str])
-    """Of these, what somebody has begun to follow: their texts are to be shown from the start."""
+    """Those sessions that somebody has just begun to follow: show their texts from the start."""
     timers: list[str] = field(default_factory=list[str])
-    """When timers are due that were set there, where that is soon."""
+    """The due times of timers that the sender has set, if they are soon."""
 
 
 class TextPart(Struct, frozen=True, array_like=True):
@@ -65,30 +65,30 @@ class TextPart(Struct, frozen=True, array_like=True):
 
     session_id: str
     answer: str
-    """Names the whole text."""
+    """The id of the whole text."""
     fence: int
-    """Of the worker's hold of the place."""
+    """The fence of the worker's hold of the place."""
     after: int
-    """Where the session's log ended before the text was begun."""
+    """The last seq of the session's log when the text began."""
     at: int
-    """How many characters of the text are before this part."""
+    """How many characters of the text come before this part."""
     text: str
     place: dict[str, str]
     """The turn or subtask, as events name it."""
     reached: int = 0
-    """How many characters went out before the text began anew, for somebody who has come."""
+    """How many characters were sent before the text was sent from the start for a new follower."""
 
 
 _PART = Decoder(TextPart)
 
 
 def _shown(said: str) -> TextPart | WrittenEvent:
-    """What there is for those who follow; an event goes on to them as it came."""
+    """Decode a message for followers: an event, kept as it was written, or a part of a text."""
     return WrittenEvent.read(said) if said.startswith("{") else _PART.decode(said)
 
 
 class _Line:
-    """A connection on which messages go out, by a thread of its own; opened again if it breaks."""
+    """A connection that sends messages, in its own thread; it is opened again if it breaks."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -97,7 +97,10 @@ class _Line:
         self._pool = Pool(1, "gonogo-sender")
 
     async def send(self, said: Callable[[], list[Message]]) -> bool:
-        """Send messages, which are asked for when their turn comes.
+        """Send messages.
+
+        Args:
+            said: Returns the messages; it is called just before they are sent.
 
         Returns:
             False: the database is away.
@@ -115,7 +118,7 @@ class _Line:
         try:
             if self._conn is None:
                 self._conn = self._engine.connect()
-                # A message is no promise: nobody waits for the disk.
+                # A message may be lost, so do not wait for the disk.
                 self._conn.exec_driver_sql("SET synchronous_commit = off")
                 self._schema = _schema(self._conn)
             channels = [_channel(topic, self._schema) for topic, _ in said]
@@ -128,10 +131,10 @@ class _Line:
 
 
 class Hints:
-    """Sends what this process has to say, and hears what others say."""
+    """Sends the hints of this process, and receives those of others."""
 
     def __init__(self, engine: Engine) -> None:
-        """Say and hear nothing yet.
+        """Send and receive nothing yet.
 
         Args:
             engine: Makes a new connection each time, which commits each statement by itself.
@@ -139,12 +142,12 @@ class Hints:
         self._engine = engine
         self._name = new_id("hints")
         self._due: list[dict[str, None]] = [{} for _ in Hint.__struct_fields__]
-        """What is to be said, in the order of the fields of `Hint`."""
+        """The names to send, in the order of the fields of `Hint`."""
         self._events: list[WrittenEvent] = []
         self._guard, self._is_due = threading.Lock(), False
         self._over = threading.Event()
         self._end: socket.socket | None = None
-        """Closed at the end, which wakes who hears."""
+        """Closing it wakes the thread that listens, at the end."""
         self._line, self._text = _Line(engine), _Line(engine)
         self._sending: set[asyncio.Task[bool]] = set()
 
@@ -153,11 +156,11 @@ class Hints:
         heard: Callable[[Hint | None], None],
         shown: Callable[[TextPart | WrittenEvent], None] | None = None,
     ) -> None:
-        """Hear others, from a thread; called in the event loop.
+        """Start a thread that receives from others; call this in the event loop.
 
         Args:
-            heard: Is told of each hint; of None when some may have been missed.
-            shown: Is given what there is for those who follow: events, and parts of texts.
+            heard: Called in the event loop with each hint; with None if some may have been lost.
+            shown: Called there with the messages for followers: events, and parts of texts.
         """
         loop = asyncio.get_running_loop()
 
@@ -185,11 +188,11 @@ class Hints:
         timers: Iterable[str] = (),
         events: Iterable[WrittenEvent] = (),
     ) -> None:
-        """Tell others what a `Hint` says; called in the event loop.
+        """Send a `Hint` to the others; call this in the event loop.
 
         Args:
-            events: What was told in sessions that others follow. Where they are too long for a
-                message, it is the session that is named.
+            events: Events of sessions that others follow. If one is too long for a message, the
+                hint names the session instead.
         """
         said = (sessions, (), followed, joined, timers)
         with self._guard:
@@ -204,9 +207,9 @@ class Hints:
         task.add_done_callback(self._sending.discard)
 
     def tell(self, tx: Tx) -> None:
-        """Have the owners of places told, by a transaction's commit, that it has work for them.
+        """Let a transaction's commit tell the owners of places that it has work for them.
 
-        So they begin while whoever asked for it still waits for its answer.
+        So they begin even before the caller has the answer to its request.
         """
         for said in self._hints({"places": sorted(tx.outbox.wanted)}):
             cast("Pipelined", tx.conn).send(
@@ -214,17 +217,17 @@ class Hints:
             )
 
     async def show(self, pieces: Iterable[TextPart]) -> bool:
-        """Show others parts of texts; one that is too long for a message is left out.
+        """Send parts of texts to the others; a part that is too long for a message is left out.
 
         Returns:
-            False: it may have reached nobody.
+            False: perhaps nobody has received them.
         """
         said = [encode(piece) for piece in pieces]
         found = [(_TEXT, each.decode()) for each in said if len(each) <= _MOST]
         return await self._text.send(lambda: found)
 
     def close(self) -> None:
-        """Say and hear no more."""
+        """Stop sending and receiving."""
         self._over.set()
         if self._end is not None:
             self._end.close()
@@ -232,7 +235,7 @@ class Hints:
         self._text.close()
 
     def _take(self) -> list[Message]:
-        """What is to be said; called by the thread that says it."""
+        """Take all messages to send; called in the thread that sends them."""
         with self._guard:
             lists, events = [list(due) for due in self._due], self._events
             for due in self._due:
@@ -282,7 +285,7 @@ class Hints:
         waits = select.poll()
         for each in (raw, ends):
             waits.register(each, select.POLLIN)
-        # The driver's own way to wait looks ten times a second whether it is interrupted.
+        # The driver's own way to wait would wake up ten times a second.
         while not self._over.is_set():
             raw.pgconn.consume_input()
             while note := raw.pgconn.notifies():
@@ -292,7 +295,7 @@ class Hints:
 
 
 def _messages(events: Iterable[WrittenEvent]) -> tuple[list[Message], list[str]]:
-    """Events as messages, and the sessions of which there is one that no message can take."""
+    """Events as messages, and the sessions with an event that is too long for a message."""
     of = defaultdict[str, list[str]](list)
     for body in events:
         of[body["session_id"]].append(body.written)

@@ -1,4 +1,4 @@
-"""What is to be done later, or by another: timers, deliveries to other programs, sweeps, asks."""
+"""Work for later, or for another process: timers, deliveries to other programs, sweeps, asks."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -44,10 +44,10 @@ from gonogo.store.schema import (
 )
 from gonogo.store.transaction import Tx, go_on
 
-# What is to be done later: timers, deliveries to other programs, and sweeps.
+# Timers.
 
 AGAIN = "again_"
-"""With a job's kind behind it: the timer that has a job run again which broke off."""
+"""Before a job's kind: the kind of the timer that runs a job again after it broke off."""
 
 _DUE_TIMERS = (
     select(*columns_of(timers, Timer))
@@ -63,7 +63,7 @@ _TAKE = _DROP.where(*same(timers, "run_at"))
 
 
 def set_timer(tx: Tx, kind: str, key: str, run_at: datetime) -> None:
-    """Set a timer, in the place of an earlier one of the same kind and key."""
+    """Set a timer; it replaces an earlier one of the same kind and key."""
     drop_timer(tx, kind, key)
     put(tx, timers, {"kind": kind, "key": key, "run_at": run_at, "set_at": tx.now})
     tx.outbox.timers.append(Timer(kind=kind, key=key, run_at=run_at))
@@ -80,7 +80,7 @@ def drop_timer(tx: Tx, kind: str, key: str) -> None:
 
 
 def take_timer(tx: Tx, timer: Timer) -> bool:
-    """Drop a timer to carry it out. False when it was dropped, set anew or taken meanwhile."""
+    """Drop a timer to carry it out. False: it was dropped, set again or taken meanwhile."""
     params = {"kind": timer.kind, "key": timer.key, "run_at": timer.run_at}
     return tx.execute(_TAKE, params).rowcount > 0
 
@@ -96,11 +96,11 @@ def first_timer(tx: Tx) -> datetime | None:
 
 
 def first_but(tx: Tx, kind: str) -> datetime | None:
-    """When the earliest timer is due that is not of a kind."""
+    """When the earliest timer of any other kind than this is due."""
     return tx.execute(_FIRST_BUT, {"kind": kind}).scalar()
 
 
-# A clock that was set back: what waits for a moment would wait until that comes a second time.
+# A clock that was set back: timers would wait until their moment comes a second time.
 
 _AHEAD = select(timers).where(timers.c.set_at > bindparam("later"))
 _LINKS_AHEAD = select(links.c.id, links.c.created_at, links.c.expires_at).where(
@@ -112,24 +112,24 @@ _IS_AHEAD = select(
     | IS_LOGIN_AHEAD
 )
 _WAIT = ((plans, "paused_until"), (approvals, "expires_at"), (deliveries, "not_before"))
-"""What has the moment of its timer for itself."""
+"""Columns that repeat the moment of a timer."""
 
 
 def has_ahead(tx: Tx) -> bool:
-    """Whether anything was set by a clock that was ahead of this one: see `set_back`."""
+    """Whether anything was set by a clock that was ahead of the clock now: see `set_back`."""
     return bool(tx.execute(_IS_AHEAD, bounds_of_logins(tx.now + SLACK)).scalar())
 
 
 def set_back(tx: Tx) -> int:
-    """Have nothing wait, or hold, for longer than it was to, where the clock was set back since.
+    """After the clock was set back, let nothing wait or last longer than it was meant to.
 
-    What was set at a moment that is still to come is set now. Who does so again finds nothing.
+    What was set at a moment in the future counts as set now. A second call finds nothing.
 
     Returns:
-        How many timers there were of that sort.
+        How many timers were changed.
     """
     if tx.conn.dialect.name == "postgresql" and abs(clock_of(tx) - tx.now) > SLACK:
-        # The database does not say so: it is this machine whose clock is wrong.
+        # The database has another time, so the clock of this machine is wrong.
         return 0
     found = list(rows(tx, _AHEAD, {"later": tx.now + SLACK}))
     for row in found:
@@ -146,20 +146,20 @@ def set_back(tx: Tx) -> int:
 
 
 def clock_of(tx: Tx) -> datetime:
-    """The time by the database."""
+    """The time of the database."""
     return tx.execute(select(clock())).scalar_one()
 
 
-# Deliveries: what other programs are to be told, until they were or it is given up.
+# Deliveries: messages for other programs, until they are delivered or given up.
 #
-# An attempt takes its delivery with an epoch and a time by which it has to be over; what it writes
-# afterwards counts only if nobody took the delivery meanwhile.
+# An attempt takes its delivery with an epoch, and with a time by which it must be over. What it
+# writes afterwards counts only if no other attempt took the delivery meanwhile.
 
 _EARLIER = deliveries.alias("earlier")
 
 
 def _nth(told: FromClause) -> Case[int]:
-    # Of those about one question. Ids sort by clocks, and those may differ, or be set back.
+    # The order of messages about one question. Their ids sort by time, but clocks may differ.
     return case((told.c.event == "requested", 0), (told.c.event == "resolved", 2), else_=1)
 
 
@@ -168,7 +168,7 @@ _DUE = (
     .where(
         deliveries.c.hook == bindparam("hook"),
         deliveries.c.status == "pending",
-        # What was never tried waits for no moment: the clock may have been ahead as it was made.
+        # A first attempt never waits: the clock may have been ahead when the delivery was made.
         or_(deliveries.c.attempt == 0, deliveries.c.not_before <= bindparam("now")),
         # The messages about one question arrive in their order.
         ~exists().where(
@@ -213,7 +213,7 @@ def due_delivery(tx: Tx, hook: str) -> Delivery | None:
 
 
 def take_delivery(tx: Tx, delivery: Delivery, until: datetime) -> bool:
-    """Begin an attempt, which has to be over at a time. False when somebody else has begun one."""
+    """Begin an attempt that must end by a time. False: somebody else has begun one."""
     where = {"id": delivery.id, "status": "pending", "epoch": delivery.epoch}
     to = {"epoch": delivery.epoch + 1, "attempt": delivery.attempt + 1, "not_before": until}
     return change(tx, deliveries, where, to)
@@ -225,22 +225,22 @@ def set_delivery(
     status: DeliveryStatus,
     **to: Any,  # noqa: ANN401 - columns
 ) -> bool:
-    """Record what came of an attempt. False when the delivery was taken over meanwhile."""
+    """Record the outcome of an attempt. False: the delivery was taken over meanwhile."""
     where = {"id": delivery.id, "status": "pending", "epoch": delivery.epoch}
     return change(tx, deliveries, where, {"status": status, **to})
 
 
-# What of the snapshots is given up, and what somebody may still ask for.
+# Sweeps: which snapshots are given up, and which ones somebody may still need.
 
 _YOUNG = exists().where(
     checkpoints.c.plan_id == plans.c.id, checkpoints.c.created_at >= bindparam("before")
 )
 _OLD = select(plans.c.id).where(
     plans.c.status.in_(sorted(ENDED)), plans.c.finished_at < bindparam("before"), ~_YOUNG,
-    # One that was cut off is still to be finished.
+    # A rollback that was cut off must still be finished.
     plans.c.rollback.is_(None),
 )  # fmt: skip
-# A rollback that begins just now is waited for, and seen; one that comes later sees our marks.
+# The lock waits for a rollback that begins just now; a later one sees our marks.
 _HOLD = _OLD.order_by(plans.c.id).with_for_update()
 _MARK = (
     update(checkpoints)
@@ -250,7 +250,7 @@ _MARK = (
 _LAST = select(func.max(checkpoints.c.swept_at, type_=checkpoints.c.swept_at.type)).where(
     checkpoints.c.plan_id == bindparam("plan_id")
 )
-# Nobody asks for what a deleted session had.
+# Nobody needs the snapshots of a deleted session.
 _LIVE = select(sessions.c.id).where(sessions.c.deleted == 0)
 _TREES = select(checkpoints.c.tree).where(
     checkpoints.c.tree.is_not(None), checkpoints.c.swept_at.is_(None),
@@ -276,12 +276,12 @@ def give_up_snapshots(tx: Tx, before: datetime) -> int:
 
 
 def given_up(tx: Tx, plan_id: str) -> datetime | None:
-    """Until when what a plan changed was given up, if anything was."""
+    """The time before which the plan's changes were given up; None if none were."""
     return tx.execute(_LAST, {"plan_id": plan_id}).scalar()
 
 
 def kept_objects(tx: Tx) -> set[str]:
-    """The ids of all snapshots and contents that somebody may still ask for."""
+    """The ids of all snapshots and file contents that somebody may still need."""
     kept = {*tx.execute(_TREES).scalars(), *tx.execute(_STARTED).scalars()}
     states: Any
     for states in tx.execute(_CHANGES):
@@ -289,15 +289,13 @@ def kept_objects(tx: Tx) -> set[str]:
     return kept
 
 
-# What one process asks the owner of a place to do, and what came of it.
+# Asks: what one process asks the owner of a place to do, and the answers.
 #
-# An ask is begun by one owner at most: whoever takes the place over from an owner that had begun it
-# says that nobody knows what came of it, and does not begin it a second time.
-#
-# Also which connection of which server runs a session's tools, where it is not the worker.
+# Only one owner begins an ask. If another worker takes the place over after that, it answers that
+# the outcome is unknown, and does not begin the ask again.
 
 ASK = "ask"
-"""The kind of job that carries one out."""
+"""The kind of job that carries an ask out."""
 _KEPT = timedelta(days=1)
 
 
@@ -332,36 +330,36 @@ _DROP_OLD = delete(asks).where(asks.c.created_at < bindparam("before"))
 
 
 def add_ask(tx: Tx, ask: Ask) -> None:
-    """Have the owner of a place do something, whoever that is or will be."""
+    """Ask the owner of a place, now or in future, to do something."""
     tx.execute(_DROP_OLD, {"before": tx.now - _KEPT})
     put(tx, asks, {**row_of(ask), "created_at": tx.now})
     go_on(tx, ASK, ask.id)
 
 
 def find_ask(tx: Tx, ask_id: str) -> Ask | None:
-    """It, as it stands."""
+    """The ask of that id."""
     return one(tx, by(asks, Ask, "id"), {"id": ask_id}, Ask)
 
 
 def begin_ask(tx: Tx, ask_id: str) -> Ask | None:
-    """Take it on. None: it was taken back, or somebody has begun it."""
+    """Begin an ask. None: it was dropped, or somebody has begun it already."""
     if tx.execute(_MOVE, {"of": ask_id, "seen": "open", "to": "begun"}).rowcount != 1:
         return None
     return find_ask(tx, ask_id)
 
 
 def answer_ask(tx: Tx, ask_id: str, answer: dict[str, Any]) -> None:
-    """Say what came of it, if that was not said."""
+    """Answer an ask that was begun and has no answer yet."""
     tx.execute(_ANSWER, {"of": ask_id, "said": answer})
 
 
 def drop_ask(tx: Tx, ask_id: str, seen: str) -> bool:
-    """Forget it. False: it does not stand there any more."""
+    """Delete an ask. False: it no longer has the status that the caller saw."""
     return tx.execute(_DROP_ASK, {"of": ask_id, "seen": seen}).rowcount == 1
 
 
 def unanswered(tx: Tx, place: str) -> list[Ask]:
-    """What was asked of a place and has no answer."""
+    """The asks to a place that have no answer."""
     return many(tx, _IN_PLACE, {"place_id": place}, Ask)
 
 
@@ -371,14 +369,16 @@ def place_of_session(tx: Tx, session_id: str) -> str:
 
 
 def is_in_hand(tx: Tx, place: str) -> bool:
-    """Whether a worker that lives has a place."""
+    """Whether a live worker owns a place."""
     return tx.execute(_IN_HAND, {"place": place}).first() is not None
 
 
-# Tool hosts: each says again and again that it is there, until its connection ends.
+# Tool hosts: which client connection of a server runs a session's tools, if not the worker.
+#
+# The server renews each entry regularly, until its connection ends.
 
 _HOST_LASTS = 6
-"""Seconds after which a connection that was not named again counts as gone."""
+"""Seconds without a renewal after which a connection counts as gone."""
 _HOST = select(tool_hosts.c.connection).where(
     tool_hosts.c.session_id == bindparam("of"), tool_hosts.c.until >= clock()
 )
@@ -399,14 +399,14 @@ def _claim() -> Executable:
 
 
 def claim_tool_host(tx: Tx, session_id: str, connection: str) -> bool:
-    """Have a connection run a session's tools for the next seconds. False: another one does."""
+    """Let a connection run a session's tools for the next seconds. False: another one does."""
     return tx.execute(_claim(), {"of": session_id, "by": connection}).first() is not None
 
 
 def renew_tool_hosts(tx: Tx, ours: Mapping[str, str]) -> None:
-    """Say that connections still run the tools of sessions; forget those that ended long ago."""
+    """Renew the tool hosts of sessions, and delete those that ended long ago."""
     tx.execute(_DROP_HOSTS)
-    # In one order for all, so that no two transactions wait for each other.
+    # Always in the same order, so that no two transactions wait for each other.
     for session_id, connection in sorted(ours.items()):
         claim_tool_host(tx, session_id, connection)
 
@@ -417,5 +417,5 @@ def tool_host_of(tx: Tx, session_id: str) -> str | None:
 
 
 def drop_tool_host(tx: Tx, connection: str) -> None:
-    """A connection is gone: another one may run the tools."""
+    """Delete the entries of a connection that is gone, so that another one may run the tools."""
     tx.execute(_DROP_HOST, {"by": connection})

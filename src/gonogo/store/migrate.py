@@ -1,11 +1,11 @@
 """Bring a database to the current schema; refuse one that this code cannot read.
 
-An empty one is given the tables of the schema as they are now. One of an earlier schema is brought
-up step by step. Either is one transaction: of two processes that start at once the second finds
-nothing to do.
+An empty database gets the tables of the current schema. A database of an earlier schema is upgraded
+step by step. Both are one transaction: if two processes start at once, the second finds nothing to
+do.
 
-Under processes that share the work it goes up too, as long as their code can work with the new one:
-a step expands the schema, and what older code needs is taken away by a step of a later version.
+The upgrade also works while processes share the work, if their code can use the new schema: a step
+expands the schema, and only a step of a later version removes what older code needs.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -21,15 +21,15 @@ from gonogo.store.schema import METADATA
 
 HEAD = "0013"
 EXPANDED_FROM = "0011"
-"""Code of this schema, and of later ones, works with the current one too: the steps since only add
-what older code need not know. A step that takes something away counts this up to the first schema
-whose code does not need it."""
+"""Code of this schema and of later ones can use the current schema too, as the steps since then
+only add things. A step that removes something must raise this to the first schema whose code does
+not need that."""
 BASE = "0003"
-"""The schema that the first of the steps begins with."""
+"""The schema before the first step."""
 _LOCK = 0x676F6E6F676F
 _NO_TABLE = "42P01"
 _SHORT = "SET LOCAL lock_timeout = 300"
-"""Milliseconds. Whoever waits behind a step waits no longer, and no deadlock is looked for yet."""
+"""Milliseconds. Others wait behind a step no longer; PostgreSQL seeks deadlocks only later."""
 _HOLD_VERSION = "LOCK TABLE alembic_version IN ACCESS EXCLUSIVE MODE"
 _PAUSE = 0.2
 _VERSION = text("SELECT version_num FROM alembic_version")
@@ -39,16 +39,16 @@ CREATE TABLE alembic_version (
     CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 )
 """
-"""Alembic's table, by whose name every gonogo looks for the version."""
+"""Alembic's table: every gonogo reads the version there."""
 
 
 def version_of(engine: Engine) -> str | None:
-    """The schema version that the database says it has; None for an empty one.
+    """The schema version that the database names; None for an empty database.
 
     Plain SQL: importing Alembic costs more than half a second.
 
     Raises:
-        Busy: the database is away, which is not to be empty.
+        Busy: the database is away, so nobody knows whether it is empty.
     """
     try:
         with engine.connect() as conn:
@@ -81,7 +81,7 @@ def migrate(engine: Engine) -> None:
     _check(version)
     try:
         with _alone(engine) as conn:
-            # What another process did meanwhile is done.
+            # Look again: another process may have made or upgraded it meanwhile.
             if not inspect(conn).has_table("alembic_version"):
                 _make(conn)
             elif (version := conn.execute(_VERSION).scalar()) != HEAD:
@@ -93,15 +93,15 @@ def migrate(engine: Engine) -> None:
 def migrate_beside(
     engine: Engine, sharers: Callable[[], Mapping[str, str]], seconds: float
 ) -> None:
-    """Bring the database to the current schema under processes that share the work there.
+    """Bring the database to the current schema while other processes share the work there.
 
     Args:
-        sharers: By name the schema of the code of each; whoever joins them later looks at the
-            version of the database then.
-        seconds: How long it is tried while they hold what is changed.
+        sharers: Returns, by the name of each process, the schema of its code. A process that joins
+            later checks the database's version itself.
+        seconds: How long to try while others lock the tables.
 
     Raises:
-        Conflict: one of them has code that could not go on; or as `migrate` does.
+        Conflict: a process has code that cannot use the new schema; or as `migrate` does.
         Busy: the database is away, or too much in use; nothing has changed.
     """
     until = monotonic() + seconds
@@ -133,7 +133,7 @@ def check_known(engine: Engine) -> str | None:
 
 
 def _check_expanded(sharers: Mapping[str, str]) -> None:
-    # What says nothing of itself is of a version that did not yet.
+    # A process whose name has no schema is of a version that did not write it yet.
     older = [n for n, schema in sharers.items() if len(schema) != 4 or schema < EXPANDED_FROM]
     if older:
         raise Conflict(

@@ -1,11 +1,11 @@
-"""A database that is away: what runs waits for it, and whoever asks is told in time.
+"""A database that is away: running work waits for it, and requests get an error in time.
 
-Away is whatever passes without anybody's fault in the work: the server restarts, connections are
-cut, the disk is full, the file is locked or can only be read. A job, a timer or a stream waits as
-long as that takes, since what it would write is known nowhere else; a request waits a few seconds
+"Away" means every failure that passes and that the work did not cause: the server restarts,
+connections are cut, the disk is full, the file is locked or read-only. A job, a timer or a stream
+waits as long as necessary, as nobody else knows what it would write. A request waits a few seconds
 and is then refused with `Busy`. The log says once that the database is away, and when it is back.
 
-Of an error that the driver raises, its own code decides (https://sqlite.org/rescode.html,
+The code of the driver's error decides which case it is (https://sqlite.org/rescode.html,
 https://www.postgresql.org/docs/current/errcodes-appendix.html), never its text.
 """
 
@@ -38,9 +38,9 @@ _SQLITE = frozenset(
         sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_NOTADB,
     }
 )  # fmt: skip
-"""Primary result codes: nothing is wrong with the statement."""
+"""Primary result codes of errors that are no fault of the statement."""
 _POSTGRES = ("08", "53", "55P03", "57", "58", "25006", "25P03", "40", "XX001", "XX002")
-"""How the SQLSTATE of such an error begins. A lost connection has none."""
+"""The SQLSTATEs of such errors begin so. A lost connection has no SQLSTATE."""
 _FIRST, _LONGEST = 0.05, 2.0
 _LATE = "The database does not answer in time; try again in a moment"
 _patient: ContextVar[bool] = ContextVar("patient", default=False)
@@ -48,9 +48,9 @@ _watch: ContextVar["Stopwatch | None"] = ContextVar("watch", default=None)
 
 
 def told(error: BaseException) -> BaseException:
-    """`Busy` in the place of an error that says that the database is away; else the error.
+    """Replace an error that means that the database is away by `Busy`; else return the error.
 
-    One that says that a row refers to nothing becomes `NotFound`: what it belongs to was deleted.
+    A violated foreign key becomes `NotFound`: the session to which the row belongs was deleted.
     """
     if _refers_to_nothing(error):
         return NotFound("Its session has been deleted; open a new session")
@@ -69,7 +69,7 @@ def raise_told(error: Exception) -> NoReturn:
 
 
 def is_away(error: BaseException) -> bool:
-    """Whether the same work may well succeed later, as nothing is wrong with it."""
+    """Whether the error is no fault of the work, so that the same work may succeed later."""
     cause = getattr(error, "orig", None) or error
     if isinstance(cause, sqlite3.Error):
         return getattr(cause, "sqlite_errorcode", 0) & 0xFF in _SQLITE
@@ -78,7 +78,7 @@ def is_away(error: BaseException) -> bool:
         if state is not None:
             return state.startswith(_POSTGRES)
         return error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
-    # A connection that was lost inside a savepoint can do nothing but say so.
+    # A connection that was lost inside a savepoint raises this for every use.
     return isinstance(error, PoolTimeout | PendingRollbackError)
 
 
@@ -90,7 +90,7 @@ def _refers_to_nothing(error: BaseException) -> bool:
 
 @contextmanager
 def patiently() -> Generator[None]:
-    """What is read and written inside waits for the database, however long it is away."""
+    """Inside this context, reads and writes wait for the database, however long it is away."""
     token = _patient.set(True)
     try:
         yield
@@ -100,20 +100,20 @@ def patiently() -> Generator[None]:
 
 @contextmanager
 def standing_still() -> Generator[None]:
-    """The time inside counts for no deadline that a stopwatch holds."""
+    """The time inside this context does not count for the current stopwatch and its deadline."""
     watch = _watch.get()
     with watch.stopped() if watch else nullcontext():
         yield
 
 
 class Pool:
-    """Threads for what may hang. Whoever asked can leave; what had not begun then never does."""
+    """Threads for calls that may hang; if a caller is cancelled, its queued call never begins."""
 
     def __init__(self, threads: int, name: str) -> None:
-        """Start the first one, so that there is always one that does what was asked for.
+        """Start the first thread, so that there is always one that takes calls.
 
         Raises:
-            Busy: none can be started.
+            Busy: no thread can be started.
         """
         self._threads = ThreadPoolExecutor(threads, name)
         self._is_closed = False
@@ -130,7 +130,7 @@ class Pool:
         """Call a function in one of the threads.
 
         Raises:
-            Busy: they are closed.
+            Busy: the pool is closed.
         """
         asked = Future[T]()
         try:
@@ -138,11 +138,11 @@ class Pool:
         except RuntimeError as error:
             if self._is_closed:
                 raise Busy(reason=because("the database is closed")) from error
-            # No other thread can be started. It stands in the queue of those that there are.
+            # No more threads can be started. The call is in the queue of the existing ones.
         return await asyncio.wrap_future(asked)
 
     def close(self) -> None:
-        """Finish what has been asked for."""
+        """Finish all calls, and end the threads."""
         self._is_closed = True
         self._threads.shutdown()
 
@@ -157,20 +157,21 @@ def _answer(asked: Future[T], work: Callable[[], T]) -> None:
 
 
 class Stopwatch:
-    """Counts the seconds of work, and holds its deadline back, but while it waits for the database.
+    """Counts the seconds of work, without those in which the work waits for the database.
 
-    It goes by the seconds that pass, so that nobody sets it.
+    It extends the deadline of the work by these waits. It counts the seconds that pass, so a clock
+    that is set does not matter.
     """
 
     def __init__(self, before: float = 0.0, seconds: Callable[[], float] = seconds_passed) -> None:
         """Begin to count.
 
         Args:
-            before: Seconds of work that are known already.
+            before: Seconds of earlier work, which count too.
         """
         self._seconds, self._zero = seconds, seconds() - before
         self.stood = 0.0
-        """Seconds for which it stood still so far."""
+        """Seconds in which it did not count, so far."""
         self._scope: anyio.CancelScope | None = None
         self._waiting = 0
         self._since = self._left = 0.0
@@ -180,12 +181,12 @@ class Stopwatch:
         return self._seconds() - self._zero - self.stood
 
     def worked_ms(self) -> int:
-        """The same as rows keep it."""
+        """The same in milliseconds, as rows store it."""
         return round(1000 * self.worked())
 
     @contextmanager
     def holding(self, scope: anyio.CancelScope) -> Generator[None]:
-        """Hold the deadline of a scope back for what runs inside."""
+        """Extend the deadline of a scope by the waits of what runs inside this context."""
         self._scope = scope
         token = _watch.set(self)
         try:
@@ -195,7 +196,7 @@ class Stopwatch:
 
     @contextmanager
     def stopped(self) -> Generator[None]:
-        """Stand still inside; several may be inside at once."""
+        """Do not count the time inside this context; several tasks may be inside at once."""
         assert self._scope is not None  # noqa: S101 - only what it holds finds it
         if not self._waiting:
             self._since = anyio.current_time()
@@ -212,14 +213,14 @@ class Stopwatch:
 
 
 class Outage:
-    """Whether something that is needed is away, and what those who need it do about it."""
+    """Knows whether something is away, such as the database, and lets its users wait for it."""
 
     def __init__(self, what: str, patience: float) -> None:
-        """Nothing is known yet.
+        """Begin without knowing anything.
 
         Args:
-            what: Its name in the log.
-            patience: Seconds that those wait who do not wait patiently.
+            what: The name of the thing in the log.
+            patience: For how many seconds callers wait that do not wait `patiently`.
         """
         self._what, self._patience = what, patience
         self._since: float | None = None
@@ -229,11 +230,12 @@ class Outage:
         self._is_over = False
 
     async def ride(self, attempt: Callable[[], Awaitable[T]], *, writes: bool = False) -> T:
-        """Make an attempt, and make it again while what it needs is away.
+        """Make an attempt, and repeat it while the thing is away.
 
         Args:
-            attempt: Raises `Busy` when that is so; it has changed nothing then.
-            writes: It writes; that something can be read does not show that this is back.
+            attempt: Raises `Busy` if the thing is away; it has then changed nothing.
+            writes: The attempt writes. After failed writes, a successful read does not show that
+                the thing is back.
 
         Raises:
             Busy: it is away for longer than the caller waits, or nobody may wait any more.
@@ -247,17 +249,17 @@ class Outage:
         raise late
 
     def wake(self) -> None:
-        """Have those who wait try again at once."""
+        """Let all who wait try again at once."""
         news, self._news = self._news, anyio.Event()
         news.set()
 
     def drop(self) -> None:
-        """Refuse those who wait now: what they would write is nobody's any more."""
+        """Refuse all who wait now: nobody needs their work any more."""
         self._era += 1
         self.wake()
 
     def end(self) -> None:
-        """Have nobody wait from now on; each may still try once."""
+        """From now on nobody waits; everybody may still try once."""
         self._is_over = True
         self.drop()
 
@@ -269,7 +271,7 @@ class Outage:
             except Busy as error:
                 if self._is_over or self._is_no_news():
                     raise
-                # One cut connection says little: the second attempt has a new one.
+                # The first failure may be one cut connection: the second attempt has a new one.
                 if delay:
                     self._missed(error, writes)
                 await self._pause(delay)
@@ -281,7 +283,7 @@ class Outage:
                 return outcome
 
     def _is_no_news(self) -> bool:
-        """Whether one who is in a hurry need not try twice."""
+        """Whether an impatient caller need not try twice, as it has been away for long enough."""
         known = self._since is not None and monotonic() - self._since > self._patience
         return known and not _patient.get()
 

@@ -1,4 +1,4 @@
-"""Principals, their tokens and logins, and what was seen of foreign tools."""
+"""Principals, their tokens and logins, and the seen versions of tools of other servers."""
 
 import json
 import re
@@ -30,7 +30,7 @@ from gonogo.store.schema import (
 from gonogo.store.transaction import Tx
 
 OWNER = Principal(id="local", name="local", role=Role.ADMIN)
-"""Who works at the machine that owns the state folder, without a token."""
+"""The person who works on the machine with the state folder, and needs no token."""
 
 _NAMES = select(principals.c.id, principals.c.name).where(
     principals.c.id.in_(bindparam("ids", expanding=True))
@@ -68,7 +68,7 @@ _ANSWER = select(answers.c.request_digest, answers.c.answer).where(
 
 
 def keep_principal(tx: Tx, principal_id: str, name: str) -> bool:
-    """Insert a principal if it is new. False when it is not."""
+    """Insert a principal if it is new. False: it is not new."""
     if names(tx, [principal_id]):
         return False
     put(tx, principals, {"id": principal_id, "name": name, "created_at": tx.now})
@@ -87,7 +87,7 @@ def names(tx: Tx, ids: Iterable[str]) -> dict[str, str]:
 
 
 def name_of(tx: Tx, principal_id: str) -> str:
-    """The name that a principal is called by; their id where nobody has told a name."""
+    """The name of a principal; if it is not known, one made from their id."""
     if principal_id == OWNER.id:
         return OWNER.name
     return names(tx, [principal_id]).get(principal_id) or reviewer_name(principal_id)
@@ -115,9 +115,9 @@ def revoke_token(tx: Tx, token_id: str) -> bool:
 
 
 def standing(tx: Tx, who: str) -> Any:  # noqa: ANN401 - a row or None
-    """The row `(id, name, role)` of who has a token now, by id or by a name that only one has.
+    """The row `(id, name, role)` of a principal who has a token now, by id or by a unique name.
 
-    The role is the highest of their tokens.
+    The role is the highest one of their tokens.
     """
     found = rows(tx, _STANDING, {"who": who})
     own = [row for row in found if row.id == who]
@@ -125,13 +125,13 @@ def standing(tx: Tx, who: str) -> Any:  # noqa: ANN401 - a row or None
 
 
 def keep_sight(tx: Tx, principal_id: str, sight: Sight) -> None:
-    """Note how somebody of a provider was seen; nothing where nobody has that id."""
+    """Store what an identity provider last said of a person; nothing if nobody has that id."""
     told = {"issuer": sight.issuer, "words": list(sight.words), "at": sight.at.isoformat()}
     change(tx, principals, {"id": principal_id}, {"sight": told})
 
 
 def last_sight(tx: Tx, principal_id: str) -> tuple[str, Sight] | None:
-    """The name of somebody of a provider, and how they were seen last."""
+    """The name of a person, and what an identity provider last said of them."""
     found = rows(tx, _SIGHT, {"who": principal_id})
     kept = found[0].sight if found else None
     if kept is None:
@@ -147,12 +147,12 @@ def kept_answer(tx: Tx, principal_id: str, key: str) -> Any:  # noqa: ANN401
 
 
 def keep_answer(tx: Tx, row: dict[str, Any], about: str = "") -> None:
-    """Keep an answer for a repeat of its request; the first one stays.
+    """Keep an answer for a repeat of its request; the first answer stays.
 
-    One about a session that is gone is not kept.
+    An answer about a session that is gone is not kept.
 
     Args:
-        about: What was asked, such as a path: it may name the session, as the answer may.
+        about: The request, such as its path: the session may be named there, or in the answer.
     """
     named = {match[0] or match[1] for match in _NAMED.findall(f"{about} {_said(row['answer'])}")}
     found = rows(tx, _WHOSE, {"ids": sorted(named)}) if named else []
@@ -164,19 +164,19 @@ def keep_answer(tx: Tx, row: dict[str, Any], about: str = "") -> None:
 
 
 def forget_answers(tx: Tx, before: datetime) -> int:
-    """Forget the answers to requests from before a time. Gives how many there were."""
+    """Forget the answers to requests from before a time, and return how many there were."""
     return tx.execute(_FORGET, {"before": before}).rowcount
 
 
 def _said(answer: dict[str, Any]) -> str:
-    """An answer as a text in which ids are found, also in what it holds as JSON."""
+    """An answer as a text to find ids in, including those within strings that are JSON."""
     return " ".join([json.dumps(answer), *(each for each in answer.values() if type(each) is str)])
 
 
-# Who is signed in with a browser, kept by the hash of the secret that its cookie holds.
+# Logins with a browser, stored by the hash of the secret in the browser's cookie.
 
 KEPT = 50
-"""Logins of one principal; the oldest give way."""
+"""How many logins of one principal are kept; the oldest ones are deleted."""
 _FIND = (
     by(logins, Login, "secret_hash")
     .outerjoin(tokens, tokens.c.id == logins.c.token_id)
@@ -194,9 +194,9 @@ _OLDEST = delete(logins).where(
 )
 _END = delete(logins).where(logins.c.secret_hash == bindparam("of"))
 LASTS = timedelta(days=1)
-"""How long a login lasts that is not used."""
+"""How long an unused login lasts."""
 _LONG = timedelta(hours=1)
-"""No code lasts as long."""
+"""Longer than any code lasts."""
 _TOO_LONG = (
     update(logins)
     .where(logins.c.expires_at > bindparam("until"))
@@ -211,11 +211,11 @@ IS_LOGIN_AHEAD = (
     | exists().where(logins.c.expires_at > bindparam("until"))
     | exists().where(login_codes.c.expires_at > bindparam("code"))
 )
-"""Whether a login was begun, or lasts for longer than one may, as a clock was ahead."""
+"""Whether a login begins in the future, or a login or code lasts too long: a clock was ahead."""
 
 
 def begin(tx: Tx, login: Login) -> None:
-    """Keep a login; those that are over, or too many, go."""
+    """Store a login, and delete those that are over or too many."""
     put(tx, logins, row_of(login))
     tx.execute(_EXPIRED, {"now": login.created_at})
     tx.execute(_OLDEST, {"of": login.principal_id})
@@ -227,7 +227,7 @@ def find(tx: Tx, secret_hash: str) -> Login | None:
 
 
 def renew(tx: Tx, secret_hash: str, until: datetime) -> None:
-    """Have a login last longer; one that ended meanwhile stays so."""
+    """Let a login last longer; a login that ended meanwhile stays ended."""
     change(tx, logins, {"secret_hash": secret_hash}, {"expires_at": until})
 
 
@@ -237,21 +237,21 @@ def end(tx: Tx, secret_hash: str) -> None:
 
 
 def bounds_of_logins(later: datetime) -> dict[str, datetime]:
-    """What `IS_LOGIN_AHEAD` is asked with."""
+    """The parameters of `IS_LOGIN_AHEAD`."""
     return {"later": later, "until": later + LASTS, "code": later + _LONG}
 
 
 def set_back_logins(tx: Tx) -> None:
-    """The clock was set back: no login lasts longer than one that is used now.
+    """After the clock was set back, let no login last longer than one that is used now.
 
-    Codes that would last for long are taken away: whoever still wants one gets a new one.
+    Codes that would last too long are deleted: people can get a new one.
     """
     tx.execute(_TOO_LONG, {"until": tx.now + LASTS})
     tx.execute(_AHEAD, {"at": tx.now})
     tx.execute(_CODES_AHEAD, {"until": tx.now + _LONG})
 
 
-# Codes that let a browser in once, where several servers share the database.
+# Login codes, which let a browser in once; for several servers that share the database.
 
 _TAKE_CODE = delete(login_codes).where(login_codes.c.digest == bindparam("of")).returning(
     login_codes.c.principal_id, login_codes.c.name, login_codes.c.role, login_codes.c.expires_at
@@ -260,24 +260,24 @@ _OLD_CODES = delete(login_codes).where(login_codes.c.expires_at <= bindparam("no
 
 
 def add_login_code(tx: Tx, digest: str, principal: Principal, until: datetime) -> None:
-    """Keep a code; those that are over go."""
+    """Store a code, and delete those that are over."""
     tx.execute(_OLD_CODES, {"now": tx.now})
     who = {"principal_id": principal.id, "name": principal.name, "role": int(principal.role)}
     put(tx, login_codes, {"digest": digest, **who, "expires_at": until})
 
 
 def take_login_code(tx: Tx, digest: str) -> Principal | None:
-    """Whom a code lets in, this once."""
+    """Use up a code: the principal whom it lets in; None if it is not valid."""
     row = tx.execute(_TAKE_CODE, {"of": digest}).one_or_none()
     if row is None or row.expires_at <= tx.now:
         return None
     return Principal(id=row.principal_id, name=row.name, role=Role(row.role))
 
 
-# What was seen of the tools of foreign servers: appended, accepted, never changed.
+# The seen versions of tools of other servers: appended, accepted, never changed.
 
 FIRST = "first sight"
-"""Who accepts a tool that was never seen before."""
+"""The `accepted_by` of a tool's first version, which is accepted automatically."""
 _ALL = by(sightings, Sighting).order_by(sightings.c.name, sightings.c.position)
 _OF = _ALL.where(*same(sightings, "name"))
 _ACCEPT = (
@@ -290,13 +290,13 @@ _ACCEPT = (
     .values(accepted_at=bindparam("now"), accepted_by=bindparam("by"))
 )
 _KEPT = 50
-"""Sightings of one tool; of those that are older only the accepted ones stay."""
+"""How many sightings of one tool are kept; of older ones only the accepted ones stay."""
 _FORGET_EARLIER = delete(sightings).where(
     sightings.c.name == bindparam("of"),
     sightings.c.position <= bindparam("up_to"),
     sightings.c.accepted_at.is_(None),
 )
-# Two texts are compared: the tool as it is, and as it was accepted last.
+# Only two definitions are ever compared: the current one, and the one that was accepted last.
 _STRIP = (
     update(sightings)
     .where(
@@ -312,18 +312,18 @@ _COUNT = select(func.count(sightings.c.name.distinct())).where(
 
 @cache
 def _keep(dialect: str) -> Executable:
-    # Not asked first: another process may see the same change at the same time.
+    # No look before the insert: another process may see the same change at the same time.
     return insert_for(dialect)(sightings).on_conflict_do_nothing().returning(sightings.c.name)
 
 
 def standing_of(tx: Tx, name: str) -> ToolHistory | None:
-    """What was seen of a tool; None: nothing yet."""
+    """The seen versions of a tool; None: none yet."""
     found = many(tx, _OF, {"name": name}, Sighting)
     return ToolHistory(found) if found else None
 
 
 def all_standings(tx: Tx) -> dict[str, ToolHistory]:
-    """What was seen of every tool, by name."""
+    """The seen versions of every tool, by its name."""
     found: dict[str, list[Sighting]] = {}
     for sighting in many(tx, _ALL, {}, Sighting):
         found.setdefault(sighting.name, []).append(sighting)
@@ -331,7 +331,7 @@ def all_standings(tx: Tx) -> dict[str, ToolHistory]:
 
 
 def sight(tx: Tx, name: str, digest: str, definition: Mapping[str, Any]) -> ToolHistory:
-    """Write down how a tool is described, if that is not as it was seen last."""
+    """Store the description of a tool, if it differs from the last seen version."""
     standing = standing_of(tx, name)
     if standing is not None and standing.now.digest == digest:
         return standing
@@ -356,15 +356,15 @@ def sight(tx: Tx, name: str, digest: str, definition: Mapping[str, Any]) -> Tool
 
 
 def count_seen(tx: Tx, start: str) -> int:
-    """How many tools were ever seen whose names begin so."""
+    """How many tools whose names begin with `start` were ever seen."""
     return tx.execute(_COUNT, {"start": start, "length": len(start)}).scalar_one()
 
 
 def accept(tx: Tx, sighting: Sighting, by: str, *, actor: str) -> bool:
-    """Have a tool count as it was seen. False when somebody accepted that meanwhile.
+    """Accept a version of a tool. False: somebody has accepted it already.
 
     Args:
-        by: The name of whoever accepts it.
+        by: The name of the person who accepts it.
         actor: Their id.
     """
     where = {"of": sighting.name, "at": sighting.position}

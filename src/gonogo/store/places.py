@@ -1,9 +1,9 @@
-"""Places: which worker drives which workspace, and what others hand to it.
+"""Places: which worker drives which workspace, and what others hand over to it.
 
-Whoever makes work for a place hands it over in the transaction that made it; so it is there for
-whichever worker has the place, or gets it. An owner is appointed with a fence that no earlier owner
-had, and everything that it writes carries the fence: see `Hold` and `events.flush`. Whether an
-owner lives is told by the beat of its node, by the clock of the database.
+A transaction that makes work for a place also hands it over, so the worker that has the place, now
+or later, finds it. Each new owner gets a fence that no earlier owner had, and all its writes carry
+the fence: see `Hold` and `events.flush`. The heartbeat of an owner's node shows whether the owner
+lives, by the clock of the database.
 """
 
 from collections import defaultdict
@@ -53,30 +53,30 @@ from gonogo.store.schema import (
 from gonogo.store.transaction import Hold, Tx
 
 COMMON, _OF_COMMON = "common", ""
-"""The place of what belongs to no workspace: timers, deliveries, sweeps. One worker has it."""
+"""The place of work without a workspace: timers, deliveries, sweeps. One worker owns it."""
 STALE = 6
 """Seconds without a beat after which a node counts as dead."""
 
 
 class Membership(Struct, frozen=True, kw_only=True):
-    """As what a process takes part, where several work on one database."""
+    """The part of one process where several work on one database."""
 
     kind: str
     """`server` or `worker`."""
     pool: str
-    """A worker: the places that it takes. A server: the pool of places that it makes."""
+    """A worker takes places of this pool only. A server puts the places that it makes into it."""
     home: str
-    """The state folder, which all of them share: what wrote down snapshots has them there."""
+    """The state folder, with the snapshots; all processes share it."""
     capacity: int = 0
-    """How many places it drives at once; a server none."""
+    """How many places it drives at once; 0 for a server."""
     policy: str = ""
-    """A digest of the rules that it has: a worker with others than the servers takes no place."""
+    """The digest of its rules: a worker whose rules differ from the server's takes no place."""
     labels: Mapping[str, str] = {}
-    """What the operator says of it."""
+    """Labels that the operator gave it."""
 
 
 _NODE = "node:"
-"""Before a node's id where it acts, in the audit log."""
+"""Before a node's id, where the node is the actor of an audit entry."""
 _LAST_OWNERS = 6
 _STOP, _RELEASE_IT = "stop", "release"
 
@@ -85,7 +85,7 @@ _STOP, _RELEASE_IT = "stop", "release"
 
 
 def clock(seconds: int = 0) -> ColumnElement[Any]:
-    """The time by the database, so many seconds ago, as it is stored."""
+    """The time of the database, so many seconds ago, as it is stored."""
     return literal_column(
         f"to_char((clock_timestamp() - interval '{seconds} seconds') AT TIME ZONE 'UTC',"
         ' \'YYYY-MM-DD"T"HH24:MI:SS.US"Z"\')',
@@ -128,21 +128,21 @@ _POLICY = (
 
 
 def policy_in_force(tx: Tx) -> str | None:
-    """The digest of the rules of the server that was started last; None while there is none."""
+    """The digest of the rules of the live server that started last; None if no server lives."""
     return tx.execute(_POLICY).scalar()
 
 
 def drain(tx: Tx, node: str) -> None:
-    """A node takes no more places."""
+    """From now on a node takes no more places."""
     tx.execute(_DRAIN, {"node": node})
 
 
 def all_nodes(tx: Tx) -> list[Node]:
-    """Every node, also those that died today."""
+    """All nodes, including those that died within the last day."""
     return many(tx, _NODES, {}, Node)
 
 
-# Places, and who has them.
+# Places and their owners.
 
 _ELSEWHERE = select(places.c.home).where(places.c.home != bindparam("home")).limit(1)
 _HOMELESS = (
@@ -194,12 +194,12 @@ _GIVE_AWAY = (
 
 
 def place_id_of(path: str) -> str:
-    """The id of a workspace's place: the same for whichever process asks first."""
+    """The id of a workspace's place; every process computes the same one."""
     return f"place_{sha256(path.encode(errors='surrogateescape')).hexdigest()[:16]}"
 
 
 def settle_in(tx: Tx, shared_as: Membership) -> None:
-    """Give every session a place, as the first of several processes does.
+    """Give a place to every session that has none; a process does this when it joins.
 
     Raises:
         Conflict: places have their snapshots in another state folder.
@@ -218,33 +218,33 @@ def settle_in(tx: Tx, shared_as: Membership) -> None:
 
 
 def add_place(tx: Tx, path: str, shared_as: Membership) -> None:
-    """Have a workspace be a place, and its sessions belong to it."""
+    """Make a workspace a place, and put its sessions into it."""
     _make(tx, place_id_of(path), path, shared_as.home, shared_as.pool, placed=False)
     give_place(tx, path)
 
 
 def give_place(tx: Tx, path: str) -> None:
-    """Have the sessions of a workspace that belong to no place belong to its own."""
+    """Put the sessions of a workspace that have no place into the place of the workspace."""
     place = place_id_of(path)
-    # Held, so that no owner is appointed who would not count them among its own.
+    # Locked, so that no owner is appointed meanwhile, whose fence these sessions would not get.
     tx.execute(_HOLD_PLACE, {"place": place})
     tx.execute(_GIVE_PLACE, {"path": path, "place": place})
 
 
 def appoint(tx: Tx, node: str, pool: str, room: int) -> set[str]:
-    """Have a node own places that nobody who lives has, and that there is work for.
+    """Make a node the owner of places that have work and no live owner.
 
-    What was handed to them is dropped: whoever gets a place reads all that is left to do there. The
-    audit log keeps who had a place, under which fence.
+    Handoffs to these places are dropped, as a new owner reads everything that is left to do there.
+    The audit log keeps who owned a place, under which fence.
 
     Args:
-        pool: Only places of this one, and the common one.
-        room: So many at most, besides the common one.
+        pool: Only places of this pool, and the common place.
+        room: At most so many, besides the common place.
 
     Returns:
-        Those whose owner was lost.
+        The ids of those places that were taken from a dead owner.
     """
-    # What belongs to no workspace takes no room, so that timers fire also where all are full.
+    # The common place takes no room, so that timers fire even if all workers are full.
     free = rows(tx, _HOLD_FREE, {"pool": pool if room else _OF_COMMON, "room": room + 1})
     found = [row for row in free if row.id == COMMON]
     found += [row for row in free if row.id != COMMON][:room]
@@ -260,18 +260,18 @@ def appoint(tx: Tx, node: str, pool: str, room: int) -> set[str]:
 
 
 def release(tx: Tx, hold: Hold, seen: int) -> bool:
-    """Have a place have no owner, if there is no more to do than its owner has seen."""
+    """Give up a place, if its `wanted` is still what its owner has seen."""
     params = {"place": hold.place_id, "of_fence": hold.fence, "seen": seen}
     return tx.execute(_RELEASE, params).rowcount == 1
 
 
 def give_away(tx: Tx, hold: Hold) -> None:
-    """Have another worker go on with a place; it is told so once this is committed."""
+    """Give a place to another worker, which is told after the commit."""
     tx.outbox.wanted.add(hold.place_id)
     tx.execute(_GIVE_AWAY, {"place": hold.place_id, "of_fence": hold.fence})
 
 
-# Handing over: what a transaction sets going that is not its place's owner's.
+# Handing over: a transaction starts jobs that belong to the owner of another place.
 
 
 def _by_session(table: Table, key: ColumnElement[Any]) -> Select[Any]:
@@ -280,7 +280,7 @@ def _by_session(table: Table, key: ColumnElement[Any]) -> Select[Any]:
 
 
 class Whose(Enum):
-    """What the key of a kind of jobs names, and so whose place the job belongs to."""
+    """What the key of a kind of jobs names; from that follows the place of the job."""
 
     TURN = "turn"
     PLAN = "plan"
@@ -330,10 +330,10 @@ _GLANCE = select(
 
 
 def hand_over(tx: Tx, routes: Mapping[str, Whose]) -> None:
-    """Leave what a transaction sets going to the owners of its places, in that same transaction.
+    """Hand the jobs and stops of a transaction over to the owners of their places, in the same one.
 
     Args:
-        routes: What the key names, by the job's kind.
+        routes: By the job's kind, what its key names.
     """
     box, found = tx.outbox, defaultdict[str, list[Job | JobStop]](list)
     own: list[Job | JobStop] = []
@@ -345,7 +345,7 @@ def hand_over(tx: Tx, routes: Mapping[str, Whose]) -> None:
             found[place].append(each)
     box.stops = [each for each in own if isinstance(each, JobStop)]
     box.jobs = [each for each in own if isinstance(each, Job)]
-    # In one order for all, so that no two transactions wait for each other's place.
+    # Always in the same order, so that no two transactions wait for each other's place.
     for place in sorted(found):
         tx.execute(_WANT, {"place": place})
         put(tx, handoffs, [_handed(place, each) for each in found[place]])
@@ -353,17 +353,17 @@ def hand_over(tx: Tx, routes: Mapping[str, Whose]) -> None:
 
 
 class Taken(NamedTuple):
-    """What was handed to a place."""
+    """The handoffs to a place that its owner has taken."""
 
     wanted: int
-    """How much was wanted of the place so far."""
+    """How often others have wanted something of the place so far."""
     leaves: bool
     """Its owner was asked to leave it to another worker."""
 
 
 def take_handoffs(tx: Tx, hold: Hold) -> Taken:
-    """Set going what was handed to a place, in a transaction of its owner."""
-    # First, as it is held from here on: what is wanted later is not among what is taken.
+    """Start what was handed to a place, in a transaction of its owner."""
+    # First, as this locks the place: nobody can want more while the handoffs are taken.
     seen = check_hold(tx, hold)
     leaves = False
     for row in sorted(rows(tx, _TAKE, {"place": hold.place_id}), key=lambda row: row.id):
@@ -383,7 +383,7 @@ class Owned(NamedTuple):
     path: str
     fence: int
     has_more: bool
-    """Something was handed to it."""
+    """There are handoffs to it."""
 
 
 def owned_by(tx: Tx, node: str) -> list[Owned]:
@@ -392,20 +392,20 @@ def owned_by(tx: Tx, node: str) -> list[Owned]:
 
 
 class Glance(NamedTuple):
-    """What a worker has to know each second."""
+    """What a worker must know each second."""
 
     in_force: str | None
     """See `policy_in_force`."""
     has_free: bool
-    """There is a place for `appoint`."""
+    """There is a place that `appoint` can give it."""
     owned: list[Owned]
 
 
 def glance(tx: Tx, node: str, pool: str, room: int) -> Glance:
-    """What a worker has to know each second, by one statement."""
+    """Read what a worker must know each second, in one statement."""
     params = {"node": node, "pool": pool if room else _OF_COMMON}
     found = rows(tx, _GLANCE, params)
-    # Where none is owned, there is one row without a place.
+    # If the node owns nothing, there is one row without a place.
     owned = [
         Owned(each.id, each.path, each.fence, each.has_more)
         for each in found
@@ -451,15 +451,15 @@ _FOUND = (
 
 
 def all_places(tx: Tx, limit: int) -> list[PlaceRow]:
-    """Every workspace that several processes share, those with work first."""
+    """The places of all workspaces, those with work first."""
     return many(tx, _PLACES, {"limit": limit}, PlaceRow)
 
 
 def find_place(tx: Tx, named: str) -> tuple[PlaceRow, list[PlaceOwner], int] | None:
-    """A workspace, who got it last by the audit log, and how much waits for its owner.
+    """A workspace's place, its last owners by the audit log, and the number of waiting handoffs.
 
     Args:
-        named: A session in it, or the place's id.
+        named: The id of a session in it, or of the place.
     """
     found = one(tx, _ONE, {"named": named}, PlaceRow)
     if found is None:
@@ -475,7 +475,7 @@ def find_place(tx: Tx, named: str) -> tuple[PlaceRow, list[PlaceOwner], int] | N
 
 
 def ask_to_leave(tx: Tx, named: str) -> bool:
-    """Ask the owner of a place to leave it to another worker, once its running steps are over.
+    """Ask the owner of a place to leave it to another worker when its running subtasks are over.
 
     Args:
         named: The place's id or path.
@@ -501,12 +501,12 @@ def ask_to_leave(tx: Tx, named: str) -> bool:
 
 
 def _is_own(hold: Hold | None, route: Whose) -> bool:
-    """Whether what an owner sets going is done by itself: all of its place, and nothing else."""
+    """Whether the owner itself does a job that it starts: it does those of its own place only."""
     return hold is not None and (hold.place_id == COMMON) is (route is Whose.NONE)
 
 
 def _place_of(tx: Tx, route: Whose, key: str) -> str | None:
-    """The place; None for what was erased meanwhile."""
+    """The place of a job; None if what the key names was erased meanwhile."""
     if route is Whose.NONE:
         return COMMON
     return tx.execute(_ROUTES[route], {"key": key}).scalar()

@@ -45,7 +45,7 @@ T = TypeVar("T")
 _SUBTASKS: TypeAdapter[tuple[Subtask, ...]] = TypeAdapter(tuple[Subtask, ...])
 
 _POINTS = frozenset({"status", "revision", "approved_revision"})
-"""Columns that say where a plan is, and in which revision."""
+"""Columns with the status of a plan and its revisions."""
 _LOCK = by(plans, Plan, "id").with_for_update()
 _NAMED_IDS = union_all(
     select(plans.c.id).where(plans.c.session_id == bindparam("of")),
@@ -64,7 +64,7 @@ _STANDINGS = (
     .where(*same(subtasks, "plan_id", "revision"))
     .group_by(*_STANDING)
 )
-"""A row for each way to stand, since most subtasks of a plan stand alike; ids hold no blanks."""
+"""One row for all subtasks with the same standing, as most have the same; ids have no spaces."""
 _RUNNING_SUBTASKS = (
     select(subtasks.c.key)
     .join(plans, plans.c.id == subtasks.c.plan_id)
@@ -92,11 +92,11 @@ _GRANTED = select(grants.c.subtask_id).where(
 )
 _ACCOUNT = select(plans.c.account).where(plans.c.id == bindparam("of"))
 WRITTEN = "written"
-"""Why there is a first revision that a person wrote; one of an agent was `proposed`."""
+"""The reason of a first revision that a person wrote; that of an agent is `proposed`."""
 _MAKER = select(plan_revisions.c.created_by).where(
     *_OF_PLAN, plan_revisions.c.number == 1, plan_revisions.c.reason == WRITTEN
 )
-"""Who wrote a plan that no agent proposed."""
+"""The principal who wrote a plan; for plans that no agent proposed."""
 _PLAN_TURN = select(plans.c.turn_id).where(plans.c.id == bindparam("plan_id")).scalar_subquery()
 _REQUESTER = (
     select(func.coalesce(turns.c.principal_id, _MAKER.scalar_subquery(), sessions.c.principal_id))
@@ -111,7 +111,7 @@ _COUNT_REVISIONS = select(func.count()).where(*_OF_PLAN)
 
 
 def subtask_key(plan_id: str, revision: int, subtask_id: str) -> str:
-    """The key of a subtask's row: its job, and its thread."""
+    """The key of a subtask's row; its job has the same key, and its threads begin with it."""
     return f"{plan_id}/{revision}/{subtask_id}"
 
 
@@ -142,7 +142,7 @@ def add_revision(
     """Insert an immutable revision and a row for each of its subtasks.
 
     Args:
-        kept: Subtask id → its row in the revision before, for those that stand as they did.
+        kept: Subtask id → its row in the previous revision, for subtasks that keep their standing.
     """
     row = {
         "plan_id": revision.plan_id,
@@ -166,18 +166,18 @@ def plan_of(tx: Tx, plan_id: str) -> Plan | None:
 
 
 def lock_plan(tx: Tx, plan_id: str) -> Plan | None:
-    """The plan of that id, held until the transaction ends, so that rounds do not cross."""
+    """The plan of that id, locked until the transaction ends, so that rounds do not overlap."""
     return one(tx, _LOCK, {"id": plan_id}, Plan)
 
 
 def move_plan(tx: Tx, plan: Plan, status: PlanStatus, **to: Any) -> bool:  # noqa: ANN401
     """Compare-and-set a plan's status on the status and revision that the caller saw.
 
-    To move a plan to `approved` is to approve the revision that it then has.
+    A move to `approved` approves the revision that the plan then has.
 
     Raises:
-        IllegalTransition: the table of plans has no such move.
-        Conflict: it would go on in a revision that was not approved.
+        IllegalTransition: a plan cannot move from its status to the new one.
+        Conflict: the plan would continue in a revision that was not approved.
     """
     PLAN.check(plan.status, status, plan.id)
     if status is PlanStatus.APPROVED:
@@ -189,7 +189,7 @@ def set_plan(tx: Tx, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
     """Set columns of a plan, if its status and revision are as the caller saw them.
 
     Raises:
-        Conflict: it would go on in a revision that was not approved.
+        Conflict: the plan would continue in a revision that was not approved.
     """
     if not to.keys().isdisjoint(_POINTS) and (then := replace(plan, **to)).status in BOUND:
         check_approved(then)
@@ -198,40 +198,40 @@ def set_plan(tx: Tx, plan: Plan, **to: Any) -> bool:  # noqa: ANN401
 
 
 def _written(tx: Tx, plan_id: str, write: Callable[[], T], moved: KnownPlan | None = None) -> T:
-    """Write something of a plan or its subtasks: whatever does so comes by here."""
+    """Run a write of a plan or its subtasks; all such writes go through this function."""
     return tx.known.through(plan_id, write, moved) if tx.known else write()
 
 
 def maker_of(tx: Tx, plan: Plan) -> str | None:
-    """The principal who wrote a plan; None where an agent proposed it."""
+    """The principal who wrote a plan; None if an agent proposed it."""
     return tx.execute(_MAKER, {"plan_id": plan.id}).scalar() if plan.turn_id is None else None
 
 
 def requester_of(tx: Tx, session_id: str, turn_id: str | None, plan_id: str | None) -> str | None:
-    """Whose message led to a turn or a plan, or who wrote the plan; else the session's owner."""
+    """The principal whose message led to a turn or plan, or who wrote the plan; else the owner."""
     params = {"session_id": session_id, "turn_id": turn_id, "plan_id": plan_id}
     return tx.execute(_REQUESTER, params).scalar()
 
 
 def sole_maker_of(tx: Tx, plan: Plan) -> str | None:
-    """The principal who wrote a plan; None where an agent proposed it, or has changed it since."""
+    """The principal who wrote a plan; None if an agent proposed it, or has changed it since."""
     maker = maker_of(tx, plan)
     by_agent = maker is not None and tx.execute(_BY_AGENT, {"plan_id": plan.id}).first()
     return None if by_agent else maker
 
 
 def account_kept(tx: Tx, plan_id: str) -> str | None:
-    """The account of a plan that is over; None until somebody has needed it."""
+    """The stored account of a plan that is over; None until somebody has needed it."""
     return tx.execute(_ACCOUNT, {"of": plan_id}).scalar()
 
 
 def keep_account(tx: Tx, plan_id: str, account: str | None) -> None:
-    """Keep the account of a plan; None forgets it, since the plan came to something else since."""
+    """Store the account of a plan; None deletes it, after the plan's outcome has changed."""
     _written(tx, plan_id, lambda: change(tx, plans, {"id": plan_id}, {"account": account}))
 
 
 def end_revising(tx: Tx, plan_id: str) -> None:
-    """The planner answers no comments of a plan any more, whatever the plan is by now."""
+    """Mark that the planner does not answer comments of a plan any more, whatever its status."""
     _written(tx, plan_id, lambda: change(tx, plans, {"id": plan_id}, {"revising": None}))
 
 
@@ -250,10 +250,10 @@ def revise_plan(
 
 
 def check_approved(plan: Plan) -> None:
-    """Check that a plan is at the revision that was approved last.
+    """Check that the current revision of a plan is the one that was approved last.
 
     Raises:
-        Conflict: it is at another one.
+        Conflict: the current revision is another one.
     """
     if plan.revision != plan.approved_revision:
         raise Conflict(
@@ -285,7 +285,7 @@ def list_plans(
 
 @cache
 def _plans_with(known: frozenset[str]) -> tuple[Select[Any], Select[Any]]:
-    """A page of the plans where each of these has its parameter's value, and their number."""
+    """The statements for a page of plans and for their number, filtered by these parameters."""
     where = [plans.c.session_id.in_(_SEEN_OF if "principal_id" in known else _SEEN)]
     where += [plans.c[name] == bindparam(name) for name in sorted(known - {"principal_id"})]
     page = (
@@ -299,21 +299,21 @@ def _plans_with(known: frozenset[str]) -> tuple[Select[Any], Select[Any]]:
 
 
 def named_ids(tx: Tx, session_id: str) -> list[str]:
-    """The ids of a session's plans and of the comments on them, as they were made."""
+    """The ids of a session's plans and of the comments on them, sorted."""
     return sorted(tx.execute(_NAMED_IDS, {"of": session_id}).scalars())
 
 
 def live_plans(tx: Tx, place: str | None = None) -> list[str]:
-    """The ids of the plans that run, of all or in the sessions of a place."""
+    """The ids of running and replanning plans: of all, or of those in a place."""
     return list(found_in(tx, place, _LIVE_PLANS, plans.c.session_id).scalars())
 
 
 def revision_of(tx: Tx, plan_id: str, number: int) -> Revision | None:
-    """One revision of a plan; parsed once, since it never changes."""
+    """One revision of a plan; cached, as it never changes."""
     row = tx.execute(_REVISION, {"plan_id": plan_id, "number": number}).one_or_none()
     if row is None:
         return None
-    # By digest too: a transaction that is rolled back may have made another one of this number.
+    # By digest too: a transaction that was rolled back may have made another one of this number.
     kept = _kept_revision(plan_id, number, row.digest)
     if not kept:
         kept.append(_revision(row))
@@ -321,7 +321,7 @@ def revision_of(tx: Tx, plan_id: str, number: int) -> Revision | None:
 
 
 def current_revision(tx: Tx, plan: Plan) -> Revision:
-    """The revision that a plan is at."""
+    """The current revision of a plan."""
     found = revision_of(tx, plan.id, plan.revision)
     assert found is not None  # noqa: S101 - a plan and its revision are written together
     return found
@@ -349,7 +349,7 @@ def runs_of_subtask(tx: Tx, plan_id: str, subtask_id: str) -> list[SubtaskRow]:
 
 
 def standings(tx: Tx, plan_id: str, revision: int) -> dict[str, SubtaskStanding]:
-    """Where each subtask of a revision stands."""
+    """The standing of each subtask of a revision."""
     found: dict[str, SubtaskStanding] = {}
     for *standing, ids in rows(tx, _STANDINGS, {"plan_id": plan_id, "revision": revision}):
         found |= dict.fromkeys(ids.split(" "), SubtaskStanding(*standing))
@@ -362,31 +362,31 @@ def subtask_row(tx: Tx, key: str) -> SubtaskRow | None:
 
 
 def running_subtasks(tx: Tx, place: str | None = None) -> list[str]:
-    """The keys of the subtasks that run, in every plan or in the sessions of a place."""
+    """The keys of running subtasks: of all, or of those in a place."""
     return list(found_in(tx, place, _RUNNING_SUBTASKS, plans.c.session_id).scalars())
 
 
 class Move(NamedTuple):
-    """One subtask's row: as the caller saw it, and what it becomes."""
+    """A change of one subtask's row: what the caller saw, and what it becomes."""
 
     key: str
     seen: SubtaskStatus
     held: int
     status: SubtaskStatus
     to: Mapping[str, Any]
-    """Other columns."""
+    """Other columns to set."""
 
 
 def move_subtasks(tx: Tx, moves: Sequence[Move], of: KnownPlan | None = None) -> bool:
-    """Compare-and-set the status of a revision's subtasks on those and the epochs the caller saw.
+    """Compare-and-set the statuses of subtasks on the statuses and epochs that the caller saw.
 
-    False when one of them is so no more; the caller undoes the others by raising.
+    False: one of them has changed meanwhile; the caller must raise to undo the others.
 
     Args:
         of: The plan as the caller has taken it, with these moves made.
 
     Raises:
-        IllegalTransition: the table of subtasks has no such move.
+        IllegalTransition: a subtask cannot move from its status to the new one.
     """
     if not moves:
         return True
@@ -403,7 +403,7 @@ def _move(
 
 
 def take_subtask(tx: Tx, row: SubtaskRow) -> bool:
-    """Hold a running subtask under the next epoch. False when somebody else took it."""
+    """Take a running subtask under the next epoch. False: somebody else took it."""
     where = {"key": row.key, "status": row.status, "epoch": row.epoch}
     to = {"epoch": row.epoch + 1}
     return _written(tx, row.plan_id, lambda: change(tx, subtasks, where, to))
@@ -415,24 +415,24 @@ def add_grants(tx: Tx, found: Sequence[GrantRow]) -> None:
 
 
 def revoked_subtasks(tx: Tx, plan_id: str) -> frozenset[str]:
-    """The subtasks of a plan whose grant a person has revoked: no later revision brings it back."""
+    """The subtasks whose grant a person has revoked: later revisions do not grant it again."""
     return frozenset(tx.execute(_REVOKED, {"plan_id": plan_id}).scalars())
 
 
 def granted_subtasks(tx: Tx, plan_id: str, revision: int) -> frozenset[str]:
-    """The subtasks of a revision that have a grant now: approved, and ended by nobody."""
+    """The subtasks of a revision that have an active grant."""
     key = {"plan_id": plan_id, "revision": revision}
     return frozenset(tx.execute(_GRANTED, key).scalars())
 
 
 def end_grant(tx: Tx, plan_id: str, subtask_id: str, because: str) -> None:
-    """End what one subtask of a plan was granted; a retry by a person grants it anew."""
+    """End the grant of one subtask; a retry by a person grants it again."""
     params = {"of": plan_id, "key": subtask_id, "at": tx.now, "because": because}
     tx.execute(_END_GRANT, params)
 
 
 def end_grants(tx: Tx, plan_id: str, because: str) -> int:
-    """End every grant of a plan. Gives how many there were."""
+    """End every grant of a plan, and return how many there were."""
     params = {"of": plan_id, "at": tx.now, "because": because}
     return tx.execute(_END_GRANTS, params).rowcount
 
@@ -446,7 +446,7 @@ def active_grant(tx: Tx, plan_id: str, revision: int, subtask_id: str) -> GrantR
 def list_grants(
     tx: Tx, session_id: str | None = None, principal_id: str | None = None
 ) -> list[GrantRow]:
-    """The grants of a session, of a principal's sessions, or of all that are not deleted."""
+    """The grants of a session, or of a principal's sessions, or of all sessions not deleted."""
     if session_id is not None:
         return many(tx, _GRANTS_IN, {"session_id": session_id}, GrantRow)
     if principal_id is None:
@@ -460,7 +460,7 @@ def grant_of(tx: Tx, grant_id: str) -> GrantRow | None:
 
 
 def revoke_grant(tx: Tx, grant_id: str, by_whom: str) -> bool:
-    """End one grant because a person said so. False when it had ended already."""
+    """Revoke one grant for a person. False: it had ended already."""
     where = {"id": grant_id, "status": "active"}
     to = {"status": "revoked", "ended_at": tx.now, "ended_because": f"revoked by {by_whom}"}
     return change(tx, grants, where, to)
@@ -508,7 +508,7 @@ def _revision(row: Any) -> Revision:  # noqa: ANN401 - a database row
     )
 
 
-# What the plans of one workspace share: room for the subtasks that run there.
+# The plans of one workspace share a limit of subtasks that run there.
 
 _WORKSPACE = select(sessions.c.workspace).where(sessions.c.id == bindparam("of"))
 _BEGUN = ("running", "paused", "replanning")
@@ -537,7 +537,7 @@ _WAITERS = _OTHERS.where(
         subtasks.c.plan_id == plans.c.id,
         subtasks.c.revision == plans.c.revision,
         subtasks.c.status == "pending",
-        # Of a plan that is sent back only what has begun may go on.
+        # In a plan that was sent back, only subtasks that have begun may continue.
         or_(plans.c.status == "running", and_(plans.c.status == "replanning", _HAS_BEGUN)),
     ),
 ).order_by(plans.c.id)
@@ -546,7 +546,7 @@ _WAITERS = _OTHERS.where(
 def count_elsewhere(tx: Tx, session_id: str, plan_id: str) -> int:
     """How many subtasks of other plans run in the workspace of a session.
 
-    Until the transaction ends nobody else counts there, so that two plans never take the same room.
+    Nobody else can count there until the transaction ends, so two plans never take the same slot.
     """
     if tx.conn.dialect.name == "postgresql":
         tx.execute(_LOCK_WORKSPACE, {"of": session_id})
@@ -554,21 +554,21 @@ def count_elsewhere(tx: Tx, session_id: str, plan_id: str) -> int:
 
 
 def plans_that_wait(tx: Tx, session_id: str, plan_id: str) -> list[str]:
-    """The other plans of the workspace that have something left to start.
+    """The ids of the workspace's other plans that still have something to start.
 
-    They come in a circle from the one that asks, so that each has its turn.
+    They come in the order of a ring, from the given plan on, so that each gets its turn.
     """
     found = tx.execute(_WAITERS, {"of": session_id, "plan_id": plan_id}).scalars().all()
     return [key for key in found if key > plan_id] + [key for key in found if key < plan_id]
 
 
-# Watches: what stood guarded before a command, kept until somebody has looked after it.
+# Watches: the guarded names before a command, kept until gonogo has checked them after it.
 #
-# A row is written with the call's start and goes with what was seen afterwards, so that no end of
-# the process between the two lets a name pass unseen.
+# A row is written in the transaction that starts the call, and deleted in the one that writes what
+# was found afterwards. So no name is missed if the process ends between the two.
 
 WATCH = "watch"
-"""The job that looks after a call, or takes away what it left."""
+"""The kind of job that checks the guarded names after a call, or removes what the call made."""
 
 _OF = watches.c.call_id == bindparam("of")
 _DROP = delete(watches).where(_OF)
@@ -582,7 +582,7 @@ _GIVE_AWAY = update(watches).where(_OF).values(taken_by=bindparam("by_whom"))
 
 
 def add_watch(tx: Tx, watch: Watch) -> None:
-    """Begin to watch, in the place of an earlier try of the same call."""
+    """Begin a watch; it replaces that of an earlier attempt at the same call."""
     drop_watch(tx, watch.call_id)
     put(tx, watches, row_of(watch))
 
@@ -598,30 +598,30 @@ def watches_of_session(tx: Tx, session_id: str) -> list[Watch]:
 
 
 def set_found(tx: Tx, call_id: str, found: Sequence[str], ended: str | None) -> bool:
-    """Write down what came. False when somebody else has, or the watch is over."""
+    """Store the names that were found. False: somebody else has, or the watch is over."""
     params: dict[str, Any] = {"of": call_id, "names": list(found), "how": ended}
     return tx.execute(_FOUND, params).rowcount > 0
 
 
 def give_away(tx: Tx, call_id: str, by_whom: str | None) -> None:
-    """Have what was found taken away; None: not any more."""
+    """Let the job remove the names that were found; None: do not remove them any more."""
     tx.execute(_GIVE_AWAY, {"of": call_id, "by_whom": by_whom})
     if by_whom is not None:
         go_on(tx, WATCH, call_id)
 
 
 def drop_watch(tx: Tx, call_id: str) -> bool:
-    """End a watch. False when it is over already."""
+    """End a watch. False: it is over already."""
     return tx.execute(_DROP, {"of": call_id}).rowcount > 0
 
 
 def look_later(tx: Tx, call_id: str) -> None:
-    """Have somebody look after a call whose owner goes away."""
+    """Start a job that finishes the watch of a call, if there is one: its owner goes away."""
     if watch_of(tx, call_id) is not None:
         go_on(tx, WATCH, call_id)
 
 
 def resume_watches(tx: Tx, place: str | None = None) -> None:
-    """After a start: whatever was to be looked at, or taken away, is; or that of a place."""
+    """After a start, start the jobs of all unfinished watches, or of those in a place."""
     for call_id in found_in(tx, place, _DUE, watches.c.session_id).scalars().all():
         go_on(tx, WATCH, call_id)

@@ -1,12 +1,12 @@
 """PostgreSQL: a bounded pool of threads, each function in its own transaction.
 
-Serialization failures and deadlocks run the function again: it has no effect but its statements.
-So does a row that is there although the function did not see it: another transaction was committed
-between the look and the insert, and the next look sees it.
+After a serialization failure or a deadlock the function runs again: it has no other effects than
+its statements. The same happens if a row exists that the function did not see: another transaction
+was committed between the look and the insert, and the next look sees it.
 
-Each connection has a row of its own in `writers`, which every transaction on it counts up. Where a
-connection is cut in the middle of a COMMIT, this tells what came of it; and whoever takes the
-database over ends what earlier drivers have begun by deleting the rows.
+Each connection has its own row in `writers`, and every transaction on it increases its number. If a
+connection is cut in the middle of a COMMIT, this number shows the outcome. A process that takes the
+database over deletes these rows, so transactions that earlier drivers have begun fail.
 """
 
 import asyncio
@@ -60,23 +60,22 @@ from gonogo.store.transaction import (
     prepared,
 )
 
-# Statements handed to PostgreSQL's driver as they are, and without a wait for each.
+# Statements are passed directly to PostgreSQL's driver, without a wait for each of them.
 #
-# What a transaction only writes goes out at once, and its answer is read with that of the next
-# statement that is asked for something. So BEGIN goes with the first statement, COMMIT with all
-# that was written last, and a transaction takes as many round trips as it has questions. An error
-# of a statement is raised at the latest by the commit, which then has not been done: the server
-# leaves out whatever comes after an error.
+# A statement that only writes is sent at once, and its answer is read together with that of the
+# next query. So BEGIN is sent with the first statement, COMMIT with the last writes, and a
+# transaction needs one round trip for each query. An error of a statement is raised by the commit
+# at the latest; that commit has then not happened, as the server skips everything after an error.
 #
-# Results, values and errors are those that SQLAlchemy itself gives; what cannot be prepared, it
-# executes.
+# Results, values and errors are the same as from SQLAlchemy itself. It executes the statements that
+# cannot be prepared.
 
 _DIALECT = PGDialect_psycopg(paramstyle="numeric_dollar")
 _OF_CONNECTION = "gonogo.line"
 _DONE = (ExecStatus.COMMAND_OK, ExecStatus.TUPLES_OK)
 _NUL, _NAMELESS = b"\x00", b""
 _LONG = 4_096
-"""Bytes of a value that is sent at once, and not with what comes next."""
+"""A statement with a value of more bytes is sent at once, and not together with the next one."""
 _AS_TEXT: Mapping[type, Callable[[Any], bytes]] = {
     str: str.encode,
     int: b"%d".__mod__,
@@ -87,24 +86,24 @@ _AS_TEXT: Mapping[type, Callable[[Any], bytes]] = {
 
 
 class _SentStatement(Struct):
-    """What a statement gives, once it is read."""
+    """A statement that was sent, and its result as soon as it is read."""
 
     sql: str
     prepares: bool = False
-    """It only gives the statement a name."""
+    """It only prepares the statement under a name."""
     result: Any = None
 
 
 @dataclass(slots=True, eq=False)
 class _Failed(Exception):
-    """A statement that the server refuses."""
+    """The server refuses a statement."""
 
     sql: str
     error: psycopg.Error
 
 
 class _SqlLine:
-    """A connection of the driver, and the statements that are on their way."""
+    """A connection of the driver, and the sent statements whose results are not read yet."""
 
     def __init__(self, raw: Any) -> None:  # noqa: ANN401 - a connection of the driver
         self.conn = raw.pgconn
@@ -112,20 +111,20 @@ class _SqlLine:
         self._rows = Transformer(raw)
         self._poll = poll()
         self._names = dict[str, bytes]()
-        """Of each statement that was sent."""
+        """The name of each statement that was sent; empty before it comes for the second time."""
         self._made = 0
         self._due: list[_SentStatement] = []
         self._is_left = False
         self.is_begun = False
 
     def leave(self) -> None:
-        """Send what is due, and have its answer be read by who uses the connection next."""
+        """Send everything; the next user of the connection reads the answers."""
         self.conn.pipeline_sync()
         self.conn.flush()
         self._is_left = True
 
     def free(self) -> None:
-        """Read what was left; then anybody can use the connection.
+        """Read the answers that the last user left; then anybody can use the connection.
 
         Raises:
             Error: the connection is lost.
@@ -136,21 +135,21 @@ class _SqlLine:
     def send(self, sql: str) -> _SentStatement:
         """Send a statement without parameters, as it is.
 
-        Its answer comes after those to all that was sent before.
+        Its answer comes after the answers to all earlier statements.
         """
         self._open()
         self.conn.send_query_params(sql.encode(), ())
         return self._sent(sql)
 
     def send_bound(self, sql: str, values: Sequence[bytes | None]) -> _SentStatement:
-        """Send a statement that will come again, with its parameters."""
+        """Send a statement with its parameters; it is prepared if it comes again."""
         self._open()
         if name := self._name(sql):
             self.conn.send_query_prepared(name, values)
         else:
             self.conn.send_query_params(sql.encode(), values)
         if any(value and len(value) > _LONG for value in values):
-            # The server has something to do meanwhile.
+            # The server can begin already.
             self.conn.flush()
         return self._sent(sql)
 
@@ -163,7 +162,7 @@ class _SqlLine:
         return answer
 
     def _name(self, sql: str) -> bytes:
-        """The statement's name, which it gets when it comes for the second time."""
+        """The name of the prepared statement; it gets one when it comes for the second time."""
         name = self._names.get(sql)
         if name == _NAMELESS:
             self._made += 1
@@ -174,10 +173,10 @@ class _SqlLine:
         return name or _NAMELESS
 
     def receive(self) -> None:
-        """Read the answer to all that was sent.
+        """Read the answers to everything that was sent.
 
         Raises:
-            _Failed: the first that the server refuses.
+            _Failed: the server refuses a statement; this is the first one.
             Error: the connection is lost.
         """
         due, self._due = self._due, []
@@ -191,7 +190,7 @@ class _SqlLine:
             found.extend(self._results())
             self.conn.exit_pipeline_mode()
         finally:
-            # What the server has said before it went tells more than that it went.
+            # An error that the server sent before it went away tells more than the lost connection.
             self._check(due, found)
         for answer, result in zip(due, found, strict=True):
             answer.result = result
@@ -204,7 +203,7 @@ class _SqlLine:
     def _check(self, due: Sequence[_SentStatement], found: Sequence[Any]) -> None:
         for number, (answer, result) in enumerate(zip(due, found, strict=False)):
             if result.status not in _DONE:
-                # What was to get a name from here on has none.
+                # The server skipped the rest, so statements prepared there have no name.
                 self._names.update({each.sql: _NAMELESS for each in due[number:] if each.prepares})
                 raise _Failed(answer.sql, error_from_result(result, self._encoding))
 
@@ -231,25 +230,25 @@ class _SqlLine:
 
 
 class _Later(Struct, frozen=True):
-    """What a statement has done that is not waited for."""
+    """The result of a statement without a wait for it."""
 
     settle: Callable[[], None]
     answers: list[_SentStatement]
 
     @property
     def rowcount(self) -> int:
-        """How many rows it has written; waits for it."""
+        """How many rows it has written; this waits for the answers."""
         self.settle()
         return sum(answer.result.command_tuples or 0 for answer in self.answers)
 
 
 def free(raw: object, record: Any, _proxy: object) -> None:  # noqa: ANN401 - of the pool
-    """Have a connection of the pool be as others expect it, before it is given to somebody."""
+    """Read what is left on a connection, before the pool gives it to somebody."""
     if line := record.info.get(_OF_CONNECTION):
         try:
             line.free()
         except (psycopg.Error, _Failed) as error:
-            # The pool gives another one.
+            # The pool then gives another connection.
             raise DisconnectionError(str(error)) from error
 
 
@@ -257,7 +256,7 @@ class Pipelined(Connection):
     """A connection to PostgreSQL, for one transaction."""
 
     def __init__(self, engine: Engine, begin: str = "BEGIN") -> None:
-        """Begin nothing before the first statement.
+        """Take a connection; the first statement begins the transaction.
 
         Args:
             begin: The statement that begins a transaction.
@@ -275,10 +274,10 @@ class Pipelined(Connection):
         *,
         execution_options: Mapping[str, Any] | None = None,
     ) -> CursorResult[Any]:
-        """Execute a statement. One that gives no rows is not waited for."""
+        """Execute a statement. If it returns no rows, do not wait for it."""
         several, first = apart(parameters)
         ready = prepared(statement, tuple(first), _DIALECT)
-        # Whoever listens to statements is told of them, by the longer way.
+        # If somebody listens to statements, SQLAlchemy must execute them: only it sends events.
         is_heard = self._has_events or cast("Any", self.engine)._has_events
         if ready is None or execution_options or is_heard:
             self._open()
@@ -314,7 +313,7 @@ class Pipelined(Connection):
             self._line.receive()
 
     def post(self, statement: Executable, given: Given) -> None:
-        """Execute a statement that fails or has nothing to say, and do not wait for it."""
+        """Execute a statement whose only possible news is an error, and do not wait for it."""
         ready = prepared(statement, tuple(given), _DIALECT)
         assert ready is not None  # noqa: S101 - one of our own
         self._send(ready, given)
@@ -323,8 +322,8 @@ class Pipelined(Connection):
         """Commit, if anything was begun.
 
         Raises:
-            DBAPIError: nothing was committed; or, if that is what the COMMIT itself met, it is not
-                known.
+            DBAPIError: nothing was committed; or, if the COMMIT itself was cut off, the outcome is
+                unknown.
         """
         if self._line.is_begun:
             self._sent("COMMIT")
@@ -332,21 +331,21 @@ class Pipelined(Connection):
             self._line.is_begun = False
 
     def close(self) -> None:
-        """Take back what was not committed."""
+        """Roll back what was not committed."""
         if not self.invalidated and self._line.is_begun:
             with suppress(DBAPIError):
                 self.settle()
             with suppress(DBAPIError):
                 self._take_back()
             if self._line.is_begun:
-                # Nobody is to go on in what was begun here.
+                # Nobody may continue in the transaction that was begun here.
                 self.invalidate()
         super().close()
 
     def leave(self) -> None:
-        """End what has only read. The answer to that is read by who uses the connection next."""
+        """End a transaction that only read. The next user of the connection reads the answer."""
         if self._line.is_begun and not self.in_transaction():
-            # What was read is known, whatever becomes of the connection.
+            # The read values are known, even if the connection fails now.
             with suppress(DBAPIError), self._telling():
                 self._line.send("ROLLBACK")
                 self._line.leave()
@@ -375,7 +374,7 @@ class Pipelined(Connection):
 
     @contextmanager
     def _telling(self, sql: str = "") -> Generator[None]:
-        """Raise what the driver raises as SQLAlchemy does."""
+        """Convert errors of the driver to those of SQLAlchemy."""
         try:
             yield
         except _Failed as failed:
@@ -386,7 +385,7 @@ class Pipelined(Connection):
     def _told(self, sql: str, error: psycopg.Error) -> Exception:
         is_lost = self._line.conn.status == ConnStatus.BAD
         if is_lost and not self.invalidated:
-            # The others that were opened before this one are lost as well, if the server went.
+            # If the server went away, the earlier connections of the pool are lost too.
             cast("Any", self.engine.pool)._invalidate(self.connection, error)
             self.invalidate(error)
         return DBAPIError.instance(
@@ -411,16 +410,16 @@ Work = Callable[[Tx], Any]
 _POOL, _READERS = 10, 4
 _TRIES = 5
 _NOTHING, _HOLDING = "22012", "WITH holding"
-"""How a statement fails that divides by what it finds; how the one begins that asks for a place."""
+"""The error of a division by zero; the beginning of the statement that checks a place."""
 _AGAIN = frozenset({"40001", "40P01", "23505"})
 _OVERTAKEN = because("Another process has taken the database over")
 _WRITER = "gonogo.writer"
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ"
 _PAUSE = 0.5
 _IDLE = 4_000
-"""Milliseconds that a transaction of one of several processes may stand still."""
+"""Milliseconds that a transaction may be idle, where several processes share the work."""
 _MANNERS = 2.0
-"""Seconds that a server may take to answer when this process is about to end."""
+"""How many seconds a server has to answer when this process is about to end."""
 _LINE: dict[str, str] = {
     "connect_timeout": "4", "keepalives_idle": "4", "keepalives_interval": "2",
     "keepalives_count": "2", "tcp_user_timeout": "8000",
@@ -429,24 +428,24 @@ _LINE: dict[str, str] = {
 
 
 class _Asked(Struct):
-    """A function that is to be run, for as long as somebody waits for it."""
+    """A function to run, as long as somebody waits for it."""
 
     work: Work
     loop: asyncio.AbstractEventLoop
     is_left: bool = False
-    """Whoever asked was told that it could not be done in time: so it is not."""
+    """The caller was cancelled, so the function must not be committed any more."""
 
 
 @dataclass(slots=True, eq=False)
 class _Doubt(Exception):
-    """A COMMIT whose answer never came."""
+    """A COMMIT whose outcome is unknown, as its answer never came."""
 
     writer: str
     number: int
     box: Outbox
     outcome: Any
     answer: "asyncio.Task[Any]" = field(init=False)
-    """Gives the outcome, or raises `Busy` when nothing was written."""
+    """Returns the outcome, or raises `Busy` if nothing was written."""
 
 
 class PostgresBackend:
@@ -468,9 +467,9 @@ class PostgresBackend:
         opened = partial(_engine, url, partial(self._prepare, patience))
         self.engine = opened(
             pool_size=_POOL, max_overflow=0, pool_timeout=patience,
-            # The one that was used last has its statements ready.
+            # The connection that was used last has the most prepared statements.
             pool_use_lifo=True,
-            # What uses one leaves it as it should be.
+            # Each user leaves a connection clean.
             pool_reset_on_return=None,
         )  # fmt: skip
         event.listen(self.engine, "checkout", free)
@@ -485,9 +484,9 @@ class PostgresBackend:
     async def write(self, work: Work) -> Any:  # noqa: ANN401 - what the function gives
         """Run a function in a transaction that is committed before this returns.
 
-        A caller who is cancelled before the COMMIT has changed nothing. What the transaction sets
-        going is handed over by the thread that committed, so that one who is cancelled in the
-        middle of it loses nothing.
+        If the caller is cancelled before the COMMIT, nothing has changed. The thread that commits
+        also hands over what the transaction starts, so a cancellation during the COMMIT loses
+        nothing.
 
         Raises:
             Busy: the database is away; nothing was written.
@@ -512,7 +511,7 @@ class PostgresBackend:
         return await self._readers.run(partial(self._read, work))
 
     async def vacuum(self) -> None:
-        """Have the room of what was deleted be used again; what is free at the end is given back.
+        """Free the space of deleted rows for new ones, and shorten the files where possible.
 
         Raises:
             Busy: the database is away, or somebody else held a table for too long.
@@ -520,25 +519,25 @@ class PostgresBackend:
         await self._writers.run(self._vacuum)
 
     async def room(self) -> Footprint:
-        """What our tables take."""
+        """The size of our tables."""
         return await self.read(_room)
 
     async def settle(self) -> bool:
-        """PostgreSQL gives back what was deleted by itself, by its autovacuum."""
+        """Do nothing: PostgreSQL's autovacuum removes deleted rows by itself."""
         return True
 
     def missing(self, *, accept: bool = False) -> list[str]:
-        """Nothing: the server keeps what it has said that it has."""
+        """Nothing: a server does not lose what it has committed."""
         return []
 
     def give_up(self) -> None:
-        """Find out no longer what came of a COMMIT."""
+        """Stop trying to find out the outcomes of COMMITs."""
         for doubt in self._doubts:
             doubt.cancel()
 
     @contextmanager
     def ending(self) -> Generator[None]:
-        """What is closed inside does not wait for a server that never answers."""
+        """Inside this context, closing does not wait for a server that never answers."""
         cut = threading.Timer(_MANNERS, self._cut)
         cut.start()
         try:
@@ -557,13 +556,13 @@ class PostgresBackend:
         with raw.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {round(patience * 1000)}")
             if self._is_shared:
-                # A process that is stopped inside a transaction keeps nobody from its places.
+                # So a process that is suspended inside a transaction does not block its places.
                 cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE}")
         raw.commit()
         self._lines.add(raw)
 
     def _cut(self) -> None:
-        """Have every thread that waits for the server find its connection lost."""
+        """Cut all connections, so that no thread waits for the server any more."""
         for line in list(self._lines):
             with suppress(Exception), socket.socket(fileno=os.dup(line.fileno())) as held:
                 held.shutdown(socket.SHUT_RDWR)
@@ -578,7 +577,7 @@ class PostgresBackend:
                     raise_told(error)
             else:
                 self._recent.add(box.texts)
-                # Whoever asked may be gone, its event loop closed: what is committed stays so.
+                # The caller's event loop may be closed; what is committed stays committed.
                 with suppress(RuntimeError):
                     asked.loop.call_soon_threadsafe(self._deliver, box)
                 return outcome
@@ -607,7 +606,7 @@ class PostgresBackend:
         return tx.outbox, outcome
 
     def _refused(self, conn: Pipelined, tx: Tx, error: DBAPIError) -> Exception:
-        """What one of the statements says that fail where they find nothing."""
+        """The error for a failed check: the place was lost, or the database was taken over."""
         if tx.hold is not None and _HOLDING in (error.statement or ""):
             return lost(tx.hold)
         del conn.info[_WRITER]
@@ -634,7 +633,7 @@ class PostgresBackend:
 
     def _found_out(self, answer: "asyncio.Task[Any]") -> None:
         self._doubts.discard(answer)
-        # Nobody may be left to ask for what it raised.
+        # Fetch the error, as perhaps nobody else will: asyncio would complain.
         if not answer.cancelled():
             answer.exception()
 
@@ -692,7 +691,7 @@ def _state(error: SQLAlchemyError) -> str | None:
 
 def _engine(url: str, prepare: Callable[..., None], **more: Any) -> Engine:  # noqa: ANN401
     named = make_url(url)
-    # What the operator says of the line in the URL holds.
+    # Settings that the operator gives in the URL override ours.
     line = {name: value for name, value in _LINE.items() if name not in named.query}
     engine = create_engine(named, connect_args=line, **more)
     event.listen(engine, "connect", prepare)

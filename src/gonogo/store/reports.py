@@ -1,4 +1,4 @@
-"""What the work took and what came of it: model requests with their sums, counts and durations."""
+"""The use of model requests, counts and durations of the work, and what the audit log must tell."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -73,7 +73,7 @@ _SUMS = select(
 _OF_PLAN = _SUMS.where(_R.plan_id == bindparam("of"))
 _OF_SESSION = _SUMS.where(_R.session_id == bindparam("of"))
 _OF_SUBTASKS = _OF_PLAN.add_columns(_R.subtask_id).group_by(_R.subtask_id)
-# A row that a later revision took over has the same start, so that its runs count once.
+# A row that a later revision took over has the same start, so its runs count only once.
 _EACH = (
     select(func.max(subtasks.c.attempt).label("attempts"))
     .where(subtasks.c.plan_id == bindparam("of"), subtasks.c.attempt > 0)
@@ -87,7 +87,7 @@ _LOCK = select(sessions.c.id).where(sessions.c.id == bindparam("of")).with_for_u
 def requests_of_work(
     tx: Tx, session_id: str, plan_id: str | None, subtask_id: str | None = None
 ) -> list[ModelRequestRow]:
-    """The requests of a plan's subtask, of none of its subtasks, or of no plan, oldest first."""
+    """The requests of a subtask, or of a plan without its subtasks, or of no plan, oldest first."""
     params = {"session_id": session_id, "plan_id": plan_id, "subtask_id": subtask_id}
     known = {name: value for name, value in params.items() if value is not None}
     return many(tx, _requests(frozenset(known)), known, ModelRequestRow)
@@ -101,32 +101,32 @@ def _requests(known: frozenset[str]) -> Executable:
 
 
 def used_by_plan(tx: Tx, plan_id: str) -> Used:
-    """What the model requests of a plan took, over all its revisions."""
+    """What the model requests of a plan took, in all its revisions."""
     return _used(tx, _OF_PLAN, plan_id)
 
 
 def used_by_subtasks(tx: Tx, plan_id: str) -> dict[str | None, Used]:
-    """What the model requests of a plan took, for each of its subtasks, over all its revisions.
+    """What the model requests of a plan took in all its revisions, for each subtask.
 
-    Those of no subtask, such as the search for another revision, are under None.
+    None has those of no subtask, such as the requests for a new revision.
     """
     found = tx.execute(_OF_SUBTASKS, {"of": plan_id}).mappings().all()
     return {sums["subtask_id"]: _summed(sums) for sums in found}
 
 
 def runs_of_plan(tx: Tx, plan: Plan) -> int:
-    """How many runs of its subtasks a plan has begun, over all its revisions."""
+    """How many runs of subtasks a plan has begun, in all its revisions."""
     counted = (plan.budget or {}).get("runs")
     return int(tx.execute(_RUNS, {"of": plan.id}).scalar_one() if counted is None else counted)
 
 
 def used_by_session(tx: Tx, session_id: str) -> Used:
-    """What the model requests of a session took, those of its plans included."""
+    """What the model requests of a session took, including those of its plans."""
     return _used(tx, _OF_SESSION, session_id)
 
 
 def hold_session(tx: Tx, session_id: str) -> None:
-    """Until the transaction ends nobody else counts what the session took."""
+    """Lock a session: nobody else can count its use until the transaction ends."""
     tx.execute(_LOCK, {"of": session_id})
 
 
@@ -135,14 +135,14 @@ def _used(tx: Tx, statement: Executable, key: str) -> Used:
 
 
 def _summed(sums: Mapping[Any, Any]) -> Used:
-    # PostgreSQL gives sums of whole numbers as decimals.
+    # PostgreSQL returns sums of integers as decimals.
     return Used(**{name: int(sums[name]) for name in Used.__struct_fields__})
 
 
-# Counts and durations of what happened in some time, over the sessions that somebody may see.
+# Counts and durations of what happened in a span of time, in the sessions that somebody may see.
 #
-# Counting is done by the database; of durations only the newest are read, so that neither grows
-# with the age of the installation.
+# The database counts; of durations only the newest are read. So neither grows with the age of the
+# installation.
 
 _SINCE, _UNTIL = bindparam("since", type_=Utc()), bindparam("until", type_=Utc())
 _WHOSE, _SESSION = bindparam("whose", type_=Clean()), bindparam("session", type_=Clean())
@@ -150,7 +150,7 @@ _EVERYBODY = ""
 
 
 def _seen(*what: Any, of: FromClause) -> Any:  # noqa: ANN401 - a SELECT of those columns
-    """`SELECT` of rows in the sessions that are asked about."""
+    """`SELECT` of columns, for rows in the wanted sessions."""
     return (
         select(*what)
         .select_from(of)
@@ -167,10 +167,10 @@ def _within(column: Column[Any]) -> tuple[ColumnElement[bool], ColumnElement[boo
 
 
 def _says(column: Column[Any], name: str, word: str) -> ColumnElement[bool]:
-    """Whether a JSON object has that word under that name.
+    """The condition that a JSON object has that word under that name.
 
-    Within a string of JSON every quote has a backslash before it, so what is looked for can only
-    be a name and its value. There is a blank between them, or none: see `json_text`.
+    Within a JSON string every quote has a backslash before it, so the pattern only matches a name
+    and its value. There may be a space between them, or none: see `json_text`.
     """
     text = type_coerce(column, Text)
     return or_(text.contains(f'"{name}":"{word}"'), text.contains(f'"{name}": "{word}"'))
@@ -197,11 +197,11 @@ _IS_COPY = exists().where(
     _BEFORE.c.revision < subtasks.c.revision,
     _BEFORE.c.finished_at == subtasks.c.finished_at,
 )
-"""A later revision has a copy of each row that stands as it did."""
+"""The row is a copy: a later revision copies the rows of subtasks that keep their standing."""
 
 
 def _ended(*what: Any) -> Any:  # noqa: ANN401 - a SELECT of those columns
-    """`SELECT` of subtasks that ended in the time."""
+    """`SELECT` of columns, for subtasks that ended in the span of time."""
     return _seen(*what, of=subtasks.join(plans).join(sessions)).where(
         or_(plans.c.finished_at.is_(None), plans.c.finished_at >= _SINCE),
         or_(subtasks.c.revision == 1, not_(_IS_COPY)),
@@ -245,7 +245,7 @@ _ANSWERS = (
         of=approvals.join(sessions),
     )
     .where(
-        # Where nobody answers in time, gonogo may be told to answer for them.
+        # If nobody answers in time, gonogo may have been told to answer by itself.
         approvals.c.decided_by.is_not(None), approvals.c.decided_by != "gonogo",
         *_within(approvals.c.created_at),
     )
@@ -282,7 +282,7 @@ _MODELS = (
 
 
 class Counted(Struct, frozen=True, kw_only=True):
-    """What the database says of some time; each row has its columns' names."""
+    """The counts and durations of a span of time; the rows have names for their columns."""
 
     plans: list[Any]
     plan_times: list[Any]
@@ -307,8 +307,8 @@ def count(
     """Count what happened from `since` to before `until`.
 
     Args:
-        principal_id: Whose sessions; None is everybody's.
-        session_id: One of them; None is all.
+        principal_id: Only this principal's sessions; None: everybody's.
+        session_id: Only this one of them; None: all.
     """
     of = {
         "whose": principal_id or _EVERYBODY, "session": session_id or _EVERYBODY,
@@ -328,7 +328,7 @@ def count(
     )
 
 
-# What the database holds that the audit log has to tell of: what people decided, and what ran.
+# What the audit log must have entries for: what people decided, and what ran.
 
 _OF = bindparam("of", type_=Clean())
 _QUESTIONS = select(
@@ -373,7 +373,7 @@ _OF_SYSTEM = union_all(
 
 
 def held_of(tx: Tx, session_id: str) -> Iterator[Holding]:
-    """What of a session each has its entry in the session's chain."""
+    """Everything in a session that must have an entry in the session's chain."""
     for row in tx.execute(_QUESTIONS, {"of": session_id}):
         asked = claim_of_question(f"{row.kind}.asked", row.id, "", row.digest)
         yield Holding(asked, row.asked_at)
@@ -388,11 +388,11 @@ def held_of(tx: Tx, session_id: str) -> Iterator[Holding]:
 
 
 def known_in(tx: Tx, session_id: str) -> set[str]:
-    """The ids of all that entries of a session's chain may be about."""
+    """The ids of everything that entries of a session's chain can be about."""
     return set(tx.execute(_IDS, {"of": session_id}).scalars())
 
 
 def held_of_system(tx: Tx) -> Iterator[Holding]:
-    """What has its entry in the system's chain."""
+    """Everything that must have an entry in the system's chain."""
     for row in tx.execute(_OF_SYSTEM):
         yield Holding(Claim(row.action, row.id), "")

@@ -1,7 +1,6 @@
-"""The few shapes of statement that the store's functions share.
+"""The few kinds of statement that the store's functions share.
 
-Each statement is built once for its shape and kept, since building one costs several times what
-running it does.
+Each statement is built once and kept: to build one costs several times as much as to run it.
 """
 
 import hashlib
@@ -46,28 +45,28 @@ from gonogo.store.columns import Clean, Packed, Shared, WordColumn, Written, cle
 from gonogo.store.schema import sessions, texts
 from gonogo.store.transaction import Tx
 
-# Long texts, each kept once in its session: calls, events, messages and the audit say the same.
+# Long texts are stored once for each session.
 #
-# What a model writes is in its reply, in its call, in the event that tells of the call, and in the
-# audit entry that allows it. In a column that is `Shared`, a long string lies in the table `texts`,
-# and its row refers to it; whoever reads the row gets the string. Rows that refer to nothing are
-# plain JSON, as they are where there was no such table yet.
+# The same text of a model is in its reply, in its call, in the event that tells of the call, and in
+# the audit entry that allows it. In a column of type `Shared`, a long string is stored in the table
+# `texts`, and the row only refers to it; whoever reads the row gets the string. Rows without
+# references are plain JSON, like the rows from before that table.
 #
-# A string that is itself JSON (a model's arguments as it wrote them) is kept by what it holds,
-# where that gives back the same string; so what is within it is kept once too.
+# A string that is itself JSON (a model's arguments, as it wrote them) is stored as its value, if
+# that gives the same string again; so the long texts within it are stored once too.
 
 LONG = 256
-"""Characters from which a string is kept once. A shorter one takes less room than the reference."""
+"""Strings of at least so many characters go into `texts`; for shorter ones it saves nothing."""
 _LONG_STRING = re.compile(f'"[^"]{{{LONG}}}')
-"""In JSON without escapes; of what is no string, nothing is that long but numbers in a row."""
+"""For JSON without escapes; besides strings it matches only many numbers in a row."""
 _AT_ONCE = 16
 _DEEPEST = 64
-"""Levels of a value that are looked into."""
+"""How many levels of a value are searched for long texts."""
 _MARK = "$"
-"""The only key of an object that stands for something else: `{"$": [how, what]}`."""
+"""The only key of an object that stands for another value: `{"$": [how, what]}`."""
 _TEXT, _JSON, _ITSELF = "text", "json", "itself"
 _REFERENCE = re.compile(rf'{{"\{_MARK}":\["{_TEXT}","([0-9a-f]{{32}})"\]}}')
-"""A reference to a long text, as it stands in JSON."""
+"""A reference to a long text, as JSON."""
 _COMPACT = (",", ":")
 _FORMS: tuple[Mapping[str, Any], ...] = (
     {"ensure_ascii": False},
@@ -75,7 +74,7 @@ _FORMS: tuple[Mapping[str, Any], ...] = (
     {},
     {"separators": _COMPACT},
 )
-"""The ways in which programs write JSON."""
+"""The styles in which programs write JSON, as options of `json.dumps`."""
 
 _NEW = {name: bindparam(f"new_{name}", type_=Clean()) for name in ("digest", "session_id", "text")}
 _ADD = insert(texts).from_select(
@@ -91,7 +90,7 @@ Rows = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 
 def packed_rows(tx: Tx, table: Table, rows: Rows) -> Rows:
-    """Rows that are to be inserted, with their long texts kept in their sessions."""
+    """Rows to insert, with references to their long texts, which are stored in `texts`."""
     if not _shared(table):
         return rows
     if isinstance(rows, Mapping):
@@ -100,7 +99,7 @@ def packed_rows(tx: Tx, table: Table, rows: Rows) -> Rows:
 
 
 def packed_row(tx: Tx, table: Table, session_id: str, row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A row, or some columns of it, with its long texts kept in its session."""
+    """A row, or some columns of it, with references to its long texts; see `packed_rows`."""
     if session_id == SYSTEM:
         return row
     written = {name: json_text(row[name]) for name in _shared(table) if row.get(name)}
@@ -111,7 +110,7 @@ def packed_row(tx: Tx, table: Table, session_id: str, row: Mapping[str, Any]) ->
 
 
 def packed_value(tx: Tx, session_id: str, value: Any, text: str) -> Packed | Written:  # noqa: ANN401
-    """A JSON value and its text as a column has it, with its long texts kept in its session."""
+    """A JSON value (`text`: the same as JSON) as a column stores it; see `packed_rows`."""
     found: dict[str, str] = {}
     kept = _kept(session_id, value, text, found)
     if found:
@@ -122,15 +121,15 @@ def packed_value(tx: Tx, session_id: str, value: Any, text: str) -> Packed | Wri
 def whole_rows(
     tx: Tx, statement: Executable, params: Mapping[str, Any], *, afresh: bool = False
 ) -> list[Any]:
-    """The rows that a statement gives, as dictionaries, with their texts.
+    """The rows that a statement returns, as dictionaries, with their long texts put in.
 
     Args:
-        afresh: Whatever is remembered, read the texts that the database has.
+        afresh: Read the long texts from the database, not from the cache.
     """
     found = [dict(row) for row in tx.execute(statement, dict(params)).mappings()]
     packed = [(row, name) for row in found for name, value in row.items() if type(value) is Packed]
     if packed:
-        # First to see which texts are wanted, so that they are read together.
+        # First collect which texts are wanted, so that they are read together.
         wanted: dict[str, str] = {}
         for row, name in packed:
             _unpacked(row[name].value, lambda digest: wanted.setdefault(digest, ""))
@@ -141,7 +140,7 @@ def whole_rows(
 
 
 def whole_texts(tx: Tx, kept: Sequence[str]) -> list[str]:
-    """JSON as it was before its long texts were kept elsewhere, of what a column has."""
+    """The whole JSON of stored columns, with their long texts put in."""
     wanted: dict[str, str] = {}
     for text in kept:
         if text[0] == " ":
@@ -153,7 +152,7 @@ def whole_texts(tx: Tx, kept: Sequence[str]) -> list[str]:
 
 
 def _whole_text(kept: str, text_of: Callable[[str], str]) -> str:
-    """Puts the texts in where nothing but references to them can be meant, else reads it all."""
+    """Replace references by their texts; parse the JSON only if a mark may mean something else."""
     whole, references = _REFERENCE.subn(lambda found: json_text(text_of(found[1])), kept[1:])
     is_flat = kept.count("[") + kept.count("{") < _DEEPEST
     if is_flat and references == kept.count(f'"{_MARK}"'):
@@ -167,7 +166,7 @@ def _shared(table: Table) -> tuple[str, ...]:
 
 
 def _is_short(text: str) -> bool:
-    """Whether a JSON value surely has no long string and no mark, by its text."""
+    """Whether the text of a JSON value shows that it has no long string and no mark."""
     if len(text) >= LONG and ("\\" in text or _LONG_STRING.search(text)):
         return False
     return f'"{_MARK}"' not in text
@@ -179,7 +178,7 @@ def _owner(table: Table) -> str:
 
 
 def _kept(session_id: str, value: Any, text: str, found: dict[str, str]) -> Packed | Written:  # noqa: ANN401
-    """A value by its own text, or by references to what is put into `found`."""
+    """A value as plain JSON, or with references to its long texts, which are put into `found`."""
     if not _is_short(text):
         packed = _packed_value(session_id, value, ours := {})
         if ours:
@@ -217,7 +216,7 @@ def _packed_text(
 
 
 def _as_json(text: str) -> tuple[int, Any] | None:
-    """The way of writing JSON that gives a text, and what is so written."""
+    """The number of the style of JSON in which a text is written, and its value; None if none."""
     try:
         inner = loads(text)
     except Refused:
@@ -289,31 +288,31 @@ def _unpacked(value: Any, text_of: Callable[[str], str], depth: int = 0) -> Any:
             return {name: within(field) for name, field in fields.items()}
 
 
-# Several rows by one statement with one parameter, on PostgreSQL.
+# On PostgreSQL, several rows are written by one statement with one parameter.
 #
-# Its driver binds and sends rows one by one, which takes several times what the database does for
-# them. Here they go as one JSON text, which the database takes apart. SQLite has no such way, and
-# needs none.
+# The driver binds and sends rows one by one, which takes several times as long as the database
+# needs for them. So they are sent as one JSON text, which the database splits. SQLite does not need
+# that.
 
 Params = Mapping[str, Any]
 Converter = Callable[[Any], Any] | None
 FEWEST = 3
-"""Rows from which it is worth it."""
+"""For fewer rows it is not worth it."""
 _TOGETHER = "postgresql"
 _encode = Encoder().encode
 _NUL = "\\u0000"
-"""As JSON writes it; a text that is JSON itself may have it, and keeps it."""
+"""NUL as JSON writes it. A text that is JSON itself may contain it, and keeps it."""
 
 
 def takes(tx: Tx, rows: Sequence[Params]) -> bool:
-    """Whether these rows go together."""
+    """Whether these rows are written by one statement."""
     return len(rows) >= FEWEST and tx.conn.dialect.name == _TOGETHER
 
 
 def are_apart(table: Table, rows: Sequence[Params]) -> bool:
-    """Whether `is_…` parameters name each row of the table at most once, by its primary key.
+    """Whether the `is_…` parameters name each row of the table at most once, by its primary key.
 
-    One that is changed twice is changed by the second on what the first has made of it.
+    Two changes of one row cannot be one statement: the second needs the result of the first.
     """
     keys = [f"is_{column.name}" for column in table.primary_key]
     named = all(key in rows[0] for key in keys)
@@ -329,10 +328,10 @@ def insert_together(tx: Tx, table: Table, rows: Sequence[Params]) -> None:
 def update_together(
     tx: Tx, table: Table, where: Sequence[str], to: Sequence[str], rows: Sequence[Params]
 ) -> int:
-    """Set columns of rows, each where its `is_…` parameters hold, to its `to_…` parameters.
+    """Set columns of rows to their `to_…` parameters, each if its `is_…` parameters match.
 
     Returns:
-        How many rows were so.
+        How many rows matched.
     """
     shape = tuple(where), tuple(to)
     given = {f"is_{name}": name for name in where} | {f"to_{name}": name for name in to}
@@ -343,7 +342,7 @@ def _packed(table: Table, given: Mapping[str, str], rows: Sequence[Params]) -> d
     converters = [(name, _converter(table, of)) for name, of in given.items()]
     text = _text(converters, rows)
     if text is None or _NUL in text:
-        # What only one of the databases could keep is looked for in each text by itself.
+        # Each text is cleaned of characters that only one of the databases can store.
         thorough = [(name, _processor(table, of)) for name, of in given.items()]
         text = _text(thorough, rows)
     return {"rows": text or ""}
@@ -362,7 +361,7 @@ def _text(converters: Sequence[tuple[str, Converter]], rows: Sequence[Params]) -
 
 @cache
 def _converter(table: Table, name: str) -> Converter:
-    """What makes a value ready; None for texts, which nearly always are."""
+    """The converter of a value; None for texts, as nearly all of them need no conversion."""
     kind = table.c[name].type
     return None if isinstance(kind, Clean | WordColumn) else _processor(table, name)
 
@@ -399,7 +398,7 @@ def _given(table: Table, names: Mapping[str, str]) -> FromClause:
 
 T = TypeVar("T")
 _Shape = tuple[tuple[str, ...], tuple[str, ...]]
-"""The columns that a change looks at, and those that it sets."""
+"""The columns that a change compares, and those that it sets."""
 
 
 def one(tx: Tx, statement: Executable, params: Params, record: type[T]) -> T | None:
@@ -414,7 +413,7 @@ def many(tx: Tx, statement: Executable, params: Params, record: type[T]) -> list
 
 
 def rows(tx: Tx, statement: Executable, params: Params) -> list[Row[Any]]:
-    """The bare rows."""
+    """The rows as they are, without records and without their long texts."""
     return list(tx.execute(statement, dict(params)).all())
 
 
@@ -424,9 +423,9 @@ def columns_of(table: Table, record: type[Struct]) -> list[ColumnElement[Any]]:
 
 
 def among(column: ColumnElement[Any], words: Iterable[str]) -> ColumnElement[bool]:
-    """Whether a column has one of these words, which are the same each time.
+    """The condition that a column has one of these words, which must be the same each time.
 
-    A list that is handed to `in_` as it is may have any length, and so is never prepared.
+    A statement with a bare list for `in_` cannot be prepared, as the list may have any length.
     """
     return column.in_([literal(word, column.type) for word in words])
 
@@ -434,7 +433,7 @@ def among(column: ColumnElement[Any], words: Iterable[str]) -> ColumnElement[boo
 def found_in(
     tx: Tx, place: str | None, statement: Select[Any], session_id: ColumnElement[str]
 ) -> Result[Any]:
-    """What a statement gives in the sessions of a place; in all of them for None.
+    """The rows of a statement for the sessions of a place; None: for all sessions.
 
     Args:
         session_id: The statement's column that names the session.
@@ -457,18 +456,18 @@ def by(table: Table, record: type[Struct], *keys: str) -> Select[Any]:
 
 
 def same(table: Table, *keys: str) -> list[ColumnElement[bool]]:
-    """That each of these columns equals the parameter of its name."""
+    """The conditions that each of these columns equals the parameter of its name."""
     return [table.c[key] == bindparam(key) for key in keys]
 
 
 def count_of(table: Table, *keys: str) -> ColumnElement[int]:
-    """How many rows there are in all whose key columns equal their parameters, as `total`."""
+    """The count of all rows whose key columns equal their parameters, as a column `total`."""
     counted = select(func.count()).where(*same(table, *keys))
     return counted.correlate(None).scalar_subquery().label("total")
 
 
 def row_of(record: Struct) -> dict[str, Any]:
-    """A record as the row that it is kept as."""
+    """A record as a row."""
     return asdict(record)
 
 
@@ -479,7 +478,7 @@ def put(tx: Tx, table: Table, values: dict[str, Any] | Sequence[Params]) -> None
 
 
 def put_packed(tx: Tx, table: Table, packed: Rows) -> None:
-    """Insert what is already as it is kept."""
+    """Insert rows that are already packed, as by `packed_rows`."""
     if not isinstance(packed, Mapping) and takes(tx, packed):
         insert_together(tx, table, packed)
     else:
@@ -487,7 +486,7 @@ def put_packed(tx: Tx, table: Table, packed: Rows) -> None:
 
 
 def change(tx: Tx, table: Table, where: Params, to: Params) -> bool:
-    """Set columns where all of `where` still holds. False when no row is so any more.
+    """Set columns where all of `where` still holds. False: no row matches any more.
 
     This is the compare-and-set of every state change: `where` names the row and the status (and
     epoch) that the caller saw.
@@ -499,8 +498,8 @@ def change(tx: Tx, table: Table, where: Params, to: Params) -> bool:
 def change_all(tx: Tx, table: Table, changes: Sequence[tuple[Params, Params]]) -> bool:
     """Set columns of several rows, each where all of its `where` still holds.
 
-    Those that name the same columns are one statement. False when a row is so no more; what the
-    others became is then for the caller to undo.
+    Changes of the same columns are one statement. False: a row does not match any more; the caller
+    must then undo the changes of the others.
     """
     shapes: dict[_Shape, list[Params]] = {}
     for where, to in changes:
@@ -526,12 +525,12 @@ def _params(shape: _Shape, where: Params, to: Params) -> Params:
 
 @cache
 def _names(where: tuple[str, ...], to: tuple[str, ...]) -> tuple[str, ...]:
-    """How the parameters of a change are named."""
+    """The names of the parameters of a change."""
     return (*(f"is_{name}" for name in where), *(f"to_{name}" for name in to))
 
 
 def insert_for(dialect: str) -> Any:  # noqa: ANN401 - each dialect has its own
-    """The `insert` that knows what to do about a row that is there; brings its dialect alone."""
+    """The dialect's `insert`, which has `on_conflict_…`; imports only this dialect."""
     return import_module(f"sqlalchemy.dialects.{dialect}").insert
 
 

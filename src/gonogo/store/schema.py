@@ -23,7 +23,7 @@ from gonogo.domain.states import (
 from gonogo.domain.tool_calls import ToolClass
 from gonogo.store.columns import Clean, Flag, Json, Shared, Utc, WordColumn
 
-# What all tables share: their names for what they hold, and how they are made.
+# What all tables share: the names of their indexes and constraints, and how they are made.
 
 NAMES = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -36,13 +36,11 @@ SERIAL = Integer().with_variant(BigInteger(), "postgresql")
 
 
 def table(name: str, *columns: Column[object] | Index | UniqueConstraint) -> Table:
-    """A table whose columns hold on SQLite only what their type says."""
+    """A table; on SQLite it is strict, so its columns hold only values of their type."""
     return Table(name, METADATA, *columns, sqlite_strict=True)
 
 
-# The tables of the desk: who decides, what was said of a plan, who is told, foreign tools.
-#
-# And who looks at it in a browser.
+# The tables around approvals: votes, comments, rules, links, deliveries; tools of servers; logins.
 
 votes = table(
     "votes",
@@ -160,7 +158,7 @@ login_codes = table(
 )
 
 
-# The tables of what commands do to files, of what undo needs, and of what model requests took.
+# The tables of checkpoints, changes of files, guarded names and model requests, then all others.
 
 checkpoints = table(
     "checkpoints",
@@ -403,7 +401,7 @@ subtasks = table(
     Column("worker", Clean),
     Column("type", Clean),
     Column("worked_ms", SERIAL, nullable=False, server_default="0"),
-    # Every round asks how all subtasks of a plan stand: the index alone answers it.
+    # Every round reads the standings of all subtasks of a plan: the index alone has all of that.
     Index(
         "ix_subtasks_standing",
         "plan_id", "revision", "status", "not_before", "epoch", "attempt", "declined",
@@ -504,7 +502,7 @@ audit = table(
     Column("hash", Clean, nullable=False),
     Column("seal", Clean),
     Column("salt", Clean),
-    # All chains by time: whoever reads the log has a page of it without a walk through the rest.
+    # All chains by time: a reader gets one page of the log without reading the rest.
     Index(None, "ts", "chain", "seq"),
 )
 
@@ -534,14 +532,14 @@ answers = table(
     Column("session_id", Clean, ForeignKey("sessions.id")),
 )
 
-# Who carries work out: a number that each takeover counts up.
+# The fence of the driver: a number that each takeover increases.
 drivers = table(
     "drivers",
     Column("id", Clean, primary_key=True),
     Column("fence", Integer, nullable=False),
 )
 
-# Several processes on one PostgreSQL; with one process, and on SQLite, nothing looks at them.
+# For several processes on one PostgreSQL; a single process, and SQLite, do not use these.
 
 nodes = table(
     "nodes",

@@ -132,25 +132,25 @@ def spoken_in(tx: Tx, session_id: str) -> str | None:
 
 
 def workspaces(tx: Tx) -> list[Path]:
-    """The folder of each session that is not deleted, once."""
+    """The folders of all sessions that are not deleted, each once."""
     return [Path(row.workspace) for row in rows(tx, _WORKSPACES, {})]
 
 
 def recent_workspaces(tx: Tx, principal_id: str | None, limit: int) -> list[str]:
-    """The folders of a principal's sessions, or of everybody's for None: the latest used first."""
+    """The folders of a principal's sessions (None: of all sessions), the latest used first."""
     of = {} if principal_id is None else {"of": principal_id}
     found = rows(tx, _RECENT if principal_id is None else _RECENT_OF, {**of, "limit": limit})
     return [row.workspace for row in found]
 
 
 def set_session(tx: Tx, session_id: str, **to: Any) -> None:  # noqa: ANN401
-    """Set columns of a session's row; those who look at it are told."""
+    """Set columns of a session's row, and tell those who watch the session."""
     tx.outbox.touched.append(session_id)
     change(tx, sessions, {"id": session_id}, to)
 
 
 def begin_plan(tx: Tx, session_id: str, plan_id: str, agent: str) -> bool:
-    """Make a plan the session's own, and its agent the one who answers. False when it has one."""
+    """Make a plan the session's active one, and set its agent. False: it already has a plan."""
     params = {"of": session_id, "to_plan": plan_id, "to_agent": agent}
     return tx.execute(_BEGIN_PLAN, params).rowcount == 1
 
@@ -180,7 +180,7 @@ def turn_of(tx: Tx, turn_id: str) -> Turn | None:
 
 
 def end_of_turn_before(tx: Tx, turn: Turn) -> datetime | None:
-    """When the session's answers before this one were over; None where there were none."""
+    """When the last of the session's earlier turns ended; None if no earlier turn has ended."""
     return tx.execute(_END_BEFORE, {"of": turn.session_id, "before": turn.position}).scalar()
 
 
@@ -195,12 +195,12 @@ def open_turns(tx: Tx, session_id: str) -> list[Turn]:
 
 
 def unfinished_turns(tx: Tx, place: str | None = None) -> list[str]:
-    """The ids of the turns that wait for nobody, oldest first: all, or those of a place."""
+    """The ids of all queued and running turns, or of those in one place, oldest first."""
     return list(found_in(tx, place, _UNFINISHED, turns.c.session_id).scalars())
 
 
 def working_in(tx: Tx, place: str) -> list[tuple[str, str]]:
-    """The sessions of a place in which something is at work, each with its language."""
+    """The sessions of a place in which a turn or a plan runs, each with its language."""
     return [(row.id, row.spoken) for row in rows(tx, _WORKING, {"place": place})]
 
 
@@ -208,7 +208,7 @@ def move_turn(tx: Tx, turn: Turn, status: TurnStatus, **to: Any) -> bool:  # noq
     """Compare-and-set a turn's status on the status and epoch that the caller saw.
 
     Raises:
-        IllegalTransition: the table of turns has no such move.
+        IllegalTransition: a turn cannot move from its status to the new one.
     """
     TURN.check(turn.status, status, turn.id)
     where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
@@ -216,13 +216,13 @@ def move_turn(tx: Tx, turn: Turn, status: TurnStatus, **to: Any) -> bool:  # noq
 
 
 def take_turn(tx: Tx, turn: Turn, status: TurnStatus, agent: str | None = None) -> Turn:
-    """Hold a turn under the next epoch, so that whoever held it before is fenced.
+    """Take a turn under the next epoch, so that writes of its earlier holder are refused.
 
     Args:
-        agent: Who goes on with it; by default who had it.
+        agent: The agent that continues the turn; by default the one that had it.
 
     Raises:
-        Conflict: somebody else took it at this moment.
+        Conflict: another worker took it at this moment.
     """
     where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
     taken = replace(turn, status=status, epoch=turn.epoch + 1, agent=agent or turn.agent)
@@ -235,19 +235,19 @@ def take_turn(tx: Tx, turn: Turn, status: TurnStatus, agent: str | None = None) 
 
 
 def set_turn_agent(tx: Tx, turn: Turn, agent: str) -> bool:
-    """Another agent goes on with the turn."""
+    """Let another agent continue the turn. False: the turn has changed meanwhile."""
     where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
     return change(tx, turns, where, {"agent": agent})
 
 
 def set_turn_away(tx: Tx, turn: Turn, away: dict[str, Any] | None) -> bool:
-    """Keep the absence of the model that a turn waits for."""
+    """Store the absence of the model that a turn waits for; None: it waits no longer."""
     where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
     return change(tx, turns, where, {"away": away})
 
 
 def set_turn_steered(tx: Tx, turn: Turn) -> bool:
-    """A person has said something to the turn."""
+    """Mark that a person has steered the turn."""
     where = {"id": turn.id, "status": turn.status, "epoch": turn.epoch}
     return change(tx, turns, where, {"steered": True})
 
@@ -285,20 +285,20 @@ def conversation_since(
     """A conversation's messages by their numbers, in order.
 
     Args:
-        known: Those that were read before. They stay as they are, and are not read again.
+        known: The messages that were read before. They never change, and are not read again.
     """
     params = {"session_id": session_id, "thread": thread, "since": next(reversed(known), 0)}
     found = whole_rows(tx, _SINCE, params)
     new = {row["id"]: row["body"] for row in found if row["id"] not in known}
     whole = {**known, **{number: MESSAGE.validate_python(body) for number, body in new.items()}}
     if known and (not found or len(whole) != found[0]["total"]):
-        # One that another process wrote earlier has come to light, in between.
+        # Another process has committed a message with a number between the known ones: read all.
         return conversation_since(tx, session_id, thread, {})
     return whole
 
 
 def said_in(tx: Tx, session_id: str, threads: Collection[str]) -> list[Steering]:
-    """What people have said to those who were at work in some conversations, oldest first."""
+    """The steering messages of people in some conversations, oldest first."""
     wanted = {"session_id": session_id, "threads": list(threads)}
     found = whole_rows(tx, _SEVERAL, wanted)
     said = (row["body"] for row in found if row["body"]["role"] == "steer")
@@ -306,7 +306,7 @@ def said_in(tx: Tx, session_id: str, threads: Collection[str]) -> list[Steering]
 
 
 class MessageRow(NamedTuple):
-    """One message of a conversation, as it is kept."""
+    """One message of a conversation, as it is stored."""
 
     thread: str
     agent: str | None
@@ -348,7 +348,7 @@ def active_rules(tx: Tx, session_id: str) -> list[SessionRule]:
 
 
 def next_rule(tx: Tx, session_id: str) -> int:
-    """The number of a session's next rule, held until the transaction ends."""
+    """The number of a session's next rule; nobody else can use it until the transaction ends."""
     tx.execute(_HOLD, {"of": session_id})
     return tx.execute(_NEXT, {"of": session_id}).scalar_one()
 
@@ -368,7 +368,7 @@ def end_rules(tx: Tx, session_id: str) -> None:
     tx.execute(_END_ALL, {"of": session_id, "at": tx.now})
 
 
-# The list of sessions: its pages, and how each session in it stands.
+# The list of sessions: its pages, and the standing of each session.
 
 _S = sessions.c
 _OPEN_QUESTION = and_(approvals.c.session_id == _S.id, among(approvals.c.status, ("pending",)))
@@ -390,7 +390,7 @@ _PLAN_STATUS = _PLAN.with_only_columns(plans.c.status).scalar_subquery()
 _PLAN_BEGAN = _PLAN.with_only_columns(plans.c.created_at).scalar_subquery()
 _FAILED = or_(
     _TURN_STATUS == "failed",
-    # A plan that failed is history once something else was said.
+    # A failed plan counts only until a later message.
     and_(
         or_(_PLAN_STATUS == "failed", _PLAN_STATUS == "partial"),
         func.coalesce(_TURN_BEGAN, _PLAN_BEGAN) <= _PLAN_BEGAN,
@@ -432,17 +432,17 @@ class SessionFilter(Struct, frozen=True, kw_only=True):
     """Which sessions are wanted."""
 
     owner: str | None = None
-    """Whose; None: everybody's."""
+    """The id of the principal who owns them; None: everybody's sessions."""
     text: str | None = None
-    """What is in their title, folder or id. Upper and lower case are one, in every alphabet: the
-    databases know that of few."""
+    """A part of their title, folder or id. Case does not matter, in any alphabet; the databases
+    can do that for few alphabets, so Python compares."""
     state: SessionState | None = None
     after: SessionPlace | None = None
     """Only what follows this place."""
 
 
 class SessionStanding(Struct, frozen=True, kw_only=True):
-    """How a session stands: its open questions, the subtasks of its latest plan, its cost."""
+    """The state of a session, its open questions, the subtasks of its latest plan, its cost."""
 
     state: SessionState
     waiting: int
@@ -454,7 +454,7 @@ class SessionStanding(Struct, frozen=True, kw_only=True):
 def list_sessions(
     tx: Tx, wanted: SessionFilter, limit: int, offset: int = 0
 ) -> tuple[list[Session], int]:
-    """A page of sessions, newest first, and how many there are whatever the page's place."""
+    """A page of sessions, newest first, and the number of sessions on all pages."""
     params: dict[str, Any] = {}
     if wanted.owner is not None:
         params["owner"] = wanted.owner
@@ -508,7 +508,7 @@ def _chosen(has_owner: bool, has_state: bool, *, paged: bool) -> Select[Any]:
 
 
 def standings(tx: Tx, session_ids: Sequence[str]) -> dict[str, SessionStanding]:
-    """How some sessions stand, in a few statements for all of them."""
+    """The standings of some sessions, read in a few statements for all of them."""
     if not session_ids:
         return {}
     of = {"of": list(session_ids)}
@@ -528,7 +528,7 @@ def standings(tx: Tx, session_ids: Sequence[str]) -> dict[str, SessionStanding]:
 
 
 def _steps(tx: Tx, of: dict[str, list[str]]) -> dict[str, Counter[str]]:
-    """By session, how many subtasks of its latest plan stand where."""
+    """By session, how many subtasks of its latest plan have each status."""
     latest = {row.session_id: (row.id, row.revision) for row in rows(tx, _PLANS, of)}
     counts = {place: Counter[str]() for place in latest.values()}
     if counts:
@@ -538,7 +538,7 @@ def _steps(tx: Tx, of: dict[str, list[str]]) -> dict[str, Counter[str]]:
     return {session_id: counts[place] for session_id, place in latest.items()}
 
 
-# The requests to models that conversations are made of. What they took in all is in the reports.
+# The requests to models that conversations make. The reports have their sums.
 
 
 def add_request(tx: Tx, row: ModelRequestRow) -> None:
@@ -547,7 +547,7 @@ def add_request(tx: Tx, row: ModelRequestRow) -> None:
 
 
 def end_request(tx: Tx, row: ModelRequestRow) -> None:
-    """Write what a request took, in the place of its estimate if it was reserved."""
+    """Write what a request took; this replaces the estimate of a reserved request."""
     to = {
         "status": row.status, "model": row.model, "cost_micros": row.cost_micros,
         "duration_ms": row.duration_ms, **{name: getattr(row, name) for name in TOKENS},
@@ -557,10 +557,10 @@ def end_request(tx: Tx, row: ModelRequestRow) -> None:
 
 
 def refuse_request(tx: Tx, request_id: str, *, free: bool) -> None:
-    """A reserved request has no reply.
+    """Mark a reserved request as failed: it got no reply.
 
     Args:
-        free: The provider refused it, so that it took nothing; else it counts as its estimate.
+        free: The provider refused it, so it cost nothing; otherwise its estimate counts.
     """
     nothing = {"input_tokens": 0, "output_tokens": 0, "cost_micros": 0} if free else {}
     change(tx, model_requests, {"id": request_id}, {"status": "failed", **nothing})

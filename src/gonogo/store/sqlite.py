@@ -1,8 +1,8 @@
 """SQLite: one writer thread with group commit, and readers beside it.
 
-The writer owns one connection. It takes every function that waits, runs them in one
-`BEGIN IMMEDIATE … COMMIT` with a savepoint each, and answers all of them after the commit: what
-one function does wrong undoes only its own changes, and many at once share one fsync.
+The writer owns one connection. It takes all functions that wait, runs them in one
+`BEGIN IMMEDIATE … COMMIT` with a savepoint for each, and answers all of them after the commit. So
+many functions share one fsync, and one that fails undoes only its own changes.
 """
 
 import asyncio
@@ -43,24 +43,24 @@ from gonogo.store.transaction import (
     Tx,
 )
 
-# Known heads: a small file beside a database says where its chains stood.
+# Known heads: a small file beside a database records the ends of its audit chains.
 #
-# A database that lost its log, or that an old copy was put in the place of, is whole by itself and
-# knows nothing of what was done since. The file knows. It is written after commits, at most once a
-# second and without a sync: so it is never ahead of the database, and after a crash it may be
-# behind, which is no harm.
+# A database that lost its write-ahead log, or that was replaced by an old copy, looks complete and
+# does not know what was done since. The file knows. It is written after commits, at most once a
+# second and without a sync. So it is never ahead of the database; after a crash it may be behind,
+# which does no harm.
 
 _LOG = logging.getLogger(__name__)
 _EVERY = 1.0
 """Seconds between two writes of the file."""
 _MOST = 100
-"""Chains that it names: those that something was added to last."""
+"""How many chains the file names: those that got the latest entries."""
 _NAMED = 3
 _EXTENTS = TypeAdapter(dict[str, Extent])
 
 
 class KnownHeads:
-    """What is known of a database besides what it says itself."""
+    """The file that records the ends of a database's chains, outside the database."""
 
     def __init__(self, database: Path) -> None:
         """Read the file of a database, if there is one that can be read."""
@@ -74,11 +74,11 @@ class KnownHeads:
         """What was in the database and is not there any more.
 
         Args:
-            tx: None where there is no database at all.
-            accept: Go on with what is there.
+            tx: None if there is no database at all.
+            accept: Continue with what is there.
 
         Raises:
-            Conflict: something is missing, and that is not accepted; how to go on.
+            Conflict: something is missing and `accept` is False; the text says how to continue.
             Busy: the database cannot be read.
         """
         lost = [said for chain, known in self._extents.items() for said in _lost(tx, chain, known)]
@@ -98,7 +98,7 @@ class KnownHeads:
         return lost
 
     def saw(self, extents: Mapping[str, Extent]) -> None:
-        """Take note of where chains stand after a commit, and write it down if it is time."""
+        """Remember the ends of chains after a commit, and write the file if it is time."""
         for chain, extent in extents.items():
             self._extents.pop(chain, None)
             self._extents[chain] = extent
@@ -110,7 +110,7 @@ class KnownHeads:
 
     @property
     def due(self) -> float | None:
-        """Seconds until there is something to write; None for not before the next commit."""
+        """Seconds until the file must be written; None: not before the next commit."""
         if not self._is_new:
             return None
         return max(0.0, self._written + _EVERY - time.monotonic())
@@ -126,7 +126,7 @@ class KnownHeads:
                 json.dump(self._extents, file)
             new.replace(self.path)
         except OSError as failure:
-            # A full disk, say: the database will tell of that by itself.
+            # For example a full disk: the database will report that by itself.
             _LOG.warning("%s cannot be written: %s", self.path, failure.strerror)
             with suppress(OSError):
                 new.unlink(missing_ok=True)
@@ -137,7 +137,7 @@ class KnownHeads:
         except FileNotFoundError:
             return {}
         except (OSError, ValidationError):
-            # Cut off as the machine went down: it was not synced.
+            # Cut off by a crash of the machine, as the file is not synced.
             _LOG.warning("%s cannot be read; it is made anew", self.path)
             return {}
 
@@ -152,7 +152,7 @@ def _lost(tx: Tx | None, chain: str, known: Extent) -> Iterator[str]:
     except DBAPIError as error:
         if is_away(error):
             raise_told(error)
-        # It has not even the tables.
+        # The database does not even have the tables.
         found = None
     if tx is None or found is None:
         yield because(
@@ -176,11 +176,11 @@ def _lost(tx: Tx | None, chain: str, known: Extent) -> Iterator[str]:
 
 Work = Callable[[Tx], Any]
 _COPIES = 2
-"""A file that is made anew lies beside the old one, and in the log as well."""
+"""While a file is rebuilt, there is a copy beside the old file, and another one in the log."""
 _GROUP = 256
 _READERS = 4
 _MOMENT = 0.005
-"""Seconds until a file is tried again that somebody else is switching."""
+"""Seconds until the next try if another connection is just switching the file to WAL."""
 
 
 class _Item(Struct):
@@ -188,7 +188,7 @@ class _Item(Struct):
     loop: asyncio.AbstractEventLoop
     answer: "asyncio.Future[Any]"
     bare: bool = False
-    """It is no transaction, and runs alone."""
+    """It is not a transaction, and runs alone."""
     outcome: Any = None
     error: BaseException | None = None
     box: Outbox | None = None
@@ -202,7 +202,7 @@ class SqliteBackend:
     ) -> None:
         self._deliver, self._clock = deliver, clock
         self._closed = False
-        # Whatever lies beside the file lies beside the file itself, by whatever link it is named.
+        # The files beside the database are beside the real file, even if the path is a link.
         self._path = path.resolve()
         _make_private(self._path)
         self._opened, self._file = path, path.stat()
@@ -214,20 +214,20 @@ class SqliteBackend:
         self._readers = Pool(_READERS, "gonogo-reader")
         self._items: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._next: list[_Item | None] = []
-        """What was taken from the queue and is not of the group that was gathered."""
+        """What was taken from the queue but does not belong to the last group."""
         self._conn: Direct | None = None
         self._thread = threading.Thread(target=self._serve, name="gonogo-writer", daemon=True)
         self._thread.start()
 
     def explain(self, error: BaseException) -> BaseException:
-        """Have an error say that its reason is the disk: SQLite says no more than "disk I/O"."""
+        """Add the problem of the disk to an error, if there is one: SQLite says only "disk I/O"."""
         files = (self._path, self._path.with_name(f"{self._path.name}-wal"))
         if isinstance(error, Busy) and (problem := disk_problem(self._path.parent, *files)):
             error.reason = problem
         return error
 
     def damage(self) -> str | None:
-        """What of the file is damaged: the first thing that SQLite finds.
+        """The first damage that SQLite finds in the file; None if it finds none.
 
         Raises:
             Busy: the file cannot be read at all.
@@ -242,7 +242,7 @@ class SqliteBackend:
     async def write(self, work: Work) -> Any:  # noqa: ANN401 - what the function gives
         """Run a function in a transaction that is committed before this returns.
 
-        What nobody waits for any more when its turn comes is not begun.
+        A function is not begun if nobody waits for it any more.
 
         Raises:
             Busy: the database is away; nothing was written.
@@ -250,11 +250,11 @@ class SqliteBackend:
         return await self._order(work)
 
     async def settle(self) -> bool:
-        """Bring the log into the file and empty it. False: somebody reads what is in it."""
+        """Copy the log into the file and empty it. False: somebody still reads from the log."""
         return await self._order(_empty_log, bare=True)
 
     async def vacuum(self) -> None:
-        """Make the file anew without the gaps in it; writes wait until that is done.
+        """Rebuild the file without its gaps; writes wait until that is done.
 
         Raises:
             Conflict: there is not enough room on the disk.
@@ -271,7 +271,7 @@ class SqliteBackend:
         await self._order(_vacuum, bare=True)
 
     async def room(self) -> Footprint:
-        """What the file takes, and its log."""
+        """The sizes of the file and of its log."""
         room = await self.read(_room)
         log = self._path.with_name(f"{self._path.name}-wal")
         return room._replace(log=log.stat().st_size if log.exists() else 0)
@@ -296,10 +296,10 @@ class SqliteBackend:
         """What was in the file and is not there any more.
 
         Args:
-            accept: Go on with what is there.
+            accept: Continue with what is there.
 
         Raises:
-            Conflict: something is missing, and that is not accepted.
+            Conflict: something is missing, and `accept` is False.
             Busy: the file cannot be read.
         """
         try:
@@ -309,14 +309,14 @@ class SqliteBackend:
             raise_told(error)
 
     def give_up(self) -> None:
-        """Nothing goes on here that nobody waits for."""
+        """Do nothing: this backend has no work in the background."""
 
     def ending(self) -> AbstractContextManager[None]:
-        """What is closed inside ends by itself: a file answers, or says that it cannot."""
+        """A context for closing that does nothing: a file always answers, or fails."""
         return nullcontext()
 
     def close(self) -> None:
-        """Finish what is queued and let go of the file."""
+        """Finish what is queued, and close the file."""
         self._closed = True
         self._items.put(None)
         self._thread.join()
@@ -335,13 +335,13 @@ class SqliteBackend:
             try:
                 self._run_group(self._connection(), items)
             except BaseException as error:  # The writer must outlive any failure.
-                # Before its last connection goes, which shortens a file that has become too large.
+                # First explain: closing the last connection shortens a file that is too large.
                 said = self.explain(told(error))
                 self._let_go()
                 for item in items:
                     item.error = item.error or said
             for loop in {item.loop for item in items}:
-                # Whoever asked may be gone, its event loop closed: what is committed stays so.
+                # The caller's event loop may be closed; what is committed stays committed.
                 with suppress(RuntimeError):
                     loop.call_soon_threadsafe(self._answer, [i for i in items if i.loop is loop])
         self._let_go()
@@ -354,7 +354,7 @@ class SqliteBackend:
         return self._conn
 
     def _check_file(self) -> None:
-        """Check that what is written goes into the file that the next process will open.
+        """Check that this process writes to the file that the next process will open.
 
         Raises:
             Busy: the file was removed, or another one is in its place.
@@ -371,7 +371,7 @@ class SqliteBackend:
         )
 
     def _let_go(self) -> None:
-        """Begin anew with the file: what was wrong with it may be held in the connection."""
+        """Drop the connection, so that the next use opens a new one: the fault may be in it."""
         conn, self._conn = self._conn, None
         self._plans.forget()
         if conn is not None:
@@ -383,7 +383,7 @@ class SqliteBackend:
         if first is None:
             return None
         group = [first]
-        # Nobody else takes from the queue, so what is in it stays there.
+        # Nobody else takes from the queue, so `get_nowait` cannot fail.
         while len(group) < _GROUP and not first.bare and not self._items.empty():
             item = self._items.get_nowait()
             if item is None or item.bare:
@@ -430,16 +430,16 @@ class SqliteBackend:
 
 
 def _make_private(path: Path) -> None:
-    """Have the database be its owner's alone, whatever its folder allows; its log is made like it.
+    """Let only the owner access the database, whatever its folder allows; its log gets the same.
 
-    The file is not opened here: to close it would let go of the locks that this process has on it.
+    A file that exists is not opened here: to close it would release this process's locks on it.
     """
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     for name in ("", "-wal", "-shm"):
         file = path.with_name(f"{path.name}{name}")
-        # Another user's, or one that cannot be written, stays as it is.
+        # A file of another user, or on a read-only disk, stays as it is.
         with suppress(OSError):
             if stat.S_IMODE(file.stat().st_mode) & 0o077:
                 file.chmod(0o600)
@@ -464,7 +464,7 @@ def _run_item(raw: sqlite3.Connection, tx: Tx, item: _Item, *, alone: bool) -> N
         if tx.known:
             tx.known.give_back()
     except Exception as error:
-        # SQLite may have rolled everything back by itself; the others try again as well.
+        # SQLite may have rolled back the whole transaction: all its functions must run again.
         if is_away(error):
             raise
         item.error = told(error)
@@ -498,7 +498,7 @@ def _room(tx: Tx) -> Footprint:
 
 
 def _empty_log(tx: Tx) -> bool:
-    # Whoever reads is not waited for: until they are done, nobody could write.
+    # Do not wait for readers: nobody could write until they are done.
     raw = _raw(tx.conn)
     (patience,) = raw.execute("PRAGMA busy_timeout").fetchone()
     raw.execute("PRAGMA busy_timeout=0")
@@ -541,10 +541,10 @@ def _engine(path: Path, patience: float) -> Engine:
 
 
 def _write_ahead(raw: sqlite3.Connection) -> None:
-    """Have the file written ahead of.
+    """Switch the file to write-ahead logging.
 
-    Of two connections that switch a new file at the same moment SQLite refuses one at once, however
-    long it may wait otherwise: each holds what the other needs. That one finds it switched.
+    If two connections switch a new file at the same moment, SQLite refuses one at once and ignores
+    its timeout, as each holds what the other needs. So that one tries again, and finds it switched.
 
     Raises:
         sqlite3.OperationalError: the file is locked for longer than this connection waits.
@@ -567,7 +567,7 @@ def _prepare(raw: sqlite3.Connection, _record: object) -> None:
     for pragma in (
         "synchronous=FULL",
         "foreign_keys=ON",
-        # What is deleted is overwritten, and not left in the file until something else needs it.
+        # Deleted data is overwritten at once, and does not stay in the file.
         "secure_delete=ON",
         "temp_store=MEMORY",
         "cache_size=-16000",

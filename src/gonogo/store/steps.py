@@ -1,7 +1,7 @@
 """The steps of the schema, from 0003 on: each brings a database to the next version.
 
-A step is as it was written, and knows the tables as they were then: nothing here follows the schema
-of the code. It only adds what code of the version before need not know.
+A step never changes, and knows the tables as they were then: nothing here follows the schema of the
+code. It only adds what code of the previous version need not know.
 """
 
 import json
@@ -14,7 +14,7 @@ from alembic.operations import Operations
 
 _SERIAL = sa.Integer().with_variant(sa.BigInteger(), "postgresql")
 
-# 0004. What keeps the promises; each function says what of it. It comes after the schema 0003.
+# 0004. Several repairs and additions; each function makes one. It comes after the schema 0003.
 
 
 _LATER = """
@@ -49,7 +49,7 @@ _ENDED = frozenset({"completed", "failed", "partial", "cancelled"})
 
 
 def keep_promises(op: Operations) -> None:
-    """Add what is new, put right what earlier versions wrote, let go of what nobody reads."""
+    """Add new things, correct what earlier versions wrote, and delete what nobody reads."""
     _absences(op)
     _judgings(op)
     _sighting_texts(op)
@@ -65,10 +65,10 @@ def keep_promises(op: Operations) -> None:
 
 
 def _forms(op: Operations) -> None:
-    """Say of revisions which form they have, and write the rest in the new one.
+    """Mark which form revisions have, and rewrite grants and open questions in the new form.
 
-    Tools and paths that were left out were written as empty lists. Revisions stay as they are,
-    since their digests bind what is stored.
+    The old form had empty lists for omitted tools and paths. Revisions stay as they are, as their
+    digests cover what is stored.
     """
     op.add_column(
         "plan_revisions", sa.Column("form", sa.Integer(), nullable=False, server_default="1")
@@ -111,7 +111,7 @@ def _judgings(op: Operations) -> None:
 
 
 def _sighting_texts(op: Operations) -> None:
-    # What a tool is and what was accepted of it are compared; of the others the digest says enough.
+    # Only a tool's current and last accepted definitions are compared; others need only digests.
     op.execute(
         "UPDATE sightings SET definition = '{}' "  # noqa: S608 - our own words
         f"WHERE {_LATER} AND (accepted_at IS NULL OR {_ACCEPTED_LATER})"
@@ -123,10 +123,10 @@ def _accounts(op: Operations) -> None:
 
 
 def _approved_revisions(op: Operations) -> None:
-    """Say of each plan which revision was approved last, and have it be at that one.
+    """Store for each plan which revision was approved last, and make that its current one.
 
-    Earlier versions left a plan at a revision that was rejected or that nobody decided, and could
-    carry it out by a retry.
+    Earlier versions left a plan at a revision that was rejected or undecided, and a retry could
+    carry that out.
     """
     op.add_column("plans", sa.Column("approved_revision", sa.Integer(), nullable=True))
     conn = op.get_bind()
@@ -162,7 +162,7 @@ def _approved_last(revisions: sa.Result[Any], questions: sa.Result[Any]) -> Mapp
 
 
 def _is_approved(row: Any, before: Any, answers: Mapping[tuple[str, int], str]) -> bool:  # noqa: ANN401 - rows
-    """Whether a revision was approved, or is the approved one once more, or lies within it."""
+    """Whether a revision was approved, or equals the approved one, or follows from its approval."""
     answer = answers.get((row.plan_id, row.number))
     if answer is not None:
         return answer == "approved"
@@ -174,9 +174,9 @@ def _is_approved(row: Any, before: Any, answers: Mapping[tuple[str, int], str]) 
 
 
 def _watches(op: Operations) -> None:
-    """What stood guarded before a command, until somebody has looked after it.
+    """The guarded names before a command, until gonogo has checked them after it.
 
-    Commands that an earlier version started are looked after by nobody.
+    Nobody checks after commands that an earlier version started.
     """
     op.create_table(
         "watches",
@@ -196,7 +196,7 @@ def _watches(op: Operations) -> None:
 
 
 def _drivers(op: Operations) -> None:
-    """Which takeover of the database the one is that drives now."""
+    """The fence of the driver: the number of its takeover."""
     op.create_table(
         "drivers",
         sa.Column("id", sa.Text(), nullable=False),
@@ -236,7 +236,7 @@ def _texts(op: Operations) -> None:
 
 
 def _sessions_that_can_go(op: Operations) -> None:
-    # What is kept for a session is found by it, and whose an answer is is known.
+    # Rows are found by their session, and answers get their session.
     op.create_index(op.f("ix_file_changes_session_id"), "file_changes", ["session_id"])
     op.create_index(op.f("ix_checkpoints_session_id"), "checkpoints", ["session_id"])
     with op.batch_alter_table("answers") as answers:
@@ -254,7 +254,7 @@ def _sessions_that_can_go(op: Operations) -> None:
 
 
 def add_rules_of_plans(op: Operations) -> None:
-    """Add the plan of a rule; rules that were made before hold in the whole session."""
+    """Add the plan of a rule; existing rules hold in the whole session."""
     with op.batch_alter_table("session_rules") as rules:
         rules.add_column(
             sa.Column(
@@ -266,11 +266,11 @@ def add_rules_of_plans(op: Operations) -> None:
         )
 
 
-# 0006. The model of a session, and whether somebody can be asked in it.
+# 0006. The model of a session, and whether it is unattended: nobody can be asked.
 
 
 def add_models_of_sessions(op: Operations) -> None:
-    """Add both; sessions that are there have the model of their process, and are attended."""
+    """Add both; existing sessions use the model of their process, and are attended."""
     with op.batch_alter_table("sessions") as sessions:
         sessions.add_column(sa.Column("model", sa.Text(), nullable=True))
         sessions.add_column(
@@ -278,11 +278,11 @@ def add_models_of_sessions(op: Operations) -> None:
         )
 
 
-# 0007. Classes of tokens, instruction files, and what people say to agents at work.
+# 0007. Classes of tokens, instruction files, and steering.
 
 
 def add_work(op: Operations) -> None:
-    """Add them; of earlier requests nobody knows the classes, and they count as none."""
+    """Add them; the classes of tokens of earlier requests are unknown, and count as 0."""
     with op.batch_alter_table("model_requests") as requests:
         for name in ("cached_tokens", "cache_write_tokens", "reasoning_tokens"):
             requests.add_column(sa.Column(name, sa.Integer(), nullable=False, server_default="0"))
@@ -295,7 +295,7 @@ def add_work(op: Operations) -> None:
         plans.add_column(sa.Column("steered", sa.Text(), nullable=True))
 
 
-# 0008. What is listed by time is found by time.
+# 0008. Indices for lists by time.
 
 
 def add_indices_of_lists(op: Operations) -> None:
@@ -305,16 +305,16 @@ def add_indices_of_lists(op: Operations) -> None:
     op.create_index(op.f("ix_approvals_status_created_at"), "approvals", ["status", "created_at"])
 
 
-# 0009. What a session may take in all.
+# 0009. The budget of a session.
 
 
 def add_limits_of_sessions(op: Operations) -> None:
-    """Add it; sessions that are there have the limits of their process only."""
+    """Add it; existing sessions have only the limits of their process."""
     with op.batch_alter_table("sessions") as sessions:
         sessions.add_column(sa.Column("limits", sa.Text(), nullable=True))
 
 
-# 0010. Several processes on one database: nodes, places with an owner, and what is handed to it.
+# 0010. Several processes on one database: nodes, places with an owner, and handoffs to it.
 
 
 def add_places(op: Operations) -> None:
@@ -373,7 +373,7 @@ def _add_places(op: Operations) -> None:
     op.create_index("ix_handoffs_place_id_id", "handoffs", ["place_id", "id"])
 
 
-# 0011. What a server asks the owner of a place, login codes that all servers know, rules of nodes.
+# 0011. Asks to the owner of a place, login codes that all servers know, rules of nodes.
 
 
 def add_asks(op: Operations) -> None:
@@ -417,11 +417,11 @@ def add_tool_hosts(op: Operations) -> None:
     )
 
 
-# 0013. When a timer was set: one that was set later than now waits for a clock that was set back.
+# 0013. When a timer was set: a time in the future shows that the clock was set back since.
 
 
 def add_set_timers(op: Operations) -> None:
-    """Add it; of timers that are there nobody knows."""
+    """Add it; it is unknown for existing timers."""
     with op.batch_alter_table("timers") as timers:
         timers.add_column(sa.Column("set_at", sa.Text(), nullable=True))
 
@@ -438,4 +438,4 @@ STEPS: Mapping[str, Callable[[Operations], None]] = {
     "0012": add_tool_hosts,
     "0013": add_set_timers,
 }
-"""By the version that a database has after it; they are carried out in this order."""
+"""The steps by the version that a database has after each; they run in this order."""

@@ -1,4 +1,4 @@
-"""A transaction, and what it sets going once it is committed, and not a moment earlier."""
+"""A transaction, and the work that it starts as soon as it is committed, never earlier."""
 
 import sqlite3
 import threading
@@ -30,37 +30,37 @@ from gonogo.store.schema import plans, subtasks
 if TYPE_CHECKING:
     from gonogo.store.postgres import Pipelined
 
-# Plans that the writer of a SQLite file knows, so that a step of one costs what changed.
+# A cache of plans for the writer of a SQLite file: a step of a plan then costs only what changed.
 #
-# What is known is what the writer's next read would give, by construction. In this process one
-# thread writes, on one connection, which tells of each statement that writes plans or subtasks: one
-# that did not come `through` here has everything forgotten. What other connections commit, of this
-# process or of another one, is seen by `PRAGMA data_version` when a transaction begins; from then
-# on nobody else can write. And whatever is taken back, a transaction or a part of one, has
-# everything forgotten. On PostgreSQL many write at once, and nothing is known.
+# The cache always equals what the writer's next read would give. In this process one thread writes,
+# on one connection, which reports each statement that writes plans or subtasks: one that did not
+# come `through` here clears the cache. `PRAGMA data_version` shows, when a transaction begins, what
+# other connections have committed, of this process or of another one; from then on nobody else can
+# write. A rollback, of a transaction or of a part of one, clears the cache too. On PostgreSQL many
+# processes write at once, so there is no cache.
 
 T = TypeVar("T")
 _MOST = 20_000
-"""Subtasks of all plans that are known."""
+"""The largest number of subtasks, of all known plans together."""
 
 
 class KnownPlan(Struct):
-    """A plan as the database has it, or as a transaction that has taken it is about to write it."""
+    """A plan as in the database, or as the transaction that has taken it is about to write it."""
 
     plan: Plan
     shape: Shape
     stand: Standings
     moves: list[Any] = []
-    """What of that is not written yet."""
+    """The changes that are not written yet."""
     seen: int = 0
-    """After how many writes it was as the database has it."""
+    """The number of writes after which it was equal to the database."""
 
 
 class KnownPlans:
-    """The plans that were looked at last.
+    """The plans that were used last.
 
-    A transaction takes a plan out, so that nobody else looks at what it has not written yet, and
-    gives it back at its end.
+    A transaction takes a plan out, so that nobody else sees what it has not written yet, and gives
+    it back at its end.
     """
 
     def __init__(self) -> None:
@@ -82,17 +82,17 @@ class KnownPlans:
             self._version = version
 
     def forget(self) -> None:
-        """Know nothing any more, of what was taken either."""
+        """Forget everything, including the plans that were taken."""
         self._plans.clear()
         self._size = 0
         self._taken.clear()
         self._writes += 1
 
     def take(self, plan_id: str, read: Callable[[], KnownPlan]) -> KnownPlan:
-        """A plan, for this transaction alone.
+        """Take a plan, for this transaction alone.
 
         Args:
-            read: Reads it, where it is not known.
+            read: Reads the plan if it is not known.
         """
         known = self._drop(plan_id) or read()
         known.seen = self._writes
@@ -100,7 +100,7 @@ class KnownPlans:
         return known
 
     def give_back(self) -> None:
-        """The functions of a transaction are done: know what they took, as far as it is so."""
+        """At the end of a transaction, keep those of its plans that equal the database."""
         for known in self._taken:
             if known.seen == self._writes and not known.moves:
                 self._keep(known)
@@ -112,15 +112,15 @@ class KnownPlans:
             self.forget()
 
     def through(self, plan_id: str, write: Callable[[], T], moved: KnownPlan | None = None) -> T:
-        """Write something of one plan, which is not known then.
+        """Write a part of one plan, which is then not known any more.
 
         Args:
-            write: Gives something true when all of it was written.
-            moved: The plan as it was taken, if nothing but its moves is written.
+            write: Returns something true if it wrote everything.
+            moved: The plan that was taken, if only its moves are written; it stays valid.
         """
         self._drop(plan_id)
         is_whole = moved is not None and moved.seen == self._writes
-        # Whatever may go wrong, what was taken before is not as the database has it.
+        # Even if `write` fails, the plans taken before count as different from the database.
         self._writes += 1
         self._comes_through = True
         try:
@@ -147,12 +147,12 @@ class KnownPlans:
 Clock = Callable[[], datetime]
 _A_WAIT = timedelta(seconds=1)
 _LOOKS = 9
-"""The shortest of so many was not interrupted."""
+"""Of so many looks at the clock, the shortest one was surely not interrupted."""
 _SECONDS: int = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def seconds_passed() -> float:
-    """The seconds since the machine was started; nobody sets them, and they go on as it sleeps."""
+    """The seconds since the machine started; nobody can set them, and they count in sleep too."""
     return time.clock_gettime(_SECONDS)
 
 
@@ -162,64 +162,64 @@ def utc_now() -> datetime:
 
 
 class SharedClock:
-    """The time for one of several processes: by the database, where a machine's clock is wrong.
+    """The time for one of several processes: the database's, if the machine's clock is wrong.
 
-    It goes on with the seconds that pass, so that nobody sets it. All processes of a machine whose
-    clock is right have the same time, so that what comes after something else has a later one.
+    It counts the seconds that pass, so nobody can set it. All processes of a machine whose clock is
+    right have the same time, so later things have later times.
     """
 
     def __init__(self) -> None:
-        """Begin with the machine's."""
+        """Begin with the machine's time."""
         self._zero = min(_look() for _ in range(_LOOKS))[1]
-        """The time at which no second had passed."""
+        """The time at which `seconds_passed` was 0."""
 
     def __call__(self) -> datetime:
-        """Say what time it is."""
+        """The time now."""
         return self._zero + timedelta(seconds=seconds_passed())
 
     def set(self, told: datetime) -> None:
-        """Go by what the database has just told, unless that differs by no more than a wait."""
+        """Use the time that the database just told; ignore a difference that is only its delay."""
         if abs(told - self()) > _A_WAIT:
             self._zero = told - timedelta(seconds=seconds_passed())
 
 
 def _look() -> tuple[float, datetime]:
-    """How long a look at the machine's clock took, and at what time no second had passed."""
+    """How long a look at the clock took, and the time at which `seconds_passed` was 0."""
     before = seconds_passed()
     now = utc_now()
     return seconds_passed() - before, now - timedelta(seconds=before)
 
 
 class Footprint(NamedTuple):
-    """What a database takes, in bytes."""
+    """The size of a database, in bytes."""
 
     bytes: int
     free: int = 0
-    """Of it, what is known to be needed by nothing."""
+    """The part of `bytes` that is known to be unused."""
     log: int = 0
-    """Besides, what it writes first of all."""
+    """The size of its write-ahead log, not part of `bytes`."""
 
 
 class Extent(NamedTuple):
-    """How far a chain reaches."""
+    """How far an audit chain reaches, and its session's event log."""
 
     entries: int
-    """The audit entries that it ever had."""
+    """The number of audit entries that it ever had."""
     hash: str
-    """Of the last of them."""
+    """The hash of the last entry."""
     events: int | None = None
-    """The place of the last event; None for what has none."""
+    """The `seq` of the last event; None for the chains of the system and of erased sessions."""
 
 
 class Hold(Struct, frozen=True, eq=False):
-    """One worker's hold of a place: what it writes under it is refused once another has it."""
+    """One worker's hold of a place; its writes are refused once another worker has the place."""
 
     place_id: str
     fence: int
     is_safe: Callable[[], bool]
-    """Whether nobody else can have the place yet, by the clock of this process."""
+    """Whether, by the clock of this process, no other worker can have the place yet."""
     lost: Callable[[], None]
-    """Ends what is done under it; called in the event loop."""
+    """Ends the work under this hold; called in the event loop."""
 
 
 _held: ContextVar[Hold | None] = ContextVar("held", default=None)
@@ -227,7 +227,7 @@ _held: ContextVar[Hold | None] = ContextVar("held", default=None)
 
 @contextmanager
 def owning(hold: Hold) -> Generator[None]:
-    """What is written inside is written by the owner of a place."""
+    """Inside this context, writes are those of the owner of a place."""
     token = _held.set(hold)
     try:
         yield
@@ -236,7 +236,7 @@ def owning(hold: Hold) -> Generator[None]:
 
 
 def held() -> Hold | None:
-    """The place whose owner is writing, if it is one that does."""
+    """The hold under which the caller writes; None if it is not the owner of a place."""
     return _held.get()
 
 
@@ -244,36 +244,36 @@ class Outbox(Struct):
     """Filled by store functions inside a transaction, handed over after its commit."""
 
     hold: Hold | None = None
-    """Under which hold of a place it was written, and so what it sets going is to be done."""
+    """The hold of a place under which it was written, and under which its work is to be done."""
     wanted: set[str] = set()
-    """The places that it has work for, which their owners are told of."""
+    """The places for which it has work; their owners are told."""
     events: list[WrittenEvent] = []
     jobs: list[Job] = []
     stops: list[JobStop] = []
     timers: list[Timer] = []
     pending: dict[str, Any] = {}
-    """By chain, what the event log and the audit will be told at the transaction's end."""
+    """By chain, the events and audit entries to write at the transaction's end."""
     touched: list[str] = []
-    """Sessions of which something changed that no event and no audit entry tells."""
+    """Sessions with a change that no event and no audit entry tells."""
     texts: dict[str, str] = {}
-    """By digest, the long texts that are first kept by this transaction."""
+    """By digest, the long texts that this transaction is the first to store."""
     extents: dict[str, Extent] = {}
-    """Where the chains stand that it added to."""
+    """The new extents of the chains that it added to."""
 
     def lists(self) -> list[list[Any]]:
-        """All that only grows while the transaction runs."""
+        """All lists that only grow while the transaction runs."""
         told = [each for p in self.pending.values() for each in (p.bodies, p.notes)]
         return [self.events, self.jobs, self.stops, self.timers, self.touched, *told]
 
 
 class Recent:
-    """The long texts that were kept or read lately: most of them are wanted again at once."""
+    """A cache of the long texts that were stored or read lately: most are soon read again."""
 
     def __init__(self, room: int = 4_000_000) -> None:
-        """Be empty.
+        """Begin empty.
 
         Args:
-            room: Characters of all texts that are remembered.
+            room: How many characters are remembered, of all texts together.
         """
         self._room, self._taken = room, 0
         self._texts: OrderedDict[str, str] = OrderedDict()
@@ -298,16 +298,16 @@ class Recent:
 
 
 class Tx:
-    """A transaction as store functions have it.
+    """A transaction, as store functions get it.
 
     Attributes:
-        conn: What it is done on.
-        now: When it is done: one moment for all of it.
-        outbox: What it sets going.
-        hold: The place that it is written for, by its owner; None for all others.
-        is_held: That place was looked at, and is held until the transaction ends.
-        recent: What is remembered of long texts.
-        known: What is known of plans, where only one writes.
+        conn: Its connection.
+        now: Its time: the same moment for everything in it.
+        outbox: What it starts after its commit.
+        hold: The hold of the place whose owner writes; None for all other writers.
+        is_held: The place was checked, and stays locked until the transaction ends.
+        recent: The cache of long texts.
+        known: The cache of plans, if there is only one writer.
     """
 
     __slots__ = ("conn", "execute", "hold", "is_held", "known", "now", "outbox", "recent")
@@ -322,13 +322,13 @@ class Tx:
         self.execute = conn.execute
 
     def post(self, statement: Executable, given: Mapping[str, Any]) -> None:
-        """Execute a statement that only one of several processes has, and do not wait for it."""
+        """Execute a statement without waiting for it; only where several processes share work."""
         cast("Pipelined", self.conn).post(statement, given)
 
 
 @contextmanager
 def part(tx: Tx) -> Generator[None]:
-    """Part of a transaction: when it raises, it is as if it had not been, and the rest goes on."""
+    """A part of a transaction: if it raises, only its own changes are undone."""
     box = tx.outbox
     before = {id(each): len(each) for each in box.lists()}
     texts = dict(box.texts)
@@ -355,12 +355,12 @@ def go_on(
     since: datetime | None = None,
     found: Any = None,  # noqa: ANN401 - its kind's own
 ) -> None:
-    """Once committed, have a job driven: the continuation of this state change."""
+    """After the commit, start a job: the continuation of this state change."""
     tx.outbox.jobs.append(Job(kind, key, epoch, since, found))
 
 
 def hand_begun(tx: Tx, kind: str, key: str, begun: Any) -> None:  # noqa: ANN401 - its kind's own
-    """Have a job that this transaction sets going carry out what it has started for it."""
+    """Give a job that this transaction starts the work that was already begun for it."""
     jobs = tx.outbox.jobs
     for place, job in enumerate(jobs):
         if (job.kind, job.key) == (kind, key):
@@ -368,11 +368,11 @@ def hand_begun(tx: Tx, kind: str, key: str, begun: Any) -> None:  # noqa: ANN401
 
 
 def stop(tx: Tx, kind: str, key: str) -> None:
-    """Once committed, end a job that runs: its work was taken from it."""
+    """After the commit, end a running job: its work was taken from it."""
     tx.outbox.stops.append(JobStop(kind, key))
 
 
-# Ids: a prefix that says what it names, and a UUID of version 7, so that they sort by age.
+# Ids: a prefix that says what the id names, and a UUID of version 7, so that ids sort by age.
 
 
 def new_id(prefix: str) -> str:
@@ -380,25 +380,25 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{uuid7().hex}"
 
 
-# Statements compiled once, and handed to SQLite's driver as they are.
+# Statements are compiled once and passed directly to SQLite's driver.
 #
-# SQLAlchemy looks up, sets up and wraps each execution anew, at four times what SQLite needs
-# for the small statements that the store is made of. A `Direct` connection keeps each statement's
-# text, where its parameters go, and how values are read and written; what it cannot prepare, it
-# executes as any other connection. Results, values and errors are the same either way.
+# For each execution SQLAlchemy takes four times as long as SQLite itself needs for the small
+# statements of the store. A `Direct` connection keeps each statement's text, the places of its
+# parameters, and how values are read and written. What it cannot prepare, it executes like any
+# other connection. Results, values and errors are the same either way.
 
 Converter = Callable[[Any], Any] | None
 Given = Mapping[str, Any]
 Statement = Insert | Update | Delete | Select[Any]
 _STATEMENTS = (Insert, Update, Delete, Select)
 _BY_NAME = dict, Mapping
-"""Nearly always the first, which is seen at once."""
+"""Parameters by name are nearly always a `dict`, which `isinstance` recognizes fast."""
 _DIALECT: Dialect = create_engine("sqlite://").dialect
-"""What is prepared for one file counts for every other."""
+"""A statement that is prepared for one file fits every other file."""
 
 
 class Found(list[Any]):
-    """What a statement gave: as much of a result as the store asks for, read at once."""
+    """The rows of a statement, all read; it has those methods of a result that the store uses."""
 
     rowcount: int = -1
 
@@ -440,18 +440,18 @@ class Found(list[Any]):
 
 
 class PreparedStatement(Struct, frozen=True):
-    """A statement as the driver takes it."""
+    """A statement in the form that the driver takes."""
 
     sql: str
     places: tuple[tuple[str | None, Converter, Any], ...]
-    """Of each parameter: by which name it is given and how it is written; or its fixed value."""
+    """For each parameter: its name and the converter for writing, or its fixed value."""
     columns: tuple[Converter, ...]
-    """How each column of a row is read; empty for a statement that gives none."""
+    """The converter of each column for reading; empty for a statement that returns no rows."""
     row: type[Any]
     writes_plans: bool
 
     def bind(self, given: Given) -> list[Any]:
-        """The values of the parameters, in their order, as they are written."""
+        """The values of the parameters, in order, converted for writing."""
         return [
             fixed
             if name is None
@@ -462,7 +462,7 @@ class PreparedStatement(Struct, frozen=True):
         ]
 
     def read(self, rows: Iterable[Sequence[Any]]) -> list[Any]:
-        """Rows with names, of what the driver gives."""
+        """Make named rows of the driver's rows."""
         make, columns = self.row._make, self.columns
         return [
             make(
@@ -476,14 +476,14 @@ class PreparedStatement(Struct, frozen=True):
 
 
 class Direct(Connection):
-    """A connection to SQLite that prepares the statements that it is given again and again."""
+    """A connection to SQLite that prepares each statement once, for all its executions."""
 
     writes_plans: Callable[[], None] | None = None
-    """Told before each statement that writes plans or subtasks, or may."""
+    """Called before each statement that writes plans or subtasks, or may write them."""
 
     @cached_property
     def raw(self) -> sqlite3.Connection:
-        """The driver's own connection, which this one keeps as long as it is of use."""
+        """The driver's own connection, which this one keeps as long as it lives."""
         return cast("sqlite3.Connection", self.connection.driver_connection)
 
     def execute(  # type: ignore[override]
@@ -500,7 +500,7 @@ class Direct(Connection):
             _writes_plans(statement) if ready is None else ready.writes_plans
         ):
             self.writes_plans()
-        # Whoever listens to statements is told of them, by the longer way.
+        # If somebody listens to statements, SQLAlchemy must execute them: only it sends events.
         if ready is None or execution_options or self._has_events:
             return super().execute(statement, parameters, execution_options=execution_options)
         raw = self.raw
@@ -527,7 +527,7 @@ def apart(parameters: Given | Sequence[Given] | None) -> tuple[Sequence[Given] |
 def prepared(
     statement: Executable, names: tuple[str, ...], dialect: Dialect
 ) -> PreparedStatement | None:
-    """The statement for parameters of these names; None for one that is not the same each time."""
+    """The statement for parameters of these names; None if its text is not the same each time."""
     if not isinstance(statement, _STATEMENTS):
         return None
     found = cast("Statement", statement)
@@ -535,7 +535,7 @@ def prepared(
     if compiled.post_compile_params or compiled.prefetch:
         return None
     if compiled.literal_execute_params:
-        # What is written into the text is only written once every parameter has some value.
+        # SQLAlchemy renders such parameters into the text only if every parameter has a value.
         if not isinstance(found, Select):
             return None
         found = found.params(dict.fromkeys(names))
@@ -551,7 +551,7 @@ def prepared(
 
 
 def _row(names: Sequence[str]) -> type[Any]:
-    """A row whose values are found by place and by name."""
+    """A class of rows whose values are found by position and by name."""
     return namedtuple("Row", names, rename=True)  # type: ignore[misc]
 
 
@@ -582,14 +582,14 @@ def _places(
 
 
 def _writer(kind: TypeEngine[Any], dialect: Dialect) -> Converter:
-    """How a value is written that is there."""
+    """The converter for writing a value that is not None."""
     if isinstance(kind, Converted):
         return kind.to_column
     return kind.dialect_impl(dialect).bind_processor(dialect)
 
 
 def _reader(kind: TypeEngine[Any], dialect: Dialect) -> Converter:
-    """How a value is read that is there."""
+    """The converter for reading a value that is not None."""
     if isinstance(kind, Converted):
         return kind.from_column
     return kind.dialect_impl(dialect).result_processor(dialect, None)
