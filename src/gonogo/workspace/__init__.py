@@ -1,8 +1,8 @@
-"""Confined file access and boxed commands: the only hands that agents have.
+"""Confined file access and boxed commands: agents act on a machine only through this room.
 
-No path leaves the workspace, whatever its letters and whoever swaps folders for links meanwhile.
-A file is replaced in one step, and only if it still holds what the change was based on. A command
-runs in a box where the machine has one, and nothing of it is left when it is over.
+No path leaves the workspace, however it is written, even if others swap folders for links
+meanwhile. A file is replaced in one step, and only if it still has the content that the change was
+based on. A command runs in a box if the machine has one; no process of it is left when it is over.
 """
 
 from gonogo.workspace.files.safe_open import Base, elsewhere

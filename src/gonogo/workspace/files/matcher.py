@@ -1,8 +1,8 @@
-"""A regular expression in a process of its own, which can be ended when it takes too long.
+"""A regular expression in its own process, which can be killed if it takes too long.
 
-Run as a script. It reads `pattern` and flags as one line of JSON, then for each text a line with
-its number of bytes followed by the bytes, and answers each with the numbers of the lines that
-match, as one line of JSON. It opens no files and imports nothing of gonogo.
+Run as a script. It reads the pattern as one line of JSON, then for each text a line with its number
+of bytes, followed by the bytes. It answers each text with the numbers of the matching lines, as one
+line of JSON. It opens no files and imports nothing of gonogo.
 """
 
 import json

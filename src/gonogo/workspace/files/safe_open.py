@@ -1,10 +1,10 @@
 """Opening files beneath a folder, without ever following a link.
 
-Every path here is relative to a directory descriptor and free of `..`. `open_by_kernel` has the
+Every path here is relative to a directory descriptor and free of `..`. `open_by_kernel` lets the
 kernel refuse links on the way (`openat2`); `open_by_walk` opens one component after the other
 and refuses each link itself. Both are safe against others who swap folders for links meanwhile,
-because nothing is looked at before it is opened. `resolve` is the one place that reads links: it
-gives the path without them, which is then opened as strictly as any other.
+because nothing is checked before it is opened. Only `resolve` reads links: it returns the path
+without them, which is then opened as strictly as any other.
 """
 
 import ctypes
@@ -36,7 +36,7 @@ _RESOLVE_BENEATH = 0x08
 _BASE = os.O_CLOEXEC | os.O_NOCTTY
 _FOLDER = os.O_DIRECTORY | os.O_NOFOLLOW | _BASE
 _WAY = getattr(os, "O_PATH", 0) | _FOLDER
-"""A folder that is passed through, which need not be readable."""
+"""Flags for a folder on the way, which need not be readable."""
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
 
@@ -92,7 +92,7 @@ def open_by_walk(root: int, path: str, flags: int) -> int:
 
 
 def open_component(folder: int, name: str, flags: int) -> int:
-    """Open one name in a folder; a link is ELOOP, also where the system calls it no folder."""
+    """Open one name in a folder; a link is ELOOP, even if the system raises ENOTDIR for it."""
     try:
         return os.open(name, flags | os.O_NOFOLLOW | _BASE, dir_fd=folder)
     except NotADirectoryError as error:
@@ -111,7 +111,7 @@ def is_link(folder: int, name: str) -> bool:
 
 @cache
 def best_opener() -> Opener:
-    """The kernel's own check where there is one, the walk elsewhere."""
+    """The kernel's own check if there is one, otherwise the walk."""
     try:
         root = os.open("/", os.O_RDONLY | _FOLDER)
     except OSError:
@@ -137,9 +137,9 @@ def opened(opener: Opener, root: int, path: str, flags: int) -> Generator[int]:
 
 @contextmanager
 def root_opened(path: Path) -> Generator[int]:
-    """The descriptor of a workspace's own folder, by the path that it had when it was chosen.
+    """The descriptor of a workspace's folder, by the path that it had when it was chosen.
 
-    That path was without links. One that has come since leads to a folder that nobody chose.
+    That path had no links. A link that was made since then leads to a folder that nobody chose.
 
     Raises:
         ToolFailed: `symlink_escape`.
@@ -170,7 +170,7 @@ def _open_root(path: str) -> int:
 
 @contextmanager
 def folder_made(root: int, path: str) -> Generator[int]:
-    """The descriptor of the folder `path`, whose missing parts are created."""
+    """The descriptor of the folder `path`; its missing parts are created."""
     folder = os.open(".", os.O_RDONLY | _FOLDER, dir_fd=root)
     try:
         for name in () if path == "." else path.split("/"):
@@ -199,7 +199,7 @@ def rename_new(folder: int, source: str, target_folder: int, target: str) -> Non
     """Rename without replacing anything.
 
     Raises:
-        FileExistsError: there is a `target` already.
+        FileExistsError: `target` exists already.
     """
     if _renameat2(folder, source, target_folder, target, _RENAME_NOREPLACE):
         return
@@ -208,7 +208,7 @@ def rename_new(folder: int, source: str, target_folder: int, target: str) -> Non
 
 
 def exchange(folder: int, first: str, second: str) -> bool:
-    """Swap two names in one step. False where the file system cannot."""
+    """Swap two names in one step. False: the system cannot do that."""
     return _renameat2(folder, first, folder, second, _RENAME_EXCHANGE)
 
 
@@ -225,10 +225,10 @@ def _renameat2(folder: int, source: str, target_folder: int, target: str, flags:
 
 
 def resolve(root: int, parts: Sequence[str], *, follow_last: bool = True) -> str:
-    """The path without links that `parts` lead to; what is missing is kept as it is written.
+    """The path without links that `parts` lead to; parts that do not exist stay as they are.
 
     Raises:
-        ToolFailed: `symlink_escape` when a link leads out, is absolute, or links go in circles.
+        ToolFailed: `symlink_escape` if a link leads out or is absolute, or links go in circles.
     """
     walk = _LinkWalk(root, list(reversed(parts)), follow_last=follow_last)
     try:
@@ -301,10 +301,10 @@ class _LinkWalk:
 
 # What a path may look like, before any look at the disk.
 #
-# `split` takes a path apart and refuses what cannot be a name here: control, bidirectional and
-# invisible characters, twins of the slash and the dot, names too long or too deep. `join` resolves
-# the dots and refuses what climbs out. Nothing is decoded or expanded: `%2e`, `~` and `\` are
-# ordinary characters.
+# `split` splits a path and refuses names that are not allowed here: with control, bidirectional or
+# invisible characters, with characters that look like a slash or dot, too long or too deep. `join`
+# resolves the dots and refuses a path that leads out. Nothing is decoded or expanded: `%2e`, `~`
+# and `\` are ordinary characters.
 
 MAX_PATH = 4096
 MAX_NAME = 255
@@ -314,18 +314,18 @@ _HIDING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _TWINS = frozenset("\u2024\u2025\u2044\u2215\u29f8\u29f5\ufe68\uff0e\uff0f\uff3c")
 _DEVICES = ("dev", "proc", "sys")
 _OTHER_SYSTEMS = re.compile(r"~|[A-Za-z]:|.*\\", re.DOTALL)
-"""What leads elsewhere on a machine whose paths are not read as ours are."""
+"""Paths that other systems read in another way, so that they lead elsewhere."""
 
 
 def split(path: str, root: str | None) -> tuple[str, ...]:
     """The parts of a path below the root; `..` is kept, `.` and empty parts are not.
 
     Args:
-        root: The absolute path of the root, which a path may begin with; None where nobody knows.
+        root: The absolute path of the root, which a path may begin with; None if it is unknown.
 
     Raises:
         ToolFailed: `bad_path`, `path_outside_workspace`, or `not_a_regular_file` for the empty
-            path and for what lies among the system's devices.
+            path and for paths in /dev, /proc or /sys.
     """
     if not path:
         raise ToolFailed("not_a_regular_file", "The path is empty")
@@ -363,10 +363,10 @@ def join(parts: Sequence[str]) -> str:
 
 
 def elsewhere(path: str) -> str:
-    """The relative form of a path on a machine that is not ours, and may have any system.
+    """The relative form of a path on another machine, which may have any operating system.
 
     Raises:
-        ToolFailed: as `split` and `join`, and `bad_path` where some systems would leave the folder.
+        ToolFailed: as `split` and `join`, and `bad_path` if on some system the path leads out.
     """
     if _OTHER_SYSTEMS.match(path):
         raise ToolFailed(
@@ -402,7 +402,7 @@ def _misleads(character: str) -> bool:
     return unicodedata.category(character) in _HIDING or character in _TWINS or undrawn(character)
 
 
-# What the operating system says, in the words that a model is told.
+# Errors of the operating system, as the kinds and texts that a model gets.
 
 OF_THE_SYSTEM = {
     errno.ENOENT: ("file_not_found", "{path!r} does not exist"),
@@ -416,12 +416,12 @@ OF_THE_SYSTEM = {
     errno.ENAMETOOLONG: ("bad_path", "{path!r} is too long"),
 }
 OF_THE_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS})
-"""It takes nothing now, whatever is written."""
+"""Errors that mean that the disk accepts no writes at all now."""
 
 
 @contextmanager
 def told(path: str) -> Generator[None]:
-    """Raise what goes wrong inside as the failure of a tool that worked on `path`.
+    """Convert OS errors inside to the failure of a tool that worked on `path`.
 
     Raises:
         ToolFailed: instead of any OSError.
@@ -440,25 +440,25 @@ def told(path: str) -> Generator[None]:
 
 # The bytes of one file: checked, hashed, and replaced in one step.
 #
-# A replacement is written beside the file, brought to the disk and renamed over it, so that a
-# reader, a crash or a cut of power sees the old content or the new one. Where the kernel can swap
-# two names, what the swap took out is compared with what was expected to be there, and put back
-# when it is something else: not even a change in the last instant is lost.
+# A replacement is written beside the file, synced to the disk and renamed over it. So readers see
+# the old content or the new one, even after a crash or a power cut. If the kernel can swap two
+# names, the old file is compared with the expected content after the swap, and swapped back if it
+# differs: so not even a change in the last instant is lost.
 
 READING = os.O_RDONLY | os.O_NONBLOCK
-"""Non-blocking, so that a pipe in the place of a file is seen instead of waited for."""
+"""Non-blocking, so that opening a pipe in the place of a file does not hang."""
 
 _CHUNK = 1 << 20
 
 Base = str | Literal["any"] | None
-"""What must be there before a change: a content hash, nothing (None), or anything."""
+"""What must be at a path before a change: a content hash, nothing (None), or anything."""
 
 
 def check_regular(descriptor: int, path: str) -> os.stat_result:
-    """The status of an open file that tools may touch.
+    """Check that tools may touch an open file, and return its status.
 
     Raises:
-        ToolFailed: `not_a_regular_file`, or `hardlink` when the file has a second name.
+        ToolFailed: `not_a_regular_file`, or `hardlink` if the file has a second name.
     """
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode):
@@ -474,9 +474,9 @@ def read_all(descriptor: int, path: str, limit: int) -> bytes:
     """The whole content.
 
     Raises:
-        ToolFailed: `too_large` when it has more than `limit` bytes.
+        ToolFailed: `too_large` if it has more than `limit` bytes.
     """
-    # A file may grow while it is read, so its size is only the first of two looks.
+    # A file may grow while it is read, so its size now is only the first of two checks.
     if os.fstat(descriptor).st_size > limit:
         raise ToolFailed(
             "too_large", "{path!r} has more than {limit} bytes", path=path, limit=limit
@@ -502,7 +502,7 @@ def hash_all(descriptor: int) -> str:
 
 
 def check_base(path: str, current: str | None, base: Base) -> None:
-    """Compare what is there with what was expected.
+    """Compare the current content with the expected one.
 
     Raises:
         ToolFailed: `changed_since_approval`.
@@ -523,7 +523,7 @@ def check_base(path: str, current: str | None, base: Base) -> None:
 
 
 def put(folder: int, name: str, data: bytes, *, path: str, current: str | None) -> None:
-    """Make `name` hold `data`, if it still holds what hashes to `current` (None: nothing).
+    """Write `data` to `name`, if its content still has the hash `current` (None: no file).
 
     Raises:
         ToolFailed: `changed_since_approval`.
@@ -542,10 +542,11 @@ def put(folder: int, name: str, data: bytes, *, path: str, current: str | None) 
 
 
 def clear(folder: int, name: str, *, unwritten: bool, before: str | None) -> None:
-    """Remove what a `put` that was killed has left beside `name`.
+    """Remove temporary files that a killed `put` has left beside `name`.
 
-    What the file held before is certainly old; anything else is certainly new only while the file
-    is `unwritten`. The rest may be what somebody wrote in the last instant, and stays.
+    A file with the content from before is certainly old. Any other one is certainly the new content
+    only while the target is `unwritten`. Otherwise it may be what somebody else wrote in the last
+    instant, so it stays.
     """
     for entry in os.listdir(folder):
         left = entry.startswith(_beside(name)) and entry.endswith(".tmp")
@@ -554,7 +555,7 @@ def clear(folder: int, name: str, *, unwritten: bool, before: str | None) -> Non
 
 
 def _beside(name: str) -> str:
-    """The beginning of the names of files that are about to take the place of `name`."""
+    """The prefix of the names of temporary files that will replace `name`."""
     return f".gonogo-{hashlib.sha256(os.fsencode(name)).hexdigest()[:8]}"
 
 
@@ -575,7 +576,7 @@ def _fill(folder: int, temporary: str, data: bytes, *, like: str | None) -> None
 def _adopt(descriptor: int, status: os.stat_result) -> None:
     own = os.fstat(descriptor)
     if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
-        # Only the superuser may give files away; the mode is kept in any case.
+        # Only the superuser may change the owner; the mode is kept in any case.
         with suppress(PermissionError):
             os.fchown(descriptor, status.st_uid, status.st_gid)
     os.fchmod(descriptor, stat.S_IMODE(status.st_mode))

@@ -1,4 +1,4 @@
-"""Folders listed and searched: one walk for both."""
+"""Listing and searching folders; both use the same walk."""
 
 import base64
 import json
@@ -40,7 +40,7 @@ HEAVY_FOLDERS = frozenset(
         *(".mypy_cache", ".pytest_cache", ".ruff_cache"),
     }
 )
-"""Shown, but entered only when they are named."""
+"""Shown, but entered only if they are named."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
@@ -56,14 +56,14 @@ class FolderEntry(Struct, frozen=True, kw_only=True):
 
 
 class Listing(Struct, frozen=True, kw_only=True):
-    """The entries in order; `truncated` when there are more."""
+    """The entries in order; `truncated` if there are more."""
 
     entries: tuple[FolderEntry, ...]
     truncated: bool
 
 
 class WalkStep(Struct, frozen=True):
-    """One name met on a walk, with the open folder that holds it."""
+    """One name on a walk, with the open folder that contains it."""
 
     folder: int
     name: str
@@ -74,7 +74,7 @@ class WalkStep(Struct, frozen=True):
 def walk(folder: int, path: str, depth: int) -> Generator[WalkStep]:
     """Each name below an open folder, in the order of the paths; links are not followed.
 
-    A folder that goes away or may not be read meanwhile is left out.
+    A folder that disappears meanwhile, or that may not be read, is left out.
     """
     try:
         with os.scandir(folder) as found:
@@ -120,13 +120,13 @@ def list_folder(folder: int, path: str, *, depth: int, limit: int) -> Listing:
                 return Listing(entries=tuple(entries), truncated=True)
             entries.append(FolderEntry(path=printable(step.path), kind=step.kind, size=_size(step)))
     finally:
-        # Closed here and not by the collector: it holds open folders.
+        # Closed here and not by the garbage collector, as it has folders open.
         steps.close()
     return Listing(entries=tuple(entries), truncated=False)
 
 
 def printable(path: str) -> str:
-    """A path as text; bytes that are no UTF-8 become replacement characters."""
+    """A path as text; bytes that are not UTF-8 become replacement characters."""
     return os.fsencode(path).decode("utf-8", "replace")
 
 
@@ -148,7 +148,7 @@ def _size(step: WalkStep) -> int | None:
 MAX_BRACES = 8
 """Levels of braces inside braces."""
 MAX_GROUPS, MAX_WILDCARDS = 12, 3
-"""Braces in all; wildcards within one name, and across folders. Each is tried with all others."""
+"""The most braces in all, and wildcards within one name or across folders: they multiply."""
 
 _WILD = {
     "\0": r"(?:[^/]+/)*",
@@ -165,7 +165,7 @@ def compile_glob(glob: str) -> re.Pattern[str]:
     """The pattern that matches a whole relative path, or its end after a slash.
 
     Raises:
-        ToolFailed: `path_outside_workspace` for a glob that is absolute or climbs,
+        ToolFailed: `path_outside_workspace` for a glob that is absolute or has `..`,
             `invalid_arguments` for one that cannot be read.
     """
     if not glob or glob.startswith("!") or not glob.isprintable():
@@ -230,23 +230,23 @@ def _characters(part: str) -> str:
     return f"(?!/)[{'^' if negated else ''}{escaped}]"
 
 
-# Finding lines: with ripgrep where it is installed, with Python elsewhere, and the same lines.
+# Finding lines: with ripgrep if it is installed, otherwise with Python; both find the same lines.
 #
-# Patterns are regular expressions that Python and ripgrep read alike. Whatever an engine finds is
-# shown only after the file was opened again as strictly as any other read and holds that very line:
-# so neither a link swapped in meanwhile nor a secret comes out. Both engines are separate processes
-# that are killed at the time limit.
+# Patterns are regular expressions that Python and ripgrep read alike. A line that an engine finds
+# is shown only after the file was opened again, as strictly as for any other read, and has exactly
+# that line. So neither a link that was swapped in meanwhile nor a secret is shown. Both engines are
+# separate processes that are killed at the time limit.
 
 MAX_FILE = 4 * 1024 * 1024
 """Larger files are not searched."""
 MAX_LINE = 500
-"""Characters of a line that are shown."""
+"""How many characters of a line are shown."""
 MAX_PATTERN = 2_000
 TIME_LIMIT = 20.0
-"""Seconds of one search."""
+"""The most seconds of one search."""
 
 _RIPGREP = (
-    # Every setting that could differ between machines is named; files are chosen as `walk` does.
+    # Every setting that could differ between machines is given; files are chosen as by `walk`.
     *("--json", "--no-config", "--no-ignore", "--hidden", "--no-messages"),
     *("--sort=path", "--encoding=none"),
 )
@@ -262,11 +262,11 @@ class Query(Struct, frozen=True, kw_only=True):
     limit: int = 200
     time_limit: float = TIME_LIMIT
     engine: str | None = None
-    """`rg` or `python`; None takes ripgrep where it is installed."""
+    """`rg` or `python`; None: ripgrep if it is installed."""
 
 
 class Match(Struct, frozen=True, kw_only=True):
-    """One line that matches; `line` counts from 1, `text` is cut when it is very long."""
+    """One line that matches; `line` counts from 1, `text` is cut if it is very long."""
 
     path: str
     line: int
@@ -274,7 +274,7 @@ class Match(Struct, frozen=True, kw_only=True):
 
 
 class SearchResult(Struct, frozen=True, kw_only=True):
-    """The matches in the order of the paths; `truncated` when there are more."""
+    """The matches in the order of the paths; `truncated` if there are more."""
 
     matches: tuple[Match, ...]
     truncated: bool
@@ -300,11 +300,11 @@ def search_folder(root: Path, opener: Opener, path: str, query: Query) -> Search
 
 
 def matching_lines(lines: Sequence[str], pattern: str) -> list[int]:
-    """The numbers, from 1 on, of the lines in which a regular expression is found. It blocks.
+    """The numbers, from 1 on, of the lines in which a regular expression is found. Blocks.
 
     Raises:
-        ToolFailed: `invalid_arguments` for what is no such expression, `timeout` for one that takes
-            too long.
+        ToolFailed: `invalid_arguments` if it is not a regular expression, `timeout` if it takes too
+            long.
     """
     expression = _checked(Query(pattern=pattern))
     argv = [sys.executable, "-I", "-S", str(_MATCHER)]
@@ -344,12 +344,12 @@ class _SearchPlace(Struct, frozen=True):
             root_opened(self.root) as root,
             opened(self.opener, root, self.path, READING) as found,
         ):
-            # An engine that is told to read a pipe by its name would wait for who writes to it.
+            # An engine that is given the name of a pipe would wait until somebody writes to it.
             if not stat.S_ISDIR(os.fstat(found).st_mode):
                 check_regular(found, self.path)
 
     def wants(self, path: str) -> bool:
-        """Whether this file may be shown, by its path."""
+        """Whether the path allows this file to be shown."""
         if not path.isprintable() or is_secret(path):
             return False
         return self.glob is None or bool(self.glob.fullmatch(path))
@@ -365,7 +365,7 @@ class _SearchPlace(Struct, frozen=True):
         return None if b"\0" in data else data
 
     def files(self, root: int) -> Generator[str]:
-        """The paths of the files that are looked into."""
+        """The paths of the files to search."""
         try:
             folder = self.opener(root, self.path, os.O_RDONLY | os.O_DIRECTORY)
         except NotADirectoryError:
@@ -456,7 +456,7 @@ def _shown(line: bytes) -> str:
 
 
 class _Engine:
-    """A process that looks for lines, and the end of its time."""
+    """A process that searches lines, with a timer that kills it at the time limit."""
 
     def __init__(self, process: subprocess.Popen[bytes], time_limit: float) -> None:
         self._process = process

@@ -1,8 +1,8 @@
 """The confined folder: how file tools look at it and change it, and its instruction files.
 
-No method leaves the root, whatever the path says and whoever swaps folders for links meanwhile.
-Reads follow links that stay inside; changes follow none. All methods block; call them from a
-worker thread.
+No method leaves the root, whatever the path is, even if others swap folders for links meanwhile.
+Reads follow links that stay inside; changes follow none. All methods block; call them from a worker
+thread.
 """
 
 import fcntl
@@ -58,7 +58,7 @@ from gonogo.workspace.files.safe_open import (
 from gonogo.workspace.files.search import Listing, Query, SearchResult, list_folder, search_folder
 
 READ_LIMIT = 8 * 1024 * 1024
-"""Bytes of a file that is read whole."""
+"""The most bytes of a file that is read as a whole."""
 LOCK_PATIENCE = 10.0
 """Seconds that a change waits for another change of the same workspace."""
 
@@ -66,7 +66,7 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 
 
 class Stat(Struct, frozen=True, kw_only=True):
-    """What stands at a path; sizes in bytes."""
+    """What is at a path; sizes in bytes."""
 
     kind: Literal["file", "folder", "link", "other"]
     size: int
@@ -80,7 +80,7 @@ class Workspace:
         """Open a folder.
 
         Raises:
-            ToolFailed: `file_not_found` where there is none, `io_error`.
+            ToolFailed: `file_not_found` if there is no folder, `io_error`.
         """
         self.root = Path(os.path.abspath(root))
         with self._root(str(root)):
@@ -88,7 +88,7 @@ class Workspace:
         self._open = opener or best_opener()
 
     def normal(self, path: str) -> str:
-        """The relative form of a path by its letters alone; `.` is the root.
+        """The relative form of a path, without a look at the disk; `.` is the root.
 
         Raises:
             ToolFailed: `bad_path`, `path_outside_workspace`, or `not_a_regular_file` for the
@@ -97,10 +97,10 @@ class Workspace:
         return safe_open.join(safe_open.split(path, str(self.root)))
 
     def real(self, path: str, *, follow_last: bool = True) -> str:
-        """The relative path without links that `path` leads to; the last part may be missing.
+        """The relative path without links that `path` leads to; the last part need not exist.
 
         Args:
-            follow_last: Whether the last part is followed too when it is a link.
+            follow_last: Whether to follow the last part too if it is a link.
 
         Raises:
             ToolFailed: as `normal`, or `symlink_escape`.
@@ -113,7 +113,7 @@ class Workspace:
             return resolve(root, names, follow_last=follow_last)
 
     def real_file(self, path: str, *, follow_last: bool = True) -> str:
-        """As `real`, for a path that must not say that it names a folder."""
+        """Like `real`, but refuses a path that is written as a folder's, such as `a/`."""
         says_folder = path.endswith(("/", "/.", "/.."))
         real = self.real(path, follow_last=follow_last or says_folder)
         if real == "." or says_folder:
@@ -121,7 +121,7 @@ class Workspace:
         return real
 
     def check_writable(self, path: str) -> None:
-        """Refuse what nobody can allow to change.
+        """Refuse a path that must never be changed, not even if a person approves it.
 
         Raises:
             ToolFailed: `protected_path`.
@@ -132,7 +132,7 @@ class Workspace:
             )
 
     def stat(self, path: str) -> Stat | None:
-        """What stands at the path, links not followed; None when there is nothing."""
+        """What is at the path, links not followed; None if there is nothing."""
         normal = self.normal(path)
         try:
             with root_opened(self.root) as root, self._parent(root, normal) as (folder, name):
@@ -145,7 +145,7 @@ class Workspace:
         return Stat(kind=_kind(status.st_mode), size=status.st_size, mode=status.st_mode & 0o7777)
 
     def hash(self, path: str) -> str | None:
-        """The content hash of a regular file, links not followed; None when there is none.
+        """The content hash of a regular file, links not followed; None if there is no file.
 
         Raises:
             ToolFailed: `symlink_escape`, `not_a_regular_file`, `hardlink`.
@@ -158,7 +158,7 @@ class Workspace:
 
         Args:
             limit: The most bytes that a file may have.
-            follow: Whether links inside the workspace are followed.
+            follow: Whether to follow links inside the workspace.
 
         Raises:
             ToolFailed: among others `file_not_found`, `not_a_regular_file`, `too_large`.
@@ -169,10 +169,10 @@ class Workspace:
             return read_all(file, path, limit)
 
     def write(self, path: str, data: bytes, *, base: Base) -> None:
-        """Make a file hold `data`; missing folders are created, the mode is kept.
+        """Write `data` into a file; missing folders are created, the mode is kept.
 
         Args:
-            base: The content hash that must be there, None for no file, or `any`.
+            base: The content hash that the file must have, None for no file, or `any`.
 
         Raises:
             ToolFailed: `changed_since_approval`, `protected_path`, and as `hash`.
@@ -188,7 +188,7 @@ class Workspace:
                 put(folder, name, data, path=path, current=current)
 
     def clear(self, path: str, *, before: str | None) -> None:
-        """Remove what a write that was killed has left beside a file.
+        """Remove temporary files that a killed write has left beside a file.
 
         Args:
             before: The content hash of the file before that write; None for no file.
@@ -235,7 +235,7 @@ class Workspace:
                 os.fsync(from_)
 
     def mkdir(self, path: str) -> bool:
-        """Create a folder and its missing parents. False when it was there already.
+        """Create a folder and its missing parents. False: it existed already.
 
         Raises:
             ToolFailed: `protected_path`, `symlink_escape`, `not_a_regular_file`.
@@ -246,32 +246,32 @@ class Workspace:
             return not existed
 
     def list(self, path: str, *, depth: int, limit: int, follow: bool = True) -> Listing:
-        """What is in a folder, sorted; links are shown, never followed; state folders are not.
+        """The entries of a folder, sorted; links are not followed; state folders are left out.
 
         Args:
-            depth: How many levels; 1 is the folder alone.
+            depth: How many levels; 1 is only the folder itself.
             limit: The most entries.
 
         Raises:
-            ToolFailed: `file_not_found`, `not_a_regular_file` when it is no folder.
+            ToolFailed: `file_not_found`, `not_a_regular_file` if it is not a folder.
         """
         name = self.real(path) if follow else self.normal(path)
         with self._root(path) as root, opened(self._open, root, name, _FOLDER) as folder:
             return list_folder(folder, name, depth=depth, limit=limit)
 
     def search(self, query: Query, *, path: str = ".", follow: bool = True) -> SearchResult:
-        """Find the lines that match, in the text files below `path` that are no secrets.
+        """Find the matching lines of the text files below `path`, without secrets.
 
         Raises:
             ToolFailed: `invalid_arguments` for a bad pattern, `path_outside_workspace` for a
-                glob that climbs out, `timeout`.
+                glob that leads out of the workspace, `timeout`.
         """
         name = self.real(path) if follow else self.normal(path)
         return search_folder(self.root, self._open, name, query)
 
     @contextmanager
     def folder(self, path: str) -> Generator[int]:
-        """The descriptor of a folder, links not followed: a safe place to start a command."""
+        """The descriptor of a folder, links not followed, to start a command there safely."""
         with self._root(path) as root:
             descriptor = self._open(root, self.normal(path), _FOLDER)
         try:
@@ -281,7 +281,7 @@ class Workspace:
 
     @contextmanager
     def _root(self, path: str) -> Generator[int]:
-        """The descriptor of the root, for what is done at `path`."""
+        """The descriptor of the root; errors inside name `path`."""
         with told(path), root_opened(self.root) as descriptor:
             yield descriptor
 
@@ -338,7 +338,7 @@ def _kind(mode: int) -> Literal["file", "folder", "link", "other"]:
 
 @contextmanager
 def _exclusive(root: int) -> Generator[None]:
-    """Hold the workspace against other changes, those of other processes included."""
+    """Lock the workspace against other changes, including those of other processes."""
     deadline = time.monotonic() + LOCK_PATIENCE
     while True:
         try:
@@ -356,9 +356,9 @@ def _exclusive(root: int) -> Generator[None]:
 
 # Traffic: who may change the files of one workspace at the same time.
 #
-# Calls that say what they change share a workspace. One that may change anything has it alone, so
-# that what changed meanwhile is its own doing, or a person's. Whoever comes first goes first. It
-# holds within one process, and only while a call runs: nobody waits for a person here.
+# Calls that declare what they change share a workspace. A call that may change anything has it
+# alone, so every change meanwhile is its own, or a person's. First come, first served. This works
+# within one process, and only while a call runs: nobody waits for a person here.
 
 
 class _Place(Struct):
@@ -367,7 +367,7 @@ class _Place(Struct):
 
 
 class _Way(Struct):
-    """The way into one workspace."""
+    """Lets calls into one workspace."""
 
     inside: int = 0
     closed: bool = False
@@ -409,7 +409,7 @@ class _Way(Struct):
 
 
 class Traffic:
-    """The ways into any number of workspaces."""
+    """Lets calls into any number of workspaces."""
 
     def __init__(self) -> None:
         self._ways: dict[Path, _Way] = {}
@@ -418,12 +418,12 @@ class Traffic:
 
     @asynccontextmanager
     async def shared(self, root: Path) -> AsyncGenerator[None]:
-        """Change files beside others that do."""
+        """Inside this context, change files while others may do so too."""
         async with self._inside(root, alone=False):
             yield
 
     def is_closed(self, root: Path) -> bool:
-        """Whether somebody changes files alone, or waits to. May be called in any thread."""
+        """Whether somebody is in alone, or anybody waits. May be called in any thread."""
         way = self._ways.get(root)
         return way is not None and (way.closed or bool(way.queue))
 
@@ -432,12 +432,12 @@ class Traffic:
         return None if root in self._ways else self._entered.get(root, 0)
 
     def is_untouched(self, root: Path, mark: int) -> bool:
-        """Whether nobody has been inside since a mark, but who is there and asks."""
+        """Whether nobody but the caller, who is inside now, has entered since a mark."""
         return self._entered.get(root, 0) == mark + 1
 
     @asynccontextmanager
     async def alone(self, root: Path) -> AsyncGenerator[None]:
-        """Change files while nobody else does."""
+        """Inside this context, change files while nobody else does."""
         async with self._inside(root, alone=True):
             yield
 
@@ -454,30 +454,30 @@ class Traffic:
                 self._ways.pop(root, None)
 
 
-# Where instruction files and skills are looked for, and how they are read.
+# Where gonogo looks for instruction files and skills, and how it reads them.
 #
-# Those of a workspace are read as file tools read: no link leads out, nothing but regular files, no
-# secrets, and nothing that a rule keeps from being read without a question. The user's own lie in
-# their configuration folder, which no agent writes. All of it blocks: call it from a worker thread.
+# Those of a workspace are read as file tools read: no link leads out, only regular files, no
+# secrets, and nothing that a rule forbids to read or asks about. The user's own are in their
+# configuration folder, which no agent writes. All of it blocks: call it from a worker thread.
 
 ROOT_FILES = ("AGENTS.md", "CLAUDE.md", "GEMINI.md", ".github/copilot-instructions.md")
 NEARER_FILES = ("AGENTS.md", "CLAUDE.md")
-"""Those that count in folders further down, for what lies below."""
+"""Those that are also read in subfolders, for the files below."""
 RULES = ".cursor/rules"
 SKILLS = (".agents/skills", ".claude/skills")
 OWN_FILE, OWN_SKILLS = "AGENTS.md", "skills"
 SKILL_FILE = "SKILL.md"
 
 MOST_BYTES = 256 * 1024
-"""Bytes of a file that is read at all."""
+"""The most bytes of such a file; larger ones are not read."""
 MOST_FOLDERS = 100
-"""Folders further down that are looked into."""
+"""In how many subfolders gonogo looks for instruction files."""
 _MOST_RULES, _MOST_SKILLS, _MOST_NAMES = 64, 64, 400
 _SKILL = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 def nothing_barred(path: str) -> bool:
-    """No rule keeps a file from being read."""
+    """A rule that forbids nothing."""
     del path
     return False
 
@@ -491,20 +491,20 @@ class SkillText(Struct, frozen=True, kw_only=True):
 
 
 class InstructionReader(Struct, frozen=True, kw_only=True):
-    """Reads what there is now."""
+    """Reads the instruction files and skills that there are now."""
 
     own: Path | None = None
     """The user's own configuration folder."""
     on: bool = True
-    """Off: there is nothing."""
+    """If off, it finds nothing."""
     barred: Callable[[str], bool] = nothing_barred
-    """Whether a rule forbids to read a path of a workspace, or asks."""
+    """Whether a rule forbids to read a path of a workspace, or asks a person first."""
 
     def look(self, folder: Path | None, touched: Sequence[str] = ()) -> FoundInstructions:
-        """What there is for work in a folder.
+        """Find the instruction files and skills for work in a folder.
 
         Args:
-            folder: The workspace; None where it is not on this machine.
+            folder: The workspace; None if it is not on this machine.
             touched: The paths that an agent has touched in it.
         """
         if not self.on:
@@ -516,7 +516,7 @@ class InstructionReader(Struct, frozen=True, kw_only=True):
             look = _WorkspaceLook(Workspace(folder), self.barred, left_out)
             files += [*look.files(ROOT_FILES), *look.rules(touched), *look.nearer(touched)]
             skills = {skill.name: skill for skill in look.skills()} | skills
-        # The user's own come first, and win.
+        # The user's own skills come first, and replace others of the same name.
         ordered = sorted(skills.values(), key=lambda skill: (skill.source != "user", skill.name))
         return FoundInstructions(
             files=tuple(files), skills=tuple(ordered[:_MOST_SKILLS]), left_out=left_out
@@ -564,7 +564,7 @@ class InstructionReader(Struct, frozen=True, kw_only=True):
 
 def _skill_file(workspace: Workspace, path: str) -> dict[str, Any]:
     real = workspace.real_file(path)
-    # A link that came since the call was judged leads to no other kind of file.
+    # A link that was made after the verdict must not lead to another kind of file.
     if posixpath.basename(real) != SKILL_FILE or is_secret(real):
         raise ToolFailed(
             "symlink_escape", "{path!r} is a link to a file that is not a skill", path=path
@@ -573,7 +573,7 @@ def _skill_file(workspace: Workspace, path: str) -> dict[str, Any]:
 
 
 def _own_bytes(path: Path) -> bytes | str | None:
-    """A file of the user's own; or why it is not read; None: there is none."""
+    """The content of a file of the user's own, or the reason why it is not read; None: no file."""
     try:
         if not path.is_file():
             return because("it is not a regular file") if path.exists() else None
@@ -587,7 +587,7 @@ def _own_bytes(path: Path) -> bytes | str | None:
 
 
 class _WorkspaceLook:
-    """One look at a workspace; what is there and not read is noted."""
+    """One look at a workspace; it notes which files exist but are not read."""
 
     def __init__(
         self, workspace: Workspace, barred: Callable[[str], bool], left_out: dict[str, str]
@@ -595,19 +595,19 @@ class _WorkspaceLook:
         self._workspace, self._barred, self._left_out = workspace, barred, left_out
 
     def files(self, paths: Iterable[str]) -> Iterator[InstructionText]:
-        """Those of the files that are there."""
+        """Read those of the files that exist."""
         for path in paths:
             if (data := self._bytes(path)) is not None:
                 yield _found("repository", path, data)
 
     def nearer(self, touched: Sequence[str]) -> Iterator[InstructionText]:
-        """Those further down, on the way to what was touched; from the top down."""
+        """Read the files in subfolders on the way to touched paths, from the top down."""
         there = (folder for folder in _names_on_the_way(touched) if self._is_folder(folder))
         found = islice(there, MOST_FOLDERS)
         return self.files(f"{folder}/{name}" for folder in found for name in NEARER_FILES)
 
     def rules(self, touched: Sequence[str]) -> Iterator[InstructionText]:
-        """The rules of an editor: for every task, for files that were touched, or to be read."""
+        """The rules of an editor: for every task, for touched files, or offered to be read."""
         found = (path for path in self._below(RULES, depth=4) if path.endswith(".mdc"))
         for path in islice(found, _MOST_RULES):
             if (data := self._bytes(path)) is None:
@@ -620,7 +620,7 @@ class _WorkspaceLook:
                 yield _found("repository", path, data, offered=about)
 
     def skills(self) -> Iterator[FoundSkill]:
-        """The skills of the workspace; of two with one name the first."""
+        """The skills of the workspace; if two have the same name, the first."""
         seen = set[str]()
         for folder in SKILLS:
             for place in self._below(folder, depth=1):
@@ -639,7 +639,7 @@ class _WorkspaceLook:
         return found is not None and found.kind == "folder"
 
     def _is_there(self, path: str) -> bool:
-        """Whether there is anything to look at: before each request to a model, mostly not."""
+        """Whether the path exists: a quick look, as this runs before each request to a model."""
         return os.path.lexists(self._workspace.root / path)
 
     def _below(self, folder: str, *, depth: int) -> list[str]:
@@ -667,7 +667,7 @@ class _WorkspaceLook:
 
 
 def _names_on_the_way(touched: Sequence[str]) -> list[str]:
-    """What stands on the way to paths, and they themselves, each once, as they were touched."""
+    """The paths and all folders above them, each once, in the order in which they were touched."""
     found: dict[str, None] = {}
     for path in touched:
         names = path.split("/")

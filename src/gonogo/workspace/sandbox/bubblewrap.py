@@ -1,9 +1,9 @@
 """The box that commands run in: bubblewrap, and what it shows of the machine.
 
-Inside, the workspace is writable but for its protected files, the rest of the system is read-only,
-people's homes, sockets and what the caller hides are not there, and the network is its own, with
-nothing in it. Folders on PATH and the interpreter's own stay readable where they lie inside a
-hidden home. What can be written besides the workspace is memory, of a bounded size.
+Inside, the workspace is writable except its protected files, and the rest of the system is
+read-only. People's homes, sockets and what the caller hides are not there. The box has its own,
+empty network. The folders on PATH and of the interpreter stay readable, even inside a hidden home.
+Other writable folders are in memory, and their size is bounded.
 """
 
 import errno
@@ -47,10 +47,10 @@ from gonogo.workspace.sandbox.guards import (
 )
 from gonogo.workspace.sandbox.process import DEFAULT_PATH, find_program
 
-# A copy of a workspace for one command that may write and must change nothing.
+# A copy of a workspace, for one command that may write but must change nothing.
 #
-# What is small is copied; what is too large for that is left out, for the box to show it read-only
-# where it lies. Secrets are in no copy, and links stay links.
+# Small entries are copied; too large ones are left out, and the box shows them read-only in their
+# place. Secrets are never copied, and links stay links.
 
 _MOST_FILES = 20_000
 _MOST_BYTES = 256 << 20
@@ -58,15 +58,15 @@ _REPOSITORY = ".git"
 
 
 class WorkspaceCopy(Struct, frozen=True, kw_only=True):
-    """What is shown in the place of a workspace."""
+    """A copy that is shown in the place of a workspace."""
 
     folder: Path
     left: tuple[Path, ...]
-    """What of the workspace is not in it."""
+    """The entries of the workspace that were not copied."""
 
 
 class _Need(Struct, frozen=True, order=True):
-    """What copying something takes."""
+    """What a copy of an entry needs."""
 
     size: int
     files: int
@@ -76,10 +76,10 @@ class _Need(Struct, frozen=True, order=True):
 async def copy_of(
     workspace: Path, shown: Callable[[str], bool] | None
 ) -> AsyncGenerator[WorkspaceCopy]:
-    """Have a copy of a workspace, for as long as the block lasts.
+    """A copy of a workspace, which exists inside this context.
 
     Args:
-        shown: Which of the workspace's secrets may be in it, by path; None is all of them.
+        shown: Which of the workspace's secrets may be in it, by path; None: all of them.
     """
     folder = Path(await anyio.to_thread.run_sync(tempfile.mkdtemp))
     try:
@@ -91,7 +91,7 @@ async def copy_of(
 
 
 def _copy(workspace: Path, folder: Path, shown: Callable[[str], bool] | None) -> tuple[Path, ...]:
-    """Copy what there is room for, the smallest first. Gives what was left."""
+    """Copy entries while there is room, the smallest first, and return those left out."""
     size, files = _MOST_BYTES, _MOST_FILES
     entries = [Path(entry) for entry in os.scandir(workspace)]
     left = [entry for entry in entries if entry.name == _REPOSITORY]
@@ -105,7 +105,7 @@ def _copy(workspace: Path, folder: Path, shown: Callable[[str], bool] | None) ->
 
 
 def _need(entry: Path) -> _Need:
-    """What it takes to copy an entry; no more is counted than there is room for."""
+    """What a copy of an entry needs; counting stops when there is no room for it."""
     size = files = 0
     for path in _below(entry):
         files += 1
@@ -142,22 +142,22 @@ def _is_taken(entry: Path, to: Path, workspace: Path, shown: Callable[[str], boo
         else:
             shutil.copy2(entry, to, follow_symlinks=False)
     except OSError:
-        # Gone meanwhile, nobody's to read, or too much for the disk.
+        # It disappeared meanwhile, may not be read, or is too large for the disk.
         shutil.rmtree(to, ignore_errors=True)
         return False
     return True
 
 
-# The system calls that no command in a box gets: a seccomp filter, as the kernel reads it.
+# The system calls that a command in a box cannot use: a seccomp filter, in the kernel's format.
 #
-# Namespaces do not divide everything. The kernel's keyrings are inherited, sockets to the machine's
-# hypervisor lead out of any network, and io_uring would open them past a filter.
+# Namespaces do not separate everything. The kernel's keyrings are inherited, sockets to the
+# hypervisor of the machine lead out of any network, and io_uring would open them past a filter.
 
 _LOAD, _EQUAL, _AT_LEAST, _RETURN = 0x20, 0x15, 0x35, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
 _NUMBER, _ARCH, _FIRST_ARGUMENT = 0, 4, 16
 _FAMILIES = (1, 2, 10, 16)
-"""Unix, IPv4, IPv6 and netlink, each of which a namespace or the file system divides."""
+"""Unix, IPv4, IPv6 and netlink: a namespace or the file system separates each of them."""
 _X32 = 0x40000000
 
 
@@ -176,7 +176,7 @@ _MACHINES = {
 
 @contextmanager
 def filter_fd() -> Generator[int | None]:
-    """A descriptor that gives the filter; None on machines that we have no numbers for."""
+    """A descriptor from which the filter is read; None for machines whose numbers are unknown."""
     machine = _MACHINES.get(platform.machine())
     if machine is None:
         yield None
@@ -221,22 +221,22 @@ def _step(code: int, value: int, met: int = 0, unmet: int = 0) -> bytes:
 
 
 PRIVATE_HOME = "/run/home"
-"""The home of commands in the box, where /run is empty and its own."""
+"""The home of commands in the box, which has its own, empty /run."""
 BOUND_LIMIT = 500
-"""Folders of installed programs that are bound, the upper ones first; each slows the box."""
+"""How many folders of installed programs are bound, the upper ones first; each slows the box."""
 MOST_BOUND = 2_500
-"""Protected names; bubblewrap takes no more."""
+"""The most protected names; bubblewrap takes no more."""
 TRIES = 10
-"""How often a box is built in all where it fails: what it hides may have gone meanwhile."""
+"""How often to try to build a box: what it hides may have disappeared meanwhile."""
 
 _OWN = ("/tmp", "/var/tmp", "/run", "/dev/shm")  # noqa: S108
-"""Empty, the command's own, and gone with it."""
+"""Empty folders of the command's own, which disappear with it."""
 _EMPTY = (*_OWN, "/home", "/root", "/mnt", "/media", "/sys")
 _SHOWN = ("/sys/devices/system/cpu",)
 _HIDDEN = ("/etc/shadow", "/etc/gshadow", "/etc/shadow-", "/etc/gshadow-", "/etc/sudoers",
            "/etc/ssh", "/etc/ssl/private", "/etc/letsencrypt", "/etc/kubernetes",
            "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet")  # fmt: skip
-"""What a server that runs as root could read."""
+"""Files that gonogo could read if it runs as root."""
 _LITTLE = 1 << 20
 _PROBE_TIME = 10.0
 _SOCKETS = Path("/proc/net/unix")
@@ -245,7 +245,7 @@ PACKAGE = Path(__file__).resolve().parents[2]
 
 
 def nothing(path: str) -> bool:
-    """No path at all."""
+    """A choice of paths that chooses none."""
     del path
     return False
 
@@ -258,26 +258,25 @@ class Box(Struct, frozen=True, kw_only=True):
     hidden: tuple[Path, ...] = ()
     search_path: str = DEFAULT_PATH
     read_only: bool = False
-    """The workspace too."""
+    """The workspace is read-only too."""
     copy: WorkspaceCopy | None = None
-    """What stands in the workspace's place and may be written, though that is read-only."""
+    """A copy that is in the workspace's place, and may be written even if that is read-only."""
     writes_git: bool = False
-    """The workspace's own repository may be written, but for what git obeys in it."""
+    """The workspace's own repository may be written, except the files that git obeys."""
     shown: Callable[[str], bool] | None = None
-    """Which files of the workspace that look like secrets are shown, by their paths; None is all
-    of them."""
+    """Which files of the workspace that look like secrets are shown, by their paths; None: all."""
     may_change: Callable[[str], bool] = nothing
     """Which installed programs may be changed, by their paths."""
     guards: Guarded | None = None
-    """What was found in the workspace before; it is looked at anew in any case."""
+    """The guarded names from an earlier look; gonogo looks again in any case."""
     unlooked: Collection[str] = ()
-    """The folders that a person let the command run without a look at them."""
+    """Folders that were not looked into; a person allowed the command to run all the same."""
     temporary: int = 1 << 30
-    """Bytes that fit into each folder that is the command's own."""
+    """The size in bytes of each folder that is the command's own."""
 
     @property
     def written(self) -> Path:
-        """Where on the disk what is written in the workspace lies."""
+        """The folder on the disk that gets what the command writes in the workspace."""
         return self.workspace if self.copy is None else self.copy.folder
 
     def shows(self, path: Path) -> bool:
@@ -285,11 +284,11 @@ class Box(Struct, frozen=True, kw_only=True):
         return self.shown is None or self.shown(path.relative_to(self.workspace).as_posix())
 
     def guarded(self) -> Guarded:
-        """What stands in the workspace now.
+        """The guarded names in the workspace now.
 
         Raises:
-            ToolFailed: `too_many_files`, where nobody can say what that is, and no person let the
-                command run all the same.
+            ToolFailed: `too_many_files`, if there are too many names to find them all, and no
+                person allowed the command to run all the same.
         """
         found = guarded_paths(self.workspace) if self.guards is None else self.guards.renewed()
         if not found.missed <= {*self.unlooked}:
@@ -314,13 +313,13 @@ class Sandbox(Struct, frozen=True):
 
     program: str
     sizes: bool = True
-    """It can bound what is kept in memory; older ones cannot."""
+    """It can bound the size of folders in memory; older versions cannot."""
 
     @staticmethod
     def detect() -> "Sandbox | None":
-        """Try bubblewrap; None where it is missing or may not make namespaces.
+        """Try bubblewrap; None if it is missing or may not make namespaces.
 
-        A program that worked once is not tried again by the same process.
+        A program that worked once is not tried again in the same process.
         """
         program = find_program("bwrap")
         if program is None:
@@ -343,8 +342,8 @@ class Sandbox(Struct, frozen=True):
         """The command line that runs `argv` in the box.
 
         Args:
-            filter_: A descriptor that gives the filter of system calls.
-            contents: Descriptors that give what files hold in the box, and these.
+            filter_: A descriptor from which the filter of system calls is read.
+            contents: Descriptors with contents, each with the file that has it in the box.
         """
         box = box if self.sizes else replace(box, temporary=0)
         return [
@@ -376,16 +375,16 @@ class Sandbox(Struct, frozen=True):
 
 
 _FOUND: dict[str, Sandbox] = {}
-"""What worked, by its program."""
+"""The sandboxes that worked, by their programs."""
 
 
 def _mounts(box: Box) -> Iterable[str]:
-    """The mounts over the read-only system; the deepest folder that holds a path decides."""
+    """The mounts over the read-only system; for each path the deepest mount decides."""
     empty = {
         path for path in map(Path, _EMPTY) if os.path.isdir(path) and not path.is_symlink()
     } | _homes()
     hidden = {path.resolve() for path in (*box.hidden, *map(Path, _HIDDEN)) if os.path.exists(path)}
-    # A setting may name it where there is no file; it has nothing to hide, and programs need it.
+    # A setting may name /dev/null instead of a file; programs need it, so it is not hidden.
     hidden.discard(Path(os.devnull))
     folders = {path for path in empty | hidden if os.path.isdir(path)} - {box.workspace}
     guarded = box.guarded()
@@ -409,7 +408,7 @@ def _mounts(box: Box) -> Iterable[str]:
 
 
 def _bound(box: Box, guarded: Guarded, covered: Collection[Path]) -> list[Path]:
-    """What of the workspace is read-only in it; of our own programs all that lies there."""
+    """The paths of the workspace that are read-only, including gonogo's own code there."""
     programs = [path for path in guarded.programs(box.may_change) if path not in covered]
     programs.sort(key=lambda path: len(path.parts))
     protected = {*guarded.protected}
@@ -419,13 +418,13 @@ def _bound(box: Box, guarded: Guarded, covered: Collection[Path]) -> list[Path]:
 
 
 def own_code(workspace: Path) -> list[Path]:
-    """What of gonogo, and of the Python that runs it, lies in a workspace."""
+    """The folders of gonogo, and of the Python that runs it, that are in a workspace."""
     own = (Path(sys.prefix), Path(sys.base_prefix), PACKAGE)
     return [path for path in own if workspace in path.parents]
 
 
 def _second_names(workspace: Path, secrets: Iterable[Path]) -> Iterable[Path]:
-    """The names in the workspace of files that have several, of which one is a secret's."""
+    """All names in the workspace of secret files that have several names (hard links)."""
     found = (_file_number(path) for path in secrets)
     wanted = {number for number, names in filter(None, found) if names > 1}
     folders = [workspace] if wanted else []
@@ -434,7 +433,7 @@ def _second_names(workspace: Path, secrets: Iterable[Path]) -> Iterable[Path]:
         try:
             entries = list(os.scandir(folders.pop()))
         except OSError:
-            continue  # gone meanwhile, or nobody's to read
+            continue  # it disappeared meanwhile, or may not be read
         folders += [Path(each) for each in entries if each.is_dir(follow_symlinks=False)]
         for path in (Path(each) for each in entries if each.inode() in inodes):
             number = _file_number(path)
@@ -443,7 +442,7 @@ def _second_names(workspace: Path, secrets: Iterable[Path]) -> Iterable[Path]:
 
 
 def _file_number(path: Path) -> tuple[tuple[int, int], int] | None:
-    """A file's device and inode, and how many names it has; None for what is no file."""
+    """A file's device and inode, and how many names it has; None if it is not a regular file."""
     try:
         found = path.lstat()
     except OSError:
@@ -452,7 +451,7 @@ def _file_number(path: Path) -> tuple[tuple[int, int], int] | None:
 
 
 def _outermost(paths: Collection[Path]) -> list[Path]:
-    """Those that lie below none of the others, in order."""
+    """The paths that are not below another one, sorted."""
     known = {*paths}
     return sorted(path for path in known if known.isdisjoint(path.parents))
 
@@ -469,7 +468,7 @@ def _covered(path: Path) -> Iterable[str]:
 
 
 def _kept(box: Box, empty: set[Path], hidden: set[Path]) -> set[Path]:
-    """Programs' folders that would vanish with a hidden one, and that are no home themselves."""
+    """Folders of programs that are inside a hidden folder, and are not above an emptied one."""
     wanted = {Path(sys.prefix), Path(sys.base_prefix), Path(sys.executable).resolve().parent}
     for entry in filter(None, box.search_path.split(":")):
         folder = Path(entry)
@@ -486,16 +485,17 @@ def _kept(box: Box, empty: set[Path], hidden: set[Path]) -> set[Path]:
 
 
 def _sockets(box: Box, covered: set[Path]) -> set[Path]:
-    """Sockets that somebody outside listens on, where they would be seen.
+    """Visible sockets on which somebody outside the box listens.
 
-    What may be read may be connected to: neither a read-only mount nor another network forbids it.
+    A command can connect to a socket that it can see: neither a read-only mount nor a separate
+    network prevents that.
     """
     try:
         lines = _SOCKETS.read_text("utf-8", "replace").splitlines()[1:]
     except OSError:
         return set()
     names = {fields[7] for line in lines if len(fields := line.split(None, 7)) == 8}
-    # Where a name is too long for a socket, it was bound through an open folder: /proc/self/fd/9/s.
+    # A name that is too long for a socket was bound through an open folder: /proc/self/fd/9/s.
     paths = {Path(os.path.realpath(name)) for name in names if name.startswith("/")}
     return {
         path
@@ -509,7 +509,7 @@ def _is_socket(path: Path) -> bool:
     try:
         return path.is_socket()
     except OSError:
-        # Another user's folder: nobody of ours comes to it either.
+        # The folder of another user: commands cannot get into it either.
         return False
 
 
@@ -521,12 +521,12 @@ def _homes() -> set[Path]:
     return {home} - {Path("/")}
 
 
-# The sign that a command began: what runs first in its box asks us, before the command does.
+# The sign that a command began: a script in the box asks gonogo before it starts the command.
 #
-# A box is built from what stands on the machine, and that may have changed by the time it is built.
-# Without the sign nothing of the command has run, so the box may be built anew. And a command
-# begins only in a box that ends when we do: if we are killed while its box is built, nobody
-# answers, and nothing of it runs. The way of the sign is closed before the command starts.
+# The files for a box may change while it is built, so that building fails. Without the sign nothing
+# of the command has run, so the box may be built again. And a command begins only in a box that
+# ends with gonogo: if gonogo is killed while the box is built, nobody answers, and nothing runs.
+# The channel of the sign is closed before the command starts.
 
 GIVE = r"""
 guards() {
@@ -542,15 +542,16 @@ if [ -n "$4" ]; then
   { printf . >&"$4" && read -r -N 1 -u "$4" && eval "exec $4>&-"; } || exit 126
 fi
 """
-"""What asks, in bash: `$4` is its way, or empty.
+"""The script that asks, in bash: `$4` is the channel's descriptor, or empty.
 
-It waits until the box's first process has the filter of system calls that the command has: just
-before it takes that, bubblewrap has it end with its parent, which asked for the same long before.
+It waits until the box's first process has the same filter of system calls as the command: just
+before bubblewrap sets that, it makes this process end with its parent. The parent itself was made
+to end with gonogo long before.
 """
 
 
 class Sign:
-    """One command's; closed when its block ends."""
+    """The sign of one command."""
 
     def __init__(self) -> None:
         self._ours, self._theirs = socket.socketpair()
@@ -561,7 +562,7 @@ class Sign:
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """What the box inherits."""
+        """The descriptors that the box inherits."""
         return (self._theirs.fileno(),)
 
     @property
@@ -570,13 +571,13 @@ class Sign:
         return self._given
 
     def spawned(self) -> None:
-        """The box has its end: when it is gone, no sign will come."""
+        """Close the box's end here: so if the box ends, the channel closes."""
         self._theirs.close()
 
     async def answer(self) -> None:
-        """Let the command begin, once it asks; if its box goes first, nothing is to be let.
+        """Wait until the box asks, then let the command begin; return if the box ends first.
 
-        Nor in a box of another folder: that one ends, as it is told that nobody answers.
+        A box that shows another folder gets no permission, so it ends.
         """
         await anyio.wait_readable(self._ours)
         with suppress(OSError):
@@ -589,14 +590,14 @@ class Sign:
                 self._ours.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Let go of both ends."""
+        """Close both ends."""
         self._theirs.close()
         self._ours.close()
 
 
 @contextmanager
 def sign_of(*, boxed: bool) -> Generator[Sign | None]:
-    """The sign of a boxed command; without a box there is nothing that could have changed."""
+    """The sign of a boxed command; None without a box, as there is nothing that could fail."""
     if not boxed:
         yield None
         return

@@ -1,8 +1,8 @@
-"""Running a command of an agent: boxed, bounded, and gone when it is over.
+"""Running a command of an agent: in a box, within limits, and with nothing left afterwards.
 
 Whatever ends a command (its own end, the time limit, the caller's cancellation), no process of it
-is left when `run_command` returns. In a box that is the end of the box; without one, a keeper
-stands between us and the command, under which all stays that comes of it.
+is left when `run_command` returns. A box ends all its processes. Without a box, a keeper runs
+between gonogo and the command, and all processes of the command stay below it.
 """
 
 import os
@@ -72,18 +72,18 @@ from gonogo.workspace.sandbox.process import (
     uncancelled,
 )
 
-# How much of the machine one command may take, and who watches over what it takes in all.
+# How much of the machine one command may use, and how gonogo watches its processes together.
 #
-# The kernel's limits hold for each process, and not all of them for root. So what all the processes
-# of a box take together is looked at while it runs, and so is what the workspace's disk loses; a
-# command that is over is ended.
+# The kernel's limits are for each single process, and some do not apply to root. So gonogo also
+# measures what all processes of a box use together, and how much free space the workspace's disk
+# loses. A command over a limit is ended.
 
 _MIB = 1 << 20
 _PAUSE = 0.25
 _PROC = Path("/proc")
 _BLOCK = 512
 _COARSE = 2_500_000_000
-"""Nanoseconds: the clocks of some file systems go in such steps."""
+"""Nanoseconds; some file systems store times in such coarse steps."""
 _MOST_FILES = 1_000_000
 
 
@@ -93,29 +93,29 @@ class Ceilings(Struct, frozen=True, kw_only=True):
     processes: int = 2_048
     """Processes and threads at once."""
     memory: int = 8_192
-    """Memory of all its processes; also data of each."""
+    """Memory of all its processes together; also the data of each one."""
     file: int = 8_192
-    """One file that it writes."""
+    """Each file that it writes."""
     disk: int = 16_384
-    """All the files that it writes in the workspace."""
+    """All files together that it writes in the workspace."""
     open_files: int = 4_096
-    """Files that one process has open."""
+    """Open files of one process."""
     temporary: int = 1_024
-    """Each of the folders that are its own: its home, /tmp, /var/tmp, /dev/shm."""
+    """Each folder of its own: its home, /tmp, /var/tmp, /dev/shm."""
 
     @property
     def ulimits(self) -> str:
-        """Words for ulimit, one limit a line: core files, then these."""
+        """Arguments for ulimit, one limit per line: no core files, then these limits."""
         return "\n".join((
             "-c 0", f"-n {self.open_files}", f"-u {self.processes}",
             f"-d {self.memory * 1024}", f"-f {self.file * 1024}",
         ))  # fmt: skip
 
     async def passed(self, leader: int, disk: "Disk", *, boxed: bool) -> str:
-        """Wait until a command takes more than it may, and say of what.
+        """Wait until a command passes a limit, and return the limit's name.
 
         Args:
-            boxed: Its processes are those of a box, and counted too.
+            boxed: The command runs in a box, so its processes can be counted too.
         """
         while True:
             await anyio.sleep(_PAUSE)
@@ -134,7 +134,7 @@ class Ceilings(Struct, frozen=True, kw_only=True):
         most = sum(_number(process / "statm", 1, shell=False) for process in inside) * page
         if most <= self.memory * _MIB:
             return None
-        # Pages that several share were counted for each; only now is the exact sum worth its time.
+        # Shared pages were counted for each process. The exact sum is slow, so only now.
         exact = sum(_share(process) for process in inside)
         return "memory" if exact > self.memory * _MIB else None
 
@@ -155,15 +155,15 @@ class Space(Struct, frozen=True):
         return Space(self.size - other.size, self.files - other.files)
 
     def passes(self, limit: "Space") -> bool:
-        """Whether it is more than a limit in one of them."""
+        """Whether it is over a limit in size or in files."""
         return self.size > limit.size or self.files > limit.files
 
 
 class Disk:
-    """The disk of a workspace, since a command began.
+    """What was written to the disk of a workspace since a command began.
 
-    What it has lost is known at once, but others write there as well. So only where it has lost
-    more than the command may take is it worth its time to look which files those are.
+    The loss of free space is quick to see, but others write there too. So only if the loss is more
+    than the command may write, gonogo looks which files were written.
     """
 
     def __init__(self, workspace: Path) -> None:
@@ -172,10 +172,10 @@ class Disk:
         self._of_others = Space(0, 0)
 
     def is_over(self, most: int, inside: Iterable[Path] = ()) -> bool:
-        """Whether what was written since takes more bytes, or is far too many files.
+        """Whether more bytes than `most`, or far too many files, were written since.
 
         Args:
-            inside: The command's processes: what only they hold of a file is counted too.
+            inside: The command's processes: deleted files that they have open count too.
         """
         limit = Space(most, _MOST_FILES)
         lost = self._free - _free(self._workspace)
@@ -183,12 +183,12 @@ class Disk:
             return False
         written = _written(self._workspace, self._began) + _held(inside)
         self._of_others = lost - written
-        # Nobody else takes so much; what is hidden from us is not held in favour of the command.
+        # With twice the limit, assume that it was the command: some files may be hidden from us.
         return written.passes(limit) or lost.passes(Space(2 * most, 2 * _MOST_FILES))
 
 
 def _free(folder: Path) -> Space:
-    """What a folder's disk has left; while the folder is away, what its parent's has."""
+    """The free space of a folder's disk; if the folder is not there, of its parent's disk."""
     try:
         found = os.statvfs(folder)
     except (FileNotFoundError, NotADirectoryError):
@@ -197,7 +197,7 @@ def _free(folder: Path) -> Space:
 
 
 def _written(workspace: Path, since: int) -> Space:
-    """The files of a workspace that were changed since a moment, each counted once."""
+    """The size and number of files in a workspace that changed since a moment, each once."""
     files: dict[tuple[int, int], int] = {}
     for folder, _, names in os.walk(workspace):
         for name in names:
@@ -209,7 +209,7 @@ def _written(workspace: Path, since: int) -> Space:
 
 
 def _held(processes: Iterable[Path]) -> Space:
-    """The files without a name that processes have open."""
+    """The size and number of deleted files that processes still have open."""
     files: dict[tuple[int, int], int] = {}
     for process in processes:
         with suppress(OSError):
@@ -221,10 +221,10 @@ def _held(processes: Iterable[Path]) -> Space:
 
 
 def _inside(leader: int) -> list[Path]:
-    """The processes of the box that a bubblewrap made: those of its first child's namespace.
+    """The processes of a box: those in the namespace of its first process.
 
     Args:
-        leader: The bubblewrap, or its keeper.
+        leader: The process of bubblewrap, or of its keeper.
     """
     first = _first_inside(str(leader), _space(_PROC / "self"))
     space = first and _space(_PROC / first)
@@ -232,7 +232,7 @@ def _inside(leader: int) -> list[Path]:
 
 
 def _first_inside(process: str, own: str | None) -> str | None:
-    """The first of what a process has started whose namespace is not ours."""
+    """The first descendant of a process that is in another namespace than gonogo."""
     try:
         children = (_PROC / process / "task" / process / "children").read_text().split()
     except OSError:
@@ -245,9 +245,9 @@ def _first_inside(process: str, own: str | None) -> str | None:
 
 
 def _shows(leader: int, workspace: Path, which: os.stat_result) -> bool:
-    """Whether the box below a process has a folder in the workspace's place, and no other.
+    """Whether the box below a process shows exactly this folder as the workspace.
 
-    bubblewrap binds it by its path, which may have come to lead elsewhere meanwhile.
+    bubblewrap binds the workspace by its path, which may lead elsewhere by now.
     """
     inside = _first_inside(str(leader), _space(_PROC / "self"))
     if inside is None:
@@ -272,7 +272,7 @@ def _space(process: Path) -> str | None:
 
 
 def _number(file: Path, place: int, *, shell: bool = True) -> int:
-    """A number of a line; of `stat` those after the program's name, which may hold anything."""
+    """A number in a line; in `stat` the numbers begin after the program's name."""
     try:
         text = file.read_text("utf-8", "replace")
         return int((text.rpartition(")")[2] if shell else text).split()[place])
@@ -281,7 +281,7 @@ def _number(file: Path, place: int, *, shell: bool = True) -> int:
 
 
 def _share(process: Path) -> int:
-    """The memory of one process, with its share of what it shares."""
+    """The memory of one process, including its part of the shared memory."""
     try:
         lines = (process / "smaps_rollup").read_text().splitlines()
     except OSError:
@@ -291,7 +291,7 @@ def _share(process: Path) -> int:
 
 NO_PROGRAMS: Mapping[str, str] = MappingProxyType({})
 OUTPUT_CAP = 64 * 1024
-"""Bytes of output that are kept when the caller names no cap."""
+"""How many bytes of output are kept by default."""
 _ALONE = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1"}
 _PROGRAM = re.compile(r"[A-Za-z_][A-Za-z0-9_.+-]*")
 _LIMITS = f"""
@@ -302,17 +302,17 @@ exec "$1" --noprofile --norc -c "$2"
 
 
 class CommandOutput(Struct, frozen=True, kw_only=True):
-    """What came of a command; `output` has head and tail when it was longer than the cap."""
+    """The result of a command; `output` is only head and tail if it was longer than the cap."""
 
     exit_code: int
-    """128 and the signal's number for a command that a signal ended."""
+    """128 plus the number of the signal, if a signal ended the command."""
     output: str
     truncated: bool
     timed_out: bool
     over: str | None = None
-    """The limit that it passed and was ended for: `processes`, `memory` or `disk`."""
+    """The limit for which it was ended: `processes`, `memory` or `disk`."""
     network: Reached | None = None
-    """What it reached; None when it had no network."""
+    """What it reached; None if it had no network."""
 
 
 async def run_command(  # noqa: PLR0913 - each is a choice of the caller
@@ -338,33 +338,32 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
     on_spawn: Callable[[int], None] | None = None,
     is_ours: Callable[[], bool] | None = None,
 ) -> CommandOutput:
-    """Run a script in bash, with a clean environment, and end all that it started.
+    """Run a script in bash, with a clean environment, and end all processes that it started.
 
     Args:
-        cwd: Where it runs, relative to the workspace and without links; None is the root.
+        cwd: Where it runs, relative to the workspace and without links; None: the root.
         timeout: Seconds. All its processes are killed at the limit, and on cancellation.
         output_cap: The most bytes of output that are kept: the first and the last half.
-        sandbox: The box; None runs it plainly.
+        sandbox: The box; None runs the script without one.
         hidden: Folders and files that the box does not show.
-        network: What it reaches; None is nothing. Without a box there is no telling.
-        read_only: The box shows the workspace, and nothing in it can be changed.
-        on_copy: What the command changes there is a copy, which goes with it.
-        writes_git: The box shows the workspace's repository so that git can write in it, and finds
-            there no settings by which it would start anything. For git alone.
-        shown: Which of the workspace's secrets the box shows, by path; None is all of them.
-        may_change: Which installed programs the box lets be changed, by path.
-        guards: What the box guards, as it was found lately.
-        unlooked: The folders that a person let it run without a look at them.
-        search_path: The command's PATH; folders that lie in the workspace are no part of it.
+        network: What it may reach; None: nothing. Without a box this has no effect.
+        read_only: Nothing in the workspace can be changed; needs a box.
+        on_copy: The command works on a copy of the workspace, which is deleted afterwards.
+        writes_git: In the box, git can write in the workspace's repository, and finds no settings
+            that would start a program. Only for git itself.
+        shown: Which of the workspace's secrets the box shows, by path; None: all of them.
+        may_change: Which installed programs may be changed in the box, by path.
+        guards: The guarded names from an earlier look.
+        unlooked: Folders that were not looked into; a person allowed it to run all the same.
+        search_path: The command's PATH; folders in the workspace are removed from it.
         programs: The full paths of programs that the script names.
-        on_spawn: Told the id of the process group's leader, for each box that is built.
-        is_ours: Whether nobody else can have the work: see `Lifeline`.
+        on_spawn: Called with the id of the process group's leader, for each box that is built.
+        is_ours: Whether no other machine can have the work: see `Lifeline`.
 
     Raises:
-        ToolFailed: `file_not_found` or `symlink_escape` for `cwd`, `io_error` when there is no
-            bash, or when its box cannot be built, or there is none for `read_only`,
-            `too_many_files` when nobody can say what the box has to guard: then nothing of it has
-            run.
+        ToolFailed: `file_not_found` or `symlink_escape` for `cwd`, `io_error` if there is no
+            bash, or its box cannot be built, or there is no box for `read_only`, `too_many_files`
+            if nobody can say what the box must guard. Nothing of the script has run then.
     """
     if read_only and sandbox is None:
         raise ToolFailed(
@@ -399,7 +398,7 @@ async def run_command(  # noqa: PLR0913 - each is a choice of the caller
 
 
 class _Inside(Struct, frozen=True):
-    """What runs, and what holds it."""
+    """What runs, and in which box."""
 
     script: str
     box: Box
@@ -408,7 +407,7 @@ class _Inside(Struct, frozen=True):
 
 
 class _Order(Struct, frozen=True):
-    """What is tried until it has begun."""
+    """A command to start, perhaps after several tries."""
 
     inside: _Inside
     network: Network | None
@@ -418,15 +417,15 @@ class _Order(Struct, frozen=True):
 
     @property
     def is_kept(self) -> bool:
-        """Whether a keeper stands between us and it: a box ends with us, but not when we stop."""
+        """Whether it needs a keeper: a box ends with gonogo, but not while gonogo is suspended."""
         return self.inside.sandbox is None or self.is_ours is not None
 
 
 class _End(Struct, frozen=True):
-    """What came of one try."""
+    """The result of one try."""
 
     began: bool
-    """The command did; where it did not, nothing of it has run."""
+    """The command began; if not, nothing of it has run."""
     exit_code: int
     sink: Sink
     timed_out: bool
@@ -435,7 +434,7 @@ class _End(Struct, frozen=True):
 
     @property
     def counts(self) -> bool:
-        """Nothing is tried again after it."""
+        """Whether this is the final result; if not, it is tried again."""
         return self.began or self.timed_out or self.over is not None
 
 
@@ -478,7 +477,7 @@ async def _try(workspace: Workspace, order: _Order, until: float) -> _End:
 async def _watched(
     process: Running, sink: Sink, inside: _Inside, inherited: "_Inherited"
 ) -> str | None:
-    """Wait for a command; gives the limit that it passed, if it did."""
+    """Wait for a command, and return the limit that it passed, if any."""
     passed: list[str] = []
     boxed = inside.sandbox is not None
     disk = Disk(inside.box.written)
@@ -507,7 +506,7 @@ async def _started(
     mark, inside = token_hex(16), order.inside
     async with _home(inside.sandbox) as home:
         environment = _environment(inside.box, home, mark, networked=inherited.door is not None)
-        # Not to be cancelled half-way: a process that nobody holds could not be ended.
+        # No cancellation half-way: nobody could end a process that nobody knows.
         with uncancelled():
             process = await _spawn(workspace, inside, inherited, environment)
         running = Running(process, mark, inherited.line)
@@ -520,7 +519,7 @@ async def _started(
 
 
 class _Inherited(Struct, frozen=True):
-    """What a box or a keeper has from us."""
+    """The descriptors that a box or a keeper inherits from gonogo."""
 
     door: CommandProxy | None
     sign: Sign | None
@@ -532,7 +531,7 @@ class _Inherited(Struct, frozen=True):
 
     @property
     def way(self) -> str:
-        """The sign's, as bash is told."""
+        """The descriptor of the sign's channel, as an argument for bash."""
         return "" if self.sign is None else str(self.sign.fds[0])
 
     def spawned(self) -> None:
@@ -570,7 +569,7 @@ async def _spawn(
             argv = await anyio.to_thread.run_sync(wrap)
         if inherited.line is not None:
             argv = inherited.line.kept(argv, boxed=inside.sandbox is not None)
-        # By its descriptor: a folder that is swapped for a link now is not followed.
+        # By its descriptor: so it does not matter if the folder is swapped for a link now.
         here = f"/proc/self/fd/{folder}" if sys.platform == "linux" else str(box.cwd)
         try:
             process = await anyio.open_process(
@@ -588,7 +587,7 @@ async def _spawn(
 
 
 def _named(programs: Mapping[str, str], workspace: Path) -> str:
-    """Bash source, on the script's first line, by which a name is the program at just that path."""
+    """Bash source for the script's first line, which binds each name to the program's path."""
     return "".join(
         _pinned(name, quote(path), own=path.startswith(f"{workspace}/"))
         for name, path in programs.items()
@@ -597,12 +596,12 @@ def _named(programs: Mapping[str, str], workspace: Path) -> str:
 
 
 def _pinned(name: str, path: str, *, own: bool) -> str:
-    # A Python finds the environment that it belongs to by the path that it is called by.
+    # Python finds its virtual environment by the path with which it is called.
     return f'{name}() {{ {path} "$@"; }}; ' if own else f"hash -p {path} {name}; "
 
 
 def _settings(inside: _Inside) -> dict[Path, bytes]:
-    """What git is shown in the place of settings of repositories, in a box where it writes."""
+    """The settings that git sees instead of those of repositories, in a box where it writes."""
     if inside.sandbox is None or not inside.box.writes_git:
         return {}
     return plain_settings(inside.box.guarded(), inside.box.search_path)
@@ -613,7 +612,7 @@ def _boxed(sandbox: Sandbox | None) -> AbstractContextManager[int | None]:
 
 
 def _environment(box: Box, home: str, mark: str, *, networked: bool) -> dict[str, str]:
-    # Servers that a test starts beside itself are reached without the proxy.
+    # Servers that a test starts in its own box are reached without the proxy.
     direct = "localhost,127.0.0.1,::1"
     more = {"NO_PROXY": direct, "no_proxy": direct, "NODE_USE_ENV_PROXY": "1"}
     return {
@@ -626,7 +625,7 @@ def _environment(box: Box, home: str, mark: str, *, networked: bool) -> dict[str
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_TERMINAL_PROMPT": "0",
         MARK: mark,
-        # Nothing of a repository around the workspace is shown to who only reads.
+        # A read-only command must not see a repository around the workspace.
         **({"GIT_CEILING_DIRECTORIES": str(box.workspace.parent)} if box.read_only else {}),
         **(_ALONE if box.writes_git else {}),
         **(more if networked else {}),

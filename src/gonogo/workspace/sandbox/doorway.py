@@ -1,8 +1,8 @@
-"""Run inside a box before its command: opens a port on the box's own loopback and hands it out.
+"""Run inside a box before its command: open a port on the box's loopback and pass its socket out.
 
-Run by its text, with a bare interpreter, so it imports nothing of ours. The socket belongs to the
-box's network, and whoever holds it outside takes the connections: nothing of it stays inside, and
-there is no path that anything else could reach.
+A bare interpreter gets this file's text as its program, so it imports nothing of gonogo. The socket
+belongs to the network of the box, but gonogo accepts its connections outside: nothing of it stays
+inside, and there is no path by which anything else could be reached.
 """
 
 import os
@@ -11,7 +11,7 @@ import sys
 
 
 def main(channel: int, command: list[str]) -> None:
-    """Open the port, hand it through the channel, and become the command."""
+    """Open the port, send its socket through the channel, and become the command."""
     with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         with socket.socket(fileno=channel) as held:

@@ -1,12 +1,12 @@
-"""The guarded names of a workspace: what others run, obey or keep secret, and what of it is new.
+"""The guarded names of a workspace, and which of them are new.
 
-`domain.paths` says which names these are. Looked for before a command they are what its box binds;
-looked for again when it is over, they tell what came meanwhile. A folder whose names make it a git
-directory, whatever it is called, has git's own names guarded: HEAD, config, hooks and the like.
+`domain.paths` defines these names. A look before a command finds what its box must bind; another
+look after it shows what is new. In a folder that git would take for a git directory, whatever its
+name, git's own names are guarded: HEAD, config, hooks and the like.
 
-The root's own names are always looked at, however many there are. A folder that cannot be looked
-into is guarded itself; what is too much to be looked at is `unlooked`, and whoever runs a command
-has to know.
+The names in the root are always read, however many there are. A folder that cannot be read is
+guarded itself. Folders with too many names are `unlooked`, and whoever runs a command must know of
+them.
 """
 
 import errno
@@ -50,15 +50,15 @@ from gonogo.workspace.snapshots.scan import FoundFile, Signature, settled
 from gonogo.workspace.snapshots.states import parents
 
 SCAN_LIMIT = 100_000
-"""Names that are looked at, those in folders of installed packages left aside."""
+"""The most names that are looked at, without those in folders of installed packages."""
 INSTALLED_LIMIT = 1_000_000
-"""Names in folders of installed packages that are looked at."""
+"""The most names in folders of installed packages that are looked at."""
 
 _GIT = frozenset(
     """head config config.worktree hooks info objects refs packed-refs commondir gitdir modules
     worktrees branches remotes""".split()
 )
-"""What git obeys in a folder that it takes for one of its own."""
+"""Names that git obeys in a git directory, in lower case."""
 _HEADING = re.compile(r'\[([A-Za-z0-9-]+)(?: "[^"\\]*")?\]')
 _SETTING = re.compile(r"([A-Za-z][A-Za-z0-9-]*)\s*=\s*(?:[^\\;#\"\s-][^\\;#\"]*)?")
 _USUAL = {
@@ -71,25 +71,25 @@ _USUAL = {
 }
 """Settings by which git runs no other program, in lower case."""
 _LONGEST = 1 << 20
-"""Bytes of the settings of a repository that is looked at."""
+"""The most bytes of a repository's settings that are read."""
 _REMEMBERED = 16
-"""Workspaces."""
+"""How many workspaces are remembered."""
 _MAX_PATH = 3_000
-"""Bytes; what lies deeper could not be bound."""
+"""The most bytes of a path; a longer one could not be bound."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class GuardedName(Struct, frozen=True):
-    """One name that needs care."""
+    """One guarded name."""
 
     path: str
-    """Relative to the workspace; bytes that are no UTF-8 are surrogates."""
+    """Relative to the workspace; bytes that are not UTF-8 are surrogates."""
     guard: Guard | None
-    """None: with others it would make its folder a repository."""
+    """None: only together with other names it would make its folder a repository."""
     mark: str
-    """What stands there: its sort, the folder that it lies in, and which one it is."""
+    """What is there, as `sort:folder:which`; the last is an inode, or the target of a link."""
     installed: bool = False
-    """It lies among installed packages."""
+    """It is inside a folder of installed packages."""
 
     @property
     def name(self) -> str:
@@ -103,13 +103,13 @@ class GuardedName(Struct, frozen=True):
 
     @property
     def is_repository(self) -> bool:
-        """Whether it is what makes a folder a git repository."""
+        """Whether it belongs to what makes a folder a git repository."""
         return self.guard == "deny" and folded(self.name) in {".git", *_GIT}
 
     def is_like(self, mark: str | None) -> bool:
-        """Whether the same sort of thing stood here, and of a link the very same.
+        """Whether the same sort of thing was here before; a link must have the same target.
 
-        In another folder of the same name it is another thing: what is bound stays in its folder.
+        In another folder, even of the same name, it is a different thing.
         """
         if mark is None:
             return False
@@ -119,7 +119,7 @@ class GuardedName(Struct, frozen=True):
 
 
 class _Record(Struct, frozen=True):
-    """What one folder holds; as long as its signature stays, so does this."""
+    """The names of interest in one folder; valid as long as the folder's signature is the same."""
 
     signature: Signature | None
     count: int
@@ -128,19 +128,19 @@ class _Record(Struct, frozen=True):
 
 
 class Guarded(Struct):
-    """What stands in a workspace at one moment and needs care."""
+    """The guarded names of a workspace at one moment."""
 
     root: Path
     names: dict[str, GuardedName] = field(default_factory=dict[str, GuardedName])
     unlooked: list[str] = field(default_factory=list[str])
-    """Folders that were not looked into, since there are too many names."""
+    """Folders that were not looked into, because there are too many names."""
     is_over: bool = False
-    """There are more names than are looked at, those of the root itself included."""
+    """There are more names than the limit, including those in the root itself."""
     records: dict[str, _Record] = field(default_factory=dict[str, _Record])
 
     @property
     def missed(self) -> set[str]:
-        """What a person is told of before a command runs all the same; the root is `.`."""
+        """The folders that a person must know of before a command may run; the root is `.`."""
         return {*self.unlooked} or ({"."} if self.is_over else set())
 
     @property
@@ -150,10 +150,10 @@ class Guarded(Struct):
         return sorted({*filter(None, denied)})
 
     def programs(self, may_change: Callable[[str], bool]) -> list[Path]:
-        """Folders of installed programs that nobody let be changed.
+        """Folders of installed programs that must not be changed.
 
         Args:
-            may_change: Whether somebody did, by the path.
+            may_change: Whether a person has allowed to change a path.
         """
         known = [each for path, each in self.names.items() if installed(path) == "program"]
         let = [each.path for each in known if may_change(each.path)]
@@ -172,18 +172,18 @@ class Guarded(Struct):
 
     @property
     def marks(self) -> dict[str, str]:
-        """All names with what stands there, to be compared with later."""
+        """All names with their marks, for a later comparison."""
         return {path: each.mark for path, each in self.names.items()}
 
     def renewed(self) -> "Guarded":
-        """The same, now: only folders that have changed are read again."""
+        """Look again: only folders that have changed are read."""
         return _looked(self.root, self.records)
 
     def since(self, marks: Mapping[str, str]) -> list[GuardedName]:
-        """The guarded names that were not there when these marks were taken.
+        """The guarded names that are new since these marks were taken.
 
-        What was moved together with its folder is not new, and neither is what belongs to somebody
-        else than us: no command of ours can have made that.
+        A name that was moved together with its folder is not new. Neither is one that belongs to
+        another user: no command of ours can have made it.
         """
         moved = {(path.rpartition("/")[2], mark) for path, mark in marks.items()}
         return [
@@ -196,10 +196,10 @@ class Guarded(Struct):
         ]
 
     def _place(self, each: GuardedName) -> Path | None:
-        """Where a name's content lies, as far as it is bound."""
+        """The path to bind for a name; None if nothing is bound for it."""
         path = self.root / each.path
         if each.is_link:
-            # What it leads to may have any name, and others run it by this one.
+            # The target may have any name, but others run it by the name of the link.
             real = Path(os.path.realpath(path))
             return real if self.root in real.parents and os.path.exists(real) else None
         is_bound = not each.installed or each.is_repository or each.guard == "ask"
@@ -207,16 +207,16 @@ class Guarded(Struct):
 
 
 def topmost(names: Iterable[GuardedName]) -> list[str]:
-    """The paths of those that lie in none of the others."""
+    """The paths of those names that are not below another one."""
     paths = {each.path for each in names}
     return sorted(path for path in paths if paths.isdisjoint(parents(path)))
 
 
 def is_harmless(workspace: Path, each: GuardedName) -> bool:
-    """Whether a repository that came has nothing in it that git would run by itself.
+    """Whether a new repository has nothing in it that git would run by itself.
 
-    Of one that `git init` or `git clone` makes that is so. Names that make no repository are all
-    alike here.
+    This holds for the result of `git init` or `git clone`. A name that is not part of a repository
+    counts as harmless here.
     """
     place = workspace / each.path
     if not each.is_repository:
@@ -227,37 +227,37 @@ def is_harmless(workspace: Path, each: GuardedName) -> bool:
 
 
 def take_away(workspace: Path, paths: Iterable[str], to: Path) -> list[str]:
-    """Move what stands at these paths into a folder of ours; links are moved, never followed.
+    """Move what is at these paths into a folder of gonogo; links are moved, never followed.
 
-    It may be done again after a crash: what is gone already is gone.
+    It can be repeated after a crash: paths that are gone already are skipped.
 
     Returns:
-        The paths at which something stood.
+        The paths at which there was something.
 
     Raises:
-        OSError: something cannot be moved; it is still where it was, or in both places.
+        OSError: something cannot be moved; it is still in its place, or in both places.
     """
     return [path for path in paths if _taken(workspace, path, to)]
 
 
 def guarded_paths(workspace: Path) -> Guarded:
-    """Look for what has to be guarded.
+    """Look for the guarded names of a workspace.
 
     Raises:
-        ToolFailed: `io_error`, where not even the workspace's own names can be read.
+        ToolFailed: `io_error`, if not even the root of the workspace can be read.
     """
     return _looked(workspace, {})
 
 
 class Guards:
-    """The guarded names of any number of workspaces, looked for again and again."""
+    """Looks for the guarded names of any number of workspaces, and remembers them."""
 
     def __init__(self) -> None:
         self._last: dict[Path, Guarded] = {}
         self._lock = threading.Lock()
 
     def look(self, workspace: Path) -> Guarded:
-        """What stands there now: folders that have not changed since the last look are not read.
+        """The guarded names now; folders that have not changed since the last look are not read.
 
         Raises:
             ToolFailed: as `guarded_paths`.
@@ -304,7 +304,7 @@ class _Survey:
         self.found.names.update((each.path, each) for each in names)
 
     def _record(self, folder: "_Folder") -> _Record | None:
-        """What a folder holds; None where that is not known, or the folder is gone."""
+        """The record of a folder; None if it cannot be read, or the folder is gone."""
         if len(os.fsencode(folder.place)) > _MAX_PATH:
             self._take([folder.sealed])
             return None
@@ -321,7 +321,7 @@ class _Survey:
             return None
 
     def _looked_into(self, folder: "_Folder") -> _Record | None:
-        # Of the root all is read.
+        # The root is always read completely.
         room = self._room[folder.installed] if folder.path else sys.maxsize
         known = self._known.get(folder.path)
         if known is None or known.signature != folder.signature:
@@ -334,30 +334,30 @@ class _Survey:
 
 
 class _Folder(Struct, frozen=True):
-    """A folder to be looked into."""
+    """A folder to look into."""
 
     path: str
     place: str
     installed: bool = False
-    """What packages bring here is their own: only what is denied counts, and the programs."""
+    """It is part of installed packages, so only denied names and programs count in it."""
 
     @property
     def signature(self) -> Signature:
-        """What changes with its names."""
+        """A value that changes when its names change."""
         return FoundFile(self.path, os.lstat(self.place)).signature
 
     @property
     def sealed(self) -> GuardedName:
-        """The folder itself, where nobody can look into it."""
+        """The folder itself as a guarded name, if it cannot be looked into."""
         return GuardedName(self.path, "deny", "sealed:-:-")
 
     def below(self, name: str) -> "_Folder":
-        """A folder in it."""
+        """A subfolder."""
         path = self._path(name)
         return _Folder(path, f"{self.place}/{name}", installed(path) == "package")
 
     def read(self, room: int, now: int) -> _Record | None:
-        """All that is of interest; None where there are more names than there is room for."""
+        """Read the names of interest; None if the folder has more names than `room`."""
         with _opened(self.place) as folder:
             status = os.fstat(folder)
             count, guards, folders = self._listed(folder, room)
@@ -372,14 +372,14 @@ class _Folder(Struct, frozen=True):
         )
 
     def repository(self) -> Iterator[GuardedName]:
-        """The one name that is looked for in a folder with too many."""
+        """The `.git` of a folder with too many names: the only name that is looked for there."""
         with suppress(OSError), _opened(self.place) as folder:
             found = self._named(folder, os.fstat(folder), ".git", "deny")
             if found is not None:
                 yield found
 
     def _listed(self, folder: int, room: int) -> tuple[int, dict[str, Guard | None], list[str]]:
-        """How many names it has, those that count with their guards, and the folders."""
+        """The number of names, the names of interest with their guards, and the subfolders."""
         guards: dict[str, Guard | None] = {}
         folders: list[str] = []
         count = 0
@@ -401,12 +401,12 @@ class _Folder(Struct, frozen=True):
     def _guard(self, entry: os.DirEntry[str]) -> Guard | None:
         name, path = entry.name, self._path(entry.name)
         if self.installed:
-            # There are very many, and of nearly all the name says enough.
+            # There are very many files here, and for nearly all the name is enough to decide.
             if _is_denied(name):
                 return "deny"
             is_program = folded(name) in PROGRAM_FOLDERS and installed(path) == "program"
             return "ask" if is_program else None
-        # A link leads to what nobody has looked at.
+        # A link counts as the stricter case, as nobody has looked at its target.
         return write_guard(path) if entry.is_symlink() else command_guard(path)
 
     def _named(
@@ -438,18 +438,18 @@ def _opened(place: str) -> Generator[int]:
 
 
 def _is_git(names: set[str]) -> bool:
-    """Whether git takes a folder with these names for one of its own: setup.c, is_git_directory."""
+    """Whether a folder with these names is a git directory: git's setup.c, is_git_directory."""
     return "head" in names and ("commondir" in names or {"objects", "refs"} <= names)
 
 
 def _runs_nothing(folder: Path) -> bool:
-    """Whether a git folder has only the settings and the hooks that git itself puts there."""
+    """Whether a git folder has only settings and hooks that git itself writes there."""
     try:
         settings = _settings_in(folder).decode("utf-8", "replace").splitlines()
         hooks = list((folder / "hooks").iterdir()) if (folder / "hooks").is_dir() else []
     except (OSError, ToolFailed):
         return False
-    # Another name of the same file would change it from outside.
+    # By another name (a hard link) the same file could be changed from outside.
     own = (folder / "config", folder / "HEAD", *hooks)
     if any(path.is_symlink() or not path.is_file() or path.stat().st_nlink > 1 for path in own):
         return False
@@ -460,7 +460,7 @@ def _runs_nothing(folder: Path) -> bool:
 
 
 def _settings_in(folder: Path) -> bytes:
-    """The settings, unless they are a link, a pipe, or without an end."""
+    """The settings; fails if the file is a link, a pipe, or too long."""
     with (
         _opened(os.fspath(folder)) as place,
         opened(open_component, place, "config", READING) as file,
@@ -476,7 +476,7 @@ def _is_usual(settings: Iterable[str]) -> bool:
             section = heading[1].lower()
             continue
         setting = _SETTING.fullmatch(line)
-        # `x::y` has git run a program of that name.
+        # For a URL such as `x::y`, git runs the program git-remote-x.
         if setting is None or "::" in line or setting[1].lower() not in _USUAL.get(section, ()):
             return False
     return True
@@ -502,7 +502,7 @@ def _taken(workspace: Path, path: str, to: Path) -> bool:
 
 
 def _moved_over(source: Path, target: Path) -> None:
-    """Move to another file system: the copy is whole before the original goes."""
+    """Move to another file system: the copy is complete before the original is removed."""
     half = target.with_name(f"{target.name}.half")
     if source.is_symlink() or not source.is_dir():
         shutil.copy2(source, half, follow_symlinks=False)
@@ -512,7 +512,7 @@ def _moved_over(source: Path, target: Path) -> None:
     for folder, _, _ in os.walk(source):
         os.chmod(folder, 0o700)
     shutil.rmtree(half, ignore_errors=True)
-    # What is neither file, folder nor link has nothing in it that could be kept.
+    # Pipes, sockets and devices have no content to keep, so errors for them do not matter.
     with suppress(shutil.Error):
         shutil.copytree(source, half, symlinks=True)
     os.rename(half, target)
@@ -534,18 +534,18 @@ def _is_ours(path: Path) -> bool:
 # Repositories of a workspace, as the box of `git add` and `git commit` shows them.
 #
 # git starts programs that its settings name: filters, signers, watchers of files, pagers, helpers.
-# In that box the settings of every repository are shown without those: only such as are known to
-# start nothing are left (https://git-scm.com/docs/git-config). A list of what is dangerous would be
-# longer with each version of git. Nor is a setting left that leads git out of the workspace: work
-# trees are where git finds them. The repositories' own files stay as they are.
+# In that box only those settings of a repository are visible that are known to start nothing
+# (https://git-scm.com/docs/git-config): a list of dangerous ones would grow with each version of
+# git. Settings that lead git out of the workspace are not visible either: work trees are where git
+# finds them. The files of the repositories on the disk do not change.
 
 _MOST = 500
-"""Files of settings."""
+"""The most files with settings."""
 _TIME = 10.0
-"""Seconds to read one."""
+"""The most seconds to read one."""
 _OBEYED = """config config.worktree hooks info modules worktrees branches remotes commondir gitdir
     objects/info""".split()
-"""What in a repository leads git elsewhere, or is run by it."""
+"""Names in a repository that lead git elsewhere, or that it runs."""
 _SETTINGS = frozenset({"config", "config.worktree"})
 _HARMLESS = {
     "core": """repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode
@@ -564,24 +564,24 @@ _HARMLESS = {
 
 
 def own_repository(workspace: Path) -> Path | None:
-    """The git folder of a workspace; None where a file or a link leads to it, or there is none."""
+    """The git folder of a workspace; None if there is none, or `.git` is a file or a link."""
     git = workspace / ".git"
     return git if git.is_dir() and not git.is_symlink() else None
 
 
 def obeyed(repository: Path) -> Iterator[Path]:
-    """What stays as it is in a git folder that is written in."""
+    """The paths that stay read-only in a git folder that may be written."""
     places = (repository / name for name in _OBEYED)
     return (place for place in places if os.path.lexists(place))
 
 
 def plain_settings(guarded: Guarded, search_path: str) -> dict[Path, bytes]:
-    """The settings of a workspace's repositories, without all that could start anything.
+    """The settings of a workspace's repositories, without those that could start a program.
 
-    The workspace's own repository gets the name of the person that we run for, where it has none.
+    If the workspace's own repository has no name of a person, it gets that of the user of gonogo.
 
     Raises:
-        ToolFailed: `io_error` where they cannot be read, `too_many_files`.
+        ToolFailed: `io_error` if they cannot be read, `too_many_files`.
     """
     git = find_program("git", search_path)
     if git is None:
@@ -603,7 +603,7 @@ def plain_settings(guarded: Guarded, search_path: str) -> dict[Path, bytes]:
 
 @contextmanager
 def held(contents: Mapping[Path, bytes]) -> Generator[dict[int, Path]]:
-    """Descriptors from which another process reads these contents, each with its file."""
+    """Descriptors from which another process can read these contents, each with its file."""
     with ExitStack() as stack:
         found: dict[int, Path] = {}
         for path, content in contents.items():
@@ -626,7 +626,7 @@ def _files(guarded: Guarded) -> Iterator[Path]:
 
 
 def _inside(repository: Path) -> Iterator[Path]:
-    """Those of a repository itself, of its submodules, and of its other work trees."""
+    """The files with settings of a repository, its submodules, and its other work trees."""
     yield from (repository / name for name in _SETTINGS if os.path.lexists(repository / name))
     for part in ("modules", "worktrees"):
         for folder, below, names in os.walk(repository / part):
@@ -641,7 +641,7 @@ def _read(git: str, path: Path) -> dict[str, str | None]:
 
 
 def _global_person(git: str) -> dict[str, str | None]:
-    """Whose commits these are, as the settings of the person say that we run for."""
+    """The author's name and email, from the global settings of the user of gonogo."""
     try:
         home = pwd.getpwuid(os.getuid()).pw_dir
         found = _listed(git, ("--global", "--includes"), {"HOME": home})

@@ -1,12 +1,12 @@
-"""Run between us and a program: when we say so or are gone, it ends all that the program is.
+"""The keeper runs between gonogo and a program: it ends all processes of the program with gonogo.
 
-Run by its text, with a bare interpreter, so it imports nothing of ours. It holds one end of a
-pipe whose other end only we have; that one closes when we end, however we end. Whatever the program
-starts becomes this process's child when its own parent dies, so nothing runs away. If it is this
-process that is killed, the program goes with it.
+A bare interpreter gets this file's text as its program, so it imports nothing of gonogo. It has one
+end of a pipe; only gonogo has the other end, which closes when gonogo ends, in whatever way, or
+wants the program to end. Processes that the program starts become children of the keeper when their
+own parents die, so none escapes. If the keeper itself is killed, the program is killed too.
 
-Where another machine may take our work over, it also hears each moment that the work is ours still;
-when it has not heard so for a few seconds, as when we are stopped, it ends the program as well.
+If another machine may take the work over, gonogo also tells the keeper regularly that it still has
+the work. After a few silent seconds, for example because gonogo is suspended, it ends the program.
 """
 
 import ctypes
@@ -26,7 +26,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _started(command: list[str], lifeline: int) -> int:
-    """Start the program: in our group and session, so that whoever kills those has it too."""
+    """Start the program in our process group and session, so that a kill of those ends it too."""
     child = os.fork()
     if child:
         return child
@@ -49,7 +49,7 @@ def _children() -> list[int]:
 
 
 def _end_all(child: int) -> None:
-    """Kill what is left, and what is left of that, until there is no child."""
+    """Kill the remaining processes, again and again, until there is no child."""
     while True:
         for process in {child, *_children()}:
             with suppress(ProcessLookupError, PermissionError):
@@ -61,7 +61,7 @@ def _end_all(child: int) -> None:
 
 
 def _over(child: int) -> int | None:
-    """Take the dead; gives how the program ended, if it did."""
+    """Reap dead children, and return the program's exit code if it has ended."""
     with suppress(ChildProcessError):
         while True:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -73,7 +73,7 @@ def _over(child: int) -> int | None:
 
 
 def _close_others(*kept: int) -> None:
-    """Close what is the program's alone: held here too, its end would be seen by nobody."""
+    """Close the program's descriptors: while open here, nobody would see the program close them."""
     for name in os.listdir("/dev/fd"):
         if int(name) not in kept:
             with suppress(OSError):
@@ -81,10 +81,10 @@ def _close_others(*kept: int) -> None:
 
 
 def main(lifeline: int, seconds: float, command: list[str]) -> int:
-    """Run the program until it ends, or until nobody holds the other end of the pipe.
+    """Run the program until it ends, or until the other end of the pipe is closed.
 
     Args:
-        seconds: For which the pipe may be silent; 0: for ever.
+        seconds: How long the pipe may be silent; 0: without limit.
     """
     _prctl(_SUBREAPER, 1)
     woken, waker = os.pipe()

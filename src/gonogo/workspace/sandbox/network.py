@@ -1,7 +1,7 @@
 """The one way from a box to the network: a small HTTP proxy that checks where each connection goes.
 
-It speaks CONNECT, and plain HTTP one request a connection. Everything about it is bounded: heads,
-connections at once, silence, bytes in all. It ends with the command that it serves.
+It accepts CONNECT, and plain HTTP with one request per connection. Everything has limits: the size
+of heads, connections at once, silence, bytes in all. It ends with the command that it serves.
 """
 
 import errno
@@ -21,13 +21,13 @@ from msgspec import Struct, field
 from gonogo.domain.errors import because
 from gonogo.domain.network import Address, PrivateHosts, names_host, read_host, refusal_of
 
-# Getting from a host's name to a connection, without leaving what a command may reach.
+# From a host's name to a connection, within the limits of what a command may reach.
 #
-# The name is resolved here, each address is judged, and the connection goes to an address that was
-# judged: a second answer of the resolver changes nothing.
+# The name is resolved here, each address is checked, and the connection goes to a checked address:
+# a second, different answer of the resolver changes nothing.
 
 MAX_NOTED = 100
-"""Hosts that are told of one command, of each kind."""
+"""How many reached hosts of one command are recorded, and how many refused ones."""
 _CONNECT = 10.0
 _TRIED = 8
 
@@ -46,33 +46,33 @@ class Network(Struct, frozen=True, kw_only=True):
     """What commands may reach, and how much of it."""
 
     hosts: bool | tuple[str, ...]
-    """As a plan's scope has it: any public host, or those named."""
+    """As in the scope of a plan: any public host, or only those named."""
     private: PrivateHosts = field(default_factory=PrivateHosts)
     own_ports: frozenset[int] = frozenset()
-    """Ports of this machine that are never reached, whatever is listed."""
+    """Ports of this machine that are never reached, even if they are listed."""
     connections: int = 32
-    """Connections at once; more wait."""
+    """The most connections at once; more have to wait."""
     idle: float = 60.0
     """Seconds without a byte after which a connection ends."""
     transfer: int = 1 << 30
-    """Bytes, to and fro, of one command."""
+    """The most bytes of one command, in both directions together."""
     resolve: Callable[[str, int], Awaitable[list[str]]] = resolve
 
 
 class Reached(Struct):
-    """What a command reached, what it was refused, and what it moved."""
+    """The hosts that a command reached, those it was refused, and the bytes that it moved."""
 
     reached: dict[str, None] = field(default_factory=dict[str, None])
     refused: dict[str, str] = field(default_factory=dict[str, str])
     moved: int = 0
 
     def note(self, host: str) -> None:
-        """A host was reached."""
+        """Record that a host was reached."""
         if len(self.reached) < MAX_NOTED:
             self.reached.setdefault(host)
 
     def refuse(self, host: str, why: str) -> None:
-        """A host was not, and why."""
+        """Record that a host was refused, and why."""
         if len(self.refused) < MAX_NOTED:
             self.refused.setdefault(host, why)
 
@@ -81,7 +81,7 @@ async def connect(network: Network, raw: str, port: int) -> anyio.abc.SocketStre
     """Connect to a host that a command named.
 
     Raises:
-        Refused: it may not be reached, or does not answer.
+        HostRefused: the host may not be reached, or does not answer.
     """
     try:
         host = read_host(raw)
@@ -99,7 +99,7 @@ async def connect(network: Network, raw: str, port: int) -> anyio.abc.SocketStre
 
 
 async def _judged(network: Network, host: str, port: int) -> list[Address]:
-    """The addresses of a host that may be reached; at least one."""
+    """The allowed addresses of a host, at least one."""
     try:
         with anyio.fail_after(_CONNECT):
             found = await network.resolve(host, port)
@@ -127,7 +127,7 @@ def _refusal(network: Network, host: str, port: int, address: Address) -> str | 
 
 
 def is_own(address: str) -> bool:
-    """Whether an address is one of this machine: just those can be bound to."""
+    """Whether an address belongs to this machine: only to those can a socket be bound."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:
         with socket.socket(family, socket.SOCK_DGRAM) as probe:
@@ -153,14 +153,14 @@ _GONE = (
 
 
 class _Malformed(Exception):
-    """Not a request that a proxy takes."""
+    """This is not a request that a proxy accepts."""
 
 
 class _Request(Struct, frozen=True):
     host: str
     port: int
     forward: bytes | None
-    """What the host is sent; None for a tunnel."""
+    """The request that is sent to the host; None for a tunnel."""
 
     @property
     def name(self) -> str:
@@ -168,13 +168,13 @@ class _Request(Struct, frozen=True):
 
 
 class Proxy(Struct, frozen=True):
-    """Serves one command."""
+    """The proxy of one command."""
 
     network: Network
     report: Reached
 
     async def serve(self, listener: anyio.abc.SocketListener) -> None:
-        """Take connections until cancelled; no more at once than may be."""
+        """Accept connections until cancelled, within the limit of connections at once."""
         slots = anyio.Semaphore(self.network.connections)
         async with anyio.create_task_group() as group:
             while True:
@@ -248,7 +248,7 @@ class Proxy(Struct, frozen=True):
 
 
 async def _accepted(listener: anyio.abc.SocketListener) -> anyio.abc.SocketStream:
-    """The next connection, also where one was gone before it was taken, or descriptors ran out."""
+    """The next connection; try again if one was gone already, or if no descriptors were free."""
     while True:
         try:
             return await listener.accept()
@@ -262,7 +262,7 @@ async def _quietly(pump: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _head(client: anyio.abc.SocketStream) -> tuple[str, bytes]:
-    """The request's head, and what came after it."""
+    """The head of a request, and the bytes that came after it."""
     read = b""
     while b"\r\n\r\n" not in read:
         if len(read) > _HEAD:
@@ -300,7 +300,7 @@ def _authority(text: str, default: int | None) -> tuple[str, int]:
 
 
 def _passed(headers: list[str]) -> list[str]:
-    """The headers that are the host's; its name and the connection's end are said by us."""
+    """The headers to pass on; gonogo itself writes the host and the connection headers."""
     passed: list[str] = []
     for line in headers:
         name = line.partition(":")[0].lower()
@@ -320,14 +320,14 @@ def _said(status: int, phrase: str, text: str) -> bytes:
     return head.encode() + body
 
 
-# A box's door to the network: what stands inside, how its socket comes out, and who serves it.
+# The door of a box to the network: how its socket gets out of the box, and who serves it.
 
 _OPENING = 30.0
 """Seconds that a box may take to open its port."""
 
 
 class CommandProxy:
-    """One command's; closed when its block ends."""
+    """The door of one command's box."""
 
     def __init__(self, network: Network) -> None:
         self.network, self.report = network, Reached()
@@ -336,7 +336,7 @@ class CommandProxy:
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """What the box inherits."""
+        """The descriptors that the box inherits."""
         return (self._theirs.fileno(),)
 
     def through(self, argv: Sequence[str]) -> list[str]:
@@ -352,17 +352,17 @@ class CommandProxy:
         return [*own, *argv]
 
     def spawned(self) -> None:
-        """The box has its end: when it is gone, so is the last of it."""
+        """Close the box's end here: so if the box ends, the channel closes."""
         self._theirs.close()
 
     def close(self) -> None:
-        """Let go of both ends."""
+        """Close both ends."""
         self._ours.close()
         self._theirs.close()
 
     @asynccontextmanager
     async def served(self) -> AsyncGenerator[None]:
-        """Serve the box's connections while the block runs."""
+        """Inside this context, serve the connections of the box."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._serve)
             yield
@@ -377,12 +377,12 @@ class CommandProxy:
                 await anyio.wait_writable(self._ours)
                 self._ours.send(b".")
             except OSError:
-                # The box ended before it began: there is nobody to serve.
+                # The box ended before its command began: there is nobody to serve.
                 return
             await Proxy(self.network, self.report).serve(listener)
 
     async def _handed(self) -> socket.socket | None:
-        """The box's port; None when the box did not get so far."""
+        """The listening socket of the box; None if the box ended before it sent one."""
         with anyio.move_on_after(_OPENING):
             await anyio.wait_readable(self._ours)
             for fd in self._received():
@@ -406,7 +406,7 @@ def _listens(handed: socket.socket) -> bool:
 
 @contextmanager
 def door_of(network: Network | None, *, boxed: bool) -> Generator[CommandProxy | None]:
-    """The door of a box whose command may reach something; without a box there is none."""
+    """The door of a box whose command may reach something; otherwise, or without a box, None."""
     if network is None or network.hosts is False or not boxed:
         yield None
         return

@@ -1,4 +1,4 @@
-"""A command under way: its output as it comes, and the end of all its processes."""
+"""A running command: its output, and the end of all its processes."""
 
 import os
 import shutil
@@ -19,10 +19,10 @@ from msgspec import Struct, field
 
 from gonogo.domain.errors import ToolFailed
 
-# Ending all processes of one command, those that ran away included.
+# Ending all processes of one command, even those that tried to escape.
 #
-# Each command carries a mark in its environment, which its children inherit. A process that left
-# the command's group and session is still found by the mark, on systems that have `/proc`.
+# Each command has a mark in its environment, which its children inherit. On systems with `/proc`,
+# the mark finds even a process that left the command's group and session.
 
 MARK = "GONOGO_COMMAND"
 
@@ -37,7 +37,7 @@ def kill_group(leader: int) -> None:
 
 
 def kill_marked(leader: int, mark: str) -> None:
-    """Kill whatever belongs to the command, until nothing is left."""
+    """Kill all processes of a command, again and again, until none is left."""
     for _ in range(_ROUNDS):
         kill_group(leader)
         left = _members(leader, mark)
@@ -61,7 +61,7 @@ def _members(leader: int, mark: str) -> list[int]:
 def _belongs(entry: Path, leader: int, wanted: bytes) -> bool:
     try:
         status = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-        # State, parent, group, session; a zombie is dead already and waits for its parent.
+        # The fields are state, parent, group, session. A zombie is dead already.
         if status[0] in (b"Z", b"X"):
             return False
         if int(status[3]) == leader:
@@ -71,14 +71,15 @@ def _belongs(entry: Path, leader: int, wanted: bytes) -> bool:
         return False
 
 
-# A keeper between us and a program, and the pipe that it holds on to: see `keeper`.
+# A keeper between gonogo and a program, and the pipe between the two: see `keeper`.
 #
-# Whatever the program starts stays below its keeper, so all of it ends when the pipe is closed: by
-# us, or with us. A box has a keeper only where another machine may take our work over.
+# All processes that the program starts stay below its keeper, so all of them end when the pipe is
+# closed: by gonogo, or because it ended. A box has a keeper only if another machine may take the
+# work over.
 
 
 _BEAT, _SILENT = 0.5, 3.5
-"""Seconds between two beats, and those of silence after which a keeper ends its program."""
+"""Seconds between two beats, and seconds of silence after which a keeper ends its program."""
 _KEEPS_BOX = """
 line=$1 seconds=$2
 shift 2
@@ -90,19 +91,19 @@ kill -KILL %1
 wait
 exit "$code"
 """
-"""The keeper of a box, which ends all that is in it by itself: so bash will do, and an interpreter,
-which takes ten times as long to begin, need not. It kills the whole group, itself included."""
+"""The keeper of a box, in bash. A box ends all its processes by itself, so the keeper in Python,
+which starts ten times slower, is not necessary. It kills the whole process group and itself."""
 
 
 class Lifeline:
-    """One program's; cut when its block ends."""
+    """The pipe to the keeper of one program."""
 
     def __init__(self, is_ours: Callable[[], bool] | None = None) -> None:
-        """Hold on to a program that is to be started.
+        """Make the pipe, before the program starts.
 
         Args:
-            is_ours: Whether nobody else can have the work; when the keeper has not heard so for a
-                few seconds, it ends the program. None: nobody else ever can.
+            is_ours: Whether no other machine can have the work. While it is False, the keeper hears
+                nothing, and ends the program after a few seconds. None: no other ever can.
         """
         self._is_ours = is_ours
         self._theirs, self._ours = os.pipe()
@@ -111,14 +112,14 @@ class Lifeline:
 
     @property
     def fds(self) -> tuple[int, ...]:
-        """What the keeper inherits."""
+        """The descriptors that the keeper inherits."""
         return (self._theirs,)
 
     def kept(self, argv: Sequence[str], *, boxed: bool = False) -> list[str]:
         """The command line of a keeper that runs the program.
 
         Args:
-            boxed: The program is a box, which goes with its parent and has all of it inside.
+            boxed: The program is a box, which ends with its parent, with all its processes.
         """
         if boxed and self._is_ours is not None and (bash := find_program("bash")) is not None:
             keeper = [bash, "--noprofile", "--norc", "-c", _KEEPS_BOX, "keeper"]
@@ -128,7 +129,7 @@ class Lifeline:
         return [*keeper, str(self._theirs), seconds, *argv]
 
     async def beat(self) -> None:
-        """Say that the work is ours for as long as it is; to be cancelled."""
+        """Tell the keeper regularly that the work is still ours; runs until it is cancelled."""
         while self._is_ours is not None and self._ours in self._open:
             if self._is_ours():
                 with suppress(OSError):
@@ -136,11 +137,11 @@ class Lifeline:
             await anyio.sleep(_BEAT)
 
     def spawned(self) -> None:
-        """The keeper has its end."""
+        """Close the keeper's end here, as the keeper has it now."""
         self._close(self._theirs)
 
     def cut(self) -> None:
-        """Have the keeper end the program, and all that came of it."""
+        """Let the keeper end the program, and all processes that came from it."""
         self._close(self._theirs)
         self._close(self._ours)
 
@@ -152,7 +153,7 @@ class Lifeline:
 
 @contextmanager
 def lifeline(is_ours: Callable[[], bool] | None = None) -> Generator[Lifeline]:
-    """A lifeline that is cut when the block is over; see `Lifeline`."""
+    """A lifeline that is cut at the end of this context; see `Lifeline`."""
     line = Lifeline(is_ours)
     try:
         yield line
@@ -171,20 +172,20 @@ def _text() -> str:
 
 
 TIMED_OUT = 124
-"""The exit code of a command that reached its time limit, as timeout(1) gives it."""
+"""The exit code of a command that reached its time limit, the same as that of timeout(1)."""
 
 _GRACE = 2.0
 
 
 @contextmanager
 def uncancelled() -> Generator[None]:
-    """For what must not be cancelled half-way."""
+    """A context in which a cancellation waits until its end."""
     with anyio.CancelScope(shield=True):
         yield
 
 
 class Sink:
-    """Output as it comes: the first half of the cap, and the last."""
+    """Collects output: the first and the last bytes, half of the cap each."""
 
     def __init__(self, cap: int) -> None:
         self._half = max(cap // 2, 1)
@@ -197,7 +198,7 @@ class Sink:
         return self._dropped > 0
 
     def add(self, chunk: bytes) -> None:
-        """Take what came."""
+        """Add a piece of output."""
         room = self._half - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[max(room, 0) :]
@@ -207,7 +208,7 @@ class Sink:
             self._dropped += excess
 
     def text(self) -> str:
-        """What was kept."""
+        """The output that was kept."""
         if not self._dropped:
             return (self._head + self._tail).decode("utf-8", "replace")
         head, tail = (part.decode("utf-8", "replace") for part in (self._head, self._tail))
@@ -215,7 +216,7 @@ class Sink:
 
 
 class Running:
-    """A command's processes, from spawn to the end of the last."""
+    """The processes of a command, from its start to the end of the last one."""
 
     def __init__(self, process: anyio.abc.Process, mark: str, line: Lifeline | None) -> None:
         self._process, self._mark, self._line = process, mark, line
@@ -228,12 +229,12 @@ class Running:
 
     @property
     def exit_code(self) -> int:
-        """As a shell gives it; that of the time limit while it runs."""
+        """The exit code as in a shell; while it runs, that of the time limit."""
         code = self._process.returncode
         return TIMED_OUT if code is None else code if code >= 0 else 128 - code
 
     async def finish(self, sink: Sink) -> None:
-        """Wait for the command; what it left in the background ends with it."""
+        """Wait for the command, then kill what it left in the background."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._drain, sink)
             await self._process.wait()
@@ -241,7 +242,7 @@ class Running:
             group.cancel_scope.deadline = anyio.current_time() + _GRACE
 
     async def end(self, sink: Sink | None = None) -> None:
-        """Kill what is left and take the rest of the output. Not to be cancelled."""
+        """Kill what is left, and read the rest of the output. Cannot be cancelled."""
         if self._ended:
             return
         self._ended = True
@@ -255,9 +256,9 @@ class Running:
             await self._process.aclose()
 
     async def kill(self) -> None:
-        """Kill all of it."""
+        """Kill all processes of the command."""
         if self._line is not None:
-            # The keeper alone sees what left the group and took off the mark; so it goes last.
+            # Only the keeper finds processes without group and mark, so let it finish by itself.
             self._line.cut()
             with anyio.move_on_after(_GRACE):
                 await self._process.wait()
@@ -274,17 +275,17 @@ class Running:
                 return
 
 
-# Where programs are found: our own helpers, and those that commands name.
+# Where programs are found: gonogo's own helpers, and those that commands name.
 #
-# A program that lies where agents write is no program of the machine but code of theirs, whatever
-# it is called: it is never found by its name alone among the others.
+# A program in a folder that agents write is not a program of the machine but an agent's code,
+# whatever its name: it is never found by its name among the others.
 
 _SYSTEM = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 DEFAULT_PATH = f"{_SYSTEM}:{Path(sys.executable).parent}"
 """The PATH of commands when none is given: the system's folders, then the interpreter's."""
 HELPERS_PATH = DEFAULT_PATH if sys.prefix == sys.base_prefix else _SYSTEM
-"""Where we find what we run ourselves: in no virtual environment, since agents install into one."""
+"""The PATH for gonogo's own helpers: no virtual environment, as agents install into it."""
 
 _SHELL = frozenset(
     """. : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare
@@ -293,7 +294,7 @@ _SHELL = frozenset(
     source suspend test times trap true type typeset ulimit umask unalias unset wait
     case coproc do done elif else esac fi for function if in select then time until while""".split()
 )
-"""What bash itself is meant by, whatever programs there are."""
+"""Words that mean bash's own commands, even if there are programs of that name."""
 
 
 def find_program(name: str, path: str = HELPERS_PATH) -> str | None:
@@ -305,29 +306,29 @@ class Programs(Struct, frozen=True, kw_only=True):
     """The programs of commands: those of the machine, and those of one workspace."""
 
     path: str = DEFAULT_PATH
-    """As the operator has it: where a program is looked for, and in which order."""
+    """The operator's PATH: the folders of programs, in order."""
     roots: tuple[Path, ...] = ()
     """Folders that agents write in."""
     more: set[Path] = field(default_factory=set[Path])
-    """Further ones, as they become known."""
+    """More such folders, which become known later."""
 
     def know(self, folder: Path) -> None:
-        """From now on agents write in a folder too."""
+        """Note that agents write in a folder too."""
         self.more.add(folder)
 
     def elsewhere(self, workspace: Path) -> str:
-        """The PATH without what is relative, or lies where agents write."""
+        """The PATH without relative folders, and without those that agents write in."""
         places = self._places(workspace)
         kept = [entry for entry in self._entries() if not _is_written(entry, places)]
         return ":".join(kept) or _SYSTEM
 
     def of_machine(self, name: str, workspace: Path) -> str | None:
-        """The full path of a program that no agent wrote."""
+        """The full path of a program that no agent can have written."""
         path, places = self.elsewhere(workspace), self._places(workspace)
         return next((found for found in _found(name, path) if not _is_written(found, places)), None)
 
     def of_workspace(self, name: str, workspace: Path) -> str | None:
-        """The full path of the workspace's own program, where PATH names that first."""
+        """The full path of a program in the workspace, if it is the first on PATH."""
         found = next(_found(name, ":".join(self._entries())), None)
         return found if found is not None and _is_in(found, _by_name_and_link(workspace)) else None
 
@@ -360,41 +361,41 @@ def _is_open_to_all(path: str) -> bool:
 
 
 def _by_name_and_link(*folders: Path) -> set[Path]:
-    """Folders, and what they lead to."""
+    """Folders, also with all links in their paths resolved."""
     return {place for folder in folders for place in (folder, Path(os.path.realpath(folder)))}
 
 
 def _is_in(path: str, known: set[Path]) -> bool:
-    """Whether a path lies in one of the folders, by its name or by what that leads to."""
+    """Whether a path is in one of the folders, as it is written or with links resolved."""
     places = {Path(os.path.normpath(path)), Path(os.path.realpath(path))}
     return any(place in known or not known.isdisjoint(place.parents) for place in places)
 
 
-# Programs that live as long as we do: spoken to through pipes, and gone when we are.
+# Programs that gonogo talks to through pipes, and that end with it at the latest.
 #
-# They run beside us with the rights that we have, in no box: they are the operator's own.
+# They run without a box and with gonogo's rights: they are the operator's own.
 
 
 @asynccontextmanager
 async def bound_process(
     argv: Sequence[str], environment: Mapping[str, str], folder: Path
 ) -> AsyncGenerator[anyio.abc.Process]:
-    """Run a program for as long as the block; its standard streams are pipes.
+    """Run a program inside this context; its standard streams are pipes.
 
-    Nothing of it is left when the block is over, nor when this process is killed.
+    No process of it is left at the end of the context, or if this process is killed.
 
     Args:
-        environment: All that it gets; its `PATH` says where it is found.
+        environment: The whole environment; the program is found on its `PATH`.
 
     Raises:
-        ToolFailed: `io_error`: it cannot be started.
+        ToolFailed: `io_error`: the program cannot be started.
     """
     program = find_program(argv[0], environment.get("PATH", ""))
     if program is None:
         raise ToolFailed("io_error", "There is no program {program!r} on its PATH", program=argv[0])
     mark = token_hex(16)
     with lifeline() as line:
-        # Not to be cancelled half-way: a process that nobody holds could not be ended.
+        # No cancellation half-way: nobody could end a process that nobody knows.
         with uncancelled():
             marked = {**environment, MARK: mark}
             process = await _spawned([program, *argv[1:]], marked, folder, line)

@@ -1,8 +1,8 @@
-"""Git as a store of objects, shut off from every setting but its own.
+"""Git as a store of objects, isolated from all settings except its own.
 
 The store is a bare repository without references. Each program runs with a clean environment
-and a time limit; no hook, filter, attribute, template, or settings file of the machine or of a
-person is ever read, and no repository is searched for.
+and a time limit. It never reads a hook, filter, attribute, template or settings file of the machine
+or of a person, and never searches for a repository.
 """
 
 import hashlib
@@ -26,11 +26,11 @@ from typing import IO, Literal
 from gonogo.domain.errors import ToolFailed
 from gonogo.workspace.sandbox.process import HELPERS_PATH, find_program
 
-# What a snapshot adds to its store: one pack of objects, written and looked up without a program.
+# A snapshot adds one pack of objects to its store; packs are written and searched in Python.
 #
-# The form is git's own (https://git-scm.com/docs/gitformat-pack), version 2 of both files. Git sees
-# a pack by its index, which gets its name last, when both are on the disk. Whoever is told that an
-# object is held may write that down: by then the names are on the disk, too.
+# The format is git's own (https://git-scm.com/docs/gitformat-pack), version 2 of both files. Git
+# finds a pack by its index, which gets its name last, when both files are synced. The names are
+# synced too before anybody learns that an object is stored, so they may rely on it.
 
 Kind = Literal["blob", "tree"]
 _NUMBERS = {"tree": 2, "blob": 3}
@@ -38,7 +38,7 @@ _PACK, _INDEX = b"PACK\0\0\0\2", b"\xfftOc\0\0\0\2"
 _FANOUT = 256 * 4
 _sha1 = partial(hashlib.sha1, usedforsecurity=False)
 _FAR = 1 << 31
-"""Places from here on have a table of their own."""
+"""Offsets from here on are in a separate table of the index."""
 
 
 def object_id(kind: Kind, data: bytes) -> str:
@@ -48,7 +48,7 @@ def object_id(kind: Kind, data: bytes) -> str:
 
 
 def tree_object(entries: Iterable[tuple[str, str, str]]) -> bytes:
-    """The tree of entries, each a name, a mode and an id."""
+    """The git tree object of entries, each a name, a mode and an id."""
     lines: list[tuple[bytes, bytes]] = []
     for name, mode, held in entries:
         raw = os.fsencode(name)
@@ -58,7 +58,7 @@ def tree_object(entries: Iterable[tuple[str, str, str]]) -> bytes:
 
 
 class PackWriter:
-    """Takes objects in; see `pack_writer`."""
+    """Writes objects into a new pack; see `pack_writer`."""
 
     def __init__(self, store: Path) -> None:
         self._folder = store / "objects/pack"
@@ -68,9 +68,9 @@ class PackWriter:
         self._objects: list[tuple[bytes, int, int]] = []
 
     def write(self, kind: Kind, name: str, data: bytes) -> None:
-        """Take in an object that was not taken in yet."""
+        """Add an object that was not added yet."""
         if self._file is None:
-            # By the name that git gives to what is not whole yet: a sweep finds what is left of it.
+            # Git's own name for an unfinished pack: a sweep finds it if it is left over.
             self._file = self._temporary.open("xb+")
             self._write(self._file, _PACK + bytes(4))
         packed = _head(_NUMBERS[kind], len(data)) + zlib.compress(data, 1)
@@ -82,7 +82,7 @@ class PackWriter:
         self._end += len(data)
 
     def finish(self) -> None:
-        """Have all of it on the disk, for git to see."""
+        """Complete the pack and sync it to the disk; then git can see it."""
         if self._file is None:
             return
         file = self._file
@@ -102,7 +102,7 @@ class PackWriter:
         keep_names(self._folder)
 
     def clear(self) -> None:
-        """Leave nothing half-written."""
+        """Remove unfinished files."""
         if self._file is not None:
             self._file.close()
             for path in (self._temporary, self._temporary.with_suffix(".idx")):
@@ -111,7 +111,9 @@ class PackWriter:
 
 @contextmanager
 def pack_writer(store: Path) -> Generator[PackWriter]:
-    """A pack of what is taken in, whole on the disk at the end; none where nothing was.
+    """Write a pack of the objects that are added inside; it is complete on the disk at the end.
+
+    If no object is added, there is no pack.
 
     Raises:
         OSError: it cannot be written.
@@ -125,11 +127,11 @@ def pack_writer(store: Path) -> Generator[PackWriter]:
 
 
 class PackIndex:
-    """Which objects a pack has."""
+    """The index of a pack, to find out which objects it has."""
 
     def __init__(self, path: Path) -> None:
         self.seen = set[str]()
-        """What was looked for here and found."""
+        """The ids that were searched here and found."""
         self._data: mmap.mmap | bytes = b""
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size > len(_INDEX) + _FANOUT:
@@ -139,12 +141,12 @@ class PackIndex:
         self._ends = struct.unpack(">256I", self._data[len(_INDEX) : first]) if is_whole else ()
 
     def find(self, names: set[str]) -> set[str]:
-        """Those that the pack has; they are `seen` from now on."""
+        """Return which of these objects the pack has; they are `seen` from now on."""
         if not self._ends:
             return set()
-        # A damaged index may say any number.
+        # The number in a damaged index may be anything.
         count = min(self._ends[-1], len(self._data) // 20)
-        # To search for one costs about as much as to read thirty.
+        # To search one id costs about as much as to read thirty.
         is_few = 32 * len(names) < count
         has = self._has if is_few else {*map(self._name, range(count))}.__contains__
         found = {name for name in names if has(_raw(name))}
@@ -165,12 +167,12 @@ def _raw(name: str) -> bytes:
     try:
         return bytes.fromhex(name)
     except ValueError:
-        # No id, as one that was read from a damaged file.
+        # Not an id; it may come from a damaged file.
         return bytes(20)
 
 
 def keep_names(folder: Path) -> None:
-    """Have the names of what lies in a folder be on the disk, whoever gave them."""
+    """Sync a folder, so that the names in it are on the disk, whoever made them."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -184,7 +186,7 @@ def _bring_to_disk(file: BufferedWriter | BufferedRandom) -> None:
 
 
 def _head(kind: int, size: int) -> bytes:
-    """The kind and size of an object, seven bits to a byte, the first of which has four."""
+    """The kind and size of an object: seven bits of size per byte, but four in the first byte."""
     byte, size = kind << 4 | size & 15, size >> 4
     head = bytearray()
     while size:
@@ -195,7 +197,7 @@ def _head(kind: int, size: int) -> bytes:
 
 
 def _index(objects: list[tuple[bytes, int, int]], digest: bytes) -> bytes:
-    """The index of a pack whose objects are in the order of their ids."""
+    """The index of a pack, for objects that are sorted by id."""
     counts = [0] * 256
     for name, _, _ in objects:
         counts[name[0]] += 1
@@ -214,9 +216,9 @@ def _index(objects: list[tuple[bytes, int, int]], digest: bytes) -> bytes:
 
 
 TIME_LIMIT = 60.0
-"""Seconds of one program that reads or builds a tree."""
+"""The most seconds of one program that reads or builds a tree."""
 IMPORT_LIMIT = 900.0
-"""Seconds of one program that takes contents in."""
+"""The most seconds of one program that reads or packs contents."""
 
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
 
@@ -255,7 +257,7 @@ _EXCLUDED = ".gonogo/\n.hg/\n.svn/\n"
 _ATTRIBUTES = "* -text -eol -ident -filter -working-tree-encoding\n"
 _OWN_FILES = {
     "config": _CONFIG, "info/exclude": _EXCLUDED, "info/attributes": _ATTRIBUTES,
-    # It is what makes it a repository, so it comes last.
+    # HEAD makes the folder a repository, so it is written last.
     "HEAD": "ref: refs/heads/none\n",
 }  # fmt: skip
 
@@ -267,7 +269,7 @@ class Git:
         self.folder = folder
         self._is_prepared = False
         self._folders = set[str]()
-        """Folders of loose objects that are certainly on the disk."""
+        """Folders of loose objects whose names are certainly synced."""
         self._packs: dict[str, PackIndex] = {}
         self._environment = {
             "PATH": HELPERS_PATH,
@@ -286,7 +288,7 @@ class Git:
         }
 
     def prepare(self) -> None:
-        """Create the repository where there is none, and give an older one the settings of now."""
+        """Create the repository if it does not exist, and update the settings of an older one."""
         if self._is_prepared:
             return
         is_new = not (self.folder / "HEAD").exists()
@@ -310,10 +312,10 @@ class Git:
 
         Args:
             given: Its standard input.
-            limit: Seconds.
+            limit: The most seconds.
 
         Raises:
-            ToolFailed: `io_error` when it fails, `timeout`.
+            ToolFailed: `io_error` if it fails, `timeout`.
         """
         try:
             done = subprocess.run(  # noqa: S603 - our own words, no shell
@@ -329,7 +331,7 @@ class Git:
         return done.stdout
 
     def keep(self, data: bytes) -> str:
-        """Hold one content as `git hash-object -w` does, without a program. Gives its id.
+        """Store one content like `git hash-object -w`, but in Python, and return its id.
 
         Raises:
             OSError: it cannot be written.
@@ -337,7 +339,7 @@ class Git:
         name = blob_id(data)
         place = self.place(name)
         try:
-            # Who wants it again has it as young as if it was new.
+            # An existing object becomes as fresh as a new one, so that no sweep removes it.
             os.utime(place)
         except FileNotFoundError:
             place.parent.mkdir(mode=0o700, exist_ok=True)
@@ -349,16 +351,16 @@ class Git:
         return name
 
     def lacking(self, names: set[str]) -> set[str]:
-        """Those of the named objects that are not there."""
+        """Return which of the named objects do not exist."""
         self._look_at_packs()
         if left := self._not_found(names):
-            # Others may have brought packs together meanwhile.
+            # Another process may have combined packs meanwhile.
             self._look_at_packs()
             left = self._not_found(left)
         return left
 
     def has(self, name: str) -> bool:
-        """Whether an object is there; packs that came since the last `lacking` are left out."""
+        """Whether an object exists; packs that are newer than the last `lacking` do not count."""
         return not self._not_found({name})
 
     def _not_found(self, names: set[str]) -> set[str]:
@@ -374,11 +376,11 @@ class Git:
             if name.startswith("pack-") and name.endswith(".idx"):
                 with suppress(FileNotFoundError):
                     packs.append((name, self._packs.get(name) or PackIndex(folder / name)))
-        # First those of which most is asked.
+        # First the packs in which most ids were found.
         self._packs = dict(sorted(packs, key=lambda pack: -len(pack[1].seen)))
 
     def renew(self, names: Iterable[str]) -> None:
-        """Have objects that were asked for again as young and as safe as if they were new."""
+        """Make existing objects that are used again as fresh, and as safely synced, as new ones."""
         in_packs, folders = False, set[Path]()
         for name in names:
             place = self.place(name)
@@ -394,11 +396,11 @@ class Git:
                 os.utime(pack)
 
     def place(self, name: str) -> Path:
-        """Where an object lies if it lies loose."""
+        """The file of an object if it is loose."""
         return self.folder / "objects" / name[:2] / name[2:]
 
     def held(self, names: Iterable[str]) -> list[str]:
-        """Those of the named objects that are there, in order."""
+        """Return which of the named objects exist, sorted."""
         given = "".join(f"{name}\n" for name in sorted(names)).encode()
         said = self.run("cat-file", "--batch-check=%(objectname) %(objecttype)", given=given)
         lines = said.decode().splitlines()
@@ -413,10 +415,10 @@ class Git:
         extra: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Generator[subprocess.Popen[bytes]]:
-        """A running program, killed at the limit and when the block is left early.
+        """A running program, killed at the limit or if the context is left early.
 
         Raises:
-            ToolFailed: `io_error` when it fails, `timeout`.
+            ToolFailed: `io_error` if it fails, `timeout`.
         """
         try:
             running = subprocess.Popen(  # noqa: S603 - our own words, no shell
@@ -448,10 +450,10 @@ class Git:
 
 
 def replace_file(path: Path, data: bytes, *, durable: bool = False) -> None:
-    """Write a file of the store's own in one step.
+    """Replace one of the store's own files in one step.
 
     Args:
-        durable: Bring it to the disk before anything else happens.
+        durable: Sync it to the disk before this returns.
     """
     temporary = path.with_name(f"{path.name}.{secrets.token_hex(4)}.new")
     try:
@@ -475,7 +477,7 @@ def _content(path: Path) -> bytes | None:
 
 
 def check_id(name: str) -> str:
-    """Refuse what is no id, before a program takes it for an option or a path.
+    """Check that this is an id, so that no program takes it for an option or a path.
 
     Raises:
         ToolFailed: `invalid_arguments`.
@@ -495,7 +497,7 @@ def _headed(data: bytes) -> bytes:
 
 
 def _write_object(place: Path, packed: bytes) -> None:
-    # By the name that git gives to what is not whole yet, so that a sweep finds what is left of it.
+    # Git's own name for an unfinished object, so that a sweep finds it if it is left over.
     temporary = place.with_name(f"tmp_obj_{secrets.token_hex(6)}")
     file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o444)
     try:
@@ -514,13 +516,13 @@ class Outlet:
     def __init__(self, running: subprocess.Popen[bytes]) -> None:
         self._given, self._answers = _there(running.stdin), _there(running.stdout)
         self.has_ended = False
-        """Git gives up at a content that is damaged in a pack."""
+        """The program has ended: git gives up at a content that is damaged in a pack."""
 
     def read(self, blob: str) -> bytes:
-        """The content of a blob, compared with its id.
+        """The content of a blob, checked against its id.
 
         Raises:
-            ToolFailed: `io_error` when it is missing or damaged.
+            ToolFailed: `io_error` if it is missing or damaged.
         """
         self._given.write(check_id(blob).encode() + b"\n")
         self._given.flush()

@@ -1,4 +1,4 @@
-"""The objects of a store of snapshots: read, compared, packed and swept."""
+"""Reads, compares, packs and sweeps the objects in a store of snapshots."""
 
 import fcntl
 import json
@@ -34,27 +34,27 @@ from gonogo.workspace.snapshots.states import (
     parents,
 )
 
-# Reading snapshots: their files, what differs between two, and whether they are whole.
+# Reading snapshots: their files, the differences of two, and whether they are complete.
 
 _FILES = b"files/"
 _DIFF = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 
 _MOST_COUNTED = "core.bigFileThreshold=16m"
-"""Above it the lines of a file are not counted."""
+"""The lines of larger files are not counted."""
 
 Entry = tuple[int, str]
-"""The mode that is kept, and the blob."""
+"""The mode, as snapshots keep it, and the blob."""
 
 
 class Meta(Struct, frozen=True, kw_only=True):
-    """What a snapshot says beside its files."""
+    """The metadata of a snapshot, beside its files."""
 
     empty: tuple[str, ...]
     modes: Mapping[str, int]
     unseen: frozenset[str]
 
     def hides(self, path: str) -> bool:
-        """Whether the snapshot left `path` alone, so that it knows nothing of it."""
+        """Whether the snapshot left `path` out, so that nothing is known about it."""
         if not self.unseen:
             return False
         return path in self.unseen or any(f"{above}/" in self.unseen for above in parents(path))
@@ -67,10 +67,10 @@ class Trees:
         self._git = git
 
     def diff(self, before: Tree, after: Tree) -> tuple[Change, ...]:
-        """What came, went or changed between two snapshots, in the order of the paths.
+        """The files that were made, deleted or changed between two snapshots, sorted by path.
 
-        A file that the first one left alone, such as one that was ignored, has no known state
-        there: that it is in the second one is no change.
+        A file that the first snapshot left out, for example because it was ignored, has no known
+        state there: if the second snapshot has it, that is not a change.
         """
         if before == after:
             return ()
@@ -84,7 +84,7 @@ class Trees:
             )
 
     def folders(self, before: Tree, after: Tree) -> Folders:
-        """The folders that came or went between two snapshots, for `plan_restore`."""
+        """The folders that were made or removed between two snapshots, for `plan_restore`."""
         if before == after:
             return Folders()
         old, new = self._meta(before), self._meta(after)
@@ -95,16 +95,16 @@ class Trees:
         return Folders(made=tuple(sorted(made)), gone=tuple(sorted(gone)))
 
     def hides(self, tree: Tree, path: str) -> bool:
-        """Whether a snapshot left a path alone, such as one that is ignored: nobody knows of it."""
+        """Whether a snapshot left a path out, such as an ignored one: nothing is known about it."""
         return self._meta(tree).hides(path)
 
     def unified(self, before: Tree, after: Tree, path: str, *, limit: int = 1 << 20) -> str:
-        """The difference of one file as text, empty when there is none.
+        """The difference of one file as text, empty if there is none.
 
         Args:
-            limit: Characters; a longer text is cut, and ends with a line that says so.
+            limit: The most characters; a longer text is cut, and ends with a line that says so.
 
-        What could deceive is as it stands in the files: make it visible before it is shown.
+        Deceptive characters are as in the files: make them visible before you show them.
         """
         ids = (check_id(before), check_id(after))
         literal = os.fsdecode(_FILES) + path
@@ -147,7 +147,7 @@ class Trees:
         return found
 
     def _hunks_of(self, number: int, trees: Sequence[str]) -> str:
-        """The hunks of one numbered file, without the head that names it."""
+        """The hunks of one numbered file, without the header that names it."""
         patch = ("-c", _MOST_COUNTED, "diff-tree", "-p", *_DIFF, *trees, "--", str(number))
         _, start, hunks = self._git.run(*patch).decode("utf-8", "replace").partition("\n@@ ")
         return start[1:] + hunks
@@ -170,7 +170,7 @@ class Trees:
         """The files of a snapshot whose contents are lost or damaged.
 
         Raises:
-            ToolFailed: `io_error` when the snapshot itself is lost.
+            ToolFailed: `io_error` if the snapshot itself is lost.
         """
         left = deque(sorted(self.entries(tree).items()))
         lost: list[str] = []
@@ -179,7 +179,7 @@ class Trees:
         return tuple(lost)
 
     def _lost(self, left: deque[tuple[str, Entry]]) -> list[str]:
-        """Take files until git gives up; those of them whose contents are lost or damaged."""
+        """Check files until git gives up, and return those whose contents are lost or damaged."""
         lost: list[str] = []
         try:
             with outlet(self._git) as contents:
@@ -195,7 +195,7 @@ class Trees:
     def _sides(
         self, pairs: Sequence[tuple[str | None, str | None]]
     ) -> tuple[set[int], tuple[str, str]]:
-        """The pairs of which all is held, and two trees of them, before and after."""
+        """The pairs whose contents are in the store, and two trees of them: before and after."""
         held = set(self._git.held({check_id(blob) for pair in pairs for blob in pair if blob}))
         known = {n: pair for n, pair in enumerate(pairs) if held.issuperset(filter(None, pair))}
         before = self._numbered({n: pair[0] for n, pair in known.items()})
@@ -203,7 +203,7 @@ class Trees:
         return {*known}, (before, after)
 
     def _numbered(self, blobs: Mapping[int, str | None]) -> str:
-        """The tree of contents that have numbers in the place of names."""
+        """A tree of contents that have numbers as names."""
         lines = (f"100644 blob {blob}\t{n}\0" for n, blob in blobs.items() if blob)
         return self._git.run("mktree", "-z", given="".join(lines).encode()).decode().strip()
 
@@ -234,7 +234,7 @@ class Trees:
         old: Meta,
         new: Meta,
     ) -> None:
-        """Add the files that differ in nothing but a mode that trees do not keep."""
+        """Add the files that differ only in a mode that git trees do not keep."""
         paths = {path for path, _ in old.modes.items() ^ new.modes.items()} - pairs.keys()
         if not paths:
             return
@@ -279,41 +279,41 @@ def _whole(contents: Outlet, blob: str) -> bool:
 
 def _folders(entries: Iterable[str], meta: Meta) -> set[str]:
     named = [*entries, *meta.unseen, *(f"{path}/" for path in meta.empty)]
-    # A folder that was left alone ends in `/`: it counts as one that is there.
+    # A folder that was left out ends in `/`: it counts as an existing one.
     return {above for path in named for above in parents(path)}
 
 
-# The objects of a store of snapshots: packed so that they grow by what changed, and swept.
+# Packing and sweeping the objects of a store of snapshots.
 #
-# A tree names every file of its folder, so that each snapshot of a large folder would take as much
-# as the folder has names. What lies loose, and small packs, is brought into one pack, in which a
-# tree is kept by what it has otherwise than another.
+# A tree names every file of its folder, so each snapshot of a large folder would take space for all
+# its names. Therefore loose objects and small packs are combined into one pack, which stores a tree
+# as its difference from another one.
 #
-# A sweep removes what nobody needs any more, and nothing else. Needed is what the caller names,
-# what the indexes of workspaces and unfinished rollbacks speak of, and whatever came or was used
-# again lately, since its owner may not have written that down yet; each with all that it holds. Cut
-# off in the middle, either has removed less, and no more than that: what is needed is in the new
-# pack before it goes from where it was.
+# A sweep removes only what nobody needs any more. Needed are the objects that the caller names,
+# those that the indexes of workspaces and unfinished rollbacks name, and those that were written or
+# used lately, as their owner may not have written that down yet; each with everything in it. If
+# packing or a sweep is cut off, it has only removed less: needed objects are in the new pack before
+# they are removed from their old place.
 
 GRACE = 3_600.0
-"""Seconds for which everything that was written or used again stays."""
+"""For how many seconds objects stay after they were written or used again."""
 NO_GRACE = -10 * 365 * 86_400.0
-"""However young it is, whatever is not needed goes."""
+"""Everything that is not needed is removed, however new it is."""
 _WAITING = 256 << 10
-"""Bytes that lie loose, and in packs of single snapshots, until they are brought together."""
+"""So many bytes in loose objects and in packs of single snapshots are worth packing."""
 _MANY = 32
-"""Packs of single snapshots, likewise."""
+"""So many packs of single snapshots are worth packing."""
 _SMALL = 1 << 20
-"""Bytes of a pack that is still made anew with what comes."""
+"""A pack of fewer bytes is combined with new ones."""
 _ID = re.compile(rb"[0-9a-f]{40}")
 _NOTES = ("index.msgpack", "rollback.json")
 
 
 def pack(git: Git) -> None:
-    """Bring what lies loose, and small packs, into one, once that is worth it.
+    """Combine loose objects and small packs into one pack, if that is worth it.
 
     Raises:
-        ToolFailed: `io_error` or `timeout`; everything is still where it was.
+        ToolFailed: `io_error` or `timeout`; everything is still in its old place.
     """
     if not _is_worth_it(git.folder):
         return
@@ -322,7 +322,7 @@ def pack(git: Git) -> None:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            # Somebody else is at it.
+            # Another process is packing.
             return
         small = [index for index, size in _packs_with_sizes(git.folder) if size < _SMALL]
         names = {name for index in small for name in _packed(git, index)}
@@ -333,14 +333,14 @@ def pack(git: Git) -> None:
 
 def _is_worth_it(folder: Path) -> bool:
     small = sorted(size for _, size in _packs_with_sizes(folder) if size < _SMALL)
-    # The largest is what was brought together the last time.
+    # The largest small pack is the result of the last packing.
     waiting = small[:-1]
     loose = sum(_size(path) for _, path in _loose(folder))
     return len(waiting) > _MANY or sum(waiting) + loose >= _WAITING
 
 
 class _Held(Struct, frozen=True):
-    """What there is in a store, and what of it is needed."""
+    """The objects of a store, and which of them are needed."""
 
     loose: Mapping[str, Path]
     packs: Mapping[Path, set[str]]
@@ -349,19 +349,19 @@ class _Held(Struct, frozen=True):
 
     @property
     def useless(self) -> set[str]:
-        """What can go."""
+        """The objects that can be removed."""
         return {*self.loose, *(name for names in self.packs.values() for name in names)} - (
             self.reached
         )
 
 
 def sweep(git: Git, keep: Iterable[str], grace: float = GRACE) -> int:
-    """Remove what is not needed, while nobody takes a snapshot.
+    """Remove what is not needed, while nobody takes a snapshot, and return the number of objects.
 
-    A pack of which a part is needed is made anew with that part. Gives how many objects went.
+    If a part of a pack is needed, a new pack is made of that part.
 
     Raises:
-        ToolFailed: `io_error` or `timeout`; whatever is needed is still there.
+        ToolFailed: `io_error` or `timeout`; everything that is needed is still there.
     """
     held = _held(git, keep, grace)
     _clear_up(git.folder)
@@ -371,7 +371,7 @@ def sweep(git: Git, keep: Iterable[str], grace: float = GRACE) -> int:
 
 
 def useless(git: Git, keep: Iterable[str], grace: float = GRACE) -> int:
-    """The bytes that a sweep would give back, about.
+    """About how many bytes a sweep would free.
 
     Raises:
         ToolFailed: `io_error` or `timeout`.
@@ -394,7 +394,7 @@ def _held(git: Git, keep: Iterable[str], grace: float) -> _Held:
 
 
 def _clear_up(folder: Path) -> None:
-    """Remove what programs that were killed left half-written; nobody else is at work now."""
+    """Remove unfinished files of killed programs; nobody else is at work in the store now."""
     for pattern in ("objects/pack/tmp_*", "objects/??/tmp_*", "fast_import_crash_*"):
         for path in folder.glob(pattern):
             path.unlink(missing_ok=True)
@@ -414,7 +414,7 @@ def _sweep_packs(git: Git, packs: Mapping[Path, set[str]], reached: set[str]) ->
 
 
 def _into_one_pack(git: Git, names: Iterable[str], replaced: Collection[Path]) -> None:
-    """Make a pack of objects, in the place of others."""
+    """Make a pack of objects, and remove the packs that it replaces."""
     place = git.folder / "objects/pack/pack"
     told = "".join(f"{name}\n" for name in sorted(names)).encode()
     said = git.run(
@@ -429,7 +429,7 @@ def _into_one_pack(git: Git, names: Iterable[str], replaced: Collection[Path]) -
 
 
 def _loose(folder: Path) -> Iterator[tuple[str, Path]]:
-    # After each snapshot: patterns of names would take three times as long.
+    # This runs after each snapshot; `glob` would take three times as long.
     objects = folder / "objects"
     for place in os.listdir(objects):
         for name in os.listdir(objects / place) if len(place) == 2 else ():
@@ -459,7 +459,7 @@ def _packed(git: Git, index: Path) -> set[str]:
 
 
 def _noted(folder: Path) -> Iterator[str]:
-    """What the places of workspaces speak of."""
+    """The ids in the indexes and rollback notes of workspaces."""
     for name in _NOTES:
         for file in (folder / "workspaces").glob(f"*/{name}"):
             with suppress(FileNotFoundError):
@@ -467,7 +467,7 @@ def _noted(folder: Path) -> Iterator[str]:
 
 
 def _reached(git: Git, needed: Iterable[str]) -> set[str]:
-    """All that is needed, with what it holds; what is lost holds nothing."""
+    """The needed objects, with all objects in them; lost objects are skipped."""
     known = git.held(needed)
     if not known:
         return set()
@@ -486,7 +486,7 @@ def _is_old(path: Path, horizon: int) -> bool:
 
 
 def _removed(path: Path, horizon: int) -> bool:
-    # Looked at again: whoever uses an object that is there gives it a new time.
+    # Check again: whoever uses an existing object gives it a new time.
     if not _is_old(path, horizon):
         return False
     path.unlink(missing_ok=True)
@@ -494,6 +494,6 @@ def _removed(path: Path, horizon: int) -> bool:
 
 
 def _remove_pack(index: Path) -> None:
-    # The index first: without it git does not see the pack, and with it the pack must be there.
+    # The index first: git ignores a pack without index, but an index without its pack is an error.
     for path in (index, index.with_suffix(".pack"), index.with_suffix(".rev")):
         path.unlink(missing_ok=True)

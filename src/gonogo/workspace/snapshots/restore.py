@@ -1,9 +1,8 @@
-"""Carrying a rollback out: all of it or nothing, and never over what somebody else wrote.
+"""Carrying out a rollback, completely or not at all, and without overwriting others' changes.
 
-Everything new is first written and brought to the disk in one folder beside the files. Then each
-path is changed by renaming, and what a rename took out is compared with what the plan had seen:
-if it is something else, it goes back, and so does all that was done before. Nothing is deleted
-until every path is changed.
+Everything new is first written and synced in one folder beside the files. Then each path is changed
+by renaming. What a rename took out is compared with what the plan saw there: if it differs, it is
+put back, and so is everything that was done before. Nothing is deleted until all paths are changed.
 """
 
 import errno
@@ -48,31 +47,31 @@ from gonogo.workspace.snapshots.states import (
     parents,
 )
 
-# What a rollback would do, path by path, before it does anything.
+# The plan: what a rollback would do at each path.
 #
-# A path is restored only while it holds what the agent left there. What a person changed since is a
-# conflict and stays; a mode that a person changed since stays too, even where the content goes
-# back.
+# A path is restored only if it still has what the agent left there. What a person has changed since
+# is a conflict, and stays. A mode that a person has changed since stays too, even if the content is
+# restored.
 
 Left = FileState | str | None
-"""What an agent left at a path: the state, the content hash alone, or no file."""
+"""What an agent left at a path: the state, only the content hash, or no file."""
 
 Reason = Literal["", "changed", "mode_changed", "hard_link", "protected", "in_the_way"]
 
 
 class RestoreItem(Struct, frozen=True, kw_only=True):
-    """What becomes of one path."""
+    """What a rollback does at one path."""
 
     path: str
     action: Literal["restore", "nothing", "conflict"]
     wanted: FileState | None
-    """What will be there after a `restore`; None is no file."""
+    """The state after a `restore`; None is no file."""
     found: DiskState
     reason: Reason = ""
-    """Why it is a conflict. `changed`: somebody changed it since. `mode_changed`: the right to
-    execute is another one, and it is not known who changed it. `hard_link`: the file has a second
-    name. `protected`: gonogo never writes there. `in_the_way`: a file, link or folder that is to
-    stay stands where another is needed."""
+    """Why it is a conflict. `changed`: somebody changed it since. `mode_changed`: its mode differs,
+    and it is not known who changed that. `hard_link`: the file has a second name. `protected`:
+    gonogo never writes there. `in_the_way`: a file, link or folder that must stay is where another
+    one is needed."""
 
 
 class Restore(Struct, frozen=True, kw_only=True):
@@ -126,7 +125,7 @@ def _judged(path: str, wanted: FileState | None, left: Left, found: DiskState) -
         return RestoreItem(path=path, action="nothing", wanted=wanted, found=found)
     if not _as_left(left, found):
         if left is None and wanted is not None and found.holds(wanted):
-            # Somebody has put it back already; whatever its mode is, it is theirs.
+            # Somebody has put it back already; its mode is their choice.
             return RestoreItem(path=path, action="nothing", wanted=wanted, found=found)
         return _conflict(path, wanted, found, "changed")
     if found.linked:
@@ -153,7 +152,7 @@ def _as_left(left: Left, found: DiskState) -> bool:
 def _merged(
     wanted: FileState | None, left: Left, found: DiskState
 ) -> FileState | Literal["unclear"] | None:
-    """What is wanted, with the mode that a person may have changed since."""
+    """The wanted state, but with the mode of the file if a person has changed that since."""
     if isinstance(left, FileState) and wanted is None:
         return "unclear" if found.mode != left.mode else None
     if wanted is None or found.kind != "file" or not stat.S_ISREG(wanted.mode):
@@ -176,10 +175,10 @@ def _guarded(item: RestoreItem) -> RestoreItem:
 
 
 def _is_closed(path: str) -> bool:
-    """Whether nothing may be restored there.
+    """Whether nothing may be restored at a path.
 
-    Settings of editors and shells may: what an agent's command slipped in there is to go. So
-    only the folders of repositories and gonogo's own are closed.
+    Only the folders of repositories and of gonogo are closed. Settings of editors and shells are
+    not, as a rollback must remove what an agent's command put there.
     """
     return any(name in STATE_FOLDERS or name.casefold() == ".git" for name in path.split("/"))
 
@@ -189,7 +188,7 @@ def _can_be_made(ways: "_Ways", path: str) -> bool:
 
 
 class _Ways(Struct, frozen=True):
-    """Whether the way to a path is free once the planned files are deleted."""
+    """Checks whether the way to a path is free after the planned deletions."""
 
     root: int
     deleted: Collection[str]
@@ -224,35 +223,35 @@ class _Ways(Struct, frozen=True):
         )
 
 
-# The folder where a rollback keeps what comes and what goes, and the renames in and out of it.
+# The staging folder, where a rollback keeps new and old files, and the renames in and out of it.
 #
-# Every rename looks at what it took out, and undoes itself when that is not what was expected. A
-# note says what is going on; it lies in the store, where no command of an agent can write one, and
-# the folder has a name that nobody can guess. `clear` deletes only what the note knows, and puts
-# whatever else it finds back into the workspace.
+# Every rename checks what it took out, and undoes itself if that is unexpected. A note describes
+# the rollback; it is in the store, where no command of an agent can write, and the folder has a
+# name that nobody can guess. `clear` deletes only contents that the note knows, and puts everything
+# else that it finds back into the workspace.
 
 PART = "part"
-"""What is not yet complete."""
+"""The name of a file that is not complete yet."""
 
 Expected = Callable[[DiskState], bool]
 
 
 class Noted(Struct, frozen=True, kw_only=True):
-    """One path that is about to change: what stands there, and what will."""
+    """One path that is about to change: what is there now, and what will be there."""
 
     path: str
     found: DiskState
     wanted: DiskState
 
     def knows(self, thing: DiskState) -> bool:
-        """Whether the content is one that the store has, so that it can go."""
+        """Whether the store has this content, so that it can be deleted."""
         return any(
             thing.kind == one.kind and thing.hash == one.hash for one in (self.found, self.wanted)
         )
 
 
 def standing_of(state: FileState | None) -> DiskState:
-    """How a state will look on the disk."""
+    """The disk state of a file that has this state."""
     if state is None:
         return ABSENT
     kind = "link" if state.is_link else "file"
@@ -260,31 +259,31 @@ def standing_of(state: FileState | None) -> DiskState:
 
 
 class Note(Struct, frozen=True):
-    """What one rollback is doing; `token` is in the names of all that it keeps."""
+    """The note of one rollback; `token` is part of the names of all its temporary files."""
 
     token: str
     todo: tuple[Noted, ...]
 
     @property
     def folder(self) -> str:
-        """The name of the folder."""
+        """The name of the staging folder."""
         return f".gonogo-{self.token}.tmp"
 
     def kept(self, path: str) -> str:
-        """The name under which what belongs to `path` is kept."""
+        """The name of the file for `path` in the staging folder."""
         salted = f"{self.token}/{path}".encode("utf-8", "surrogateescape")
         return f".gonogo-{hashlib.sha256(salted).hexdigest()[:16]}.tmp"
 
 
 class StagingFolder(Struct, frozen=True):
-    """The open folder, and the open root beside it."""
+    """The open staging folder, and the open root of the workspace."""
 
     root: int
     folder: int
     note: Note
 
     def pull(self, path: str, expected: Expected) -> bool:
-        """Take what stands at `path` out, if it is what is expected."""
+        """Move what is at `path` into the staging folder, if it is as expected."""
         name = self.note.kept(path)
         with parent_opened(self.root, path) as (folder, own):
             try:
@@ -297,7 +296,7 @@ class StagingFolder(Struct, frozen=True):
             return False
 
     def push(self, path: str) -> bool:
-        """Put what is kept to its place, if nothing stands there."""
+        """Move the staged file to `path`, if there is nothing."""
         with parent_opened(self.root, path) as (folder, own):
             try:
                 rename_new(self.folder, self.note.kept(path), folder, own)
@@ -306,7 +305,7 @@ class StagingFolder(Struct, frozen=True):
         return True
 
     def swap(self, path: str, expected: Expected) -> bool:
-        """Exchange what is kept for what stands at `path`, if that is what is expected."""
+        """Exchange the staged file with what is at `path`, if that is as expected."""
         name = self.note.kept(path)
         with parent_opened(self.root, path) as (folder, own):
             rename_new(self.folder, name, folder, name)
@@ -314,7 +313,7 @@ class StagingFolder(Struct, frozen=True):
             try:
                 rename_new(folder, name, self.folder, name)
             except OSError:
-                # Nobody else knows yet that it was done, so nobody else would undo it.
+                # The caller does not know yet that it was done, so it must be undone here.
                 if fits:
                     _exchange(folder, name, own)
                 raise
@@ -322,7 +321,7 @@ class StagingFolder(Struct, frozen=True):
 
 
 def start(file: Path, todo: Sequence[Noted]) -> Note:
-    """Say what is going to happen, before anything does."""
+    """Write the note of what will happen, before anything happens."""
     note = Note(secrets.token_hex(8), tuple(todo))
     said = [
         [one.path, [one.found.kind, one.found.hash], [one.wanted.kind, one.wanted.hash]]
@@ -334,7 +333,7 @@ def start(file: Path, todo: Sequence[Noted]) -> Note:
 
 @contextmanager
 def stage_opened(root: int, note: Note) -> Generator[StagingFolder]:
-    """The folder, created where there is none."""
+    """The staging folder of a note; it is created if it does not exist."""
     with suppress(FileExistsError):
         os.mkdir(note.folder, 0o700, dir_fd=root)
     folder = open_component(root, note.folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -345,7 +344,7 @@ def stage_opened(root: int, note: Note) -> Generator[StagingFolder]:
 
 
 def clear(root: int, file: Path) -> None:
-    """End what the note tells of: delete what it knows, and put back what it does not."""
+    """End the rollback of the note: delete known contents, and put back everything else."""
     note = _read(file)
     if note is None:
         return
@@ -358,7 +357,7 @@ def clear(root: int, file: Path) -> None:
         os.rmdir(note.folder, dir_fd=root)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-            # The disk does not let it go now: whoever clears next finds it by the note.
+            # The folder cannot be removed now: the next `clear` finds it by the note.
             return
     os.fsync(root)
     file.unlink()
@@ -366,8 +365,8 @@ def clear(root: int, file: Path) -> None:
 
 def _exchanged(folder: int, name: str, own: str, expected: Expected) -> bool:
     """Exchange two names of a folder, and back again if the wrong thing came out."""
-    # Where the system cannot swap in one step, somebody may save between two; then what is
-    # still on its way is left to `clear`, which keeps whatever is not gonogo's.
+    # If the system cannot swap in one step, somebody may write the file between two steps. Then
+    # `clear` does the rest, and keeps everything that is not gonogo's.
     with suppress(FileNotFoundError, FileExistsError):
         _exchange(folder, name, own)
         if expected(look_in(folder, name)):
@@ -402,18 +401,18 @@ def _read(file: Path) -> Note | None:
 
 
 def _aside(name: str) -> str:
-    """The name of what was taken out while what goes in is still called `name`."""
+    """The name of the old file while the new one is still called `name`."""
     return f".gonogo-{hashlib.sha256(name.encode()).hexdigest()[:16]}.tmp"
 
 
 def _settle(stage: StagingFolder, noted: Noted) -> None:
-    """Clear away what is kept for one path: in the folder, or left beside the file by a crash."""
+    """Clean up for one path: in the staging folder, and beside the file after a crash."""
     name = stage.note.kept(noted.path)
     with ExitStack() as stack:
         try:
             folder, own = stack.enter_context(parent_opened(stage.root, noted.path))
         except OSError:
-            # The place is gone; if somebody's work is kept for it, that goes to the root.
+            # The folder is gone; if somebody's work was staged for it, that goes to the root.
             folder, own = stage.root, noted.path.rpartition("/")[2]
         else:
             _put_back(folder, _aside(name), own, noted)
@@ -423,7 +422,7 @@ def _settle(stage: StagingFolder, noted: Noted) -> None:
 
 
 def _put_back(folder: int, aside: str, own: str, noted: Noted) -> None:
-    """Undo the half of an exchange that a crash left."""
+    """Undo an exchange that a crash left half-done."""
     taken_out = look_in(folder, aside).hash == noted.found.hash is not None
     if taken_out and noted.wanted != ABSENT and look_in(folder, own) == ABSENT:
         rename_new(folder, aside, folder, own)
@@ -441,7 +440,7 @@ def _settle_one(kept_in: int, kept: str, folder: int, own: str, noted: Noted) ->
 
 
 def still(root: int, noted: Noted) -> bool:
-    """Whether the path stands as it was found; a folder or a file in its way may be gone."""
+    """Whether a path is still as it was found; a folder that was in its way may be gone."""
     now = look(root, noted.path)
     return now == noted.found or (noted.found.kind == "folder" and now == ABSENT)
 
@@ -475,7 +474,11 @@ def recover(desk: ScanRecord, root: Path) -> None:
 
 
 def _to_do(root: int, restore: Restore) -> list[RestoreItem]:
-    """What is not done yet, after everything else was found as it was planned."""
+    """The changes that are not done yet.
+
+    Raises:
+        ToolFailed: `changed_since_approval`: a path is not as the plan saw it.
+    """
     todo: list[RestoreItem] = []
     for item in restore.changes:
         if look(root, item.path).equals(item.wanted):
@@ -537,7 +540,7 @@ class _Work(Struct):
             self._settle([*(item.path for item in todo), *folders.made, *folders.gone])
         except BaseException:
             while self._undo:
-                # One step that cannot be undone is no reason to leave the others.
+                # If one step cannot be undone, undo the others all the same.
                 with suppress(OSError):
                     self._undo.pop()()
             raise
@@ -556,7 +559,7 @@ class _Work(Struct):
         for item in todo:
             if item.wanted is not None:
                 self._write(item)
-        # Last: a full disk would not let them be made again.
+        # Last, as on a full disk an undo could not make them again.
         for path in (path for path in made if path not in in_the_way):
             self._remove_folder(path)
 
@@ -587,7 +590,7 @@ class _Work(Struct):
             with parent_opened(self.stage.root, path) as (folder, name):
                 os.rmdir(name, dir_fd=folder)
         except OSError:
-            # Not empty, gone, or no folder any more: it stays as it is.
+            # It is not empty, gone, or not a folder any more: it stays as it is.
             return
         self._undo.append(lambda: self._make_one(path))
 
@@ -609,12 +612,12 @@ class _Work(Struct):
             os.rmdir(name, dir_fd=folder)
 
     def _settle(self, paths: Sequence[str]) -> None:
-        """Bring the folders of all changes to the disk, before what was there is deleted."""
+        """Sync the folders of all changes, before the old files are deleted."""
         for path in {path.rpartition("/")[0] or "." for path in paths}:
             try:
                 folder = best_opener()(self.stage.root, path, os.O_RDONLY | os.O_DIRECTORY)
             except OSError:
-                # A folder that went, or in whose place something else now is.
+                # A folder that was removed, or that was replaced by something else.
                 continue
             try:
                 os.fsync(folder)

@@ -1,10 +1,10 @@
-"""Which files of a workspace a snapshot holds.
+"""Which files of a workspace are in a snapshot.
 
-Git says what `.gitignore` files hide; the disk is then read beneath the root's descriptor, no
-link followed. Left alone are: what is ignored, other repositories with all that is in them
-(nested, bare, worktrees, submodules), state folders, other file systems, and whatever is neither
-a file, a link nor a folder. What was left alone is listed, so that its later appearance is not
-taken for a creation. A file that once was held stays held when it is ignored later.
+Git says what `.gitignore` files hide; the disk is then read beneath the root's descriptor, without
+following links. Left out are: ignored files, other repositories with their contents (nested, bare,
+worktrees, submodules), state folders, other file systems, and everything that is not a file, a link
+or a folder. A snapshot lists what it left out, so that a later snapshot with it shows no creation.
+A file that was once in a snapshot stays in later ones, even if it is ignored by then.
 """
 
 import fcntl
@@ -33,15 +33,15 @@ from gonogo.workspace.snapshots.git import Git, replace_file
 from gonogo.workspace.snapshots.states import SnapshotLimits, Tree
 
 Signature = tuple[int, int, int, int, int]
-"""Mode, size, times of change, inode: while these stay, so does the content."""
+"""Mode, size, times of change, inode: while these are the same, so is the content."""
 
 TEMPORARY = re.compile(r"\.gonogo-[0-9a-f]{16}\.tmp")
-"""Names of gonogo's own files, on their way to their places."""
+"""Names of gonogo's own temporary files."""
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _BARE = frozenset({"HEAD", "objects", "refs"})
 _AT_ONCE = frozenset({"HEAD", "commondir"})
-"""Files that git reads in what it takes for a repository, as it does `.gitignore` anywhere."""
+"""Files that git reads in a possible repository, as it reads `.gitignore` in every folder."""
 _LONGEST_RULES = 8 << 20
 _STATUS = (
     *("status", "--porcelain=v1", "-z", "--no-renames", "--ignore-submodules=all"),
@@ -49,7 +49,7 @@ _STATUS = (
 )
 _LINES_A_FILE = 4
 _MOST_ASKED = 200
-"""Paths that git is asked about by name."""
+"""The most paths that git is asked about by name."""
 RULES = ".gitignore"
 _USUAL_MODES = {stat.S_IFREG | 0o644, stat.S_IFREG | 0o755, stat.S_IFLNK}
 _facts: Callable[[os.stat_result], Signature] = attrgetter(
@@ -65,12 +65,12 @@ class FoundFile(Struct, frozen=True, gc=False):
 
     @property
     def signature(self) -> Signature:
-        """What changes whenever the content does."""
+        """A value that changes whenever the content changes."""
         return _facts(self.status)
 
 
 class HeldFile(Struct, frozen=True, array_like=True, gc=False):
-    """One file as it was held; `signature` is None when it must be read again."""
+    """One file of a snapshot; `signature` is None if the file must be read again."""
 
     mode: int
     blob: str
@@ -78,24 +78,24 @@ class HeldFile(Struct, frozen=True, array_like=True, gc=False):
 
 
 class HeldFolder(Struct, frozen=True):
-    """The files of one folder as they were held, by their names, and what follows from them.
+    """The files of one folder in a snapshot, by their names, and values computed from them.
 
-    A folder in which nothing changed is the same object in the next snapshot, so that nothing of it
-    is looked through again.
+    A folder in which nothing changed is the same object in the next snapshot, so nothing of it is
+    processed again.
     """
 
     files: dict[str, HeldFile]
     size: int
     largest: int
-    """The most bytes of one file."""
+    """The size of the largest file."""
     rare: dict[str, int]
-    """The modes for which a tree has no word."""
+    """The modes that a git tree cannot express."""
     encoded: Raw
-    """As it is saved."""
+    """The form in which it is saved."""
 
 
 def held_folder(files: dict[str, HeldFile]) -> HeldFolder:
-    """A folder of files, which are not changed from now on."""
+    """Make a folder of files; `files` must not be changed afterwards."""
     sizes = [held.signature[1] for held in files.values() if held.signature is not None]
     return HeldFolder(
         files, size=sum(sizes), largest=max(sizes, default=0),
@@ -108,22 +108,22 @@ def held_folder(files: dict[str, HeldFile]) -> HeldFolder:
 
 
 class Index(Struct):
-    """The files of the last snapshot, its id, and the id of what it says beside them."""
+    """The files of the last snapshot, its id, and the id of its metadata."""
 
     folders: dict[str, HeldFolder] = field(default_factory=dict[str, HeldFolder])
-    """Those that were looked into, and those that held a file. The root is `.`."""
+    """The folders that were looked into, and those with files. The root is `.`."""
     tree: Tree | None = None
     meta: str = ""
     ignored: set[str] = field(default_factory=set[str])
-    """What git said is ignored; folders end in `/`."""
+    """What git ignores; folders end in `/`."""
     rules: dict[str, Signature | None] | None = None
-    """The files that git went by when it said so; None where they may be others by now."""
+    """The `.gitignore` files from which git knew that; None if they may have changed."""
 
     trees: dict[str, str] = field(default_factory=dict[str, str])
-    """The trees of all folders that hold something."""
+    """The git trees of all folders that are not empty."""
 
     def names(self) -> set[str]:
-        """The ids of all that it speaks of."""
+        """The ids of all objects that the index names."""
         blobs = {held.blob for folder in self.folders.values() for held in folder.files.values()}
         return {*blobs, *self.trees.values(), self.meta, self.tree or ""} - {""}
 
@@ -138,22 +138,22 @@ class Index(Struct):
 
 
 class Scan(Struct):
-    """What was found; paths in `unseen` end in `/` when they are folders."""
+    """The result of a scan; folders in `unseen` (what was left out) end in `/`."""
 
     folders: dict[str, HeldFolder] = field(default_factory=dict[str, HeldFolder])
-    """Those in which nothing changed."""
+    """The folders in which nothing changed."""
     same: dict[str, dict[str, HeldFile]] = field(default_factory=dict[str, dict[str, HeldFile]])
-    """Of every other folder, the files that did not change."""
+    """For every other folder, the files that did not change."""
     changed: list[FoundFile] = field(default_factory=list[FoundFile])
-    """What has to be read."""
+    """The files that must be read."""
     empty: list[str] = field(default_factory=list[str])
     unseen: set[str] = field(default_factory=set[str])
     ignored: set[str] = field(default_factory=set[str])
     rules: dict[str, Signature] = field(default_factory=dict[str, Signature])
 
     def settled_rules(self, horizon: int) -> dict[str, Signature | None]:
-        """The files that git went by, if any later change of them is sure to be seen."""
-        # A link says nothing of what it leads to.
+        """The `.gitignore` files; None for one of which a later change might not be seen."""
+        # The signature of a link does not show changes of its target.
         return {
             path: settled(mark, horizon) if stat.S_ISREG(mark[0]) else None
             for path, mark in self.rules.items()
@@ -161,15 +161,15 @@ class Scan(Struct):
 
 
 def scan(git: Git, root: Path, last: Index, limits: SnapshotLimits) -> Scan:
-    """Look at everything that a snapshot of `root` holds, and read no contents.
+    """Find everything for a snapshot of `root`, without reading contents.
 
     Git is asked only about names that are new since the last snapshot. What it said of the others
-    holds for as long as the files do that it went by.
+    stays valid as long as the `.gitignore` files do not change.
 
     Raises:
         ToolFailed: `too_large`.
     """
-    # That it is not there is the workspace's trouble, and not that of a path in it.
+    # If the root does not exist, the error must be about the workspace, not about a path in it.
     root.stat()
     with root_opened(root) as descriptor:
         walk = _TreeWalk(descriptor, last, _own_folder(git, root))
@@ -188,10 +188,10 @@ def scan(git: Git, root: Path, last: Index, limits: SnapshotLimits) -> Scan:
 
 
 def content(root: int, found: FoundFile, limit: int) -> tuple[bytes, Signature] | None:
-    """What a file or link holds now, and its signature before it was read.
+    """The content of a file or link now, and its signature before it was read.
 
     Returns:
-        None when it is gone, cannot be read, or is something else by now.
+        None if it is gone, cannot be read, or is something else by now.
 
     Raises:
         ToolFailed: `too_large`.
@@ -211,12 +211,12 @@ def content(root: int, found: FoundFile, limit: int) -> tuple[bytes, Signature] 
 
 
 class _TreeWalk:
-    """Looks into every folder, and compares what it meets with the last snapshot."""
+    """Looks into every folder, and compares what it finds with the last snapshot."""
 
     def __init__(self, root: int, last: Index, own: str | None) -> None:
         self.scan = Scan()
         self.asked: list[str] = []
-        """What nobody knows yet; nothing below it was looked at."""
+        """New paths about which git must be asked; nothing below them was looked at."""
         self._root, self._last, self._own = root, last, own
         self._shown: Collection[str] | None = None
         self._hidden: Collection[str] = last.ignored
@@ -224,7 +224,7 @@ class _TreeWalk:
         self._device = os.fstat(root).st_dev
 
     def hear(self, shown: Collection[str], hidden: Collection[str], ignored: set[str]) -> None:
-        """Know from now on what git says of everything that is asked about."""
+        """Take git's answer about the paths that it was asked about."""
         self._shown, self._hidden = shown, hidden
         self.scan.ignored |= ignored
 
@@ -239,7 +239,7 @@ class _TreeWalk:
                 self.scan.unseen.add(f"{path}/")
 
     def resume(self) -> None:
-        """Look at what was asked about."""
+        """Look at the paths that git was asked about."""
         for path in self.asked:
             if path[-1] == "/":
                 self._meet_folder(path)
@@ -250,10 +250,10 @@ class _TreeWalk:
         self.run()
 
     def finish(self) -> None:
-        """Look for what was held and was not met, and tell the folders that did not change."""
+        """Look for files of the last snapshot that were not met, and find unchanged folders."""
         met = {found.path for found in self.scan.changed}
         for path, folder in self._last.folders.items():
-            # Such as files of a folder that is hidden by now.
+            # For example files of a folder that is ignored by now.
             missing = folder.files.keys() - self.scan.same.get(path, {}).keys()
             for full in {joined(path, name) for name in missing} - met:
                 self._take(full)
@@ -318,7 +318,7 @@ class _TreeWalk:
     def _meet_folder(self, path: str) -> None:
         if path in self._hidden:
             self._leave_out(path, is_empty=self._is_empty(path))
-            # One that is a repository may stop being one, and is looked into the next time.
+            # A repository may stop being one, so the next scan looks into it.
             if path not in self.scan.ignored:
                 self.scan.same.setdefault(path[:-1], {})
         elif self._shown is None and path[:-1] not in self._last.folders:
@@ -335,7 +335,7 @@ class _TreeWalk:
 
     def _leave_out(self, path: str, *, is_empty: bool = False) -> None:
         if is_empty:
-            # It hides nothing: what is there later came later.
+            # An empty folder hides nothing: a file in it in a later snapshot is new.
             self.scan.empty.append(path[:-1])
         else:
             self.scan.unseen.add(path)
@@ -362,9 +362,9 @@ class _TreeWalk:
 def _unlike(
     entries: Iterable[os.DirEntry[str]], last: Mapping[str, HeldFile], same: dict[str, HeldFile]
 ) -> list[os.DirEntry[str]]:
-    """What is not as it was held last; the others are put into `same`.
+    """The entries that differ from the last snapshot; the others are put into `same`.
 
-    This is done for each file of a workspace, and nothing else is.
+    This runs for each file of a workspace, so it must be fast; nothing else does.
     """
     others: list[os.DirEntry[str]] = []
     for entry in entries:
@@ -391,7 +391,7 @@ def joined(folder: str, name: str) -> str:
 
 
 def _can_be_held(name: str, mode: int) -> bool:
-    # Git refuses a link of this name in any tree.
+    # Git refuses a link of this name in every tree.
     return stat.S_ISREG(mode) or (stat.S_ISLNK(mode) and name.casefold() != ".gitmodules")
 
 
@@ -416,10 +416,10 @@ def _own_folder(git: Git, root: Path) -> str | None:
 def _sorted_by_git(
     git: Git, root: Path, descriptor: int, limits: SnapshotLimits, asked: Collection[str]
 ) -> tuple[set[str], set[str], set[str]]:
-    """What is shown to git, what is hidden, and what of that is ignored; folders end in `/`.
+    """The files that git shows, what it hides, and what of that is ignored; folders end in `/`.
 
     Args:
-        asked: The paths that git is to speak of; all, where there are none or very many.
+        asked: The paths to ask git about; if there are none or very many, it is asked about all.
     """
     named = [path.rstrip("/") for path in asked] if len(asked) <= _MOST_ASKED else []
     _check_readable(descriptor, named)
@@ -431,7 +431,7 @@ def _sorted_by_git(
 
 
 def _check_readable(root: int, asked: Collection[str]) -> None:
-    """Refuse what git would read without an end, such as a pipe that nobody writes to."""
+    """Refuse files that git would read without end, such as a pipe that nobody writes to."""
     todo = list(asked) or ["."]
     while todo:
         path = todo.pop()
@@ -449,7 +449,7 @@ def _check_readable(root: int, asked: Collection[str]) -> None:
 
 def _is_endless(entry: os.DirEntry[str]) -> bool:
     with suppress(OSError):
-        status = entry.stat()  # of what a link leads to, as git reads that
+        status = entry.stat()  # of a link's target, as git reads that
         return not stat.S_ISREG(status.st_mode) or status.st_size > _LONGEST_RULES
     return False
 
@@ -465,7 +465,7 @@ def _unreadable(path: str) -> ToolFailed:
 
 
 def _status(git: Git, root: Path, limits: SnapshotLimits, words: Sequence[str]) -> list[str]:
-    # The index does not exist, so that every file is one that git does not know yet.
+    # The git index does not exist, so every file is untracked for git.
     extra = {"GIT_WORK_TREE": str(root), "GIT_INDEX_FILE": str(git.folder / "no-index")}
     chunks: list[bytes] = []
     room = limits.files * _LINES_A_FILE
@@ -505,7 +505,7 @@ def _check_size(scan: Scan, limits: SnapshotLimits) -> None:
 
 
 def _sizes(scan: Scan, most: int) -> Iterator[tuple[str, int]]:
-    """Paths with their bytes; a folder in which nothing changed is one, where no file has more."""
+    """Paths with sizes; an unchanged folder counts as one, unless a file in it is over `most`."""
     for found in scan.changed:
         yield found.path, found.status.st_size
     whole = {path: folder for path, folder in scan.folders.items() if folder.largest <= most}
@@ -527,42 +527,42 @@ def _too_many(limits: SnapshotLimits) -> ToolFailed:
     )
 
 
-# What the last snapshot of one workspace held, so that the next one reads only what changed.
+# The record of the last snapshot of one workspace, so that the next one reads only what changed.
 #
-# Only a cache: when it is missing, old or damaged, everything is read again. Other processes may
-# take snapshots of the same workspace; `held` lets one at a time.
+# It is only a cache: if it is missing, old or damaged, everything is read again. Other processes
+# may take snapshots of the same workspace; `held` lets in one at a time.
 
 PATIENCE = 60.0
-"""Seconds that a lock is waited for."""
+"""How many seconds to wait for a lock."""
 
 _VERSION = 4
-# The clock of a file system ticks in steps; a change within the step of the last one leaves no
-# trace in the times. Some keep whole or even seconds only.
+# The clock of a file system ticks in steps; a second change within the same step does not change
+# the times. Some file systems store only whole seconds, or only even ones.
 _STEP = 50_000_000
 _COARSE_STEP = 2_500_000_000
 
 
 class ScanRecord:
-    """The place of one workspace in the store."""
+    """The record of one workspace in the store."""
 
     def __init__(self, store: Path, root: Path) -> None:
         name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
         self.folder = store / "workspaces" / name
         self.note = self.folder / "rollback.json"
-        """What a rollback that is at work, or was interrupted, is doing."""
+        """The note of a rollback that is at work or was interrupted."""
         self._file = self.folder / "index.msgpack"
         self._read: tuple[tuple[int, int, int], Index] | None = None
 
     def prepare(self) -> None:
-        """Create the place where there is none."""
+        """Create the folder if it does not exist."""
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Keep others from taking a snapshot of this workspace meanwhile.
+        """Lock the workspace against other snapshots inside this context.
 
         Raises:
-            ToolFailed: `io_error` when others take too long.
+            ToolFailed: `io_error` if others take too long.
         """
         self.prepare()
         descriptor = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -573,7 +573,7 @@ class ScanRecord:
             os.close(descriptor)
 
     def load(self) -> Index:
-        """The last index that anybody saved."""
+        """The last saved index, by whatever process."""
         mark = self._mark()
         if mark is None:
             return Index()
@@ -582,16 +582,16 @@ class ScanRecord:
         return self._read[1]
 
     def save(self, index: Index) -> None:
-        """Keep an index for the next snapshot."""
+        """Save an index for the next snapshot."""
         replace_file(self._file, _encoded(index))
         mark = self._mark()
         self._read = None if mark is None else (mark, index)
 
     def forget(self, keep: Collection[str]) -> None:
-        """Forget what the last snapshot held, and what a rollback was doing.
+        """Delete the index of the last snapshot, and the note of a rollback.
 
-        The next snapshot reads everything again. One that is kept, since it is somebody else's by
-        now, is not forgotten.
+        The next snapshot then reads everything again. The index stays if its snapshot is in `keep`,
+        as somebody else uses it by now.
         """
         self.note.unlink(missing_ok=True)
         if self.load().tree in keep:
@@ -608,26 +608,26 @@ class ScanRecord:
 
 
 def now_in(folder: Path) -> int:
-    """The time of the folder's file system's clock, in nanoseconds."""
+    """The time of the clock of a folder's file system, in nanoseconds."""
     stamp = folder / "stamp"
     stamp.touch(mode=0o600)
     return stamp.stat().st_mtime_ns
 
 
 def settled(signature: Signature, horizon: int) -> Signature | None:
-    """The signature, if any later change is sure to change it too."""
+    """The signature, if every later change of the file surely changes it; otherwise None."""
     changed = max(signature[2], signature[3])
     step = _STEP if signature[3] % 1_000_000_000 else _COARSE_STEP
-    # A time of change in the future is that of another clock, whose steps are not known.
+    # A time in the future comes from another clock, whose steps are unknown.
     return signature if changed + step < horizon else None
 
 
 @contextmanager
 def open_store(folder: Path, *, alone: bool = False) -> Generator[None]:
-    """Be in a store beside others; or alone, to take things away.
+    """Use a store together with others; or alone, to remove objects.
 
     Raises:
-        ToolFailed: `io_error` when others take too long.
+        ToolFailed: `io_error` if others take too long.
     """
     descriptor = os.open(folder / "sweep.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -641,10 +641,10 @@ def lock(descriptor: int, otherwise: str, *, shared: bool = False) -> None:
     """Lock an open file or folder against others who lock it; closing it unlocks.
 
     Args:
-        shared: Only against those who want it for themselves.
+        shared: Lock only against those who want it for themselves.
 
     Raises:
-        ToolFailed: `io_error` with the text `otherwise` when others hold it for too long.
+        ToolFailed: `io_error` with the text `otherwise` if others have the lock for too long.
     """
     deadline = time.monotonic() + PATIENCE
     kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX

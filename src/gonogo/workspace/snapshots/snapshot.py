@@ -1,13 +1,13 @@
 """Snapshots of workspaces: taken fast, compared, and read back byte for byte.
 
-They live in a store of their own. The workspace need be no repository; if it is one, not a byte
-of its `.git` is written and none of its settings is read. Held are the files and links that
-`.gitignore` does not hide, untracked ones included, with their nine permission bits, whatever
-their names and contents, and the names of empty folders. Not held: owners, extended attributes,
-times, hard links as such, and what `_scan` leaves alone.
+They are kept in a separate store. The workspace need not be a repository; if it is one, its `.git`
+is never written and its settings are never read. A snapshot has the files and links that
+`.gitignore` does not hide, including untracked ones, with their nine permission bits, whatever
+their names and contents, and the names of empty folders. It does not have owners, extended
+attributes, times, hard links as such, and what `scan` leaves out.
 
-Equal contents are held once, whoever they belong to; what nobody names any more is swept. What was
-given out lately stays meanwhile, since whoever asked for it may not have written that down yet.
+Equal contents are stored once, for all workspaces. A sweep removes what nobody refers to any more.
+It keeps what was returned lately, as the caller may not have written that down yet.
 """
 
 import json
@@ -87,18 +87,18 @@ class Snapshots:
         """
         self._git = Git(store.absolute())
         self.trees = Trees(self._git)
-        """What is in the snapshots, and how they differ."""
+        """Reads and compares snapshots."""
         self._limits = limits
         self._desks: dict[Path, ScanRecord] = {}
         self._given: defaultdict[Path, dict[str, float]] = defaultdict(dict)
-        """By workspace, what was given out of it, and when."""
+        """By workspace, the ids that were returned lately, and when."""
         self._guard = threading.Lock()
 
     def probe(self) -> None:
-        """Write something beside the store, to see whether that can be done.
+        """Write something beside the store, to see whether writing is possible.
 
         Raises:
-            Busy: not now.
+            Busy: it is not possible now.
         """
         try:
             folder = self._git.folder.parent
@@ -111,13 +111,12 @@ class Snapshots:
             raise Busy(reason=said) from error
 
     def take(self, workspace: Workspace) -> Tree:
-        """Hold what is in the workspace now.
+        """Take a snapshot of the workspace as it is now.
 
         Raises:
-            ToolFailed: `too_large`, `timeout`, or `io_error`.
-            Busy: the store cannot be written now, as when its disk is full.
-
-        Either way nothing was held.
+            ToolFailed: `too_large`, `timeout`, or `io_error`; there is no snapshot then.
+            Busy: the store cannot be written now, for example because its disk is full; there is
+                no snapshot then.
         """
         with self._writing():
             self._git.prepare()
@@ -129,7 +128,7 @@ class Snapshots:
                 return tree
 
     def blob(self, data: bytes, root: Path = _NOWHERE) -> str:
-        """Hold one content, such as that of an ignored file, and return its id.
+        """Store one content, such as that of an ignored file, and return its id.
 
         Args:
             root: The workspace that it belongs to.
@@ -140,7 +139,7 @@ class Snapshots:
                 return self._give(root, self._git.keep(data))
 
     def hold(self, workspace: Workspace, path: str) -> FileState | None:
-        """Hold one file as it is now, even one that snapshots leave alone; None is no file.
+        """Store one file as it is now, even one that snapshots leave out; None is no file.
 
         Raises:
             ToolFailed: `io_error`, `bad_path`, or `too_large`.
@@ -171,16 +170,16 @@ class Snapshots:
     def changed_lines(
         self, pairs: Sequence[tuple[str | None, str | None]]
     ) -> list[LineCount | None]:
-        """How many lines each pair of contents differs by, as git counts them.
+        """Count the lines in which each pair of contents differs, as git counts them.
 
-        Everything that speaks of lines that were added and removed counts them with this.
+        All numbers of added and removed lines in gonogo come from here.
 
         Args:
-            pairs: The ids of the content before and of the one after; None is no file.
+            pairs: The ids of the contents before and after; None is no file.
 
         Returns:
-            Of each pair in turn; None where nobody can tell, since one of the two is no text, is
-            very long, or is kept no more.
+            One count for each pair, in order; None if a content is not text, is very long, or is
+            not kept any more.
 
         Raises:
             ToolFailed: `io_error` or `timeout`.
@@ -193,17 +192,16 @@ class Snapshots:
     def hunks(
         self, pairs: Sequence[tuple[str | None, str | None]], *, limit: int, in_all: int
     ) -> list[Hunks]:
-        """How the texts of each pair differ, as the hunks of a unified diff.
+        """The differences of the texts of each pair, as the hunks of a unified diff.
 
         Args:
-            pairs: The ids of the content before and of the one after; None is no file.
-            limit: Characters of one pair's hunks.
-            in_all: Characters of all of them together.
+            pairs: The ids of the contents before and after; None is no file.
+            limit: The most characters of one pair's hunks.
+            in_all: The most characters of all hunks together.
 
         Returns:
-            Of each pair in turn. No text where nothing differs, or where `changed_lines` counts
-            nothing. What could deceive is as it stands in the files: make it visible before it
-            is shown.
+            The hunks of each pair, in order; empty if nothing differs, or if `changed_lines` has no
+            count. Deceptive characters are as in the files: make them visible before you show them.
 
         Raises:
             ToolFailed: `io_error` or `timeout`.
@@ -223,51 +221,51 @@ class Snapshots:
     ) -> Restore:
         """Find out what a rollback would do.
 
-        Nothing is changed, but that what an interrupted rollback left is cleared away first.
+        This changes nothing, except that it first removes the remains of an interrupted rollback.
 
         Args:
-            wanted: What each path should be again; None is no file.
-            left: What the agent left there: the state, or the content hash alone. Only with the
-                state can a person's change of the mode be told from the agent's.
-            folders: What `folders` says of the time between: folders that were made are removed
-                when the rollback leaves them empty, empty ones that went are made again.
+            wanted: The state that each path should have again; None is no file.
+            left: What the agent left there: the state, or only the content hash. A person's change
+                of the mode can be told from the agent's only with the state.
+            folders: The folders that came or went in between: made ones are removed if the rollback
+                leaves them empty; empty ones that went are made again.
 
         Raises:
-            ToolFailed: `invalid_arguments` when a path is missing in `left`, `bad_path`.
+            ToolFailed: `invalid_arguments` if a path is missing in `left`, `bad_path`.
         """
         self.recover(workspace)
         return plan(workspace, wanted, left, folders)
 
     def apply(self, workspace: Workspace, restore: Restore) -> None:
-        """Do what a plan says, all of it or nothing.
+        """Carry out a rollback as planned, completely or not at all.
 
-        After a crash in the middle, applying the same plan again finishes the work; so does
-        making a new plan from the same facts and applying that.
+        After a crash in the middle, applying the same plan again finishes the work; so does a new
+        plan from the same facts.
 
         Raises:
-            ToolFailed: `changed_since_approval` when a file is neither as it was planned nor as
-                it is wanted, and `io_error`; the workspace is as it was.
+            ToolFailed: `changed_since_approval` if a file is neither as planned nor as wanted, and
+                `io_error`; the workspace is then unchanged.
         """
         apply(self._git, self._desk(workspace.root), workspace.root, restore)
 
     def recover(self, workspace: Workspace) -> None:
-        """Clear away what an interrupted `apply` left lying about. Files keep their contents."""
+        """Remove temporary files that an interrupted `apply` left. Files keep their contents."""
         recover(self._desk(workspace.root), workspace.root)
 
     def sweep(self, keep: Iterable[str], *, grace: float = GRACE) -> int:
-        """Remove what is held for nobody. Gives how many objects and packs went.
+        """Remove what nobody needs, and return the number of removed objects and packs.
 
         Args:
-            keep: The ids of all snapshots and contents that somebody may still ask for.
-            grace: Seconds for which what was held lately stays, whoever asks for it.
+            keep: The ids of all snapshots and contents that somebody may still need.
+            grace: Objects that were stored in the last so many seconds stay in any case.
 
         Raises:
-            ToolFailed: `io_error` or `timeout`; whatever is needed is still there.
+            ToolFailed: `io_error` or `timeout`; everything that is needed is still there.
         """
         return self._swept(keep, self._given_since(time.monotonic() - grace), grace, sweep)
 
     def useless(self, keep: Iterable[str]) -> int:
-        """The bytes that a sweep would give back, about.
+        """About how many bytes a sweep would free.
 
         Raises:
             ToolFailed: `io_error` or `timeout`.
@@ -276,15 +274,15 @@ class Snapshots:
         return self._swept(keep, given, GRACE, useless)
 
     def forget(self, root: Path, keep: Iterable[str]) -> int:
-        """Remove at once what is held for nobody, however young it is.
+        """Remove what nobody needs, however new it is, and return the number of removed objects.
 
-        The caller sees to it that nobody is at work in this workspace. Gives how many objects went.
+        The caller makes sure that nobody is at work in this workspace.
 
         Args:
-            keep: As for `sweep`. The index of the workspace goes, if its snapshot is not kept.
+            keep: As for `sweep`. The index of the workspace is removed if its snapshot is.
 
         Raises:
-            ToolFailed: `io_error` or `timeout`; whatever is needed is still there.
+            ToolFailed: `io_error` or `timeout`; everything that is needed is still there.
         """
         kept, desk = {*keep}, self._desk(root)
         given = self._given_since(time.monotonic() - GRACE)
@@ -297,7 +295,7 @@ class Snapshots:
 
     @property
     def size(self) -> int:
-        """The bytes that the store takes."""
+        """The size of the store in bytes."""
         return sum(path.lstat().st_size for path in self._git.folder.rglob("*") if path.is_file())
 
     def _swept(
@@ -318,7 +316,7 @@ class Snapshots:
         return name
 
     def _given_since(self, since: float) -> dict[Path, set[str]]:
-        """What was given out lately; what was given out before that is thought of no more."""
+        """The ids that were returned since a moment; older ones are forgotten."""
         with self._guard:
             for root, given in self._given.items():
                 self._given[root] = {name: at for name, at in given.items() if at >= since}
@@ -328,12 +326,12 @@ class Snapshots:
         try:
             pack(self._git)
         except ToolFailed as failure:
-            # It takes more room, and that is all.
+            # Harmless: the store only takes more space.
             _LOG.warning("snapshots were not packed: %s", failure)
 
     @contextmanager
     def _writing(self) -> Generator[None]:
-        """Tell the store's own trouble, which passes, from what is wrong with a workspace."""
+        """Raise `Busy` if the store cannot be written, so that only other errors remain."""
         try:
             yield
         except (ToolFailed, OSError) as error:
@@ -349,21 +347,21 @@ class Snapshots:
 
 
 class _Taking(Struct):
-    """One snapshot on its way."""
+    """One snapshot while it is being taken."""
 
     git: Git
     desk: ScanRecord
     root: Path
     limits: SnapshotLimits
     there: set[str] = field(default_factory=set[str])
-    """The ids of what is in the store."""
+    """The ids of objects that are known to be in the store."""
     used_again: list[str] = field(default_factory=list[str])
 
     def run(self) -> Tree:
         index = self.desk.load()
         self.there = index.names()
         if self.git.lacking(self.there):
-            # The store has lost what the index speaks of: everything is read again.
+            # The store has lost objects that the index names: read everything again.
             index, self.there = index.distrusted(), set()
         horizon = now_in(self.desk.folder)
         seen = scan(self.git, self.root, index, self.limits)
@@ -381,7 +379,7 @@ class _Taking(Struct):
         return tree
 
     def _hold(self, pack: PackWriter, kind: Kind, data: bytes) -> str:
-        """Have an object in the store. Gives its id."""
+        """Make sure that an object is in the store, and return its id."""
         name = object_id(kind, data)
         if name not in self.there:
             self.there.add(name)
@@ -392,7 +390,7 @@ class _Taking(Struct):
         return name
 
     def _read(self, seen: Scan, index: Index, horizon: int, pack: PackWriter) -> _Folders:
-        """Every folder as it is held; contents that are new go into the store."""
+        """The records of all folders; new contents go into the store."""
         with root_opened(self.root) as root:
             for found in sorted(seen.changed, key=lambda found: found.path):
                 read = content(root, found, self.limits.file)
@@ -411,7 +409,7 @@ class _Taking(Struct):
         }
 
     def _trees(self, index: Index, folders: _Folders, pack: PackWriter) -> dict[str, str]:
-        """The trees of all folders; those of folders that did not change are there already."""
+        """The trees of all folders; those of unchanged folders are in the store already."""
         changed = _with_parents(_changed(index.folders, folders))
         if not changed:
             return index.trees
@@ -435,7 +433,7 @@ def _as_before(last: HeldFolder | None, files: dict[str, HeldFile]) -> HeldFolde
 
 
 def _below(folders: _Folders) -> defaultdict[str, set[str]]:
-    """The folders in each folder that hold something."""
+    """For each folder, its subfolders that have files in or below them."""
     below: defaultdict[str, set[str]] = defaultdict(set)
     for path, folder in folders.items():
         while folder.files and path != ".":
@@ -465,7 +463,7 @@ def _with_parents(paths: Iterable[str]) -> set[str]:
 
 
 def _meta(seen: Scan, folders: _Folders) -> bytes:
-    """What a tree has no words for: rare modes, empty folders, and what was left alone."""
+    """What a git tree cannot express: rare modes, empty folders, and files that were left out."""
     modes = sorted(
         (joined(path, name), mode)
         for path, folder in folders.items() if folder.rare

@@ -1,6 +1,6 @@
-"""What snapshots speak of: the state of a file, a change of one, and the folders around them.
+"""The values of snapshots: the state of a file, a change of a file, and the folders around them.
 
-Paths are relative to the workspace, with `/`; bytes of a name that are no UTF-8 are kept as
+Paths are relative to the workspace, with `/`; bytes of a name that are not UTF-8 are kept as
 surrogates (`os.fsencode` gives the bytes back).
 """
 
@@ -22,13 +22,13 @@ Tree = NewType("Tree", str)
 
 
 class FileState(Struct, frozen=True, kw_only=True):
-    """One file as a snapshot holds it. A symbolic link's content is its target."""
+    """One file in a snapshot. The content of a symbolic link is its target."""
 
     blob: str
     mode: int
-    """`st_mode` as far as it is kept: the kind and nine permission bits."""
+    """The part of `st_mode` that is kept: the kind and nine permission bits."""
     hash: str
-    """As `domain.canonical.content_hash` gives."""
+    """The result of `domain.base.content_hash`."""
 
     @property
     def is_link(self) -> bool:
@@ -37,22 +37,22 @@ class FileState(Struct, frozen=True, kw_only=True):
 
 
 class LineCount(NamedTuple):
-    """How many lines of a file came and how many went; one that was changed counts as both."""
+    """How many lines were added and removed in a file; a changed line counts as both."""
 
     added: int
     removed: int
 
 
 class Hunks(NamedTuple):
-    """How two texts differ: the hunks of a unified diff, from the first `@@` on."""
+    """The difference of two texts: the hunks of a unified diff, from the first `@@` on."""
 
     text: str
     cut: bool
-    """There is more than was wanted."""
+    """The text was cut at the limit."""
 
 
 class Change(Struct, frozen=True, kw_only=True):
-    """What two snapshots have differently at one path; None is no file."""
+    """The difference of two snapshots at one path; None is no file."""
 
     path: str
     before: FileState | None
@@ -60,7 +60,7 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class Folders(Struct, frozen=True, kw_only=True):
-    """Folders that came or went between two snapshots; parents stand before their children."""
+    """Folders that were made or removed between two snapshots; parents come before children."""
 
     made: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
@@ -75,14 +75,14 @@ class SnapshotLimits(Struct, frozen=True, kw_only=True):
 
 
 def git_mode(mode: int) -> str:
-    """The mode of a tree's entry."""
+    """The mode of an entry in a git tree."""
     if stat.S_ISLNK(mode):
         return "120000"
     return "100755" if mode & 0o100 else "100644"
 
 
 def kept_mode(status_mode: int) -> int:
-    """As much of `st_mode` as snapshots keep."""
+    """The part of `st_mode` that snapshots keep."""
     if stat.S_ISLNK(status_mode):
         return stat.S_IFLNK
     return stat.S_IFMT(status_mode) | status_mode & 0o777
@@ -97,28 +97,28 @@ def parents(path: str) -> list[str]:
     return found
 
 
-# What stands at a path now, seen without following any link.
+# What is at a path now; the look follows no links.
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _BLOCKED = (errno.ENOTDIR, errno.ELOOP)
 
 
 class DiskState(Struct, frozen=True, kw_only=True):
-    """What is there; `other` is what no snapshot holds, or what cannot be read."""
+    """What is at a path; `other` is something that snapshots do not keep or that is unreadable."""
 
     kind: Literal["absent", "file", "link", "folder", "other"]
     hash: str | None = None
     mode: int = 0
     linked: bool = False
-    """Whether the file has a second name."""
+    """Whether the file has a second name (a hard link)."""
 
     def holds(self, state: FileState) -> bool:
-        """Whether the content is that of `state`, whatever the mode."""
+        """Whether the content equals that of `state`; the mode does not matter."""
         kind = "link" if state.is_link else "file"
         return self.kind == kind and self.hash == state.hash
 
     def equals(self, state: FileState | None) -> bool:
-        """Whether a file is here just as `state` says; None is no file."""
+        """Whether content and mode equal those of `state`; None is no file."""
         if state is None:
             return self.kind in ("absent", "folder")
         return self.holds(state) and (state.is_link or self.mode == state.mode)
@@ -129,7 +129,7 @@ _OTHER = DiskState(kind="other")
 
 
 def check_path(path: str) -> str:
-    """Refuse what cannot be the path of a snapshot's file.
+    """Check that a path can be that of a file in a snapshot.
 
     Raises:
         ToolFailed: `bad_path`.
@@ -148,7 +148,7 @@ def parent_opened(root: int, path: str) -> Generator[tuple[int, str]]:
 
 
 def look(root: int, path: str) -> DiskState:
-    """What stands at a path beneath the root; nothing stands below a file or a link."""
+    """What is at a path below the root; there is nothing below a file or a link."""
     try:
         with parent_opened(root, path) as (folder, name):
             return look_in(folder, name)
@@ -158,7 +158,7 @@ def look(root: int, path: str) -> DiskState:
 
 
 def look_in(folder: int, name: str) -> DiskState:
-    """What stands in an open folder under a name."""
+    """What an open folder has under a name."""
     try:
         status = os.lstat(name, dir_fd=folder)
         if stat.S_ISLNK(status.st_mode):
@@ -186,7 +186,7 @@ def _read(folder: int, name: str) -> DiskState:
 
 
 def blocker(root: int, path: str) -> str | None:
-    """The file or link above `path` that stands where a folder would have to."""
+    """The file or link that is in the place of a folder above `path`; None if there is none."""
     for above in reversed(parents(path)):
         try:
             with opened(best_opener(), root, above, _FOLDER):
