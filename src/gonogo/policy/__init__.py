@@ -1,8 +1,8 @@
-"""The gate: answers allow, ask or deny before a call runs, and says why.
+"""The gate: it answers allow, ask or deny before a call runs, and says why.
 
 Promises: the answer is a pure function of the call, the rules, the conditions and the grant;
-what is not understood is never allowed; a compound command is never more allowed than its
-strictest part; what is allowed runs in its canonical form, not as it was written.
+a command that is not understood is never allowed; a compound command gets the verdict of its
+strictest part; an allowed command runs in its canonical form, not as it was written.
 """
 
 from gonogo.domain.paths import covers

@@ -1,7 +1,7 @@
 """The verdict on a command: its strictest part decides.
 
-Denying looks at everything that the command might do; allowing only at what was understood
-completely, part by part, and then what runs is the canonical form.
+To deny, everything counts that the command might do. To allow, every part must be understood
+completely, and then the canonical form runs.
 """
 
 import glob
@@ -36,12 +36,12 @@ from gonogo.policy.rules import (
 )
 from gonogo.policy.shell import Unparsed, Word
 
-# Python code of the workspace that a plan declares, and what it may be told.
+# Python code of the workspace that a plan declares, and which arguments it may get.
 #
-# Who approves `python -m notes` or `python tools/check.py` approves code that agents of the plan
-# may write anyway, so more words behind it do no more harm. Only paths still count: none may lead
-# out of the workspace, to a secret, or to what others run. Python itself takes no option behind the
-# module or the file: it stops to read there (https://docs.python.org/3/using/cmdline.html).
+# Whoever approves `python -m notes` or `python tools/check.py` approves code that agents of the
+# plan may write anyway, so more arguments do no more harm. Only paths still matter: none may lead
+# out of the workspace, to a secret, or to a guarded name. Python itself reads no options after the
+# module or the file (https://docs.python.org/3/using/cmdline.html).
 
 _PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
 _PLAIN = re.compile(r"(?!!)[^\s;|&$`<>()'\"\\]*")
@@ -51,7 +51,7 @@ _SHORT = re.compile(r"-[^-]")
 
 
 def names_script(words: Sequence[Word], place: CommandPlace, outside: Callable[[str], bool]) -> int:
-    """How many words of a command name a Python module or file of the workspace; 0 if none do.
+    """How many first words of a command name a Python module or file of the workspace; or 0.
 
     Args:
         outside: `Conditions.outside`.
@@ -68,17 +68,17 @@ def names_script(words: Sequence[Word], place: CommandPlace, outside: Callable[[
 
 
 def judge_told(words: Iterable[Word], place: CommandPlace) -> str | None:
-    """What is wrong with the words that Python code of the workspace is told, if anything is."""
+    """What is wrong with the arguments of Python code of the workspace, if anything is."""
     return next(filter(None, (_judge(word, place) for word in words)), None)
 
 
 def paths_in(text: str) -> Iterator[str]:
-    """All that a word may name: itself, behind an option's letters, behind `=` and the like."""
+    """Every path that a word may name: the word, and parts after option letters, `=` and so on."""
     yield text
     yield from filter(None, _PIECES.split(text))
     head = _PIECES.split(text, maxsplit=1)[0]
     if head.startswith("-"):
-        # Of `-vo/etc` any part may be the value; behind two dashes letters are one name.
+        # In `-vo/etc` any rest may be the value; after two dashes the letters are one name.
         short = _SHORT.match(head) is not None
         yield from (head[n:] for n in range(2, len(head)) if short or head[n] in "/~.")
 
@@ -100,10 +100,10 @@ def _file(word: str, place: CommandPlace) -> list[str]:
 
 
 def _module(name: str, place: CommandPlace) -> list[str]:
-    """The files that Python would take a module from; none where it may take it from elsewhere.
+    """The files from which Python would load a module; none if it may load it from elsewhere.
 
-    Its own modules may be loaded already, and a folder without `__init__.py` comes after all that
-    is installed.
+    Python's own modules may be loaded already, and a folder without `__init__.py` comes after all
+    installed packages.
     """
     names = name.split(".")
     own = names[0] in sys.stdlib_module_names or names[0] in MODULES
@@ -128,22 +128,22 @@ def _at(place: CommandPlace, stem: str, end: str = "") -> list[str]:
 
 
 READERS = "builtin:readers"
-"""What allows commands that only read."""
+"""The name of the rule that allows commands that only read."""
 _MAX_READ = 250_000
 _MAX_SHOWN = 200
-"""Letters of a part that its reason shows; the question shows all of them."""
+"""How many characters of a part a reason shows; the question shows the whole command."""
 _MOVING = frozenset({"cd", "pushd", "popd"})
 
 
 class Cover(Struct, frozen=True):
-    """Who may allow a part: a rule or the plan."""
+    """A rule or grant that may allow a part."""
 
     rule: str
     reason: str
     words: int
-    """How many of the part's words it vouches for."""
+    """How many first words of the part it names, and so allows."""
     misfit: str | None
-    """Why it does not speak of the part, if it does not."""
+    """Why it does not apply to the part; None if it applies."""
     by_grant: bool = False
 
 
@@ -157,7 +157,7 @@ class Objection(Struct, frozen=True):
 
     @property
     def grave(self) -> bool:
-        """Whether the part may do something: what only reads asks for want of a rule alone."""
+        """Whether the part may change something; a mere reader asks only for lack of a rule."""
         return self.stage is VerdictStage.ASK_BUILT_IN or not self.part.only_reads
 
 
@@ -186,7 +186,7 @@ def command_verdict(
 
 
 def _in_its_box(found: Verdict, command: Command) -> Verdict:
-    """The verdict, with how a command runs that writes in the repository."""
+    """Add to the verdict how a command runs that writes in the repository."""
     if not command.writes_git or found.decision == "deny":
         return found
     if found.decision == "allow":
@@ -217,7 +217,7 @@ def _denied(
 
 
 def _unlooked(found: Verdict, call: Call, trace: VerdictTrace) -> Verdict:
-    """The verdict where nobody can say what the command must not change."""
+    """The verdict if there are folders in which nobody looked for guarded names: it asks."""
     if not call.access.unlooked or found.decision == "deny":
         return found
     reason = because(
@@ -243,7 +243,7 @@ def _asked(command: Command, call: Call, rules: Rules, trace: VerdictTrace) -> V
 def _unbounded(
     call: Call, conditions: Conditions, grant: Grant | None, trace: VerdictTrace
 ) -> Verdict | None:
-    """What asks for more of the network than was approved, or for what nobody can limit."""
+    """Ask if the command may reach more of the network than approved, or if nothing limits that."""
     granted = _network(grant)
     step = trace.enter(VerdictStage.ASK_BUILT_IN)
     if not conditions.sandboxed and (granted or call.access.network):
@@ -276,7 +276,7 @@ def _by_rule(
 
 
 def _misfit(rule: Rule, call: Call, command: Command) -> str | None:
-    """Why a rule that forbids or asks speaks of nothing that the command might do."""
+    """Why a rule that forbids or asks does not apply to anything that the command might do."""
     if other := rule.unconcerned(call.tool, call.agent):
         return other
     if rule.words:
@@ -301,7 +301,7 @@ def _begins(words: tuple[str, ...], exact: bool) -> str:
 
 
 def shown(part: Part) -> str:
-    """A part of a command, for people."""
+    """A part of a command as text for people."""
     return " ".join(word.text for word in part.simple.words)
 
 
@@ -320,7 +320,7 @@ def _doubt(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | 
 
 
 def _leads_out(paths: Iterable[str], conditions: Conditions) -> str | None:
-    """Why it matters where one of some paths leads on the disk."""
+    """Why a path of these leads on the disk to something that is not allowed; else None."""
     for path in dict.fromkeys(paths):
         if conditions.outside(path):
             return because(
@@ -330,7 +330,7 @@ def _leads_out(paths: Iterable[str], conditions: Conditions) -> str | None:
 
 
 def _unheld(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] | None:
-    """Why a part that may do more than read should not, whoever vouches for it."""
+    """Why a part that may do more than read must ask, even if a rule or plan allows it."""
     program = part.argv[0]
     if not conditions.sandboxed:
         return "no-sandbox", because(
@@ -349,10 +349,10 @@ def _unheld(part: Part, call: Call, conditions: Conditions) -> tuple[str, str] |
 def _touched(
     files: Iterable[str], patterns: Iterable[str], cwd: str, conditions: Conditions
 ) -> Iterator[str]:
-    """All paths that words may name: as they stand, by a pattern, behind an option.
+    """All paths that words may name: literally, by a pattern, after an option.
 
-    Each in one spelling, relative to the workspace where it lies in it, and with the folders
-    above it: what is outside stays so, whatever stands below.
+    Each path is normalised, and relative to the workspace if it is inside. The folders above it are
+    included: if one of them leads outside, so does everything below.
     """
     found = [posixpath.join(cwd, path) for path in files if path != "/dev/null"]
     for pattern in patterns:
@@ -366,7 +366,7 @@ def _touched(
 
 
 class _Judging(Struct, frozen=True):
-    """The parts of one command, each looked at by itself, and what comes of them together."""
+    """Judges the parts of one command one by one, then the command as a whole."""
 
     command: Command
     call: Call
@@ -377,7 +377,7 @@ class _Judging(Struct, frozen=True):
     trace: VerdictTrace
 
     def doubted(self) -> Verdict | None:
-        """What asks whoever allows it; with the other parts that ask, or None."""
+        """Ask for parts that always ask, together with the other parts that ask; else None."""
         doubts = list(filter(None, map(self._doubt_of, self.command.parts)))
         if not doubts:
             return None
@@ -386,7 +386,7 @@ class _Judging(Struct, frozen=True):
         return self._asks([*doubts, *(o for o in others if isinstance(o, Objection))])
 
     def checked(self) -> Verdict | None:
-        """Allow a check of the approved plan in just its words, where it can change nothing."""
+        """Allow a check of the approved plan, with exactly its words and without any writing."""
         grant = self.grant
         if grant is None or grant.words is None or grant.words != self.call.access.command:
             return None
@@ -403,7 +403,7 @@ class _Judging(Struct, frozen=True):
         )  # fmt: skip
 
     def _beyond_check(self) -> str | None:
-        """Why a command does more than a check may, if it does."""
+        """Why a command does more than a check may; None if it does not."""
         if self.call.access.network:
             return because("it needs the network")
         if any(part.writes_git for part in self.command.parts):
@@ -411,7 +411,7 @@ class _Judging(Struct, frozen=True):
         return None
 
     def covered(self) -> Verdict:
-        """Allow what rules and the grant cover, part by part; else ask."""
+        """Allow the command if rules or the grant cover each part; otherwise ask."""
         found = list(map(self._cover_of, self.command.parts))
         objections = [one for one in found if isinstance(one, Objection)]
         if objections:
@@ -421,7 +421,7 @@ class _Judging(Struct, frozen=True):
         vouched = zip(self.command.parts, covers, strict=True)
         reads = any(cover.rule == READERS for cover in covers)
         made = products(((part.argv, cover.words) for part, cover in vouched), self.place.cwd)
-        # What a rule vouches for was not approved with the network in view.
+        # A rule allows a command without the network; only the grant includes it.
         granted = _network(self.grant) if all(cover.by_grant for cover in covers) else False
         return Verdict(
             decision="allow",
@@ -451,7 +451,7 @@ class _Judging(Struct, frozen=True):
         )
 
     def _cover_of(self, part: Part) -> Cover | Objection:
-        """Who allows this part; else why it asks."""
+        """The rule or grant that allows this part, or why the part asks."""
         why: str | None = None
         for stage, covers in self._covers_of(part):
             step = self.trace.enter(stage, shown(part))
@@ -471,7 +471,7 @@ class _Judging(Struct, frozen=True):
             yield VerdictStage.READERS, [Cover(READERS, reason, 0, self._more_than_reads())]
 
     def _more_than_reads(self) -> str | None:
-        """Why the whole of it cannot run where it can only read, or shows too much there."""
+        """Why the command cannot run as a reader: a part does more than read, or shows too much."""
         if self.call.access.network:
             return because("it needs the network")
         for part in self.command.parts:
@@ -484,7 +484,7 @@ class _Judging(Struct, frozen=True):
         return None
 
     def _unvouched(self, part: Part, cover: Cover) -> str | None:
-        """What about a part nobody vouches for who allows its first words."""
+        """Why a part asks although its cover allows the first words of it; else None."""
         if self._is_script(part, cover):
             problem = self._told_script(part, cover.words)
         else:
@@ -497,8 +497,8 @@ class _Judging(Struct, frozen=True):
         return unheld[1] if unheld else None
 
     def _is_script(self, part: Part, cover: Cover) -> bool:
-        """Whether the plan declares Python code of the workspace itself."""
-        # Behind a `cd` nobody here knows where that would be looked for.
+        """Whether the part runs Python code of the workspace that the plan declares."""
+        # After a `cd` it is unknown here where Python would look for the code.
         if not cover.by_grant or part.known or self._moves:
             return False
         words = part.simple.words
@@ -518,7 +518,7 @@ class _Judging(Struct, frozen=True):
         return _leads_out(_touched(named, (), cwd, self.conditions), self.conditions)
 
     def _asks(self, objections: Sequence[Objection]) -> Verdict:
-        """The question, for what the gravest parts are about."""
+        """Ask, with the reasons of the gravest parts."""
         deciding = [one for one in objections if one.grave] or objections
         for one in deciding:
             self.trace.enter(one.stage, shown(one.part)).take(one.rule)
@@ -538,7 +538,7 @@ def _briefly(text: str) -> str:
 
 
 def _declared(grant: Grant | None) -> Iterator[str]:
-    """What others run and the plan declares by its very path."""
+    """The guarded names that the plan declares by their exact paths."""
     for path in (grant.scope.paths if grant else None) or ():
         if is_literal(path) and write_guard(path) == "ask":
             yield path
@@ -551,7 +551,7 @@ def _subject(part: Part, place: CommandPlace) -> str:
 
 
 def uncovered(call: Call, subject: str, grant: Grant | None) -> str:
-    """Why something asks that neither a rule nor the plan allows."""
+    """The reason for a question about something that neither a rule nor the plan allows."""
     if grant is not None:
         return because(
             "{subject} is outside the scope of subtask {subtask!r}",

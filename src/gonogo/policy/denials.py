@@ -1,4 +1,4 @@
-"""What no rule, plan or person can allow: ruin of the host, and tampering with gonogo itself."""
+"""Commands that no rule, plan or person can allow: they ruin the host, or tamper with gonogo."""
 
 import posixpath
 import re
@@ -39,27 +39,27 @@ from gonogo.policy.tampering import (
 _REMOVERS = frozenset({"rm", "rmdir", "unlink", "shred", "srm"})
 _FAR_COPIERS = frozenset({"scp", "sftp", "rsync"})
 _FAR = re.compile("[^/]*:")
-"""A file of another machine, as those name it."""
+"""The name of a file on another machine, as these programs write it."""
 _OVERWRITERS = frozenset({"mv", "cp", "ln", "install"}) | _FAR_COPIERS
 _FILLERS = frozenset(
     """tee touch truncate dd mkdir mkfifo mknod mktemp fallocate sponge ed red ex dos2unix unix2dos
     strip vi vim nvim nano pico emacs micro black isort rustfmt""".split()
 )
-"""They make or write each file that they name."""
+"""Programs that make or write every file that their words name."""
 _FILLED = {
     **dict.fromkeys(_FILLERS, slice(None)),
-    # Also names that begin so.
+    # For some of these the word is only a prefix of the names.
     **dict.fromkeys(("uniq", "xxd", "split"), slice(1, None)), "sd": slice(2, None),
     **dict.fromkeys(("patch", "zip", "script", "logsave", "virtualenv"), slice(1)),
     **dict.fromkeys("objcopy convert magick link ffmpeg sox ditto".split(), slice(-1, None)),
 }  # fmt: skip
-"""Which of the files that they name they write."""
+"""Which of the files that they name these programs write."""
 _LOOKS = {
     **dict.fromkeys(("vi", "vim", "nvim"), frozenset({"-R", "-M"})),
     **dict.fromkeys(("black", "isort", "rustfmt"), frozenset({"--check", "--diff", "-c"})),
     **dict.fromkeys(("sqlite", "sqlite3", "duckdb"), frozenset({"-readonly", "--readonly"})),
 }
-"""Options with which some of them only read."""
+"""Options with which some programs only read."""
 _REFERENCES = {
     **dict.fromkeys(("touch", "truncate"), re.compile("-r$|--reference$")),
     **dict.fromkeys(("chmod", "chown", "chgrp"), re.compile("--reference$")),
@@ -71,19 +71,19 @@ _PACKERS = frozenset(
     """gzip gunzip pigz unpigz bzip2 bunzip2 pbzip2 lbzip2 xz unxz lzma unlzma lzip plzip zstd
     unzstd compress uncompress""".split()
 )
-"""They put another file into the place of each that they name, or beside it."""
+"""Programs that replace every file that they name by another one, or write one beside it."""
 _ONLY_UNPACKS = re.compile(r"-[a-zA-Z0-9]*[clotV]|--(?:st|to|te|li|ou)")
-"""Options with which they only read what they name."""
+"""Options with which packers only read the files that they name."""
 _EDITORS = frozenset({"sed", "gsed", "perl", "ruby", "yq"})
-"""They change the files behind their script, if told to do so in place."""
+"""Programs that change the files after their script, with an option for editing in place."""
 _REWRITES = re.compile("--(?:write|fix|in-?place|overwrite)$")
-"""So does any program with one of these options, and with one of these letters a few."""
+"""With one of these options any program changes the files that it names; some do with a letter."""
 _REWRITERS = {
     **dict.fromkeys(("gofmt", "goimports", "gofumpt", "shfmt"), "-w"),
     **dict.fromkeys(("clang-format", "autopep8", "yapf"), "-i"),
 }
 _GOES_BY = re.compile(r"(?:--[\w-]*(?:ignore|exclude|config|path)[\w-]*|-c)$")
-"""Options whose value is a file that such a program goes by, or leaves out."""
+"""Options whose value is a file that such a program reads for settings, or leaves out."""
 _INTO = {
     **dict.fromkeys(("cp", "mv", "ln", "install"), ("-t", "--target-directory")),
     "unzip": ("-d",), **dict.fromkeys(("cpio", "bsdcpio"), ("-D", "--directory")),
@@ -106,7 +106,7 @@ _INTO = {
     "ctags": ("-f",), "javac": ("-d",),
     **dict.fromkeys(("pip", "pip3"), ("-t", "--target", "--prefix", "--root")),
 }  # fmt: skip
-"""Options whose value is a file that is written, or the folder that files are put into."""
+"""Options whose value is a file to write, or a folder to put files into."""
 _WORKS_IN = {name: tuple(options.split()) for names, options in (
     ("make gmake bmake remake", "-C --directory"), ("ninja samu go meson", "-C"),
     ("cargo", "-C --target-dir --root"), ("uv pdm", "--directory --project -p"),
@@ -121,31 +121,31 @@ _WORKS_IN = {name: tuple(options.split()) for names, options in (
     ("parallel", "--workdir --wd --results"), ("unshare", "--wd -w"),
     ("python -m zipfile", "-c --create"), ("python -m tarfile", "-c --create"),
 ) for name in (names.split() if "-m" not in names else [names])}  # fmt: skip
-"""Options whose value is the folder that a program works in, or what it writes there.
+"""Options whose value is the folder in which a program works, or a file that it writes.
 
-Elsewhere a person may decide.
+Only protected paths are denied for these; about other paths a person may decide.
 """
 _HERE = {
     **dict.fromkeys(_TARS, "-C"), **dict.fromkeys(("unzip", "patch"), "-d"),
     "git apply": "--directory=",
 }  # fmt: skip
-"""How some are told where they put what they do not name."""
+"""Options that set the folder for files that the command itself does not name."""
 _OUTPUT = re.compile(
     r"(?P<name>-o|--?out[\w-]*|--\w+[-_]out|(?:DESTDIR|PREFIX)(?==)"
     r"|--(?:dest(?:ination)?|basetemp|junit-?xml|workdir|(?!git|e?x|ig|hid|no|sk|in[cpm]|so|src|lib"
     r"|templ|conf|plug|test)\w[\w-]*-(?:dir|report)|(?:log|result|data)-file))(?:=(?P<value>.*))?"
     r"|-o(?P<glued>.+)"
 )
-"""Options that name what is written, whosever they are, but those of `_MODES`."""
+"""Options that name output files, for any program except those in `_MODES`."""
 _MODES = frozenset(
     """cpio bsdcpio cat ps ssh test [ set shopt bash sh rsync zip unzip column pgrep lsof ag
     ack""".split()
 )
-"""Their `-o` is what they do or an owner, a condition, a name: no file."""
+"""Programs whose `-o` is not a file, but an action, an owner, a condition or a name."""
 _GIT_MODES = frozenset("clone commit fetch grep ls-files ls-remote pull push".split())
-"""So it is for these of git."""
+"""Commands of git whose `-o` is not a file."""
 _INDICATOR = "--output-indicator-"
-"""Git is told by it how a line begins that it shows."""
+"""With this option, git gets a character for the beginning of lines."""
 _MADE = {
     **dict.fromkeys(("git init", "git worktree add", "git bundle create"), slice(1)),
     **dict.fromkeys(("git clone", "git worktree move", "git submodule add"), slice(1, 2)),
@@ -162,11 +162,11 @@ _MADE = {
         ("rclone", "copy copyto sync move moveto", slice(1, None)),
     ) for program in programs.split(",") for verb in verbs.split()},
 }  # fmt: skip
-"""Which of the words behind a program, or its verb, name what it makes or changes."""
+"""Which of the words after a program, or after its verb, name what it makes or changes."""
 _MADE_VALUED = re.compile(
     r"-[bBcjou]$|--(?:br|or|up|dep|co|jo|ref|te|fi|shal|se|bu|ob|in|reas|na)[\w-]*$"
 )
-"""Options of these whose value is the next word."""
+"""Options of these programs whose value is the next word."""
 _PLACED = re.compile(
     r"(?is:(?P<own>GIT_(?:COMMON_)?DIR|GIT_INDEX_FILE|GIT_OBJECT_DIRECTORY)|GIT_WORK_TREE|DESTDIR|GOBIN"
     r"|GIT_TRACE\w*|PREFIX|CARGO_(?:TARGET_DIR|INSTALL_ROOT)|(?:PIP|NPM_CONFIG)_(?:TARGET|PREFIX)"
@@ -174,9 +174,9 @@ _PLACED = re.compile(
 )
 """Variables that say where something is written."""
 _GIT_OWN = re.compile(r"(?:.*/)?\.git(?:/(?:modules|worktrees)/.*|/index[^/]*|/objects)?")
-"""Where git itself has what the first of them name."""
+"""The usual places in git itself for what the variables in the group `own` name."""
 _VALUED_LETTERS, _JAR_LETTERS = re.compile("[bCfFgIKLNTVX]"), re.compile("[efm]")
-"""Letters of the first word of tar, and of jar, whose values are the words behind it, in order."""
+"""Letters in the first word of tar, and of jar, whose values are the next words, in order."""
 _AWKS = frozenset({"awk", "gawk", "mawk", "nawk", "goawk"})
 _SEDS = frozenset({"sed", "gsed"})
 _WRITTEN = (
@@ -187,7 +187,7 @@ _WRITTEN = (
         r"\s+(?:main\s+)?|\b(?:into|copy\s[^;]*?\sto|attach(?:\s+database)?)\s*)[\"']?([^\s\"';|]+)"
     )),
 )  # fmt: skip
-"""Where the code of a program names the files that it writes."""
+"""Patterns that find the files that the code of a program writes."""
 _EXTRACTS = re.compile(r"-\w*x\w*$|--(?:ext|ge)\w*$")
 _TO_STDOUT = re.compile(r"-[^\WbCfFgHIKLNTVX]*O\w*$|--to-(?:stdout|command)")
 _UNZIPS_NOTHING = re.compile(r"-[^dIOP]*[cltpvzZ]")
@@ -198,7 +198,7 @@ _TAKES_OUT = (
     ({"python", "py", "pypy"}, re.compile(r"-m (?:tar|zip)file --?e\w* [^ ]+ ")),
     ({"pax"}, re.compile(r"(?:.* )?-\w*r")),
 )
-"""Other programs that take out what their words name: what their words begin with then."""
+"""Other programs that extract what their words name, and how their words begin then."""
 _CREATES = re.compile(r"-\w*[cruA]\w*$|--(?:create|append|update|catenate|concatenate)$")
 _OWNERS = frozenset({"chmod", "chown", "chgrp", "setfacl", "chattr"})
 _SYSTEM = re.compile(
@@ -210,7 +210,7 @@ _RAW_DEVICE = re.compile(
     r"(?<!:)/+dev(?:/|/\.)+(?:[shv]d[a-z*?\[]|xvd|nvme|mmcblk|dm-|loop|mapper/|mem$|kmem$|port$)"
 )
 _SHOWN = (".git", ".gonogo", ".ssh", ".gnupg", ".aws", "shadow", "gshadow", "sudoers")
-"""Names that are looked for behind a pattern."""
+"""The names that a pattern may be meant for."""
 _WILD = re.compile(r"\[[^\]]*\]|[*?]")
 _MIN_PLAIN = 3
 _SCRIPT = re.compile(r"-\w*e$|--expression$")
@@ -222,11 +222,11 @@ _FORK_BOMB = re.compile(
 
 
 def refusal(text: str, suspicion: Suspicion, workspace: str, home: str) -> str | None:
-    """Why this command is denied whatever the rules say; None when nothing is known against it.
+    """Why this command is denied, whatever the rules say; None if it is not.
 
     Args:
         workspace: Absolute path of the workspace.
-        home: Absolute path of gonogo's own state; empty when it is not known.
+        home: Absolute path of gonogo's own state; empty if it is unknown.
     """
     if _FORK_BOMB.search(text):
         return because("a fork bomb")
@@ -245,7 +245,7 @@ def refusal(text: str, suspicion: Suspicion, workspace: str, home: str) -> str |
 
 
 def _seen(suspicion: Suspicion, workspace: str) -> Suspicion:
-    """What is suspected, also with patterns as the names that they may match, and after a `cd`."""
+    """The suspicion, extended by names that patterns may match, and by paths after a `cd`."""
     commands = [*suspicion.commands]
     targets = [*suspicion.targets]
     for program, *words in suspicion.commands:
@@ -263,7 +263,7 @@ def _seen(suspicion: Suspicion, workspace: str) -> Suspicion:
 
 
 def _named(word: str) -> str:
-    """The word, with a name that its pattern may match in the place of the pattern."""
+    """The word, with each pattern replaced by a name from `_SHOWN` that it may match."""
     if is_literal(word):
         return word
     return "/".join(
@@ -273,20 +273,20 @@ def _named(word: str) -> str:
 
 
 def _meets(name: str, pattern: str) -> bool:
-    # What matches nearly everything is not meant for this name.
+    # A pattern that matches nearly everything is not meant for this name.
     plain = len(_WILD.sub("", pattern)) >= _MIN_PLAIN
     return plain and pattern[0] in (name[0], "[") and fnmatchcase(name, pattern)
 
 
 def _programs(name: str) -> Iterable[str]:
-    """The programs that are looked for and may be meant by a name; else the name."""
+    """The known programs that a pattern in the place of the name may mean; else the name."""
     if is_literal(name):
         return (name,)
     return filter(lambda each: fnmatchcase(each, name), _PROGRAMS)
 
 
 def _entered(commands: Iterable[Argv], workspace: str) -> Iterator[str]:
-    """Folders outside of the workspace, or protected, that later words are relative to."""
+    """Folders to which a command changes, if they are outside the workspace or protected."""
     for argv in commands:
         names = ("-C", "--chdir") if argv[0] == "env" else ()
         for folder in argv[1:2] if argv[0] in ("cd", "pushd") else option_values(argv, names):
@@ -295,7 +295,7 @@ def _entered(commands: Iterable[Argv], workspace: str) -> Iterator[str]:
 
 
 def _below(argv: Argv, folder: str) -> Argv:
-    """A command as it would be written elsewhere; what takes out there says so."""
+    """A command as if its paths were written below a folder; extractors get an option for it."""
     stays, kept = ("-", "~"), 2 if argv[0] in _HAS_VERB else 1
     words = (
         word if word.startswith(stays) else posixpath.join(folder, word) for word in argv[kept:]
@@ -318,7 +318,7 @@ def _removal(argv: Argv, workspace: str) -> str | None:
     if argv[0] not in _REMOVERS:
         return None
     for operand in operands_of(argv):
-        # Of a variable that is not set, the root is left.
+        # If the variable is not set, only the root is left.
         if operand in (UNKNOWN + "/", UNKNOWN + "/*"):
             return because("removes everything if the variable is not set")
         if _is_root(operand, workspace) or _is_system(operand, workspace):
@@ -347,10 +347,10 @@ def _overwriting(argv: Argv, workspace: str) -> str | None:
 
 
 def _overwriting_words(argv: Argv) -> tuple[str, ...]:
-    """The words that name files of this machine, the place that is written last."""
+    """The words that name files on this machine; the last one is the target."""
     *sources, target = operands_of(argv) or ("",)
     if argv[0] == "rsync":
-        # `--exclude .git` names what is left where it is.
+        # `--exclude .git` names files that are not copied.
         sources = [word for word in _own_words(argv[1:], _LEFT) if word in sources]
     far = _FAR.match(target) if argv[0] in _FAR_COPIERS else None
     if far and not LOOPBACK.search(far[0]):
@@ -362,7 +362,7 @@ _LEFT = re.compile(r"--(?:exc|inc|fil|comp|copy-d|link-d)[\w-]*$")
 
 
 def _copied(operands: Sequence[str], workspace: str) -> Iterator[str]:
-    """The last word, and what is put into it in the workspace, if it must be a folder."""
+    """The target, and the files that the sources become in it, if it must be a folder."""
     *sources, target = operands or ("",)
     yield target
     is_folder = len(sources) > 1 or target.endswith("/") or normpath(target) == "."
@@ -372,7 +372,7 @@ def _copied(operands: Sequence[str], workspace: str) -> Iterator[str]:
 
 
 def _filled(argv: Argv) -> Sequence[str]:
-    """The files that a program writes which writes each that it names."""
+    """The files that a program writes because its words name them."""
     operands = operands_of(argv)
     if argv[0] == "dd":
         return [word.removeprefix("of=") for word in operands if word.startswith("of=")]
@@ -386,9 +386,9 @@ def _filled(argv: Argv) -> Sequence[str]:
 
 
 def _changed(argv: Argv) -> tuple[str, ...]:
-    """The operands, without a file whose time, size or mode is only taken over."""
+    """The operands, without a reference file whose time, size or mode is only copied."""
     reference = _REFERENCES.get(argv[0])
-    # Where it is named twice, the second may be the value of the first.
+    # If the option appears twice, the second may be the value of the first.
     if reference is None or "--" in argv or sum(map(bool, map(reference.match, argv))) != 1:
         return operands_of(argv)
     return tuple(_own_words(argv[1:], reference))
@@ -406,14 +406,14 @@ def _edited(argv: Argv, operands: Sequence[str]) -> Sequence[str]:
 
 
 def _meant(operand: str, workspace: str) -> Iterator[str]:
-    """A path in the workspace as it stands, and what is always there where a pattern matches it."""
+    """A path in the workspace, and protected names that it matches if it is a pattern."""
     path = _inside(operand, workspace)
     yield path
     yield from (name for name in (".git", ".gonogo") if fnmatchcase(name, path))
 
 
 def _told_places(argv: Argv, workspace: str) -> str | None:
-    """Files put where an option or code says, and not the last word."""
+    """Why a command writes to a protected place that an option or code names; else None."""
     names = _INTO.get(argv[0], ()) + _INTO.get(" ".join(argv[:2]), ())
     is_tar = argv[0] in _TARS or argv[0] == "jar"
     places = _tar_places(argv) if is_tar else option_values(argv, names)
@@ -425,7 +425,7 @@ def _told_places(argv: Argv, workspace: str) -> str | None:
         far = _normal(place) == "/" or (_is_system(place, workspace) and not is_device)
         if far or _is_protected(place, workspace):
             return because("writes to the protected {target}", target=place)
-    # Elsewhere a person may decide: not every program means by it what most do.
+    # Only protected places are denied here: not every program means by the option what most do.
     outputs = (place for number, place in _outputs(argv) if not _is_known(argv, number))
     heads = (" ".join((family(argv[0]), *argv[1:length])) for length in (1, 3))
     works = (_WORKS_IN.get(argv[0], ()), *(_WORKS_IN.get(head, ()) for head in heads))
@@ -437,7 +437,7 @@ def _told_places(argv: Argv, workspace: str) -> str | None:
 
 
 def _set_places(argv: Argv, workspace: str) -> str | None:
-    """Files that are written where a variable says."""
+    """Why a command writes to a protected place that a variable names; else None."""
     told = option_values(argv, ("--git-dir",) if argv[0] == "git" else ())
     settings = (
         argv[1:] if argv[0] in ("env", "export", "=") else [f"GIT_DIR={value}" for value in told]
@@ -450,14 +450,14 @@ def _set_places(argv: Argv, workspace: str) -> str | None:
 
 
 def _is_named(path: str) -> bool:
-    """Whether a path is more than the root: what is below that a person decides."""
+    """Whether a path is not just the root."""
     return _normal(path) != "/"
 
 
 def _outputs(argv: Argv) -> Iterator[tuple[int, str]]:
-    """Where an option stands that is called as one that writes, and what it names."""
+    """The positions of options whose names mean output, and the paths that they name."""
     is_mode = argv[0] in _MODES or (argv[0] == "git" and not _GIT_MODES.isdisjoint(argv[1:2]))
-    # What stands behind the command that is started for somebody else is that command's.
+    # Words after another command that this one starts belong to that command.
     for number, word in enumerate(argv[: begins_at(argv) or len(here(argv))]):
         if word.startswith(_INDICATOR) or (is_mode and word.startswith("-o")):
             continue
@@ -470,7 +470,7 @@ def _outputs(argv: Argv) -> Iterator[tuple[int, str]]:
 
 
 def _made(argv: Argv) -> Iterator[str]:
-    """Repositories, archives, copies and the like that are made where a word says."""
+    """The places of repositories, archives, copies and so on that a word names."""
     if not _LOOKS.get(argv[0], frozenset()).isdisjoint(argv):
         return
     trees = option_values(argv, ("--work-tree",) if argv[0] == "git" else ())
@@ -482,7 +482,7 @@ def _made(argv: Argv) -> Iterator[str]:
 
 
 def _is_known(argv: Argv, number: int) -> bool:
-    """Whether the option belongs to a program that only reads; others may start that."""
+    """Whether the option belongs to a program that only reads, even one that others start."""
     option, program = argv[number].partition("=")[0], family(argv[0])
     behind = (n + 1 for n, word in enumerate(argv) if starts_others(word, program))
     starts = (start for start in (0, *started_at(argv[:number]), *behind) if start < number)
@@ -491,7 +491,7 @@ def _is_known(argv: Argv, number: int) -> bool:
 
 
 def _tar_places(argv: Argv) -> Iterator[str]:
-    """Where tar puts what it takes out, or the archive that it makes."""
+    """The places where tar puts extracted files, or the archive that it makes."""
     first = (*argv, "")[1]
     is_bundle = not first.startswith("-")
     options = (f"-{first}" if is_bundle else first, *argv[2:])
@@ -511,9 +511,9 @@ def _tar_places(argv: Argv) -> Iterator[str]:
 
 
 def _members(argv: Argv) -> Iterator[str]:
-    """What a program is told to take out of an archive, where it becomes files.
+    """The members that a program is told to extract from an archive into files.
 
-    A word that may be an option's value is none: it is where an archive lies, or what is left.
+    A word that may be the value of an option is not a member, but an archive or an exclusion.
     """
     if argv[0] in _TARS:
         yield from _tar_members(argv)
@@ -553,7 +553,7 @@ def _unzip_members(argv: Argv) -> Iterator[str]:
 
 
 def _own_words(words: Iterable[str], valued: re.Pattern[str]) -> Iterator[str]:
-    """The words that are neither options nor the values of those that may have one."""
+    """The words that are neither options nor values of options in `valued`."""
     for before, word in pairwise(("", *words)):
         if word and not word.startswith("-") and not valued.match(before):
             yield word
@@ -655,7 +655,7 @@ def _normal(operand: str) -> str:
 
 
 def _inside(operand: str, workspace: str) -> str:
-    """A path in the workspace; of the workspace itself, what is put into it."""
+    """A path relative to the workspace; for the workspace itself, a name in it."""
     path = _normal(operand).removeprefix(workspace.rstrip("/") + "/")
     return "x" if path in ("", ".") else path
 

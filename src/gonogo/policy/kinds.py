@@ -10,10 +10,10 @@ from msgspec import Struct
 from gonogo.domain.errors import Reason, because
 from gonogo.domain.paths import SECRET_DIRECTORIES, SECRET_GLOBS, is_secret, write_guard
 
-# Filters of jq, read by a closed list of names: they look at their input, and they end.
+# Filters of jq, read with a closed list of names: they read only their input, and they end.
 #
-# A name is a call unless it is a field after a dot, a key of an object, or a variable. One that is
-# not in the list is taken for one that looks at something else, or never ends. The tokens are those
+# A name is a call unless it is a field after a dot, a key of an object, or a variable. A name that
+# is not in the list counts as one that reads something else, or never ends. The tokens are those
 # of jq's own lexer: https://github.com/jqlang/jq/blob/master/src/lexer.l
 
 _HARMLESS = frozenset(
@@ -34,7 +34,7 @@ _TELLING = re.compile(
     r"(?<!\.)\b(?:env|inputs?|input_filename|include|import|modulemeta|debug|stderr|halt_error"
     r"|get_search_list)\b"
 )
-"""Names that show something else: they ask even as keys and in strings, where they are data."""
+"""Names that show other data: they ask even as keys and in strings, where they are harmless."""
 _TOKEN = re.compile(
     r"""
       (?P<blank>[ \t\r\n]+)
@@ -53,12 +53,12 @@ _PAIRS = {")": "(", "]": "[", "}": "{"}
 
 
 def looks_out(text: str) -> bool:
-    """Whether a filter may look at more than its input, or never end."""
+    """Whether a filter may read more than its input, or never end."""
     return _TELLING.search(text) is not None or not _is_closed(text)
 
 
 def _is_closed(text: str) -> bool:
-    """Whether each name that a filter calls is in the list, and all of it was read."""
+    """Whether all of a filter could be read, and each name that it calls is in the list."""
     opened: list[str] = []
     before, at = "", 0
     while at < len(text):
@@ -76,7 +76,7 @@ def _is_closed(text: str) -> bool:
 
 
 def _follow(found: re.Match[str], opened: list[str]) -> bool:
-    """Keep account of what is open; False where something else is closed."""
+    """Keep track of open brackets and strings. False: the wrong one is closed."""
     match found.lastgroup:
         case "opens":
             opened.append(found[0])
@@ -85,7 +85,7 @@ def _follow(found: re.Match[str], opened: list[str]) -> bool:
         case "ends" if found["ends"] == '"':
             opened.pop()
         case "ends":
-            # `\(` in a string: its end, a bracket, leads back into the string.
+            # `\(` in a string: its closing bracket leads back into the string.
             opened.append("(")
         case _:
             pass
@@ -96,11 +96,11 @@ def _is_harmless(name: str, rest: str) -> bool:
     return name in _HARMLESS and not (name == "recurse" and rest.lstrip().startswith("("))
 
 
-# Where a class of letters ends, and so where the pattern does, is beyond doubt in this form only.
+# Only in this form is it certain where a character class ends, and so where the pattern ends.
 _SED_CLASS = r"\[\^?(?:\[:[a-z]+:\]|[^\[\]/\\\n])+\]"
 _SED_PATTERN = rf"/(?:[^/\\\n\[]|\\[^\n]|{_SED_CLASS})*+/I?"
 _SED_ADDRESS = rf"(?:\d++(?:~\d++)?|\$|{_SED_PATTERN})"
-# Blanks are written as `_`: a new line would begin another command.
+# `_` stands for spaces and tabs; a new line would begin another command.
 _SED_RANGE = rf"{_SED_ADDRESS}?_(?:,_(?:{_SED_ADDRESS}|[+~]\d++))?_!?_"
 _SED_STEP = rf"(?:{_SED_RANGE}p|{_SED_ADDRESS}_q)"
 _SED_PRINT = re.compile(rf"_{_SED_STEP}(?:_;_{_SED_STEP})*_;?_".replace("_", r"[ \t]*+"))
@@ -108,13 +108,13 @@ _PLAIN_ARGUMENT = re.compile(r"(?![-+@!])[^\s;|&$`<>()'\"\\=]*")
 
 
 def nothing_matches(pattern: str) -> Iterable[str]:
-    """What a caller finds that cannot look at the disk."""
+    """The default for a caller that cannot look at the disk."""
     del pattern
     return ()
 
 
 class CommandPlace(Struct, frozen=True, kw_only=True):
-    """Where a command would run, as far as its words are judged by it."""
+    """Where a command would run, as far as the verdict on its words depends on it."""
 
     workspace: str
     cwd: str = "."
@@ -122,22 +122,22 @@ class CommandPlace(Struct, frozen=True, kw_only=True):
     names_only: bool = False
     """The program shows names or counts, never contents."""
     own_programs: Collection[str] = ()
-    """Names of programs that lie in the workspace, whatever others are called so."""
+    """Names of programs in the workspace, even if other programs have the same names."""
     matching: Callable[[str], Iterable[str]] = nothing_matches
     """`Conditions.matching`."""
 
 
 _MAX_COLONS = 16
 _MAX_PATTERN = 128
-"""Letters of a name's pattern that are compared with what secrets are called."""
+"""The longest pattern of a name that is compared with the names of secrets."""
 _GIT_LINE = r"(?:[\w+$^-]*+|/[^/:\\]*/)"
 
 Kind = Callable[[str, bool, CommandPlace], str | None]
-"""A word, whether it is a glob, and the place → what is wrong with it."""
+"""A word, whether it is a glob, and the place → what is wrong with the word, or None."""
 
 
 def path(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """A file inside the workspace that holds no secret."""
+    """A path inside the workspace that is not a secret."""
     if word in ("-", "/dev/null"):
         return None
     if not word:
@@ -166,12 +166,12 @@ def _relative(word: str, place: CommandPlace) -> str | None:
 
 
 def leaves(path: str) -> bool:
-    """Whether a normalised path is absolute or climbs out of the folder it starts from."""
+    """Whether a normalised path is absolute, or leads out of the folder from which it starts."""
     return path == ".." or path.startswith(("/", "../"))
 
 
 def may_match_secret(pattern: str) -> bool:
-    """Whether a glob could match a name that holds secrets."""
+    """Whether a glob could match the name of a secret."""
     *directories, last = pattern.casefold().split("/")
     if any(_overlap(name, secret) for name in directories for secret in SECRET_DIRECTORIES):
         return True
@@ -189,7 +189,7 @@ def _overlap(pattern: str, secret: str) -> bool:
 
 @lru_cache(maxsize=4_096)
 def _meet(one: str, other: str) -> bool:
-    """Whether two globs have a name in common."""
+    """Whether there is a name that both globs match."""
     if not one or not other:
         return not (one or other).strip("*")
     if _differ(one[0], other[0]) or _differ(one[-1], other[-1]):
@@ -202,12 +202,12 @@ def _meet(one: str, other: str) -> bool:
 
 
 def _differ(one: str, other: str) -> bool:
-    """Whether two characters of globs stand for different ones."""
+    """Whether two characters of globs can never match the same character."""
     return one != other and one not in "*?" and other not in "*?"
 
 
 def text(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """Plain data; a glob only where names of files are as harmless as any data."""
+    """Plain data; a glob is allowed only if the program shows names, not contents."""
     return (
         because("{word!r} is a pattern of files", word=word)
         if is_glob and not place.names_only
@@ -216,7 +216,7 @@ def text(word: str, is_glob: bool, place: CommandPlace) -> str | None:
 
 
 def none(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """Nothing may stand here."""
+    """No word is allowed here."""
     del is_glob, place
     return because("{word!r} is one operand too many", word=word)
 
@@ -227,13 +227,13 @@ def node(word: str, is_glob: bool, place: CommandPlace) -> str | None:
 
 
 def standing(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """A path for a program that would wait for more of a file after `+1f`."""
+    """A path, for a program that with `+1f` would wait for a file to grow."""
     waits = re.fullmatch(r"\+\d*[bcl]?f", word) or (is_glob and word.startswith("+"))
     return because("{word!r} may wait forever", word=word) if waits else path(word, is_glob, place)
 
 
 def local(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """A path for a program that would look for `HOST:FILE` on another machine."""
+    """A path, for a program that would read `HOST:FILE` from another machine."""
     far = ":" in word or is_glob
     return (
         because("{word!r} may be on another host", word=word) if far else path(word, is_glob, place)
@@ -241,10 +241,10 @@ def local(word: str, is_glob: bool, place: CommandPlace) -> str | None:
 
 
 def argument(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """What a program without a table is told: a name or a file.
+    """A word for a program without a table: a name or a file.
 
-    No option, no setting, no address, nothing that a shell behind it would read as more than a
-    word, no file elsewhere, and none that others run.
+    It must not be an option, a setting, an address, a file outside the workspace, or a guarded
+    name, and it must not have characters that a shell would treat specially.
     """
     if not _PLAIN_ARGUMENT.fullmatch(word) or "://" in word:
         return because("{word!r} may not be harmless", word=word)
@@ -252,12 +252,12 @@ def argument(word: str, is_glob: bool, place: CommandPlace) -> str | None:
 
 
 def inside_of(word: str, place: CommandPlace) -> str:
-    """The path that a word names, relative to the workspace; that itself for one that leads out."""
+    """The path of a word, relative to the workspace; `.` for a path that leads out."""
     return _relative(word, place) or "."
 
 
 def guarded(inside: str) -> str | None:
-    """Why nothing may touch a file of the workspace that nobody looks at."""
+    """Why a path must not be touched without a question, if it is a guarded name."""
     if inside == "." or write_guard(inside) is None:
         return None
     return because("{path!r} is run or read by other programs, or contains secrets", path=inside)
@@ -268,7 +268,7 @@ def revision(word: str, is_glob: bool, place: CommandPlace) -> str | None:
     if word.startswith(":") or word.count(":") > _MAX_COLONS:
         return because("{word!r} is a pathspec or a revision that is not known", word=word)
     head = word.partition(":")[0]
-    # A time and a pattern have colons too: the path may begin after any of them.
+    # Times and patterns have colons too, so the path may begin after any colon.
     tails = [word[at + 1 :] for at, letter in enumerate(word) if letter == ":"]
     named = [part for part in re.split(r"\.{2,3}", head) if part] if _range(head) else [head]
     if is_secret(head):
@@ -284,7 +284,7 @@ def _range(head: str) -> bool:
 
 
 def pathspec(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """A path that git takes as it stands: no magic, and no pattern of its own."""
+    """A path that git takes literally: without pathspec magic and patterns."""
     if word.startswith(":") or "\\" in word or (not is_glob and re.search(r"[*?\[]", word)):
         return because("git reads {word!r} as more than a path", word=word)
     return path(word, is_glob, place)
@@ -311,12 +311,12 @@ def _matching(pattern: str, what: Reason) -> Kind:
 
 
 listing = _matching(r"[vzjJ]*t[vzjJ]*f", because("a listing of an archive"))
-"""The letters of tar that list, in an order that GNU and busybox read alike."""
+"""The letters with which tar lists an archive, in an order that GNU and busybox read alike."""
 _plain = _matching(r"(?!-)[\w.+-]*[\w,+-]", because("a plain name"))
 
 
 def named(kind: Kind, word: str) -> str | None:
-    """The path that a word may name by its kind; None where it is only data."""
+    """The path that a word of this kind may name; None if the word is only data."""
     if kind in _DATA:
         return None
     return word.split("::", 1)[0] if kind is node else word
@@ -330,14 +330,14 @@ def sed_print(word: str, is_glob: bool, place: CommandPlace) -> str | None:
 
 
 def name(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """A word that chooses; one that is also a file's name should not be a secret's."""
+    """A plain name that selects something; it must not be the name of a secret file."""
     return _plain(word, is_glob, place) or (
         because("{word!r} may contain secrets", word=word) if is_secret(word) else None
     )
 
 
 def jq_filter(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """A jq filter that looks at its input only."""
+    """A jq filter that reads only its input."""
     del place
     if is_glob or looks_out(word):
         return because("{word!r} may read more than its input", word=word)
@@ -345,7 +345,7 @@ def jq_filter(word: str, is_glob: bool, place: CommandPlace) -> str | None:
 
 
 def git_format(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """A format of log; `%G` would run a program to check signatures."""
+    """A format of `git log`; `%G` would run a program that checks signatures."""
     del place
     return (
         because("{word!r} may run gpg", word=word)
@@ -355,7 +355,7 @@ def git_format(word: str, is_glob: bool, place: CommandPlace) -> str | None:
 
 
 def unplugged(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """A plugin that is not to be loaded."""
+    """The name of a plugin that is switched off, such as `no:xdist`."""
     del place
     off = not is_glob and re.fullmatch(r"no:[\w.-]+", word)
     return None if off else because("{word!r} loads a plugin", word=word)
@@ -368,7 +368,7 @@ _RUNNER_FLAGS = frozenset(
 
 
 def runner(word: str, is_glob: bool, place: CommandPlace) -> str | None:
-    """What a script that runs tests is told: flags that they all know or refuse, and paths."""
+    """A word for a script that runs tests: a flag that all runners know or refuse, or a path."""
     return None if word in _RUNNER_FLAGS else argument(word, is_glob, place)
 
 
@@ -401,4 +401,4 @@ _DATA = frozenset(
     for name in """text none number size version date_format git_format sed_print jq_filter
     git_lines unplugged stash_list hidden""".split()
 )
-"""Kinds of words that no program opens."""
+"""Kinds of words that no program opens as files."""

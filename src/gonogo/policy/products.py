@@ -1,9 +1,9 @@
-"""What a command is known to make of guarded names, by the words that somebody allowed.
+"""Which guarded names a command is known to make, according to the words that somebody allowed.
 
-Who approves `git clone` knows that there will be a repository, and who declares `npm install` that
-`package.json` will change. Only words that a person, a rule or a plan named count, never those that
-an agent put behind them; and only commands that were understood completely. Whatever else a command
-leaves of such names is asked about when it is over.
+Whoever approves `git clone` knows that there will be a repository, and whoever declares
+`npm install` knows that `package.json` will change. Only words that a person, a rule or a plan
+named count, never words that an agent added after them; and only commands that were understood
+completely. If a command makes other guarded names, gonogo asks about them when it is over.
 """
 
 import posixpath
@@ -16,7 +16,7 @@ from gonogo.policy.programs import Command, read_command
 
 Words = tuple[str, ...]
 Maker = Callable[[Sequence[str], str], Iterable[str]]
-"""What follows the verb, and the folder that it runs in → globs."""
+"""The words after the verb, and the folder in which it runs → globs."""
 
 _PYTHON = re.compile(r"python3?(?:\.\d+)?")
 _BARE = "HEAD config objects refs hooks info branches packed-refs".split()
@@ -26,8 +26,8 @@ def products(parts: Iterable[tuple[Words, int]], cwd: str) -> tuple[str, ...]:
     """The guarded names that commands are known to make or change, as globs.
 
     Args:
-        parts: The words of each, in order, and how many of them somebody vouches for.
-        cwd: Where they run, relative to the workspace.
+        parts: For each command in order, its words, and how many of them somebody allowed.
+        cwd: The folder in which they run, relative to the workspace.
     """
     found: dict[str, None] = {}
     base = cwd
@@ -39,14 +39,14 @@ def products(parts: Iterable[tuple[Words, int]], cwd: str) -> tuple[str, ...]:
 
 
 def products_of(text: str, cwd: str) -> tuple[str, ...]:
-    """What somebody who approves this text, as it is written, knows that it makes or changes."""
+    """The guarded names that somebody expects who approves this text as it is written."""
     command = read_command(text, CommandPlace(workspace="/", cwd=cwd))
     whole = [(part.argv, len(part.argv)) for part in command.parts]
     return tuple(dict.fromkeys((*products(whole, cwd), *_named(command, cwd))))
 
 
 def _named(command: Command, cwd: str) -> Iterable[str]:
-    """The guarded names that stand in it themselves, but for those that it only reads."""
+    """The guarded names that the command itself names, without those that it only reads."""
     words = [
         word.text
         for part in command.parts
@@ -66,12 +66,12 @@ def _made(argv: Words, vouched: int, base: str) -> Iterable[str]:
     program = name if is_own else argv[0]
     plain = ("python" if _PYTHON.fullmatch(program) else program, *argv[1:])
     verb = next((plain[:n] for n in (3, 2, 1) if plain[:n] in _MAKERS and n <= vouched), None)
-    # What climbs out of the workspace makes nothing in it.
+    # A command that runs outside the workspace makes nothing in it.
     if verb is None or leaves(base):
         return ()
     made = _MAKERS[verb](plain[len(verb) :], base)
     if is_own and _MAKERS[verb] is _packages:
-        # It installs where it lies itself.
+        # A program of an environment installs into its own environment.
         made = [_below(base, posixpath.dirname(folder))]
     return map(posixpath.normpath, made)
 
@@ -85,7 +85,7 @@ def _operands(rest: Sequence[str]) -> list[str]:
 
 
 def _at(rest: Sequence[str], base: str) -> str:
-    """The folder that is named last, else the one that the command runs in."""
+    """The folder that is named last; if none is named, the one in which the command runs."""
     return _below(base, _operands(rest)[-1]) if _operands(rest) else base
 
 
@@ -98,7 +98,7 @@ def _repository(*names: str) -> Maker:
 
 
 def _clone(rest: Sequence[str], base: str) -> Iterable[str]:
-    """The folder that is named last, or one that is called like the end of an address."""
+    """The folder that is named last, or one with the name at the end of the address."""
     operands = _operands(rest)
     if not operands:
         return ()
@@ -106,7 +106,7 @@ def _clone(rest: Sequence[str], base: str) -> Iterable[str]:
     if len(operands) == 1 or ":" in operands[-1]:
         name = re.split(r"[/:]", operands[-1].rstrip("/"))[-1]
         folder = _below(base, name.removesuffix(".git"))
-    # Among other files its own cannot be told apart.
+    # In the folder itself, its files cannot be told from others.
     return (f"{folder}/.git",) if folder == base else (folder,)
 
 

@@ -1,8 +1,8 @@
 """Known programs: which options and operands need no question, read from tables.
 
-An option that is not in a program's table asks, abbreviations included; so does a word that its
-kind refuses. Rendering adds the options that keep a known program harmless whatever the
-repository's own settings say.
+An option that is not in a program's table asks, even an abbreviation; so does a word that its kind
+refuses. Rendering adds options that keep a known program harmless, whatever the repository's own
+settings are.
 """
 
 import glob
@@ -44,11 +44,11 @@ _GIT_WRITING = (
     "core.editor=true", "core.attributesFile=/dev/null", "commit.gpgSign=false", "gc.auto=0",
     "maintenance.auto=false",
 )  # fmt: skip
-"""What git would start besides, where it writes."""
+"""Settings against more programs that git would start when it writes."""
 Voucher = Literal["nobody", "rules", "person"]
-"""Who lets a command run: rules and plans, or a person who sees it, or none of them."""
+"""Who allows a command: rules and plans, a person who sees it, or nobody."""
 _LETTERS = re.compile(r"\[([^\]]+)\]|[a-z]")
-"""A letter, or a class of letters and others."""
+"""A letter, or a character class."""
 _SETS = ("first", "lists", "needs", "recursive", "reveals")
 _MODULES = frozenset({"pytest", "mypy"})
 _PYTHONS = frozenset({"python", "python3"})
@@ -56,18 +56,18 @@ _GNU = frozenset(
     """ls cat head tail wc nl grep find stat du date sort uniq cut tr diff basename dirname sed cmp
     comm sha256sum md5sum tar""".split()
 )
-"""Programs that are called `gls` and so on where the system has others of its own."""
+"""GNU programs that are called `gls` and so on where the system has its own `ls`."""
 
 
 class Option(Struct, frozen=True):
-    """What stands after an option."""
+    """The values of an option."""
 
     kinds: tuple[Kind, ...] = ()
     optional: bool = False
 
 
 class Table(Struct, frozen=True, kw_only=True, eq=False):
-    """What one program, or one of its subcommands, may be told; see programs.toml."""
+    """The allowed words of one program, or of one of its subcommands; see programs.toml."""
 
     options: Mapping[str, Option]
     operands: tuple[Kind, ...]
@@ -95,7 +95,7 @@ class Table(Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def turns(self) -> frozenset[str]:
-        """The options that change what operands are taken for."""
+        """The options that change the meaning of operands."""
         return self.first | self.lists | self.needs
 
 
@@ -103,22 +103,22 @@ class ReadCommand(Struct):
     """What was found in a command's words."""
 
     seen: set[str] = field(default_factory=set[str])
-    """Options that were given."""
+    """The options that were found."""
     operands: list[int] = field(default_factory=list[int])
-    """Places of the words that are neither options nor their values."""
+    """The positions of words that are neither options nor their values."""
     end: int | None = None
-    """Place of the `--` behind which no word is an option."""
+    """The position of the `--` after which no word is an option."""
     problems: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
-    """Place of the word, and what is wrong with it."""
+    """For each problem, the position of the word, and what is wrong with it."""
     files: list[str] = field(default_factory=list[str])
-    """Paths that its words may name, one by one."""
+    """The paths that its words may name."""
     patterns: list[str] = field(default_factory=list[str])
-    """Those that the shell looks for, as Python's glob reads them."""
+    """The patterns that the shell expands, in the form of Python's glob."""
     written: dict[int, str] = field(default_factory=dict[int, str])
-    """Words that run in another form than they were given."""
+    """Words that run in another form than they were written, by position."""
 
     def note(self, kind: Kind, word: str) -> None:
-        """Keep the path that a word of this kind names, if it names one."""
+        """Record the path that a word of this kind names, if it names one."""
         path = named(kind, word)
         if path is not None:
             self.files.append(path)
@@ -137,8 +137,8 @@ class KnownCommand(Struct, frozen=True, kw_only=True):
         """The command as bash source, with the options that keep it harmless.
 
         Args:
-            voucher: Who allows it. What shows a repository's history leaves out secrets unless
-                somebody does, and what takes files in unless a person looks at it.
+            voucher: Who allows it. A command that shows a repository's history leaves out secrets
+                if nobody does; one that adds files leaves them out unless a person has seen it.
         """
         program, *subcommand = self.head
         own = [
@@ -149,7 +149,7 @@ class KnownCommand(Struct, frozen=True, kw_only=True):
         walks = _walks(self.table, reading.seen)
         guards = _excluded(self.table) if walks and self.table.exclude else []
         secrets = _unseen() if self._leaves_out(reading, voucher, walks=walks) else []
-        # A submodule's own difference would show what is left out here.
+        # The difference of a submodule would show files that are left out here.
         flat = ("-c", "diff.submodule=short") if secrets and self.table.history else ()
         before = [program, *self._settings(), *flat, *subcommand]
         after = [*own[:end], *guards, *own[end:], *secrets]
@@ -158,7 +158,7 @@ class KnownCommand(Struct, frozen=True, kw_only=True):
     def _leaves_out(self, reading: ReadCommand, voucher: Voucher, *, walks: bool) -> bool:
         if self.table.history:
             return walks and voucher == "nobody"
-        # Without a word `git add` takes in nothing, and with these everything.
+        # Without words `git add` adds nothing; with only exclusions it would add everything.
         takes = self.table.sweeps and bool(reading.operands or reading.seen)
         return takes and voucher != "person"
 
@@ -168,7 +168,7 @@ class KnownCommand(Struct, frozen=True, kw_only=True):
             yield from _as_options(_GIT_WRITING) if self.table.writes_git else ()
 
     def reveals(self, reading: ReadCommand) -> bool:
-        """Whether it may show a secret that no word names, and that is not left out."""
+        """Whether it may show a secret that no word names, and that cannot be left out."""
         if not _walks(self.table, reading.seen):
             return False
         if not self.table.reveals.isdisjoint(reading.seen):
@@ -180,13 +180,13 @@ class KnownCommand(Struct, frozen=True, kw_only=True):
         )
 
     def _hardened(self, reading: ReadCommand) -> Iterator[str]:
-        # Who vouches for what is not in the table of a program that runs code means what it does.
+        # If somebody allows words that are not in the table of such a program, they mean it so.
         if not (self.table.runs_code and reading.problems):
             yield from (word for word in self.table.hardened if word not in reading.seen)
 
 
 def known(words: Sequence[Word]) -> KnownCommand | None:
-    """Look a command up; None when its program, or its subcommand, has no table."""
+    """Look a command up; None if its program or subcommand has no table."""
     argv = [word.text for word in words]
     if argv[0] == "git":
         return _known_git(words)
@@ -232,7 +232,7 @@ def _excluded(table: Table) -> list[str]:
 
 @cache
 def _unseen() -> list[str]:
-    """Pathspecs of git that leave out what may hold secrets."""
+    """Pathspecs of git that leave out files that may contain secrets."""
     before = ":(exclude,icase,glob)**/"
     return [
         *_braced(before, str), *(quote(f"{before}{name}/**") for name in SECRET_DIRECTORIES)
@@ -240,9 +240,9 @@ def _unseen() -> list[str]:
 
 
 def _braced(before: str, written: Callable[[str], str]) -> list[str]:
-    """A word of each name of a secret or a copy, as bash makes them of parts in braces.
+    """A word for each name of a secret or its copy, as braces that bash expands.
 
-    They are some hundreds, and a script that has them all in full may be too long to be started.
+    There are some hundreds; with all of them written out, a script may be too long to start.
     """
     return [
         quote(before) + "".join(_one_of([written(each) for each in part]) for part in form)
@@ -256,7 +256,7 @@ def _one_of(parts: Sequence[str]) -> str:
 
 
 def _any_case(name: str) -> str:
-    # `.ENV` is as secret as `.env`, and where nothing hides it these words alone keep it out.
+    # `.ENV` is as secret as `.env`, and without a box only these words keep it out.
     return _LETTERS.sub(_either_case, name)
 
 
@@ -315,7 +315,7 @@ def _option(written: str) -> tuple[str, Option]:
     return name.removesuffix("?"), Option(values, optional=name.endswith("?"))
 
 
-# Reads the words of one known program by its table, and says what about them is not known.
+# Reading the words of one known program by its table, to find what is not known about them.
 
 
 def judge(command: KnownCommand, place: CommandPlace) -> ReadCommand:
@@ -336,7 +336,7 @@ def judge(command: KnownCommand, place: CommandPlace) -> ReadCommand:
             problem = because("{word!r} may expand to several words", word=word.text)
         if problem:
             reading.problems.append((number, problem))
-    # What was given and is not understood may be in the place of what seems to be missing.
+    # A word that is not understood may be just what seems to be missing.
     missing = () if reading.problems else _missing(table, reading)
     reading.problems += [(-1, problem) for problem in missing]
     if table.argfiles:
@@ -345,7 +345,7 @@ def judge(command: KnownCommand, place: CommandPlace) -> ReadCommand:
 
 
 def judge_unknown(words: Sequence[Word], place: CommandPlace) -> ReadCommand:
-    """Read what follows the words that a rule names, for a program without a table."""
+    """Read the words after those that a rule names, for a program without a table."""
     found = [(n, judge_argument(word, place)) for n, word in enumerate(words)]
     return ReadCommand(
         problems=[(n, problem) for n, problem in found if problem],
@@ -355,12 +355,12 @@ def judge_unknown(words: Sequence[Word], place: CommandPlace) -> ReadCommand:
 
 
 def judge_argument(word: Word, place: CommandPlace) -> str | None:
-    """What is wrong with a word of which nobody knows what it is taken for."""
+    """What is wrong with a word whose meaning for the program is unknown."""
     return argument(word.text, word.is_glob, place) or matched_guard(word, place)
 
 
 def matched_guard(word: Word, place: CommandPlace) -> str | None:
-    """Why nothing may touch one of the files that a pattern matches."""
+    """Why a pattern must not be used without a question, if it matches a guarded name."""
     folder = "" if place.cwd == "." else glob.escape(place.cwd)
     matched = place.matching(posixpath.join(folder, word.pattern)) if word.is_glob else ()
     return next(filter(None, map(guarded, matched)), None)
@@ -389,7 +389,7 @@ def _missing(table: Table, reading: ReadCommand) -> Iterator[str]:
 
 
 class _Words(Struct):
-    """One pass over the words, the way the program itself makes it."""
+    """One pass over the words, in the way in which the program itself reads them."""
 
     words: Sequence[Word]
     table: Table
@@ -415,7 +415,7 @@ class _Words(Struct):
                 self._option(word.text)
 
     def _bundle(self, word: Word) -> None:
-        """The first word of tar: letters of options, whose values are the words after it."""
+        """Read the first word of tar: option letters, whose values are the words after it."""
         if problem := listing(word.text, word.is_glob, self.place):
             self._problem(problem)
         else:
@@ -441,7 +441,7 @@ class _Words(Struct):
         self._values(name, option, value)
 
     def _cluster(self, letters: str, *, apart: bool) -> None:
-        """Letters of options, of which one may have the rest for its value, or words of its own."""
+        """Read option letters; the value of one is the rest of the word, or the next words."""
         number = self.at - 1
         for place, letter in enumerate(letters):
             name = f"-{letter}"
@@ -502,10 +502,10 @@ class _Words(Struct):
         self.reading.problems.append((self.at - 1, problem))
 
 
-# What is known of one command: its parts with what is not known about each, and its suspicion.
+# What is known about one command: its parts, with what is unknown about each, and its suspicion.
 #
-# This is the shared ground of rules, grants and verdicts: a part is covered by a beginning that
-# somebody allowed only if nothing beyond that beginning is unknown.
+# Rules, grants and verdicts all use this: a prefix that somebody allowed covers a part only if
+# nothing after the prefix is unknown.
 
 Covers = Callable[[tuple[str, ...]], bool]
 
@@ -517,21 +517,21 @@ class Part(Struct, frozen=True):
     known: KnownCommand | None
     reading: ReadCommand
     argv: tuple[str, ...]
-    """As rules name it: without options of git that change nothing."""
+    """The words as rules name them: without git's options that change nothing."""
 
     @property
     def runs_code(self) -> bool:
-        """Whether it runs code of the repository, as far as one knows."""
+        """Whether it runs code of the repository, or may run it."""
         return self.known is None or self.known.table.runs_code
 
     @property
     def only_reads(self) -> bool:
-        """Whether all of it is known to do nothing but read."""
+        """Whether it is known to do nothing but read."""
         return not self.runs_code and not self.reading.problems
 
     @property
     def reveals(self) -> bool:
-        """Whether it may show a secret that none of its words names, and that is not left out."""
+        """Whether it may show a secret that no word names, and that cannot be left out."""
         return self.known is not None and self.known.reveals(self.reading)
 
     @property
@@ -545,7 +545,7 @@ class Part(Struct, frozen=True):
         return self.argv[0] == "git"
 
     def unknown(self, vouched: int, place: CommandPlace) -> str | None:
-        """What is not known about it, but for its first `vouched` words."""
+        """What is unknown about it, apart from its first `vouched` words, which are allowed."""
         if any(word.is_glob for word in self.simple.words[:vouched]):
             return because("the allowed words contain a pattern")
         if self.known is None:
@@ -561,7 +561,7 @@ class Part(Struct, frozen=True):
         own = next((why for n, why in problems if n < 0 or n >= within), None)
         if own or not problems:
             return own
-        # Of what follows an option that no table knows, any word may be its value.
+        # Any word after an unknown option may be the value of the option.
         rest = (self.known.words[n] for n in self.reading.operands if n >= within)
         return next(filter(None, (judge_argument(word, place) for word in rest)), None)
 
@@ -574,21 +574,21 @@ class Part(Struct, frozen=True):
 
 
 class Command(Struct, frozen=True):
-    """A command as a whole."""
+    """A whole command."""
 
     text: str
     parsed: ParsedCommand | Unparsed
     parts: tuple[Part, ...]
-    """Empty when it was not understood."""
+    """Empty if the command was not understood."""
     suspicion: Suspicion
 
     @property
     def writes_git(self) -> bool:
-        """Whether all of it writes in the repository as `Part.writes_git` says."""
+        """Whether every part is one that `Part.writes_git` is true for."""
         return bool(self.parts) and all(part.writes_git for part in self.parts)
 
     def render(self, voucher: Voucher = "rules") -> str:
-        """What runs in its place."""
+        """The source that runs in place of the text."""
         joiners = {"": "", ";": "; "}
         return "".join(
             joiners.get(part.simple.joined_by, f" {part.simple.joined_by} ") + part.render(voucher)
@@ -597,7 +597,7 @@ class Command(Struct, frozen=True):
 
 
 def read_command(text: str, place: CommandPlace) -> Command:
-    """Find out all that is known of a command."""
+    """Read a command, and find out everything that is known about it."""
     parsed = parse_command(text)
     parts = parsed.parts if isinstance(parsed, ParsedCommand) else ()
     return Command(text, parsed, tuple(_part(part, place) for part in parts), suspect(text))
@@ -605,9 +605,9 @@ def read_command(text: str, place: CommandPlace) -> Command:
 
 @lru_cache(maxsize=64)
 def programs_of(text: str) -> Mapping[str, bool]:
-    """The programs that a command names, and of each whether it is known to do nothing but read.
+    """The programs that a command names, and whether each is known to do nothing but read.
 
-    The tool and the gate ask of one command in turn, which is read once for both.
+    The tool and the gate ask about the same command in turn; the cache lets it be read only once.
     """
     command = read_command(text, CommandPlace(workspace="/"))
     found: dict[str, bool] = {}
@@ -633,7 +633,7 @@ def covers_example(covers: Covers, words: int, decision: str, example: str) -> b
 def _part(simple: Simple, place: CommandPlace) -> Part:
     found = known(simple.words)
     if found and simple.argv[0] in place.own_programs and not found.table.runs_code:
-        # Whatever is called so in the workspace need not be what the table is about.
+        # A program of the workspace may be another one than the table describes.
         found = None
     reading = judge(found, place) if found else judge_unknown(simple.words[1:], place)
     argv = simple.argv

@@ -1,6 +1,6 @@
 """Rules of review: who answers which questions.
 
-They stand beside the rules, in the same files, and every one that fits a question holds:
+They are in the same files as the rules. Every rule of review that fits a question applies:
 
     [[review]]
     command = "git push"
@@ -10,8 +10,8 @@ They stand beside the rules, in the same files, and every one that fits a questi
     escalate_after = "30m"
     escalate_to = ["lead"]
 
-A rule of review says who answers a question, not whether one is asked. A file with a defect is
-refused whole.
+A rule of review says who answers a question, not whether it is asked. A file with a defect is
+refused as a whole.
 """
 
 import posixpath
@@ -38,26 +38,26 @@ from gonogo.policy.programs import Command, read_command
 from gonogo.policy.rules import COMMAND_TOOL, RULES_FILE, BadRules, plain_prefix
 from gonogo.policy.shell import UNKNOWN
 
-# Where in the workspace the words of a command may lead: for asking more people, never to allow.
+# Which paths in the workspace the words of a command may name: to ask more people, never to allow.
 #
-# A word that is computed, or that leads out of the workspace, may lead anywhere in it: nobody here
-# knows what is in a variable, or where on the machine the workspace lies.
+# A word that the shell computes, or that leads out of the workspace, may mean any path in it: the
+# values of variables, and the place of the workspace on the machine, are unknown here.
 
 _SYSTEM = re.compile(r"/(?:bin|dev|etc|lib|lib32|lib64|proc|sbin|sys|usr)(?:/|$)")
-"""Folders of the machine in which no workspace lies."""
+"""Folders of the machine that cannot contain a workspace."""
 _CLASS = re.compile(r"\[[^]/]*\]")
 _OPTION = re.compile(r"-[A-Za-z]")
 
 
 def places(words: Iterable[str], cwd: str) -> Iterator[str]:
-    """Globs of what words may name, relative to the workspace; `**` for anything in it."""
+    """Globs of the paths that words may name, relative to the workspace; `**` for any path."""
     for word in words:
         for piece in _pieces(word):
             yield from _place(piece, cwd)
 
 
 def _pieces(word: str) -> Iterator[str]:
-    """The word, and what an option or an operand of several parts may hold behind its name."""
+    """The word, and the values in it: after an option's letter, after `=` and after `:`."""
     yield word
     if _OPTION.match(word):
         yield word[2:]
@@ -75,12 +75,12 @@ def _place(piece: str, cwd: str) -> Iterator[str]:
         return
     yield path
     if "*" in path or "?" in path:
-        # A folder that it matches stands for what lies below.
+        # If it matches a folder, everything below counts too.
         yield f"{path}/{EVERYTHING}"
 
 
 def _as_glob(piece: str) -> str:
-    """What a shell would expand, as a glob of ours: a class of letters is any, braces anything."""
+    """A pattern of the shell as one of our globs: a class becomes `?`, braces become `**`."""
     head, brace, _ = piece.partition("{")
     if brace:
         return EVERYTHING if ".." in piece else f"{posixpath.dirname(head) or '.'}/{EVERYTHING}"
@@ -103,9 +103,9 @@ class ReviewText(Frozen):
     tool: Words | None = None
     agent: Words | None = None
     command: Words | None = None
-    """How a command begins, word by word."""
+    """The first words of a command."""
     path: Words | None = None
-    """Glob, relative to the workspace, of what is read, written or deleted."""
+    """A glob, relative to the workspace, of paths that are read, written or deleted."""
     approvals: Annotated[int, Field(ge=1, le=100)] = 1
     role: RoleWord = "operator"
     reviewers: Annotated[tuple[Who, ...], Field(min_length=1, max_length=100)] | None = None
@@ -118,13 +118,13 @@ class ReviewText(Frozen):
 
 @dataclass(frozen=True)
 class ReadDeed:
-    """A deed, and its commands, which are read once and only if a rule looks at them."""
+    """A deed with its commands, which are parsed once, and only if a rule needs them."""
 
     deed: Deed
 
     @cached_property
     def commands(self) -> list[Command]:
-        """What the deed runs."""
+        """The commands of the deed."""
         return [read_command(text, CommandPlace(workspace="/")) for text in self.deed.commands]
 
 
@@ -140,7 +140,7 @@ class ReviewRule(Struct, frozen=True, kw_only=True):
     """The words of `command`."""
 
     def fits(self, kind: str, deeds: Collection[ReadDeed], overlaps: Overlaps) -> bool:
-        """Whether it speaks of a question."""
+        """Whether it applies to a question."""
         if self.text.kind not in (None, "*", kind):
             return False
         if all(getattr(self.text, name) is None for name in _SELECTORS[1:]):
@@ -148,7 +148,7 @@ class ReviewRule(Struct, frozen=True, kw_only=True):
         return any(self._fits_deed(deed, overlaps) for deed in deeds)
 
     def within(self, other: "ReviewRule") -> bool:
-        """Whether the other one speaks of every question that this one does."""
+        """Whether the other rule applies to every question to which this one applies."""
         mine, theirs = self.text, other.text
         return all(getattr(theirs, name) in (None, "*", getattr(mine, name)) for name in _SELECTORS)
 
@@ -175,27 +175,27 @@ class ReviewRule(Struct, frozen=True, kw_only=True):
 
 
 class Reviews(Struct, frozen=True, kw_only=True):
-    """All rules of review, the administrator's before the user's."""
+    """All rules of review: the administrator's, then the user's."""
 
     rules: tuple[ReviewRule, ...] = ()
 
     def of(self, kind: str, deeds: Collection[Deed]) -> Review | None:
-        """Who decides a question: all that is said of it; None when nothing is."""
+        """Who decides a question, by all rules that fit; None if no rule fits."""
         overlaps, read = Overlaps(), [ReadDeed(deed) for deed in deeds]
         found = [rule.review for rule in self.rules if rule.fits(kind, read, overlaps)]
         return strictest(found) if found else None
 
     @property
     def of_places(self) -> "Reviews":
-        """Those that name a path and speak of plans and calls alike."""
+        """The rules that name a path and apply to plans and calls alike."""
         named = (rule for rule in self.rules if rule.text.path is not None)
         return Reviews(rules=tuple(rule for rule in named if rule.text.kind in (None, "*")))
 
     def check_kinds(self, kinds: Collection[str]) -> None:
-        """Refuse rules about kinds of questions that nobody asks: they would never hold.
+        """Refuse rules about kinds of questions that do not exist: they would never apply.
 
         Raises:
-            BadRules: naming file and line.
+            BadRules: it names file and line.
         """
         for rule in self.rules:
             if rule.text.kind not in (None, "*", *kinds):
@@ -209,10 +209,10 @@ class Reviews(Struct, frozen=True, kw_only=True):
 
 
 def load_reviews(admin: Path | None, user: Path | None) -> Reviews:
-    """Read the rules of review out of the rules files.
+    """Read the rules of review from the rules files.
 
     Raises:
-        BadRules: naming file and line of the first defect.
+        BadRules: it names file and line of the first defect.
     """
     rules = (*_read_file(admin, "admin"), *_read_file(user, "user"))
     for one, other in combinations(rules, 2):
@@ -277,7 +277,7 @@ def _span(written: str | None) -> float | None:
 
 
 def _check_together(one: ReviewRule, other: ReviewRule) -> None:
-    """Two that always hold together must leave somebody who can decide."""
+    """Check that two rules that always apply together leave somebody who can decide."""
     if not (one.within(other) or other.within(one)):
         return
     problem = strictest((one.review, other.review)).problem()
@@ -295,35 +295,35 @@ def _may_begin(argv: tuple[str, ...], words: tuple[str, ...], declared: bool) ->
     return all(said == word or UNKNOWN in said for said, word in pairs)
 
 
-# Whether rules of review leave somebody to decide, by who there is.
+# Whether rules of review leave somebody to decide, given the known people.
 #
-# What a file says of itself is refused when it is read; that it asks for more people than there are
-# is only a finding, since people come and go.
+# A file that contradicts itself is refused when it is read. A file that needs more people than
+# there are is only a finding, since people come and go.
 
 _PROVIDER = "oidc:"
 _MOST_NAMED = 5
 
 
 class KnownPeople(Struct, frozen=True, kw_only=True):
-    """Who could ask and decide."""
+    """The people who could ask and decide."""
 
     people: Mapping[str, Role]
-    """Ids of principals, each with the best role of their tokens."""
+    """The ids of principals, each with the highest role of their tokens."""
     others: bool = False
-    """An identity provider may bring people whom nobody has seen yet."""
+    """There is an identity provider, so people may come who are not known yet."""
 
     def someone(self, principal_id: str) -> bool:
-        """Whether somebody has that id, as far as one knows."""
+        """Whether somebody has that id, or may have it."""
         return principal_id in self.people or (self.others and principal_id.startswith(_PROVIDER))
 
     def principals(self) -> Iterator[Principal]:
-        """Those whose roles are known."""
+        """The people whose roles are known."""
         for who, role in self.people.items():
             yield Principal(id=who, name=reviewer_name(who), role=role)
 
 
 def review_findings(reviews: Reviews, known: KnownPeople) -> list[Finding]:
-    """What is to be known of the rules of review before they are counted on."""
+    """The warnings about rules of review, such as people who do not exist."""
     return [found for rule in reviews.rules for found in _of_rule(rule, reviews, known)]
 
 
@@ -341,7 +341,7 @@ def _of_rule(rule: ReviewRule, reviews: Reviews, known: KnownPeople) -> Iterator
 
 
 def _too_few(rule: ReviewRule, reviews: Reviews, known: KnownPeople) -> Iterator[Finding]:
-    """Who asks may not approve; so how many can is a matter of who asks."""
+    """Findings about too few people: how many can approve may depend on who asks."""
     held = strictest([other.review for other in reviews.rules if rule.within(other)]).escalated()
     if known.others and (held.reviewers is None or held.also_role is not None):
         return
@@ -358,7 +358,7 @@ def _too_few(rule: ReviewRule, reviews: Reviews, known: KnownPeople) -> Iterator
 
 
 def _able(held: Review, asks: Principal, known: KnownPeople) -> int:
-    """How many could approve what somebody asks for in their own session."""
+    """How many people could approve what somebody asks for in their own session."""
     everybody = [
         who
         for who in known.principals()

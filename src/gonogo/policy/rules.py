@@ -1,8 +1,8 @@
-"""Rules: what an administrator and a user have decided before anybody asks, and who looked at them.
+"""Rules: what an administrator, a user and a session's owner have decided before anybody is asked.
 
-A rules file is TOML, never from a workspace. Each rule may bring examples, which are tried when
-the file loads: a file with a rule that is too broad, or that does not do what its examples say,
-is refused whole.
+A rules file is TOML, never from a workspace. Each rule may have examples, which are tried when the
+file is loaded. If a rule is too broad, or does not do what its examples say, the whole file is
+refused.
 
     [[rule]]
     command = "pytest"
@@ -48,9 +48,9 @@ from gonogo.policy.programs import covers_example, read_command
 from gonogo.policy.shell import ParsedCommand, Unparsed, parse_command
 from gonogo.tables import TableFile
 
-# What a verdict was made of: each step in order, and each rule that was looked at.
+# How a verdict was reached: each step in order, and each rule that was checked.
 #
-# The functions that judge a call write this down as they go, so what is explained is what happened.
+# The functions that judge a call write this down as they run, so the explanation is what happened.
 
 
 class VerdictStage(StrEnum):
@@ -68,25 +68,25 @@ class VerdictStage(StrEnum):
 
 
 class RuleLook(Struct, frozen=True):
-    """One rule, grant or check, and what it says of the call."""
+    """One rule, grant or check, and whether it applies to the call."""
 
     rule: str
     misfit: str | None = None
-    """Why it does not speak of the call; None where it does."""
+    """Why it does not apply to the call; None if it applies."""
 
 
 class TraceStep(Struct):
-    """One step: what was looked at, and what decided, if anything did."""
+    """One step: what was checked, and what decided, if anything did."""
 
     stage: VerdictStage
     part: str | None = None
-    """The part of a compound command that it is about; None is the call as a whole."""
+    """The part of a compound command that it is about; None: the whole call."""
     looks: list[RuleLook] = field(default_factory=list[RuleLook])
     decided: str | None = None
     """The rule, grant or default that decided here."""
 
     def take(self, rule: str, misfit: str | None = None) -> bool:
-        """Write down a look; gives whether it decided."""
+        """Record a check, and return whether it decided."""
         self.looks.append(RuleLook(rule, misfit))
         if misfit is None:
             self.decided = rule
@@ -106,67 +106,67 @@ class VerdictTrace(Struct):
 
     @property
     def looked_at(self) -> set[str]:
-        """The names of all that was looked at."""
+        """The names of everything that was checked."""
         return {look.rule for step in self.steps for look in step.looks}
 
 
-# Under which conditions a call is judged.
+# The conditions under which a call is judged.
 
 ALWAYS_ASK = frozenset({"delete_file"})
 
 
 def nothing_is_outside(path: str) -> bool:
-    """The judgement of a caller that cannot look at the disk."""
+    """The default for a caller that cannot look at the disk."""
     del path
     return False
 
 
 class Conditions(Struct, frozen=True, kw_only=True):
-    """What the runtime knows and the call does not say."""
+    """What the runtime knows but the call does not say."""
 
     workspace: str
     """Absolute path of the workspace's folder."""
     home: str = ""
-    """Absolute path of the folder that holds gonogo's state."""
+    """Absolute path of the folder with gonogo's state."""
     attended: bool = True
-    """Somebody can be asked; else asking is denying."""
+    """Somebody can be asked; if not, `ask` becomes `deny`."""
     repo_trusted: bool = True
-    """The repository's own git settings were vetted; else each git command asks."""
+    """The repository's own git settings were checked; if not, each git command asks."""
     sandboxed: bool = True
-    """Commands run in a sandbox; else those that run the repository's code ask."""
+    """Commands run in a sandbox; if not, those that run the repository's code ask."""
     auto_approve: bool = True
-    """The plan's grant allows calls; else each asks."""
+    """The plan's grant allows calls; if not, each call asks."""
     max_write_globs: tuple[str, ...] | None = None
-    """The only paths that the agent's profile may write; None is any."""
+    """The only paths that the agent's profile may write; None: any."""
     readers: bool = False
-    """A command of which each part is known to only read needs no question: whoever asks runs it
-    where nothing can be written and nothing reached."""
+    """A command whose parts are all known to only read needs no question; the caller must then run
+    it where it can write nothing and reach nothing."""
     writes_barred: bool = False
-    """Commands that nobody looks at run where the workspace cannot be written."""
+    """Commands that no person has seen run where the workspace cannot be written."""
     changed: str | None = None
-    """What is not as it was when the call's tool was allowed; what allowed it then is left out."""
+    """What has changed since the call's tool was allowed; that permission no longer counts."""
     always_ask: frozenset[str] = ALWAYS_ASK
     """Tools that no grant covers."""
     own_programs: Collection[str] = ()
-    """Names that stand for programs of the workspace itself: they are code of the repository."""
+    """Names of programs of the workspace itself: they are code of the repository."""
     tools: frozenset[str] | None = None
-    """The tools that exist; None when the caller has checked."""
+    """The tools that exist; None if the caller has checked that."""
     outside: Callable[[str], bool] = nothing_is_outside
-    """Whether a relative path that a command names is something else on the disk than a file or
-    folder inside the workspace: a link that leads out or to a secret, a pipe, a device."""
+    """Whether a relative path that a command names is not a file or folder inside the workspace,
+    but a link that leads out or to a secret, a pipe, or a device."""
     matching: Callable[[str], Iterable[str]] = nothing_matches
-    """The relative paths on the disk that a pattern, as Python's glob reads it, matches."""
+    """The relative paths on the disk that match a pattern of Python's glob."""
 
 
-# Which beginnings of commands a rule or a plan may allow: none that would allow anything.
+# Which prefixes of commands a rule or a plan may allow: none that would allow anything at all.
 
 _FLAGS = frozenset(
     """-q --quiet -v --verbose -y --yes --silent --offline --frozen --locked --isolated --no-sync
     --no-install --all-extras""".split()
 )
-"""Options of package tools that take no value; behind another, no word is surely the program."""
+"""Options of package tools without a value; after another option the next word may be its value."""
 _FARTHER = frozenset({"exec", "dlx"})
-"""Behind these a program follows, whatever stands before them: `yarn workspace a exec`."""
+"""After these a program follows, whatever comes before them: `yarn workspace a exec`."""
 _NETWORK = frozenset(
     """curl wget nc ncat netcat socat telnet ftp sftp scp rsync ping ping6 nslookup dig host
     traceroute whois http https httpie xh""".split()
@@ -174,10 +174,10 @@ _NETWORK = frozenset(
 
 
 def read_prefix(written: str) -> tuple[str, ...] | str:
-    """Read the beginning of a command as words; a final `*` may be left out.
+    """Read a prefix of commands as words; a final `*` makes no difference.
 
     Returns:
-        The words, or why such a beginning may not be allowed.
+        The words, or the reason why such a prefix may not be allowed.
     """
     words = plain_prefix(written)
     if isinstance(words, str):
@@ -186,7 +186,7 @@ def read_prefix(written: str) -> tuple[str, ...] | str:
 
 
 def plain_prefix(written: str) -> tuple[str, ...] | str:
-    """Read the beginning of a command as words, whatever it would allow."""
+    """Read a prefix of commands as words, without checking whether it is too broad."""
     command = parse_command(re.sub(r"\s\*\s*$", "", written))
     if not isinstance(command, ParsedCommand) or len(command.parts) != 1:
         return because("{written!r} is not one simple command", written=written)
@@ -197,7 +197,7 @@ def plain_prefix(written: str) -> tuple[str, ...] | str:
 
 
 def too_broad(words: Sequence[str]) -> str | None:
-    """Why allowing everything that begins with `words` would allow anything at all."""
+    """Why allowing all commands that begin with `words` would allow anything at all; else None."""
     program, rest = base_name(words[0]), words[1:]
     if program != words[0]:
         return because("name the program {program!r} without its folder", program=program)
@@ -214,7 +214,7 @@ def too_broad(words: Sequence[str]) -> str | None:
 
 
 def _unnamed(kind: str, program: str, rest: Sequence[str]) -> str | None:
-    """Why nobody can tell what code a shell, an interpreter or a builder would run."""
+    """Why it is unknown what code a shell, an interpreter or a builder would run; else None."""
     if list(rest[:1]) == ["-m"] and (len(rest) == 1 or (len(rest) == 2 and rest[1] in MODULES)):
         return because("{program!r} can run any module: name one", program=program)
     named = rest and (not rest[0].startswith("-") or rest[0] in ("-m", "-jar"))
@@ -227,7 +227,7 @@ def _unnamed(kind: str, program: str, rest: Sequence[str]) -> str | None:
 
 def _starting_option(kind: str, program: str, rest: Sequence[str]) -> str | None:
     for number, word in enumerate(rest):
-        # The first word of tar is letters of options, with a dash and without.
+        # The first word of tar is a group of option letters, with or without a dash.
         bundled = kind == "tar" and number == 0
         if starts_others(word, kind) or (bundled and starts_others(f"-{word}", kind)):
             return because(
@@ -237,7 +237,7 @@ def _starting_option(kind: str, program: str, rest: Sequence[str]) -> str | None
 
 
 def _launched(kind: str, program: str, rest: Sequence[str]) -> str | None:
-    """Why it is not known, or too much, what a runner of other programs would run."""
+    """Why it is unknown or too broad what a runner of other programs would run; else None."""
     far = FAR_RUNNERS.get(kind)
     if far is not None and (not rest or not far.isdisjoint(rest)):
         return because("{program!r} runs other commands", program=program)
@@ -261,7 +261,7 @@ def _launched(kind: str, program: str, rest: Sequence[str]) -> str | None:
     return too_broad(inner) if told or kind in TAKE_ANY else None
 
 
-# The file that rules and reviews stand in.
+# The file with rules and reviews.
 
 
 class BadRules(InvalidMessage):
@@ -279,14 +279,14 @@ class RuleText(Frozen):
 
     decision: Decision
     tool: str | None = None
-    """A tool's name; None is any tool that the other fields fit."""
+    """A tool's name; None: any tool for which the other fields make sense."""
     agent: str | None = None
     command: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
-    """How a command begins, word by word; a final `*` changes nothing."""
+    """The first words of a command; a final `*` changes nothing."""
     exact: bool = False
-    """The command has just these words; the path is just this one."""
+    """The command has exactly these words, or the path is exactly this one."""
     path: Annotated[str, Field(min_length=1, max_length=1_000)] | None = None
-    """Glob, relative to the workspace, of what the tool reads, writes or deletes."""
+    """A glob, relative to the workspace, of paths that the tool reads, writes or deletes."""
     reason: str = ""
     match: tuple[str, ...] = ()
     not_match: tuple[str, ...] = ()
@@ -300,11 +300,11 @@ class Rule(Struct, frozen=True, kw_only=True):
     words: tuple[str, ...] = ()
     """The words of `command`."""
     where: str = ""
-    """Where it is written: file and line, or who made it."""
+    """Where it is written (file and line), or who made it."""
 
     @property
     def reason(self) -> str:
-        """What people are told of it."""
+        """The reason that people see for its verdict."""
         subject = self.text.command or self.text.path or self.text.tool or "every call"
         return self.text.reason or because(
             "rule {rule}: {decision} {subject}",
@@ -314,7 +314,7 @@ class Rule(Struct, frozen=True, kw_only=True):
         )
 
     def unconcerned(self, tool: str, agent: str) -> str | None:
-        """Why the rule does not speak of this tool in the hands of this agent, if it does not."""
+        """Why the rule does not apply to this tool and agent; None if it applies."""
         if self.text.tool not in (None, "*", tool):
             return because("it is about the tool {tool!r}", tool=self.text.tool)
         if self.text.agent not in (None, "*", agent):
@@ -322,9 +322,10 @@ class Rule(Struct, frozen=True, kw_only=True):
         return None
 
     def covers_path(self, path: str) -> bool:
-        """Whether the rule's glob covers a path; a rule without one covers each.
+        """Whether the rule's glob covers a path; a rule without a glob covers every path.
 
-        What forbids or asks speaks of every spelling that some file system takes for the path.
+        A rule that forbids or asks also covers every spelling that some file system takes for the
+        same path.
         """
         glob = self.text.path or "**"
         if self.text.decision != "allow":
@@ -332,24 +333,24 @@ class Rule(Struct, frozen=True, kw_only=True):
         return glob == path if self.text.exact else covers((glob,), path)
 
     def names_path(self, path: str) -> bool:
-        """Whether the rule names this very path, without a wildcard."""
+        """Whether the rule names exactly this path, without a wildcard."""
         return self.text.path is not None and is_literal(self.text.path) and self.text.path == path
 
     def covers_argv(self, argv: tuple[str, ...]) -> bool:
-        """Whether a command begins with the rule's words, or is just them."""
+        """Whether a command begins with the rule's words; for an exact rule, equals them."""
         if self.text.exact:
             return argv == self.words
         return argv[: len(self.words)] == self.words
 
 
 class Rules(Struct, frozen=True, kw_only=True):
-    """All rules, the administrator's before the user's before the session's."""
+    """All rules: the administrator's, then the user's, then the session's."""
 
     admin: tuple[Rule, ...] = ()
     user: tuple[Rule, ...] = ()
     session: tuple[Rule, ...] = ()
     version: str = digest([])
-    """Digest of the rules; part of what every approval binds."""
+    """Digest of the rules; every approval is bound to it."""
 
     def of(self, decision: Decision) -> Iterator[Rule]:
         """The rules with this decision, in order."""
@@ -360,17 +361,17 @@ class Rules(Struct, frozen=True, kw_only=True):
         return (*self.admin, *self.user, *self.session)
 
     def with_session(self, rules: Sequence[Rule]) -> "Rules":
-        """These rules and, below them, those of a session.
+        """These rules and, after them, those of a session.
 
-        What a person approved holds whatever else is allowed later; so an approval binds only
-        those rules of a session that forbid or ask.
+        An approval stays valid if more is allowed later. So it is bound only to those rules of a
+        session that forbid or ask.
         """
         strict = [r.text.model_dump(mode="json") for r in rules if r.text.decision != "allow"]
         version = digest({"files": self.version, "session": strict}) if strict else self.version
         return replace(self, session=(*self.session, *rules), version=version)
 
     def strict(self) -> "Rules":
-        """Those that forbid or ask; what an approval binds stays the same."""
+        """Only the rules that forbid or ask; the version stays the same."""
         tiers = {
             tier: tuple(r for r in rules if r.text.decision != "allow")
             for tier, rules in (("admin", self.admin), ("user", self.user))
@@ -378,7 +379,7 @@ class Rules(Struct, frozen=True, kw_only=True):
         return replace(self, **tiers)
 
     def where(self, name: str) -> tuple[str, ...]:
-        """Where what decided is written; `name` may name several, joined by `+`."""
+        """Where the deciding rules are written; `name` may name several, joined by `+`."""
         names = name.split("+")
         return tuple(rule.where for rule in self.all() if rule.name in names and rule.where)
 
@@ -393,14 +394,14 @@ def load_rules(admin: Path | None, user: Path | None) -> Rules:
 
 
 def make_rules(admin: Iterable[Rule], user: Iterable[Rule]) -> Rules:
-    """Put checked rules together."""
+    """Combine checked rules."""
     tiers = {"admin": tuple(admin), "user": tuple(user)}
     shown = {t: [r.text.model_dump(mode="json") for r in rules] for t, rules in tiers.items()}
     return Rules(admin=tiers["admin"], user=tiers["user"], version=digest(shown))
 
 
 def make_rule(name: str, text: RuleText, where: str = "") -> Rule | str:
-    """Check one rule and its examples; the defect if it has one."""
+    """Check one rule and its examples; return the rule, or its defect."""
     if odd := _odd(text):
         return odd
     if text.command is None:
@@ -418,7 +419,7 @@ def make_rule(name: str, text: RuleText, where: str = "") -> Rule | str:
 
 
 def _odd(text: RuleText) -> str | None:
-    """What in a rule shows its reader something else than what it says, if anything does."""
+    """What in a rule looks different to a reader than it is, if anything does."""
     fields = ("tool", "agent", "command", "path", "reason")
     found = (misread(name, getattr(text, name) or "") for name in fields)
     return next(filter(None, found), None)
@@ -468,22 +469,21 @@ def _one(item: Any, name: str, where: str) -> Rule | str:  # noqa: ANN401 - as a
         return defect_of(error, "rule")
 
 
-# Rules of one session: what its owner decided while it goes on, below all rules of files.
+# Rules of one session: what its owner decides while it runs; all rules of files come before them.
 #
-# The narrowest rule for a call covers just this call in the hands of just this agent; where there
-# is none so narrow, there is none.
+# The narrowest rule for a call covers only this call of this agent; for some calls there is none.
 
 
 def session_rule(position: int, text: RuleText, made_by: str) -> Rule | str:
-    """Check a new rule of a session, as one in a file is checked; the defect if it has one."""
+    """Check a new rule of a session like one in a file; return the rule, or its defect."""
     return make_rule(f"session:{position}", text, f"of the session, made by {made_by}")
 
 
 def kept_rule(position: int, fields: Mapping[str, Any], made_by: str) -> Rule | None:
-    """A rule that was checked when it was made.
+    """A stored rule of a session, which was checked when it was made.
 
-    One that would not be taken any more allows nothing; where it forbids or asks, it does so for
-    everything that it may have meant.
+    If it would not be accepted any more, it allows nothing (None). But if it forbids or asks, it
+    does so for everything that it may have meant.
     """
     text = RuleText.model_validate({**fields, "match": (), "not_match": ()})
     rule = session_rule(position, text, made_by)
@@ -496,9 +496,9 @@ def kept_rule(position: int, fields: Mapping[str, Any], made_by: str) -> Rule | 
 
 
 def lasting(approval: ApprovalView) -> Iterator[str]:
-    """How a call can be approved for longer than once: `for_plan`, `for_session`; as the wire says.
+    """How a call can be approved for longer than once: `for_plan`, `for_session` (wire words).
 
-    Only where a rule may be able to allow just this call.
+    Only if a rule may be able to allow exactly this call.
     """
     has_words = "words_for_plan" in approval.details
     if has_words:
@@ -510,7 +510,7 @@ def lasting(approval: ApprovalView) -> Iterator[str]:
 
 
 def narrowest(call: Call, always_ask: frozenset[str]) -> RuleText | str:
-    """The rule that allows just this call, or why there is none."""
+    """The rule that allows only this call, or the reason why there is none."""
     if call.tool in always_ask or call.tool_class is ToolClass.IRREVERSIBLE:
         return because("{tool} needs approval each time", tool=call.tool)
     if call.access.command is not None:

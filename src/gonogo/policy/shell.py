@@ -1,10 +1,10 @@
-"""Shell commands, read by a closed grammar: what is not in it is not understood.
+"""Shell commands, read by a closed grammar: everything outside it counts as not understood.
 
-Literal words, quotes without expansion, globs after a literal start, `&&`, `||`, `;`, `|`, new
-lines, `!`, comments, and redirection to or from `/dev/null` or between standard output and error.
-tree-sitter finds the structure; each word is read again from its own source, and the tokens must
-cover the whole input. What is allowed to run is `ParsedCommand.render()`, never the input, so a
-difference between two readers of the input cannot run anything that was not judged.
+The grammar has literal words, quotes without expansion, globs after a literal start, `&&`, `||`,
+`;`, `|`, new lines, `!`, comments, and redirection to or from `/dev/null` or between standard
+output and error. tree-sitter finds the structure; each word is read again from its own source, and
+the tokens must cover the whole input. Only `ParsedCommand.render()` runs, never the input: so if
+bash reads the input differently, nothing runs that was not judged.
 """
 
 import glob
@@ -32,10 +32,10 @@ from gonogo.domain.commands import (
 from gonogo.domain.errors import because
 from gonogo.domain.paths import doubtful, spoofing
 
-# Words of a command, read from their source and written again so that bash reads the same.
+# Words of a command, read from their source and written again so that bash reads the same words.
 #
-# A word is known completely or not at all: quotes without expansion, escapes and globs are read,
-# anything that the shell would compute is refused.
+# A word is known completely or not at all: quotes without expansion, escapes and globs are read;
+# everything that the shell would compute is refused.
 
 _BARE = re.compile(r"[A-Za-z0-9_@%+:,./-]+")
 _RESERVED = frozenset(
@@ -65,7 +65,7 @@ class Piece(Struct, frozen=True):
 
 
 class Word(Struct, frozen=True):
-    """One word of argv; with a pattern, whatever it matches."""
+    """One word of argv; with a pattern, it stands for all matching names."""
 
     pieces: tuple[Piece, ...]
 
@@ -76,12 +76,12 @@ class Word(Struct, frozen=True):
 
     @property
     def is_glob(self) -> bool:
-        """Whether the shell may put several words here."""
+        """Whether the shell may replace it by several words."""
         return any(piece.pattern for piece in self.pieces)
 
     @property
     def pattern(self) -> str:
-        """The word as Python's glob reads it."""
+        """The word as a pattern for Python's glob."""
         return "".join(
             piece.text.replace("[^", "[!") if piece.pattern else glob.escape(piece.text)
             for piece in self.pieces
@@ -100,14 +100,14 @@ def literal(text: str) -> Word:
 
 
 def quote(text: str) -> str:
-    """Bash source of `text`, quoted unless every shell reads it the same bare."""
+    """Bash source of `text`, quoted unless every shell reads it the same without quotes."""
     if _BARE.fullmatch(text) and text not in _RESERVED:
         return text
     return "'" + text.replace("'", "'\"'\"'") + "'"
 
 
 def read_word(source: str) -> Word | str:
-    """Read one word from the source that it spans; a reason if the shell would compute it."""
+    """Read one word from its source; a reason if the shell would compute the word."""
     if _BARE.fullmatch(source):
         return literal(source)
     pieces: list[Piece] = []
@@ -127,13 +127,13 @@ def read_word(source: str) -> Word | str:
 
 
 def _braces(text: str) -> bool:
-    """Whether something stands in braces that the shell would make several words of."""
+    """Whether there are braces that the shell would expand to several words."""
     inner = text.partition("{")[2].rpartition("}")[0]
     return "," in inner or ".." in inner
 
 
 def _piece(found: re.Match[str]) -> tuple[Piece, str]:
-    """The piece, and what of it stands unquoted (a blank for what is quoted)."""
+    """The piece, and its unquoted text (a space for quoted text)."""
     match found.lastgroup:
         case "single":
             return Piece(found["single"]), " "
@@ -156,7 +156,7 @@ def _word(pieces: list[Piece]) -> Word | str:
     if not any(piece.pattern for piece in pieces):
         return literal(text)
     if _OPTION_VALUE.match(text) and not pieces[0].pattern:
-        # `--include=*.py` names no file: taken literally, as bash does without a match.
+        # `--include=*.py` names no file, so it is literal, as in bash if nothing matches.
         return literal(text)
     if text.startswith("-"):
         return because("{text!r} could match a name that starts with '-'", text=text)
@@ -190,7 +190,7 @@ _REDIRECT = re.compile(r"(?:[12]?(?:>>?|>\|)|&>>?|<)[ \t]*/dev/null|2>&1|1?>&2")
 
 
 class Simple(Struct, frozen=True):
-    """One program with its arguments, after quotes are gone."""
+    """One program with its arguments, without quotes."""
 
     words: tuple[Word, ...]
     redirects: tuple[str, ...] = ()
@@ -221,7 +221,7 @@ class ParsedCommand(Struct, frozen=True):
 
 
 class Unparsed(Struct, frozen=True):
-    """A command that is outside the grammar, with the first reason found."""
+    """A command that is outside the grammar, with the first reason that was found."""
 
     reason: str
 
@@ -241,8 +241,8 @@ def parse_command(text: str) -> ParsedCommand | Unparsed:
 
 def syntax_tree(text: str) -> Node:
     """tree-sitter's tree of `text`, whatever it is; offsets are of UTF-8 bytes."""
-    # To bash they are letters. The parser looks some of them up beyond the end of a table of C's
-    # `isalnum`, and takes the process with it.
+    # For bash these bytes are letters. For some of them the parser reads beyond the end of the
+    # table of C's `isalnum`, and the process crashes.
     letters = _NOT_ASCII.sub(b"x", text.encode("utf-8", "replace"))
     return Parser(_LANGUAGE).parse(letters).root_node
 
@@ -265,13 +265,13 @@ class _NotUnderstood(Exception):
 
 
 def _require(ok: bool, otherwise: str, /, **fields: object) -> None:
-    """Leave the grammar unless `ok`. Some of these only hold a line should tree-sitter move."""
+    """Leave the grammar unless `ok`. Some checks only matter if tree-sitter should change."""
     if not ok:
         raise _NotUnderstood(because(otherwise, **fields))
 
 
 class _TreeReader:
-    """Goes through one tree and keeps account of what of the input it has covered."""
+    """Goes through one tree, and keeps track of how much of the input it has covered."""
 
     def __init__(self, text: str) -> None:
         self._source = text.encode()
@@ -338,7 +338,7 @@ class _TreeReader:
             yield word
 
     def _redirect(self, node: Node) -> None:
-        # Of `2>` the digit is no word, of `x2>` it is; tree-sitter does not always see which.
+        # In `2>` the digit is not part of a word, in `x2>` it is; tree-sitter may confuse them.
         after = self._source[: self._covered][-1:]
         gap = self._skip(node, lines=False)
         _require(gap != "" or not (after.isdigit() or after == b"}"), "a word before '>'")
@@ -351,7 +351,7 @@ class _TreeReader:
 
     def _negate(self, node: Node) -> None:
         gap = self._skip(node, lines=True)
-        # `!x` is a word, also when the `x` is quoted.
+        # `!x` is a word, even if the `x` is quoted.
         apart = self._source[node.end_byte : node.end_byte + 1].isspace()
         _require(apart, "'!' without a space before the next word")
         _require(self._operator != "|" and not self._negated, "'!' inside a pipeline")
@@ -376,11 +376,11 @@ class _TreeReader:
         return gap
 
     def _gap(self, node: Node, *, lines: bool) -> str:
-        """What stands between the covered part and `node`: nothing but blanks."""
+        """The text between the covered part and `node`: it may have only spaces."""
         gap = self._slice(self._covered, node.start_byte)
         blank = (_LINES if lines else _BLANKS).fullmatch(gap)
         _require(blank is not None, "text that belongs to no command")
-        # Bash joins what only a continued line parts; tree-sitter does not.
+        # Bash joins words that only a continued line separates; tree-sitter does not.
         _require(
             not gap or gap.strip("\\\n") != "" or "\\" not in gap,
             "parts without a space between them",
@@ -396,11 +396,11 @@ def _joined(part: Simple) -> str:
     return before + part.render()
 
 
-# What a command might run, read generously: for refusing, never for allowing.
+# What a command might run, read generously: to refuse commands, never to allow them.
 #
-# Where the closed grammar gives up, this reading goes on: into substitutions, wrappers, nested
-# shells and broken syntax. It may see commands that would not run; what it cannot read stays as
-# `UNKNOWN`.
+# Where the closed grammar gives up, this reader continues: into substitutions, wrappers, nested
+# shells and broken syntax. It may find commands that would not run. Text that it cannot read
+# becomes `UNKNOWN`.
 
 UNKNOWN = "\ufffd"
 _SETS = "variable_assignment"
@@ -445,7 +445,7 @@ _ESCAPE = re.compile(
     re.VERBOSE,
 )
 _NOTHING = re.compile(rf"(?<=\w){UNKNOWN}|{UNKNOWN}(?=\w)")
-"""What is computed beside a letter, and may be nothing."""
+"""A computed text beside a letter, which may be empty."""
 _STARTS, _CALLED = (
     re.compile(rf"""(?x)(?:\b(?:system|popen|exec\w*|spawn\w*|shell[-\w]*|qx|syscmd|write18)\b{behind}
       | \b(?:run|call|check_\w+|getoutput|Popen|Command|cmd)\b(?=\s*\() | %x(?=[({{\[])|(?<![\w$])!
@@ -453,23 +453,23 @@ _STARTS, _CALLED = (
       (?=(?P<code>[^"'`)\]}}\n]{{2,400}}))""")
     for behind in ("", r"(?=\s*\()")
 )
-"""Behind these, code of an interpreter or a console has a command; a bracket makes it a call."""
+"""After these, code of an interpreter or a console has a command; `_CALLED` also needs a `(`."""
 _LISTED = re.compile(r"""["']\s*,\s*["']""")
 _TAIL = re.compile(r"""[=:!"']+""")
 _RUN_LATER = re.compile(
     r"\w*(?:COMMAND|EDITOR|VISUAL|PAGER|BROWSER|SHELL|ENV|ASKPASS|PS\d|OPEN|SSH|RSH|DIFF)\w*="
 )
-"""What is set before a command, and some program or shell runs."""
+"""Variables, set before a command, whose values some program or shell runs."""
 _MAX_TAILS, _MAX_STARTS, _MAX_FED = 6, 64, 8
 _MAX_EXPANDED = 8_192
-"""Letters of a source in which variables are put in and braces are parted."""
+"""In longer sources, variables and braces are not expanded."""
 
 
 class Suspicion(Struct, frozen=True):
-    """All that a command might do, as far as one can see."""
+    """Everything that a command might do, as far as it can be seen."""
 
     commands: tuple[tuple[str, ...], ...]
-    """Candidate argvs, the program by its base name."""
+    """Possible argvs, with the base name of the program."""
     targets: tuple[str, ...]
     """Files that redirections might write."""
 
@@ -494,14 +494,14 @@ def suspect(text: str) -> Suspicion:
 
 
 def loose_text(source: str) -> str:
-    """A word's text as well as one can tell; `~` for the home folder."""
+    """The text of a word, as far as it can be told; `~` for the home folder."""
     if _BARE.fullmatch(source):
         return source
     return _NOTHING.sub("", "".join(_loose_piece(found) for found in _WORD.finditer(source)))
 
 
 def _unbroken(source: str) -> Iterator[str]:
-    """The text as it stands, and with the lines joined and the words parted as bash does it."""
+    """The text itself, and its forms with lines joined, and braces and variables expanded."""
     yield source
     joined = _DESCRIPTOR.sub("", source.replace("\\\n", "").replace('$"', '"'))
     parted = _BRACED.sub(lambda found: found[1].replace(",", " "), joined)
@@ -512,7 +512,7 @@ def _unbroken(source: str) -> Iterator[str]:
 
 
 def _parted_words(source: str) -> str:
-    """The text with `a{b,c}` as `ab ac`; of what stands in braces again, a part."""
+    """The text with `a{b,c}` as `ab ac`; nested braces are expanded only in part."""
     for _ in range(2):
         source = _IN_WORD.sub(
             lambda found: " ".join(f"{found[1]}{each}{found[3]}" for each in found[2].split(",")),
@@ -522,7 +522,7 @@ def _parted_words(source: str) -> str:
 
 
 def _put_in(source: str) -> str:
-    """The text with the variables put in that it sets itself."""
+    """The text with variables replaced, if the text itself sets them."""
     values: dict[str, str] = {}
     for found in _ASSIGNED.finditer(source):
         name = found["name"] or found["each"] or "@"
@@ -536,7 +536,7 @@ def _put_in(source: str) -> str:
 
 
 def _read(source: str) -> tuple[list[tuple[str, ...]], list[str], list[str], list[str]]:
-    """The commands in the text, the files that it writes, what it feeds and gives to programs."""
+    """The commands in the text, the files it writes, the input it feeds, the variables it sets."""
     source = _OUR_HOME.sub(".gonogo", _FIELD_SEPARATOR.sub(" ", source))
     if len(source) > _MAX_TREE:
         return [_split(part) for part in _SPLIT.split(source) if part.strip()], [], [], []
@@ -561,7 +561,7 @@ def _read(source: str) -> tuple[list[tuple[str, ...]], list[str], list[str], lis
 
 
 def _argvs(command: Node, data: bytes) -> Iterator[tuple[str, ...]]:
-    """The words of a command; those after a line's end, which a tree may lose, as another one."""
+    """The words of a command; words after a line's end, which a tree may miss, as another one."""
     skipped = (_SETS, "file_redirect", "herestring_redirect", "heredoc_redirect")
     argv: list[str] = []
     end = command.start_byte
@@ -612,7 +612,7 @@ def _escaped(found: re.Match[str]) -> str:
 
 
 def _unwrapped(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The command itself, and each command that it would start for somebody else."""
+    """The command itself, and each other command that it would start."""
     named = (base_name(argv[0]), *argv[1:])
     yield named
     if named[0] == "git":
@@ -623,7 +623,7 @@ def _unwrapped(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     launches = _launches(argv)
     ends = [*launches[1:], None][: len(launches)]
     for number, (position, following) in enumerate(zip(launches, ends, strict=True)):
-        # Each may go on to the end; where there are very many, only to the next.
+        # Each may reach to the end; if there are very many, only to the next one.
         end = None if number < _MAX_LAUNCHES else following
         rest = argv[position + 2 : end]
         ended = next((n for n, word in enumerate(rest) if word in (";", "+")), None)
@@ -631,7 +631,7 @@ def _unwrapped(argv: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 
 def _launches(argv: tuple[str, ...]) -> list[int]:
-    """Where options stand behind which a command follows."""
+    """The positions of options after which a command follows."""
     program = family(argv[0])
     return [n for n, word in enumerate(argv[:-1]) if n and starts_others(word, program)]
 
@@ -644,7 +644,7 @@ def _without_git_options(argv: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _code(commands: Iterable[tuple[str, ...]], fed: Sequence[str]) -> Iterator[str]:
-    """What some program among the commands would read as commands."""
+    """The texts that some program among the commands would run as commands."""
     found = [(*here(argv),) for argv in commands]
     for argv in found:
         launches = _launches((*argv, ""))
@@ -668,7 +668,7 @@ def _code(commands: Iterable[tuple[str, ...]], fed: Sequence[str]) -> Iterator[s
 
 
 def _started(found: Sequence[tuple[str, ...]], fed: Sequence[str]) -> Iterator[str]:
-    """What code in the words of interpreters and consoles starts, and in what they are fed."""
+    """The commands that code in the words or input of interpreters and consoles starts."""
     told = [
         (word, _CALLED if family(argv[0]) in CALLERS else _STARTS)
         for argv in found if reads_code(argv[0]) for word in (*argv[1:], *fed)
@@ -679,7 +679,7 @@ def _started(found: Sequence[tuple[str, ...]], fed: Sequence[str]) -> Iterator[s
 
 
 def _completed(found: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """What xargs makes of the words that it is fed."""
+    """The commands that xargs makes from the words of its input."""
     said = [argv[1:] for argv in found if base_name(argv[0]) in ("echo", "printf")][:_MAX_FED]
     for argv in found if said else ():
         if family(argv[0]) in ("xargs", "parallel"):
@@ -687,7 +687,7 @@ def _completed(found: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _tails(words: Iterable[str]) -> Iterator[str]:
-    """Words that may be whole commands, and what follows in them behind an option or a name."""
+    """Words that may be whole commands, and their rests after an option or a name."""
     for word in filter(_has_blank, words):
         yield word
         head = word.split(None, 1)[0]

@@ -1,7 +1,7 @@
-"""What changes the machine, what git starts, and what tampers with gonogo itself.
+"""Commands that change the machine, make git start programs, or tamper with gonogo itself.
 
-The machine: its state, who runs a command, other people's processes. Git: settings that make it
-start something, or that are not of this repository.
+The machine: its state, the user who runs a command, other people's processes. Git: settings that
+make it start a program, or that do not belong to this repository.
 """
 
 import re
@@ -36,21 +36,22 @@ _ACTS = {
     "crontab": re.compile("^(?!-l$)"), "sysctl": re.compile(r"^(?!(?:-a|(?:-n )?\w[\w.]*)$)"),
     "systemctl": re.compile(r"^(?!(?:status|is-active|is-enabled|is-failed)(?: \w[\w@.-]*)*$)"),
 }  # fmt: skip
-"""With which words some of them change it; with others they say how it is, or do nothing.
+"""The words with which some of them change the machine; with others they only show its state.
 
-Behind what starts programs any word may be a program: `npx prisma init` is none of the host's.
+A word after a starter of other programs need not be such a program: the `init` of
+`npx prisma init` is not the host's.
 """
 _TRACERS = frozenset("gdb strace ltrace lldb reptyr perf py-spy bpftrace gcore".split())
 _LISTED = 3
-"""Words of `kill -l 9`, which tells the name of a signal."""
+"""The number of words in `kill -l 9`, which shows the name of a signal."""
 _FEEDERS = frozenset("xargs gxargs parallel entr fd fdfind rush rargs xe apply".split())
-"""They add words that nobody sees before."""
+"""Programs that add words to a command that cannot be seen before it runs."""
 HOST_PROGRAMS = _PRIVILEGE | _HOST | _TRACERS | {"nsenter", "kill", "pkill", "killall"}
-"""What is looked for where a pattern may name a program."""
+"""The programs that a pattern in the place of a program's name may mean."""
 
 
 def ends_processes(argv: Argv, workspace: str) -> str | None:
-    """Why a command may end what it did not start; None when it does not."""
+    """Why a command may end processes that it did not start; None if it does not."""
     del workspace
     if argv[0] in ("pkill", "killall", "killall5", "skill", "slay"):
         return because("ends processes by name")
@@ -69,7 +70,7 @@ def ends_processes(argv: Argv, workspace: str) -> str | None:
 
 
 def changes_host(argv: Argv, workspace: str) -> str | None:
-    """Why a command changes the machine, or acts as somebody else on it; None when it does not."""
+    """Why a command changes the machine, or acts as another user; None if it does not."""
     del workspace
     if argv[0] in _PRIVILEGE:
         return because("{program} changes who runs the command", program=argv[0])
@@ -109,29 +110,29 @@ _GIT_PLANTS = re.compile(
     re.IGNORECASE,
 )
 _GIT_OWN = re.compile("[a-z][ -~]*")
-"""What is no code of a shell, no option, and was not computed."""
+"""A value that is not shell code, not an option, and not computed by the shell."""
 _QUOTES = re.compile(r"[\"'\\]")
 _GIT_STARTS_NOTHING = frozenset(
     {"", "0", "1", "true", "false", "no", "off", "never", "cat", "less", ":", "/dev/null", "ssh",
      "openpgp", "x509"}
 )  # fmt: skip
-"""Values of such settings that start nothing of anybody's."""
+"""Values of such settings that start no foreign program."""
 _GIT_RENAMES = re.compile("(?:--)?ren")
-"""A section gets another name, and its settings with it."""
+"""The action that renames a section, and so all its settings."""
 _GIT_STARTS = re.compile(
     r"(?:alias|core|diff|credential|gpg|include(?:if)?|sequence|pager|difftool|mergetool|browser"
     r"|man|web|help|instaweb|sendemail|submodule|interactive|init|protocol)(?:\.|$)",
     re.IGNORECASE,
 )
-"""Sections in which settings become what starts something."""
+"""Sections with settings that make git start a program."""
 _GIT_READS = frozenset({"get", "list"})
 _GIT_TELLS = frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l"})
-"""With one of these git changes no setting: it takes one action at a time."""
+"""Options with which `git config` changes nothing: it does only one action at a time."""
 _ELSEWHERE = re.compile(r"--(?:gl\w*|sy\w*|fil\w*)(?:=|$)|-f")
 
 
 def changes_settings(argv: Argv, workspace: str) -> str | None:
-    """Why `git config` may not do this; None when it may, or when this is no such command."""
+    """Why `git config` may not do this; None if it may, or if this is another command."""
     del workspace
     if argv[:2] != ("git", "config"):
         return None
@@ -149,7 +150,7 @@ def changes_settings(argv: Argv, workspace: str) -> str | None:
 
 
 def _is_planted(key: str, value: str) -> bool:
-    """Whether git starts what a setting names; an alias may name a command of git's own."""
+    """Whether a setting makes git start a program; an alias may name one of git's own commands."""
     if not key.lower().startswith("alias.") or not _GIT_OWN.fullmatch(value):
         return _GIT_PLANTS.search(key) is not None
     argv = ("git", *_QUOTES.sub("", value).split())
@@ -159,12 +160,12 @@ def _is_planted(key: str, value: str) -> bool:
 
 def _only_tells(argv: Argv) -> bool:
     options = {*takewhile(lambda word: word != "--", argv)}
-    # A remark is the next word, whatever that looks like.
+    # After `--comment` the next word is a comment, even if it looks like an option.
     return not _GIT_TELLS.isdisjoint(options) and not any(w.startswith("--com") for w in options)
 
 
 def starts_by_settings(argv: Argv, workspace: str) -> str | None:
-    """What git runs for this one command; None when nothing."""
+    """Which program a setting on the command line makes git run; None if none."""
     del workspace
     if argv[0] != "git":
         return None
@@ -201,12 +202,12 @@ _SOCKET = re.compile(r"--(?:abstract-)?unix|unix(?:-\w+)?:|abstract-\w+:", re.IG
 _SEARCHES = frozenset({"grep", "egrep", "fgrep", "rg"})
 READS_NAMES_ONLY = _SEARCHES | {"echo", "printf", "git", "find"}
 _WITH_MESSAGE = frozenset({"commit", "tag", "merge", "stash", "notes"})
-"""What git does with a message, which begins as the author likes."""
+"""Commands of git with a message, which may have any words."""
 FIND_ACTS = frozenset({"-delete", "-exec", "-execdir", "-ok", "-okdir"})
 
 
 def tampers(argv: Argv, workspace: str) -> str | None:
-    """Why a command tampers with gonogo itself; None when it does not."""
+    """Why a command tampers with gonogo itself; None if it does not."""
     del workspace
     words = unicodedata.normalize("NFKC", unquote(" ".join(argv[1:])))
     program = family(argv[0])
@@ -224,7 +225,7 @@ def tampers(argv: Argv, workspace: str) -> str | None:
         return because("an agent may not read or change gonogo's records")
     named = argv[1:]
     if argv[0] in READS_NAMES_ONLY and FIND_ACTS.isdisjoint(argv):
-        # What is searched for is not opened.
+        # The text that is searched for is not opened as a file.
         files = [word for word in operands_of(argv) if not word.isdigit()][1:]
         named = files if argv[0] in _SEARCHES else ()
     if any(_OUR_FOLDER.search(word) or _OUR_STATE.search(word) for word in named):
@@ -233,5 +234,5 @@ def tampers(argv: Argv, workspace: str) -> str | None:
 
 
 def operands_of(argv: Argv) -> tuple[str, ...]:
-    """The words that are no options."""
+    """The words that are not options."""
     return tuple(word for word in argv[1:] if not word.startswith("-"))

@@ -1,8 +1,8 @@
 """The verdict on a call: one pure function of the call, the rules, the conditions and the grant.
 
-Order: built-in deny, deny rules, what always asks, ask rules, allow rules, the approved plan's
-grant, readers where the caller holds them, the default of the tool's class. What is not understood
-asks; when there is nobody to ask, asking is denying. Rules are also tried without a session.
+Order: built-in deny, deny rules, built-in ask, ask rules, allow rules, the grant of the approved
+plan, readers if the conditions have them, the default of the tool's class. What is not understood
+asks; if there is nobody to ask, `ask` becomes `deny`. Rules can also be tried without a session.
 """
 
 import json
@@ -42,12 +42,12 @@ from gonogo.policy.rules import (
 from gonogo.policy.shell import quote
 
 UNATTENDED = because("there is nobody to ask")
-"""How the reason of a denial ends that was a question, had there been somebody to ask."""
+"""The end of a denial's reason, if it was a denial only because there was nobody to ask."""
 
 CONTROL = Verdict(
     decision="allow", reason=because("it only controls the runtime"), rule="default:control"
 )
-"""The verdict on a call that the runtime answers itself."""
+"""The verdict on a call that the runtime itself answers."""
 
 _STAGES: dict[Decision, VerdictStage] = {
     "deny": VerdictStage.DENY,
@@ -60,8 +60,8 @@ def verdict(call: Call, rules: Rules, conditions: Conditions, grant: Grant | Non
     """Judge a call before it runs.
 
     Args:
-        call: With its final arguments and what they touch.
-        grant: What the approved plan allows the call's subtask; one of another plan, revision
+        call: The call with its final arguments, and what they touch.
+        grant: What the approved plan allows the call's subtask; a grant of another plan, revision
             or subtask counts as none.
     """
     return explain(call, rules, conditions, grant)[0]
@@ -70,7 +70,7 @@ def verdict(call: Call, rules: Rules, conditions: Conditions, grant: Grant | Non
 def explain(
     call: Call, rules: Rules, conditions: Conditions, grant: Grant | None
 ) -> tuple[Verdict, VerdictTrace]:
-    """Judge a call, and give what the verdict was made of.
+    """Judge a call, and also return how the verdict was reached.
 
     Args:
         call: As for `verdict`.
@@ -89,7 +89,7 @@ def explain(
 
 
 def _with_letters(found: Verdict, call: Call) -> Verdict:
-    """The verdict, and that something in the call looks like another word than it is."""
+    """Add a warning to the reason if a word in the call looks like another one (mixed letters)."""
     named = (call.access.command, call.access.cwd, *call.access.reads, *_changes(call))
     said = mixed_letters(" ".join(filter(None, named)))
     if said is None:
@@ -174,7 +174,7 @@ def _by_rule(call: Call, rules: Rules, decision: Decision, trace: VerdictTrace) 
 
 
 def _misfit(rule: Rule, call: Call) -> str | None:
-    """Why a rule does not speak of a call that is no command, if it does not."""
+    """Why a rule does not apply to a call that is not a command; None if it applies."""
     if rule.words:
         return because("it is about commands")
     if other := rule.unconcerned(call.tool, call.agent):
@@ -199,7 +199,7 @@ def _untouched(touched: Sequence[str]) -> str | None:
 
 
 def _guarded(call: Call, rules: Rules, grant: Grant | None, trace: VerdictTrace) -> Verdict | None:
-    """What asks each time, unless a rule or the plan names the very path."""
+    """Ask for secrets and guarded names, unless a rule or the plan names exactly this path."""
     step = trace.enter(VerdictStage.ASK_BUILT_IN)
     found = _sensitive(call, rules, grant)
     if found is not None:
@@ -242,11 +242,11 @@ def _by_grant(call: Call, grant: Grant | None, trace: VerdictTrace) -> Verdict |
 
 
 def _outside_grant(call: Call, grant: Grant) -> str | None:
-    """Why the approved plan does not allow a call, if it does not."""
+    """Why the approved plan does not allow a call; None if it allows it."""
     if call.tool_class in (ToolClass.CONTROL, ToolClass.PURE):
         return because("it needs no grant")
     scope, changes = grant.scope, _changes(call)
-    # Who names no tools means those that change files, and those may change any.
+    # A scope without tools means all tools that change files; without paths they may change any.
     if not changes if scope.tools is None else call.tool not in scope.tools:
         return because("the plan does not declare {tool!r}", tool=call.tool)
     missed = [] if scope.paths is None else [p for p in changes if not covers(scope.paths, p)]
@@ -282,16 +282,16 @@ def _deny(name: str, reason: str) -> Verdict:
     return Verdict(decision="deny", reason=reason, rule=f"builtin:{name}")
 
 
-# What a plan declares as commands, looked at before it is approved: what asks all the same.
+# Checks before a plan is approved: which of its declared commands will ask all the same.
 
 _PLAN, _SUBTASK = "plan", "subtask"
 
 
 def asks_anyway(written: str, agent: str, rules: Rules, conditions: Conditions) -> Verdict | None:
-    """What asks about a command, or denies it, that a scope declares and that may be declared.
+    """The verdict on a command that a scope declares, if it asks or denies all the same.
 
-    None for a beginning that only means something with more words behind it, and where it matters
-    where the workspace lies, which nobody knows here.
+    None also for a command that is incomplete without more words, and for one with absolute paths,
+    as the place of the workspace is unknown here.
     """
     words = read_prefix(written)
     if isinstance(words, str) or _is_unfinished(words) or any(map(_is_somewhere, words)):
@@ -309,15 +309,15 @@ def asks_anyway(written: str, agent: str, rules: Rules, conditions: Conditions) 
 
 
 def _is_somewhere(word: str) -> bool:
-    # Below the root, where the workspace may lie.
+    # An absolute path below the root: it may be in the workspace.
     return word.startswith("/") and word.strip("/") != ""
 
 
 def check_asks(text: str, agent: str, rules: Rules, conditions: Conditions) -> Verdict | None:
-    """What asks about a command, or denies it, by which a plan checks a subtask; None: nothing.
+    """The verdict on a command with which a plan checks a subtask, if it asks or denies.
 
     Args:
-        agent: Who calls it.
+        agent: The agent that calls it.
     """
     call = Call(
         tool=COMMAND_TOOL, tool_class=ToolClass.OTHER, agent=agent, arguments={},
@@ -332,7 +332,7 @@ def check_asks(text: str, agent: str, rules: Rules, conditions: Conditions) -> V
 
 
 def takes_no_more(written: str) -> bool:
-    """Whether every word behind a command that may be declared asks."""
+    """Whether any word that is added to a declared command asks."""
     words = read_prefix(written)
     if isinstance(words, str) or _is_unfinished(words):
         return False
@@ -343,7 +343,7 @@ def takes_no_more(written: str) -> bool:
 
 
 def _is_unfinished(words: Sequence[str]) -> bool:
-    """Whether something is missing that only words behind these can give."""
+    """Whether a command is incomplete, so that only more words can make it known."""
     places = [place for part in _read(words) for place, _ in part.reading.problems]
     return bool(places) and all(place < 0 for place in places)
 
@@ -367,7 +367,7 @@ class PolicyContext(Struct, frozen=True, kw_only=True):
     rules: Rules
     conditions: Conditions
     refused: tuple[str, ...] = ()
-    """Rules that were left out because they are too broad, with the reason."""
+    """Rules that were left out because they are too broad, with the reasons."""
 
 
 def check_command(command: str, context: PolicyContext) -> Verdict:
@@ -391,7 +391,7 @@ def load_contexts(
         outside: `Conditions.outside`, from a caller that can look at the disk.
 
     Raises:
-        InvalidMessage: it is not JSON of that form.
+        InvalidMessage: the file is not JSON of that form.
     """
     try:
         document = json.loads(path.read_text("utf-8"))
@@ -407,7 +407,7 @@ def load_contexts(
 def read_contexts(
     document: Mapping[str, Any], outside: Callable[[str], bool] | None = None
 ) -> dict[str, PolicyContext]:
-    """Make contexts of a decoded document: `defaults`, and by id what differs from them."""
+    """Make contexts from a decoded document: `defaults`, and by id the differences from them."""
     defaults = document.get("defaults", {})
     found: dict[str, PolicyContext] = {}
     for name, fields in document.items():
@@ -458,14 +458,14 @@ def _rule(name: str, key: str, written: str) -> Rule | str:
     return f"{written}: {rule}" if isinstance(rule, str) else rule
 
 
-# Rules that would have spared people the questions to which they always said yes.
+# Suggestions: rules that would have saved people the questions to which they always said yes.
 #
-# A suggestion is the narrowest rule that covers enough approved calls; it covers none that was
-# rejected, and it loads as it is written, with the real calls as its examples.
+# A suggestion is the narrowest rule that covers enough approved calls, and no rejected one. It can
+# be put into a rules file as it is, with the real calls as its examples.
 
 _EXAMPLES = 5
 _FOLDERS, _WHOLE = 2, 1_000
-"""How many words of a beginning are compared at most, and all of them."""
+"""How many first words are compared at most; a number that means all words."""
 _HERE = Conditions(workspace="/")
 _FIELDS = ("tool", "agent", "command", "exact", "path", "decision", "reason", "match", "not_match")
 
@@ -478,7 +478,7 @@ class Answered(Struct, frozen=True):
 
     @property
     def subject(self) -> str:
-        """Its command, or the one path that it touches; empty where it is neither."""
+        """Its command, or the one path that it touches; empty if it has neither."""
         access = self.call.access
         if access.command is not None:
             return access.command
@@ -490,7 +490,7 @@ Group = Sequence[Answered]
 
 
 def suggest(answered: Sequence[Answered], least: int) -> list[RuleText]:
-    """The rules that cover calls which people approved at least so often and never rejected."""
+    """The rules that cover calls that people approved at least `least` times, never rejected."""
     found: list[RuleText] = []
     for group in _by_tool(answered):
         rejected = [one for one in group if not one.approved]
@@ -505,7 +505,7 @@ def suggest(answered: Sequence[Answered], least: int) -> list[RuleText]:
 
 
 def as_toml(rules: Sequence[RuleText], header: str) -> str:
-    """The rules as a file has them, below a comment."""
+    """The rules as the text of a rules file, below a comment."""
     lines = [f"# {line}" for line in header.splitlines()]
     for rule in rules:
         fields = rule.model_dump(mode="json", exclude_defaults=True)
@@ -524,7 +524,7 @@ def _by_tool(answered: Sequence[Answered]) -> Iterator[Group]:
 
 
 def _candidates(group: Group, length: int) -> Iterator[tuple[RuleText, Group]]:
-    """What is the very same, or begins with so many words or folders that are the same."""
+    """Rules for calls that are exactly the same, or that have so many first words or folders."""
     whole = length == _WHOLE
     for covered in _grouped(group, length).values():
         call, words = covered[0].call, _words(covered[0]) if whole else _common(covered)
@@ -548,7 +548,7 @@ def _grouped(group: Group, length: int) -> dict[tuple[str, ...], list[Answered]]
 
 
 def _words(one: Answered) -> tuple[str, ...]:
-    """The words of a command that is one simple one, or the folders and the name of a path."""
+    """The words of a simple command, or the folders and the name of a path."""
     if one.call.access.command is None:
         return tuple(one.subject.split("/"))
     if irreversible(one.subject):
@@ -574,7 +574,7 @@ def _rule_text(call: Call, **fields: object) -> RuleText:
 
 
 def _holds(text: RuleText, covered: Group, rejected: Group) -> bool:
-    """Whether the rule is one, allows what was approved, and nothing that was rejected."""
+    """Whether the rule is valid, allows every approved call, and no rejected one."""
     allowed = [_judged(text, one) for one in covered]
     refused = [_judged(text, one) for one in rejected]
     return all(v is not None and v.decision == "allow" for v in allowed) and all(
