@@ -1,10 +1,10 @@
 """Which model, and one streamed request to it.
 
-The only room that knows pydantic-ai, and it imports it when a model is opened, not before. A
-model takes a `ModelRequest` and gives a `Reply` whose call ids are ours; it retries what may pass
-and raises `ModelFailed` for the rest. Each role of an operator's file has a model of its own, and
-others that stand in for it. What is said to a provider can be recorded in a cassette and played
-again. Nothing here runs a tool or keeps a conversation.
+Only this room knows pydantic-ai, and imports it only when a model is opened. A model takes a
+`ModelRequest` and returns a `Reply` whose call ids are gonogo's. It retries failures that may pass,
+and raises `ModelFailed` for others. Each role in the operator's file has its own model, and
+fallbacks for it. Requests to a provider and its answers can be recorded in a cassette and played
+again. Nothing here runs a tool or stores a conversation.
 """
 
 from gonogo.llm.choice import (

@@ -1,8 +1,8 @@
-"""Which model is asked: by its name, or by the variables that providers' own tools read.
+"""Which model is asked: by its name, or by the environment variables that providers' tools read.
 
-`demo` is the run that comes with gonogo, `replay:FILE` a recorded one. A base URL makes
-`openai:NAME` speak Chat Completions with that server, with or without a key. Whatever is missing is
-named, together with the choices there are.
+`demo` is the run that comes with gonogo, `replay:FILE` a recorded one. With a base URL,
+`openai:NAME` uses Chat Completions on that server, with or without a key. If something is missing,
+the error names it, together with the possible choices.
 """
 
 import importlib.util
@@ -45,23 +45,23 @@ if TYPE_CHECKING:
     from gonogo.llm.recording import Recorder
     from gonogo.llm.scripted import AskedModel
 
-# Several models in the place of one: where the first is away, the next one answers.
+# Several models in the place of one: if the first is away, the next one answers.
 #
-# A failure of the request itself, which every model would refuse, is passed on; so is the failure
-# of all of them, as the one after which waiting makes the most sense. A model that failed rests for
-# a while: it is asked again only when that is over, or when no other answers.
+# If the request itself is wrong, every model would refuse it, so the failure is raised. If all
+# models fail, the failure is raised after which waiting makes the most sense. A model that failed
+# rests for a while: it is asked again only after that time, or if no other one answers.
 
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 2
-"""How often a model is asked that has another one behind it."""
+"""How many attempts a model makes if another one comes after it."""
 _OF_THE_REQUEST = frozenset({400, 413, 422})
 _SHORT, _LONG = 60.0, 600.0
-"""Seconds that a model rests: the first time, doubled each time after it; and at most."""
+"""How many seconds a model rests: the first time (doubled each further time), and at most."""
 
 
 class ModelRest(Struct, frozen=True, kw_only=True):
-    """A model that failed, and is left alone for a while."""
+    """The rest of a model that failed: it is not asked for a while."""
 
     until: float
     failures: int
@@ -81,21 +81,21 @@ class FallbackModel:
         """Take the models.
 
         Args:
-            choices: In the order in which they are asked.
-            opened: Gives one, opened; may raise `ModelNotConfigured`.
-            rests: Which ones failed lately; may be shared with other lists.
-            clock: Seconds, from whenever.
+            choices: The models, in the order in which they are asked.
+            opened: Returns a model, opened; may raise `ModelNotConfigured`.
+            rests: The models that failed lately; may be shared with other `FallbackModel`s.
+            clock: A clock in seconds, with any zero.
         """
         self._choices, self._opened, self._rests, self._clock = choices, opened, rests, clock
 
     @property
     def name(self) -> str:
-        """The first one's."""
+        """The name of the first model."""
         return self._choices[0].name or "the configured model"
 
     @property
     def window(self) -> int | None:
-        """The smallest of theirs, since each may be asked; those count of which it is known."""
+        """The smallest known window of the models, as each may be asked."""
         known = (self._window_of(choice) for choice in self._choices)
         return min(filter(None, known), default=None)
 
@@ -109,7 +109,7 @@ class FallbackModel:
         """Ask the models, one after the other, until one answers.
 
         Raises:
-            ModelFailed: none did, or what was asked is at fault.
+            ModelFailed: none answered, or the request itself is wrong.
             ModelNotConfigured: none can be asked.
         """
         relay, failed = Relay(on_text), list[InternalFailure]()
@@ -130,10 +130,10 @@ class FallbackModel:
         raise all_failed(failed)
 
     async def aclose(self) -> None:
-        """There is nothing to close: who opened the models closes them."""
+        """Do nothing: whoever opened the models closes them."""
 
     def _in_order(self) -> Sequence[ModelChoice]:
-        """Those that rest come last: they may be all there is."""
+        """The models in order; resting ones come last, as no other may be left."""
         now = self._clock()
         return sorted(self._choices, key=lambda choice: _rests(self._rests, choice, now))
 
@@ -161,7 +161,7 @@ def _seconds(error: InternalFailure, failures: int) -> float:
 
 
 def is_for_another(error: InternalFailure) -> bool:
-    """Whether another model may answer: this one is away, has no quota, or lets us not in."""
+    """Whether another model may answer: this one is away, has no quota, or refuses access."""
     if not isinstance(error, ModelFailed):
         return True
     told = error.http_status is not None and error.http_status not in _OF_THE_REQUEST
@@ -169,7 +169,7 @@ def is_for_another(error: InternalFailure) -> bool:
 
 
 def all_failed(failed: Sequence[InternalFailure]) -> InternalFailure:
-    """What it means that none answered: wait for one, wait for a quota, or nothing helps."""
+    """One failure for all models: to wait for one of them, else for a quota, else a final one."""
     known = [error for error in failed if isinstance(error, ModelFailed)]
     if not known or len(failed) == 1:
         return failed[0]
@@ -185,20 +185,20 @@ def all_failed(failed: Sequence[InternalFailure]) -> InternalFailure:
 
 
 NO_KEY = "no-key"
-"""What a server is told that gets none of our keys."""
+"""The key that is sent to a server for which there is no key."""
 REPLAY = "replay:"
-"""A model of this name plays a cassette: `replay:FILE`, or `replay:FILE#MODEL` for another model
-than the first one in it."""
+"""A model with this prefix plays a cassette: `replay:FILE`, or `replay:FILE#MODEL` for only one of
+the models in it."""
 _OPENAI = frozenset({"openai", "openai-chat", "openai-responses"})
 
 
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL", re.IGNORECASE)
 _SHORTEST = 8
-"""Characters of a secret; what is shorter would be found everywhere."""
+"""The fewest characters of a secret; a shorter one would be found everywhere."""
 
 
 class _Provider(Struct, frozen=True, kw_only=True):
-    """A provider that is detected by its variables, in the order they are looked at."""
+    """A provider that is detected by its environment variables, which are read in order."""
 
     name: str
     variables: tuple[str, ...]
@@ -265,16 +265,16 @@ _BY_NAME = {provider.name: provider for provider in _PROVIDERS}
 
 
 def provider_variables() -> frozenset[str]:
-    """The names of the variables that say which provider is asked, and with which key."""
+    """The names of the environment variables that set the provider and its key."""
     keys = (name for provider in _PROVIDERS for name in provider.variables)
     return frozenset({*keys, "OPENAI_BASE_URL", "OPENAI_MODEL"})
 
 
 def detect(environment: Mapping[str, str]) -> str | None:
-    """The model that the environment speaks of.
+    """The model that the environment sets.
 
-    `GONOGO_MODEL` goes first, then an OpenAI-compatible server (`OPENAI_BASE_URL`, and its model in
-    `OPENAI_MODEL`), then the first provider with a key.
+    `GONOGO_MODEL` comes first, then an OpenAI-compatible server (`OPENAI_BASE_URL`, and its model
+    in `OPENAI_MODEL`), then the first provider with a key.
     """
     if name := environment.get("GONOGO_MODEL"):
         return name
@@ -287,11 +287,11 @@ def detect(environment: Mapping[str, str]) -> str | None:
 def available_models(
     environment: Mapping[str, str], roles: Roles | None = None
 ) -> list[dict[str, Any]]:
-    """The models that could be chosen: `{name, provider, configured, default, roles}` each.
+    """The models to choose from, each as `{name, provider, configured, default, roles}`.
 
     Args:
-        roles: Which ones an operator's file names. Of a model `roles` has those that it is asked
-            for, and those that it stands in for as `fallback:ROLE`.
+        roles: The roles in the operator's file. In the result, `roles` has a model's own roles, and
+            `fallback:ROLE` for each role for which it is a fallback.
     """
     chosen = detect(environment)
     listed = dict(_choices(environment))
@@ -312,14 +312,14 @@ def available_models(
 
 
 def is_reachable(name: str, environment: Mapping[str, str]) -> bool:
-    """Whether a model has a key and a package, as far as that shows without opening it."""
+    """Whether a model has a key and a package, as far as this is known without opening it."""
     provider = name.partition(":")[0]
     known = _BY_NAME.get("openai" if provider in _OPENAI else provider)
     return known is None or _is_configured(known, environment)
 
 
 def speaks_openai(name: str) -> bool:
-    """Whether a model of the name is asked at OPENAI_BASE_URL, where that is set."""
+    """Whether a model of this name is asked at OPENAI_BASE_URL, if that is set."""
     return name.partition(":")[0] in _OPENAI
 
 
@@ -357,9 +357,9 @@ def _is_installed(package: str) -> bool:
 
 
 def plain_name(settings: ModelSettings, environment: Mapping[str, str]) -> str | None:
-    """The name of a model of which name, key and package tell that it can be asked.
+    """The name of the model, if name, key and package show that it can be asked.
 
-    None: that shows when it is opened, which takes what is long to import.
+    None: only opening the model would show that, and the imports for it take long.
     """
     if settings.base_url:
         environment = {**environment, "OPENAI_BASE_URL": settings.base_url}
@@ -373,10 +373,10 @@ def plain_name(settings: ModelSettings, environment: Mapping[str, str]) -> str |
 
 
 def open_model(settings: ModelSettings, environment: Mapping[str, str]) -> Model:
-    """Open the model that the settings name, or the one that the environment speaks of.
+    """Open the model that the settings name, or the one that the environment sets.
 
     Raises:
-        ModelNotConfigured: there is none, or its package or credentials are missing.
+        ModelNotConfigured: there is no such model, or its package or key is missing.
     """
     if settings.base_url:
         environment = {**environment, "OPENAI_BASE_URL": settings.base_url}
@@ -394,7 +394,7 @@ def open_model(settings: ModelSettings, environment: Mapping[str, str]) -> Model
 
 
 class _Wanted(Struct, frozen=True, kw_only=True):
-    """A provider's model, and how it is reached."""
+    """A provider's model, and how to reach it."""
 
     name: str
     provider: str
@@ -416,7 +416,7 @@ class _Wanted(Struct, frozen=True, kw_only=True):
         return (*(key for key in (self.key,) if key and key != NO_KEY), *_secrets_of(self.base_url))
 
     def open(self, settings: ModelSettings, client: "AsyncClient | None" = None) -> Model:
-        """Open it, with a client of ours in the place of the one that its library makes."""
+        """Open it; with `client`, instead of the client that its library makes."""
         from gonogo.llm.provider import ProviderModel
 
         theirs = (
@@ -431,7 +431,7 @@ def _recorded(wanted: _Wanted, settings: ModelSettings, way: "AsyncClient | None
     """A model whose exchanges are recorded.
 
     Args:
-        way: What sends its requests; None is a client of its own.
+        way: The client that sends its requests; None: a new one.
     """
     from gonogo.llm.recording import RecordedModel, RecordingClient
 
@@ -457,7 +457,7 @@ def _recorder(wanted: _Wanted, settings: ModelSettings) -> "Recorder":
 
 
 def _replayed(told: str, settings: ModelSettings) -> Model:
-    """The models that were recorded for a role, under the names that they had then."""
+    """The models that were recorded for a role, under their recorded names."""
     from httpx2 import InvalidURL
 
     from gonogo.llm.recording import PlayedModel, Player, playing_client
@@ -488,7 +488,7 @@ def _replayed(told: str, settings: ModelSettings) -> Model:
 
 
 def _played(asked: "AskedModel", settings: ModelSettings, client: "AsyncClient") -> Model:
-    """One of the models that were recorded, opened as it was then; nobody waits for it."""
+    """One of the recorded models, opened as it was then, but without waits between attempts."""
     price = TokenPrice.model_validate(asked.price) if asked.price else None
     opened = replace(
         settings, api_key=NO_KEY, effort=asked.effort, temperature=asked.temperature,
@@ -607,7 +607,7 @@ def _their_provider(name: str, key: str | None, client: "AsyncClient | None") ->
 
 
 def secrets_in(environment: Mapping[str, str], others: Iterable[str] = ()) -> tuple[str, ...]:
-    """What an environment holds that no file may hold, by the names of its variables."""
+    """The secrets in an environment, found by the names of its variables."""
     named = (value for name, value in environment.items() if _SECRET.search(name))
     return tuple(sorted({secret for secret in (*named, *others) if len(secret) >= _SHORTEST}))
 
@@ -617,34 +617,34 @@ def _secrets_of(base_url: str | None) -> tuple[str, ...]:
     return (password, unquote(password)) if password else ()
 
 
-# openai's client, made to send a request as pydantic-ai has built it.
+# openai's client, changed to send a request as pydantic-ai has built it.
 #
-# The library looks at each part of a request by its type, and at each tool by the type of every
-# kind of tool, in case something has another name on the wire. Nothing in ours has: a walk of 2.5
-# ms of processor time gives back what it was given. So its functions are used with another one in
-# the place of the walk, under the name that they know it by.
+# The library walks through each part of a request by its type, and through each tool by the types
+# of all kinds of tools, in case something has another name on the wire. In our requests nothing
+# has: the walk takes 2.5 ms of CPU time and returns its input. So copies of its functions are used,
+# in which the name of the walk leads to another function.
 #
-# Each piece of an answer is made a value of the library's type by a walk as well, since a server
-# may send what the type does not allow. What it allows is read by pydantic itself, in a twentieth
-# of the time.
+# The library also walks through each piece of an answer to make it a value of its type, as a server
+# may send values that the type does not allow. If the type allows them, pydantic itself reads the
+# piece, in a twentieth of the time.
 
 
 def make_quick(client: "AsyncOpenAI") -> None:
-    """Spare a client what takes time and changes nothing."""
+    """Remove steps of a client that take time and change nothing."""
     send_as_built(client)
     read_quickly(client)
 
 
 def send_as_built(client: "AsyncOpenAI") -> None:
-    """Have a client send what it is given, and try once, so that no request needs a copy of it."""
+    """Let a client send what it is given, without retries, so no request needs a copy of it."""
     client.max_retries = 0
-    # The library keeps both once they are asked for.
+    # The library caches both resources.
     for resource in (client.chat.completions, client.responses):
         vars(resource)["create"] = MethodType(unwalked(type(resource).create), resource)
 
 
 def unwalked(create: Any) -> FunctionType:  # noqa: ANN401 - a function of theirs, or a wrapped one
-    """The same function without the walk through what it sends; the same bytes are sent."""
+    """A copy of the function without the walk through the request; it sends the same bytes."""
     theirs: FunctionType = inspect.unwrap(create)
     own = FunctionType(
         theirs.__code__, {**theirs.__globals__, "async_maybe_transform": as_given},
@@ -655,14 +655,14 @@ def unwalked(create: Any) -> FunctionType:  # noqa: ANN401 - a function of their
 
 
 async def as_given(body: Mapping[str, Any], *_: object) -> dict[str, Any]:
-    """The body of a request, without what was not given."""
+    """The body of a request, without the fields that were not given."""
     from openai._utils import is_given
 
     return {name: value for name, value in body.items() if is_given(value)}
 
 
 def read_quickly(client: "AsyncOpenAI") -> None:
-    """Have a client read the pieces of an answer quickly, where they are as they should be."""
+    """Let a client read the pieces of an answer quickly, if they are valid."""
     from openai.types.chat import ChatCompletionChunk
 
     theirs: Callable[..., Any] = client._process_response_data  # pyright: ignore[reportPrivateUsage]

@@ -1,8 +1,6 @@
-"""What a model is to the rest of gonogo, what one is opened with, how one fails.
+"""What a model is to the rest of gonogo: its interface, its settings, its role, its failures.
 
-What a model is to the rest of gonogo, what one is opened with, and which one is asked for what.
-
-The file of models: which one is asked for what. The user's own, never a workspace's.
+The models file says which model is asked in which role. It is the user's own, never a workspace's.
 
     [[role]]
     name = "work"
@@ -16,8 +14,8 @@ The file of models: which one is asked for what. The user's own, never a workspa
     base_url = "http://127.0.0.1:11434/v1"
     price = { input = 0, output = 0 }
 
-It is read when the runtime opens, and refused at its first defect. A role that it does not name
-asks what `work` asks; without that, the model that is configured.
+It is read when the runtime opens, and refused at its first defect. A role that is not in it uses
+the models of `work`; if that is not there either, the configured model.
 """
 
 import os
@@ -49,9 +47,9 @@ from gonogo.tables import TableFile
 
 # A provider's failure as `ModelFailed`: what happened, what to do, and no secrets.
 #
-# May pass: timeouts, broken connections and streams, 408, 429 and 5xx. Will not: every other 4xx,
-# and a quota that is used up. A refusal because a request is longer than the model's window is
-# `PromptTooLong`: a shorter one may be answered.
+# May pass: timeouts, broken connections and streams, 408, 429 and 5xx. Will not pass: every other
+# 4xx, and a quota that is used up. If a request is refused because it is longer than the model's
+# window, that is `PromptTooLong`: a shorter one may be answered.
 
 _PASSING = frozenset({408, 429})
 _SERVERS_FAULT = 500
@@ -65,13 +63,13 @@ _SAYS_TOO_LONG = re.compile(
     r"|reduce the length",
     re.IGNORECASE,
 )
-"""As servers say it that pydantic-ai does not know."""
+"""How servers say it that pydantic-ai does not know."""
 _MAX_TEXT = 500
 _SHORTEST = 4
 
 
 def model_failed(model: str, error: Exception, secrets: Iterable[str] = ()) -> ModelFailed:
-    """Describe what a provider, or the way to it, did."""
+    """Describe the failure of a provider, or of the connection to it."""
     status = _status(error)
     kind = PromptTooLong if _is_too_long(error, status) else ModelFailed
     said = _what(model, error, status, secrets)
@@ -86,8 +84,8 @@ def model_failed(model: str, error: Exception, secrets: Iterable[str] = ()) -> M
 
 
 def redacted(text: str, secrets: Iterable[str]) -> str:
-    """The text without the secrets, and without what looks like one."""
-    # The longest first: another one may be the beginning of it.
+    """The text without the secrets, and without anything that looks like a key."""
+    # The longest first, as another secret may be the beginning of it.
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             text = text.replace(secret, "***")
@@ -95,7 +93,7 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
 
 
 def _is_too_long(error: Exception, status: int | None) -> bool:
-    """Whether the provider says that the request holds more than the model's window."""
+    """Whether the provider says that the request is longer than the model's window."""
     from pydantic_ai.exceptions import ModelAPIError, ModelContextWindowExceededError
 
     if isinstance(error, ModelContextWindowExceededError):
@@ -123,14 +121,14 @@ def _what(model: str, error: Exception, status: int | None, secrets: Iterable[st
     if status is not None:
         return because("{model} answered {status}", model=model, status=status)
     if isinstance(error, (AttributeError, TypeError, LookupError)):
-        # The library of the provider trusts that an answer has the shape that it should have.
+        # The provider's library does not check that an answer has the right form.
         return because("{model} sent an answer that gonogo cannot read", model=model)
     detail = detail or _line(str(error), secrets) or type(error).__name__
     return because("{model} failed: {detail}", model=model, detail=detail)
 
 
 def _step(error: Exception, status: int | None) -> Reason | None:
-    """What a person can do about it, where it is known."""
+    """What a person can do about it, if that is known."""
     if isinstance(error, TimeoutError):
         return because("try again, or choose another model")
     if status is None and _lacks_descriptors(error):
@@ -164,7 +162,7 @@ def _detail(body: object) -> str:
 
 
 def _lacks_descriptors(error: BaseException | None) -> bool:
-    """Whether it came of the limit of open files; some libraries do not say so."""
+    """Whether the limit of open files is the cause, even if the library does not say so."""
     while error is not None:
         if isinstance(error, OSError) and error.errno in (EMFILE, ENFILE):
             return True
@@ -205,8 +203,8 @@ def _may_pass(error: Exception, status: int | None) -> bool:
 
 
 ModelRole = Literal["plan", "work", "route", "compact", "review"]
-"""What a model is asked for: to make plans, to carry work out, to choose who answers, to sum up
-what was said, to check what was done."""
+"""The kind of work for a model: make plans, carry out work, choose the agent that answers, sum up a
+conversation, check what was done."""
 ROLES: tuple[ModelRole, ...] = get_args(ModelRole)
 Effort = Literal["off", "minimal", "low", "medium", "high", "xhigh", "max"]
 _MILLION = 1_000_000
@@ -224,19 +222,19 @@ _FILE = TableFile(
 
 
 class TokenPrice(Frozen):
-    """What a model's tokens cost, in US dollars for a million."""
+    """The prices of a model's tokens, in US dollars per million."""
 
     input: _Dollars
     output: _Dollars
     cached: _Dollars | None = None
-    """Of the input, what comes from the provider's cache; None: as the rest of it."""
+    """For input tokens from the provider's cache; None: the same as other input."""
     cache_write: _Dollars | None = None
-    """Of the input, what goes into that cache; None: as the rest of it."""
+    """For input tokens that are written to that cache; None: the same as other input."""
     reasoning: _Dollars | None = None
-    """Of the output, what the model thinks with; None: as the rest of it."""
+    """For output tokens of the model's thinking; None: the same as other output."""
 
     def of(self, usage: Usage) -> float:
-        """What a request cost, in US dollars."""
+        """The cost of a request, in US dollars."""
         classes = (
             (usage.cached_tokens, self.cached, self.input),
             (usage.cache_write_tokens, self.cache_write, self.input),
@@ -251,27 +249,27 @@ class ModelChoice(Struct, frozen=True, kw_only=True):
     """A model, and how it is asked."""
 
     name: str | None = None
-    """`provider:name`; None is the one that is configured."""
+    """`provider:name`; None: the configured model."""
     effort: Effort | None = None
-    """How much it thinks before it answers; None is the provider's own."""
+    """How much it thinks before it answers; None: the provider's default."""
     window: int | None = None
-    """Tokens that a request and its reply may have together; None is what is known of it."""
+    """The most tokens of a request and its reply together; None: the known value of the model."""
     price: TokenPrice | None = None
-    """None is what is known of it."""
+    """None: the known price of the model."""
     base_url: str | None = None
-    """An OpenAI-compatible server of its own."""
+    """The address of an OpenAI-compatible server for this model."""
     key_env: str | None = None
-    """The variable with its key; None is the provider's usual one."""
+    """The environment variable with its key; None: the provider's usual one."""
     for_session: bool = False
-    """It was named for one session."""
+    """It was chosen for one session."""
 
 
 Roles = Mapping[ModelRole, Sequence[ModelChoice]]
-"""For each role that the file names its model, and those that are asked where that is away."""
+"""For each role in the file its model, followed by the fallbacks for when that is away."""
 
 
 class _ChoiceText(Frozen):
-    """A model as it is written."""
+    """A model as it is written in the file."""
 
     model: _Text | None = None
     effort: Effort | None = None
@@ -299,16 +297,16 @@ class _ChoiceText(Frozen):
 
 
 class _RoleText(_ChoiceText):
-    """A role as it is written."""
+    """A role as it is written in the file."""
 
     name: ModelRole
     fallback: tuple[_ChoiceText, ...] = Field(default=(), max_length=8)
-    """Models for where the first one is away; their effort is that of the role."""
+    """Models for when the first one is away; their default effort is that of the role."""
 
     @field_validator("fallback", mode="before")
     @classmethod
     def _by_name(cls, written: object) -> object:
-        """A name alone stands for a table that has nothing else."""
+        """Replace each bare name by a table with only this name."""
         if not isinstance(written, list):
             return written
         items = cast("list[object]", written)
@@ -325,10 +323,10 @@ class _RoleText(_ChoiceText):
 
 
 def load_roles(path: Path) -> Roles:
-    """Read the file of models; one that does not exist names no role.
+    """Read the models file; a file that does not exist has no roles.
 
     Raises:
-        BadModels: naming file, line and role of the first defect.
+        BadModels: it names file, line and role of the first defect.
     """
     found: dict[ModelRole, Sequence[ModelChoice]] = {}
     for item, where in _FILE.read(path, "role"):
@@ -359,7 +357,7 @@ def load_roles(path: Path) -> Roles:
 
 
 def choices_of(roles: Roles, role: ModelRole) -> Sequence[ModelChoice]:
-    """What is asked for a role, the first one first."""
+    """The models for a role, in the order in which they are asked."""
     return roles.get(role) or roles.get("work") or (ModelChoice(),)
 
 
@@ -368,10 +366,10 @@ def _named(item: Any) -> str:  # noqa: ANN401 - any TOML value
     return f"role {name!r:.40}" if isinstance(name, str) else "role"
 
 
-# What a model is to the rest of gonogo, and what one is opened with.
+# The interface of a model, and its settings.
 
 OnText = Callable[[str], None]
-"""Is given each new piece of the text while the model writes it."""
+"""Called with each new piece of the text while the model writes it."""
 
 
 class Model(Protocol):
@@ -379,12 +377,12 @@ class Model(Protocol):
 
     @property
     def name(self) -> str:
-        """What people call it: `openai:gpt-5`, `demo`."""
+        """The name for people: `openai:gpt-5`, `demo`."""
         ...
 
     @property
     def window(self) -> int | None:
-        """Tokens that a request and its reply may have together; None: nobody knows."""
+        """The most tokens of a request and its reply together; None: unknown."""
         ...
 
     async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
@@ -392,59 +390,59 @@ class Model(Protocol):
 
         Raises:
             ModelFailed: there is no reply, after the retries that make sense.
-            PromptTooLong: the request holds more than the model's window.
+            PromptTooLong: the request is longer than the model's window.
         """
         ...
 
     async def aclose(self) -> None:
-        """Give back the connections. Asking again afterwards is an error."""
+        """Close the connections. A request after that is an error."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelSettings:
-    """What a model is opened with. Nothing here is read from the environment."""
+    """The settings with which a model is opened. None of them is read from the environment."""
 
     name: str | None = None
-    """`provider:name`, `demo`, or `replay:FILE`; None is detected."""
+    """`provider:name`, `demo`, or `replay:FILE`; None: it is detected."""
     base_url: str | None = None
-    """An OpenAI-compatible server; only `openai:` names are sent there."""
+    """An OpenAI-compatible server; only models named `openai:…` are asked there."""
     api_key: str | None = field(default=None, repr=False)
-    """The provider's key; None takes the provider's usual variable."""
+    """The provider's key; None: from the provider's usual environment variable."""
     timeout: float = 120.0
-    """Seconds that the provider may be silent."""
+    """How many seconds the provider may be silent."""
     total_timeout: float = 1800.0
-    """Seconds that one request may take in all, its further attempts counted."""
+    """How many seconds one request may take, including all its attempts."""
     max_attempts: int = 5
-    """Attempts in all, the first one counted."""
+    """The most attempts, including the first one."""
     temperature: float | None = None
     effort: Effort | None = None
-    """How much the model thinks before it answers; None is the provider's own."""
+    """How much the model thinks before it answers; None: the provider's default."""
     window: int | None = None
-    """What is known of the model's window, in tokens; None: the provider's library is asked."""
+    """The model's window, in tokens; None: the provider's library is asked."""
     price: TokenPrice | None = None
-    """What its tokens cost; None is what is known of the model."""
+    """The price of its tokens; None: the known price of the model."""
     backoff: float = 0.5
     """Seconds before the second attempt; doubled for each further one, with jitter."""
     max_retry_after: float = 60.0
-    """The longest wait, in seconds, that a provider may ask of us before we give up."""
+    """The longest wait, in seconds, for which a provider may ask before we give up."""
     role: ModelRole | None = None
-    """What the model is asked for, where that is recorded or played."""
+    """The role of the model, for recording and playing."""
     record: Path | None = None
-    """The cassette that the exchanges with the provider are appended to."""
+    """The cassette to which the exchanges with the provider are appended."""
     secrets: tuple[str, ...] = field(default=(), repr=False)
-    """What no cassette may hold, besides the key."""
+    """Texts that no cassette may contain, besides the key."""
 
 
-# Text as models write it, made safe to store and to show.
+# Making a model's text safe to store and to show.
 #
-# Lone surrogates and NUL have no place in UTF-8 or in PostgreSQL, so they become U+FFFD.
+# UTF-8 and PostgreSQL cannot store lone surrogates and NUL, so they become U+FFFD.
 
 _UNSTORABLE = re.compile("[\ud800-\udfff\x00]")
 
 
 def clean(text: str) -> str:
-    """The text with what cannot be stored replaced."""
+    """The text, with characters replaced that cannot be stored."""
     if not _UNSTORABLE.search(text):
         return text
     joined = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
@@ -466,8 +464,8 @@ def clean_json(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 
 # Tool calls as models write them.
 #
-# A model's JSON is a stranger's: keys twice, NaN, a broken end. Whatever cannot be read in exactly
-# one way is a problem that the model is told of, never a guess.
+# The JSON of a model cannot be trusted: duplicate keys, NaN, a broken end. If it cannot be read in
+# exactly one way, the model is told of the problem; gonogo never guesses.
 
 CUT_OFF = "The reply reached the output limit before the arguments were complete"
 
@@ -478,8 +476,8 @@ def read_arguments(
     """Read what a model wrote as the arguments of a call.
 
     Args:
-        cut_off: The reply ended at its length limit in the middle of these arguments, or right
-            behind them: only what is written as a whole JSON object is what was meant.
+        cut_off: The reply ended at its length limit in these arguments, or right after them: they
+            count only if they are a complete JSON object.
 
     Returns:
         The arguments and None, or None and the problem in a sentence.
@@ -487,7 +485,7 @@ def read_arguments(
     if not written or (isinstance(written, str) and not written.strip()):
         return (None, CUT_OFF) if cut_off else ({}, None)
     if cut_off and not isinstance(written, str):
-        # Somebody has put it together already, and may have closed what was open.
+        # A library has parsed it already, and may have closed open brackets.
         return None, CUT_OFF
     try:
         value = loads(written if isinstance(written, str) else canonical_json(written))
@@ -505,7 +503,7 @@ def read_arguments(
 def tool_request(
     name: str, written: str | Mapping[str, object] | None, *, cut_off: bool = False
 ) -> ToolRequest:
-    """A call as a model wrote it, under an id of ours: `call_` and 24 hex digits.
+    """A call as a model wrote it, with an id of gonogo: `call_` and 24 hex digits.
 
     Args:
         cut_off: As in `read_arguments`.

@@ -1,8 +1,8 @@
-"""A provider's model behind our protocol: streamed, timed, retried.
+"""A provider's model behind the `Model` protocol: streamed, with timeouts and retries.
 
 Each attempt is one request; the provider's library does not retry by itself. A stream that ends
-without saying why is a cut one: nothing of it is used, and the request is sent again. Who waits for
-a model that is away asks again and again: then each request is one attempt.
+without a reason was cut off: nothing of it is used, and the request is sent again. A caller that
+waits for a model that is away asks again and again; then each request is only one attempt.
 """
 
 import logging
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from pydantic_ai.settings import ModelSettings as TheirSettings
 
 
-# Text as providers stream it: a pair of surrogates that was cut between two pieces is joined again.
+# Streamed text: a pair of surrogates that was cut between two pieces is joined again.
 
 _BETWEEN_PARTS = "\n\n"
 
@@ -63,10 +63,10 @@ def joined(parts: list[str]) -> str:
 
 
 class Relay:
-    """Passes text on as it comes, and never passes the same text twice.
+    """Passes text on as it comes, but never the same text twice.
 
-    After a retry the model begins again. What was already shown is skipped while the new text
-    agrees with it; if it does not, nothing more is shown, because the whole reply comes anyway.
+    After a retry the model begins again. The new text is skipped while it equals what was already
+    shown. If it differs, nothing more is shown, because the whole reply comes anyway.
     """
 
     def __init__(self, on_text: Callable[[str], None]) -> None:
@@ -98,7 +98,7 @@ class Relay:
         self._pass_on(clean(piece[:-1] if split else piece))
 
     def finish(self) -> None:
-        """The reply is whole: pass on what is left."""
+        """The reply is complete: pass on the rest."""
         held, self._held = self._held, ""
         self._pass_on(clean(held))
 
@@ -116,11 +116,11 @@ class Relay:
             self._on_text(fresh)
 
 
-# Our messages as pydantic-ai's, and its replies as ours: the only mapping between the two.
+# Mapping our messages to pydantic-ai's, and its replies to ours; only this part does that.
 #
-# A reply's own form (`Reply.raw`) goes back to the model that gave it, so that what only the
-# provider understands (signatures, reasoning) survives; for any other model, and whenever it does
-# not agree with our words, the reply is rebuilt from these. Call ids are ours in both forms.
+# A reply is sent back to its own model in its original form (`Reply.raw`), so that parts which only
+# the provider understands (signatures, reasoning) are kept. For other models, or if that form does
+# not agree with our fields, the reply is rebuilt from the fields. Call ids are ours in both forms.
 
 _NAME = re.compile(r"[^a-zA-Z0-9_-]")
 _EXCERPT = 2_000
@@ -129,19 +129,19 @@ _NOTHING = "(empty)"
 
 
 class ProviderTraits(Struct, frozen=True, kw_only=True):
-    """What a provider's interface has that others have not."""
+    """Special properties of a provider's interface."""
 
     id_length: int | None = None
-    """What call ids are shortened to, where a provider insists on a length."""
+    """The length to which call ids are shortened, if the provider requires one."""
     marks_errors: bool = False
-    """A tool's result can be marked as an error. Elsewhere its text alone must tell."""
+    """A tool's result can be marked as an error. Otherwise only its text shows that."""
 
 
 PLAIN = ProviderTraits()
 
 
 def parameters(request: ModelRequest) -> "ModelRequestParameters":
-    """The system prompt and the tools, with each schema as it is."""
+    """The system prompt and the tools, with unchanged schemas."""
     from pydantic_ai.messages import InstructionPart
     from pydantic_ai.models import ModelRequestParameters
 
@@ -164,10 +164,10 @@ def _definition(tool: ToolSchema) -> Any:  # noqa: ANN401 - pydantic_ai.tools.To
 
 
 class Converter:
-    """Conversations as pydantic-ai's messages, for one model: its own replies go back as they came.
+    """Converts conversations to pydantic-ai's messages, for one model; its own replies stay raw.
 
-    A conversation is sent whole each time, and what is in it stays as it is. So what a message
-    comes to is kept as long as the message is there.
+    A whole conversation is sent each time, and its messages do not change. So the result for a
+    message is cached as long as the message exists.
     """
 
     def __init__(self, model: str, wire: ProviderTraits = PLAIN) -> None:
@@ -175,7 +175,7 @@ class Converter:
         self._made: dict[int, tuple[ref[Message], Any]] = {}
 
     def of(self, messages: Sequence[Message]) -> "list[theirs.ModelMessage]":
-        """A conversation."""
+        """Convert a conversation."""
         from pydantic_ai.messages import ModelRequest as TheirRequest
 
         found: list[theirs.ModelMessage] = []
@@ -205,7 +205,7 @@ class Converter:
 def _said(message: UserText | Instructions | ToolAnswer, wire: ProviderTraits) -> Any:  # noqa: ANN401
     from pydantic_ai.messages import ToolReturnPart, UserPromptPart
 
-    # Some providers refuse a text of nothing but blanks.
+    # Some providers refuse a text that has only white space.
     content = clean(message.content) if message.content.strip() else _NOTHING
     if not isinstance(message, ToolAnswer):
         return UserPromptPart(content=content)
@@ -232,7 +232,7 @@ def _reply(reply: Reply, model: str, wire: ProviderTraits) -> "theirs.ModelRespo
 
 
 def _sendable(part: "theirs.ToolCallPart", id_length: int | None) -> "theirs.ToolCallPart":
-    # Providers refuse a history whose tool names break their pattern.
+    # Providers refuse a history with tool names that do not match their pattern.
     return replace(
         part,
         tool_call_id=_wire_id(part.tool_call_id, id_length),
@@ -281,10 +281,10 @@ def from_provider(
     duration_ms: float,
     price: TokenPrice | None = None,
 ) -> Reply:
-    """A provider's reply in our words, each call under a new id of ours.
+    """A provider's reply as a `Reply`, with a new id of ours for each call.
 
     Args:
-        price: In the place of what is known of the model.
+        price: The price to use instead of the known price of the model.
     """
     from pydantic_ai.messages import TextPart, ToolCallPart
 
@@ -316,7 +316,7 @@ def _under_our_id(part: "theirs.ToolCallPart", call: ToolRequest) -> "theirs.Too
     part = replace(part, tool_call_id=call.id)
     if call.problem is None:
         return part
-    # The model is shown what it wrote, but only so much of it.
+    # The model gets back what it wrote, but only an excerpt.
     return replace(part, args={"INVALID_JSON": clean(str(part.args or "")[:_EXCERPT])})
 
 
@@ -331,7 +331,7 @@ def _stored(response: "theirs.ModelResponse") -> Any:  # noqa: ANN401 - JSON
 
 
 def _usage(response: "theirs.ModelResponse", duration_ms: float, price: TokenPrice | None) -> Usage:
-    # A provider may say anything; a class is never larger than what it is a part of.
+    # A provider may send any numbers; a part must not be larger than its whole.
     said = response.usage
     sent, back = _counted(said.input_tokens), _counted(said.output_tokens)
     used = Usage(
@@ -362,24 +362,24 @@ def _cost(response: "theirs.ModelResponse") -> float | None:
 
 
 COMPATIBLE = "openai-compatible"
-"""What pydantic-ai calls a server that speaks OpenAI's protocol."""
+"""pydantic-ai's name for a server that speaks OpenAI's protocol."""
 _MARK_ERRORS = frozenset({"anthropic", "bedrock", "google", "google-cloud"})
 _KNOWS_KEYS = "openai"
 _WINDOWS = {"google": 1_000_000, "google-cloud": 1_000_000, "mistral": 128_000}
-"""Of the models of a provider of which nobody says more."""
+"""By provider, the window of a model if nothing more is known about it."""
 
 logger = logging.getLogger(__name__)
 
 _LATELY = 60.0
-"""Seconds for which a model that did not answer is asked once, and not several times in a row."""
+"""For so many seconds after a request without an answer, further requests make only one attempt."""
 MAX_REPLY = 8 * 1024 * 1024
-"""Characters of text, thoughts and arguments in one reply; what is longer is no reply."""
+"""The most characters of text, thoughts and arguments in one reply; a longer one is refused."""
 MAX_CALLS = 256
-"""Tool calls of one reply."""
+"""The most tool calls in one reply."""
 
 
 class ProviderModel:
-    """A model of any provider that pydantic-ai speaks with."""
+    """A model of any provider that pydantic-ai supports."""
 
     def __init__(
         self, name: str, model: "TheirModel", settings: ModelSettings, hidden: tuple[str, ...] = ()
@@ -394,17 +394,17 @@ class ProviderModel:
         )
         self._converter = Converter(name, wire)
         self.window = settings.window or model.context_window or _window_of(model)
-        """As `Model.window`."""
+        """See `Model.window`."""
         self._entered = False
         self._gave_up: float | None = None
-        """When a request was given up last; None once another one was answered."""
+        """When the last request was given up; None if one was answered since."""
 
     async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
-        """Ask the model; see `Model.request`. An empty answer is asked for once more."""
+        """Ask the model; see `Model.request`. After an empty answer, ask once more."""
         if not self._entered:
             self._entered = True
             await self._model.__aenter__()
-        # Providers refuse a history with replies that say nothing.
+        # Providers refuse a history with empty replies.
         told = [m for m in request.messages if not (isinstance(m, Reply) and m.is_empty)]
         messages = self._converter.of(told)
         asked = parameters(request)
@@ -470,8 +470,8 @@ class ProviderModel:
         settings: "TheirSettings",
         relay: Relay,
     ) -> "ModelResponse | ModelFailed":
-        # Providers' libraries raise what they like, and a failure that left this room with its
-        # cause would carry the request, with the key in its headers, into the log.
+        # Providers' libraries raise all kinds of errors. As the cause of a failure, such an error
+        # would bring the request, with the key in its headers, into the log.
         try:
             return await self._stream(messages, asked, settings, relay)
         except ModelFailed as failure:
@@ -504,10 +504,10 @@ class ProviderModel:
         return response
 
     def _check_end(self, response: "ModelResponse") -> None:
-        """Refuse what is no whole reply, and no beginning of one that the model could go on with.
+        """Check that the provider says why a reply ended, and that it was not an error.
 
         Raises:
-            ModelFailed: it broke off.
+            ModelFailed: the reply broke off.
         """
         told = (response.provider_details or {}).get("finish_reason")
         if "error" in (response.finish_reason, told) or not (response.finish_reason or told):
@@ -526,7 +526,7 @@ class ProviderModel:
                 case None:
                     return
                 case theirs.PartStartEvent(part=theirs.TextPart(content=text)):
-                    # The first piece of a text comes with its start, not as a delta.
+                    # The first piece of a text comes with its start event, not as a delta.
                     relay.part()
                     relay.feed(text)
                 case theirs.PartDeltaEvent(delta=theirs.TextPartDelta(content_delta=text)):
@@ -557,24 +557,24 @@ class ProviderModel:
 
         settings = TheirSettings(
             timeout=self._settings.timeout,
-            # The same in every attempt, so that a provider's log tells them for one request.
+            # The same in every attempt, so a provider's log shows that they are one request.
             extra_headers={"X-Client-Request-Id": secrets.token_hex(16)},
-            # Marks the tools, the system text and the conversation where a provider wants that.
+            # Marks the tools, the system text and the conversation for providers that need it.
             cache=True,
         )
         client = getattr(self._model, "client", None)
         if getattr(client, "max_retries", None) != 0:
-            # A client that tries more than once by itself; it is copied for that.
+            # A client that retries by itself; this setting makes the library copy the client.
             settings["max_retries"] = 0
         if cache_key and self._model.system == _KNOWS_KEYS:
-            # Other servers that speak this protocol may refuse what they do not know.
+            # Other servers with this protocol may refuse unknown fields.
             settings = cast("TheirSettings", {**settings, "openai_prompt_cache_key": cache_key})
         if self._settings.temperature is not None:
             settings["temperature"] = self._settings.temperature
         return _with_effort(settings, self._settings.effort, self._model.system)
 
     def _gave_up_lately(self) -> bool:
-        """Whether the last request got no answer: then one attempt tells whether that is over."""
+        """Whether a request lately got no answer: then one attempt is enough to try again."""
         return self._gave_up is not None and time.monotonic() - self._gave_up < _LATELY
 
     def _pause(self, failure: ModelFailed, attempt: int) -> float | None:
@@ -590,7 +590,7 @@ class ProviderModel:
 
 
 def _length(event: Any) -> int:  # noqa: ANN401 - the library's own, of many kinds
-    """Characters that an event adds to a reply: of text, thoughts or arguments."""
+    """How many characters of text, thoughts or arguments an event adds to a reply."""
     if event.event_kind not in ("part_start", "part_delta"):
         return 0
     piece = event.part if event.event_kind == "part_start" else event.delta
@@ -604,11 +604,11 @@ def _window_of(model: "TheirModel") -> int | None:
 
 
 def _with_effort(settings: "TheirSettings", effort: Effort | None, system: str) -> "TheirSettings":
-    """The settings, with how much the model is to think in the provider's own words."""
+    """Add to the settings how much the model should think, in the provider's own form."""
     if effort is None:
         return settings
     if system == COMPATIBLE:
-        # Nobody knows what such a server takes, but its operator, who wrote it down.
+        # Only the operator knows what such a server accepts, so it gets the word as written.
         own = {"openai_reasoning_effort": "none" if effort == "off" else effort}
         return cast("TheirSettings", {**settings, **own})
     settings["thinking"] = False if effort == "off" else effort

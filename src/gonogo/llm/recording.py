@@ -1,4 +1,4 @@
-"""Exchanges with a provider: recorded in a cassette, and played from one."""
+"""Recording the exchanges with a provider in a cassette, and playing them from one."""
 
 import fcntl
 import logging
@@ -43,10 +43,10 @@ from gonogo.llm.scripted import (
     told_apart,
 )
 
-# Records the exchanges with a provider in a cassette.
+# Recording.
 #
 # Everything is passed on as it comes. A line is appended when an answer is closed or breaks off, so
-# that a process that is killed leaves an incomplete last line at worst.
+# a killed process leaves an incomplete last line at worst.
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Recorder(Struct, frozen=True, kw_only=True):
         """Check that the file can be written, and create it.
 
         Raises:
-            ModelNotConfigured: it cannot.
+            ModelNotConfigured: it cannot be written.
         """
         try:
             os.close(self._open())
@@ -77,12 +77,12 @@ class Recorder(Struct, frozen=True, kw_only=True):
         self, request: httpx2.Request, response: httpx2.Response | None, chunks: Sequence[bytes],
         error: Exception | None,
     ) -> HttpExchange:  # fmt: skip
-        """What is written of a request and what came of it."""
+        """The exchange to write for a request and its answer or error."""
         redaction, chunks = self.redaction, _readable(response, chunks)
         answer, pieces = b"".join(chunks).decode("utf-8", "replace"), [piece_of(c) for c in chunks]
         withheld = not redaction.is_clean(answer)
         if withheld and isinstance(json_of(answer), dict):
-            # An answer that is one piece of JSON, such as a refusal, can be told without.
+            # From a single JSON object, such as a refusal, the secret can be removed.
             withheld, pieces = False, [redaction.of_body(answer)]
         headers = response.headers if response is not None else httpx2.Headers()
         return HttpExchange(
@@ -98,7 +98,7 @@ class Recorder(Struct, frozen=True, kw_only=True):
         self, request: httpx2.Request, response: httpx2.Response | None = None,
         chunks: Sequence[bytes] = (), error: Exception | None = None,
     ) -> None:  # fmt: skip
-        """Append an exchange. A file that cannot be written ends no request: that is logged."""
+        """Append an exchange. If the file cannot be written, only a warning is logged."""
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(self._keep, request, response, chunks, error)
 
@@ -115,7 +115,7 @@ class Recorder(Struct, frozen=True, kw_only=True):
             logger.warning("%s: an exchange was not recorded: %s", self.path, failed.strerror)
 
     def _append(self, line: bytes) -> None:
-        """Write a line, whole or, should the process end, as an incomplete last one."""
+        """Append a line; if the process ends meanwhile, the last line is incomplete."""
         file = self._open()
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -136,7 +136,7 @@ class Recorder(Struct, frozen=True, kw_only=True):
 
 
 def _cut_incomplete(file: int, path: Path) -> None:
-    """Take away a last line that a process which was killed has left incomplete."""
+    """Remove a last line that a killed process has left incomplete."""
     end = size = os.fstat(file).st_size
     while end and os.pread(file, 1, end - 1) != b"\n":
         start = max(0, end - 65_536)
@@ -148,7 +148,7 @@ def _cut_incomplete(file: int, path: Path) -> None:
 
 
 def _readable(response: httpx2.Response | None, chunks: Sequence[bytes]) -> Sequence[bytes]:
-    """The pieces of an answer as they are read; one piece where a server packs it all the same."""
+    """The readable pieces of an answer; one piece if the server compressed it all the same."""
     packed = response.headers.get("content-encoding") if response is not None else None
     if packed in (None, "identity"):
         return chunks
@@ -171,10 +171,10 @@ class RecordingClient(httpx2.AsyncClient):
     """An HTTP client that records what it sends and gets."""
 
     def __init__(self, recorder: Recorder, way: httpx2.AsyncClient | None = None) -> None:
-        """Take who writes it down.
+        """Take the recorder.
 
         Args:
-            way: What sends the requests; None is one of its own.
+            way: The client that sends the requests; None: a new one.
         """
         self._way = way or create_async_httpx2_client()
         super().__init__(timeout=self._way.timeout, headers=self._way.headers)
@@ -188,7 +188,7 @@ class RecordingClient(httpx2.AsyncClient):
         **more: Any,  # noqa: ANN401
     ) -> httpx2.Response:
         """Send a request; its exchange is recorded when the answer is closed, or breaks off."""
-        # What is written down can be read, and is looked through for secrets.
+        # No compression: the recorded text must be readable, and is searched for secrets.
         request.headers["accept-encoding"] = "identity"
         try:
             response = await self._way.send(request, stream=True, **more)
@@ -231,7 +231,7 @@ class _Listening(httpx2.AsyncByteStream):
             raise
 
     async def aclose(self) -> None:
-        """Close it, and have it written down."""
+        """Close the answer, and record its exchange."""
         try:
             await self._stream.aclose()
         finally:
@@ -241,47 +241,47 @@ class _Listening(httpx2.AsyncByteStream):
                 await self._recorder.keep(*kept)
 
 
-# Plays a cassette: answers a provider's requests with what was recorded for the very same ones.
+# Playing a cassette: each request gets the answer that was recorded for exactly the same request.
 #
-# Nothing reaches the network. Where a request is not the recorded one, byte for byte, the replay of
-# its session ends: what is asked after that belongs to another session than the recorded one.
+# Nothing reaches the network. If a request is not a recorded one, byte for byte, the replay of its
+# session ends: from there on the session is another one than the recorded one.
 
 _NOT_RECORDED = 422
-"""What no provider's library tries again."""
+"""A status for which no provider's library tries again."""
 
 
 class _Asking:
-    """One request of a session, while it is answered."""
+    """One request of a session while it is being answered."""
 
     def __init__(self, session: str) -> None:
         self.session = session
         self.missed: str | None = None
-        """Why there is nothing to answer it with."""
+        """Why there is no recorded answer for it."""
         self.last: HttpExchange | None = None
-        """What it was answered with last."""
+        """The last exchange that answered it."""
 
 
 _ASKING: ContextVar[_Asking | None] = ContextVar("asking", default=None)
 
 
 class Player(httpx2.AsyncBaseTransport):
-    """Answers requests with what was recorded for them; reaches no network.
+    """Answers requests from the recording, without the network.
 
-    Each session plays the cassette from its beginning: what was recorded several times for the same
-    request is given in that order.
+    Each session plays the cassette from its beginning: several answers that were recorded for the
+    same request are given in their order.
     """
 
     def __init__(
         self, path: Path, exchanges: Sequence[tuple[int, HttpExchange]], redaction: Redaction
     ) -> None:
-        """Take what was recorded, each with its number in the file."""
+        """Take the recorded exchanges, each with its number in the file."""
         self._path, self._exchanges, self._redaction = path, exchanges, redaction
         self._recorded: dict[str, list[tuple[int, HttpExchange]]] | None = None
         self._played = defaultdict[tuple[str, str], int](int)
         self._lock = anyio.Lock()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Find the exchange of a request, and answer as it was answered."""
+        """Find the exchange of a request, and give its recorded answer."""
         asking = _ASKING.get() or _Asking("")
         async with self._lock:
             found = await anyio.to_thread.run_sync(self._found, request, asking)
@@ -295,7 +295,7 @@ class Player(httpx2.AsyncBaseTransport):
         return httpx2.Response(found.status, headers=found.headers, stream=_Playing(found))
 
     def _found(self, request: httpx2.Request, asking: _Asking) -> HttpExchange | str:
-        """What a request is answered with next, or why there is nothing."""
+        """The exchange that answers a request next, or why there is none."""
         address = f"{request.method} {path_of(request)}"
         body = self._redaction.of_body(body_sent(request))
         key = self._key_of(address, body)
@@ -313,7 +313,7 @@ class Player(httpx2.AsyncBaseTransport):
                 return because("exchange {number}: {what}", number=number, what=WITHHELD)
             return found
         if asking.last is not None and asking.last.is_failure:
-            # Nobody tried so often then. What failed to its end then does so now.
+            # More attempts than in the recording: a request that finally failed fails again.
             return asking.last
         return because(
             "it is made more often than it was recorded (exchange {number})",
@@ -321,7 +321,7 @@ class Player(httpx2.AsyncBaseTransport):
         )
 
     def _index(self) -> dict[str, list[tuple[int, HttpExchange]]]:
-        """What was recorded by its request, each in the order of the recording."""
+        """The exchanges by their requests, each list in the order of the recording."""
         if self._recorded is None:
             found = defaultdict[str, list[tuple[int, HttpExchange]]](list)
             for number, each in self._exchanges:
@@ -330,11 +330,11 @@ class Player(httpx2.AsyncBaseTransport):
         return self._recorded
 
     def _body(self, exchange: HttpExchange) -> str:
-        """A recorded body, also without what is secret only here."""
+        """A recorded body, also without secrets that are known only now."""
         return self._redaction.of_body(exchange.body)
 
     def _key_of(self, address: str, body: str) -> str | None:
-        """Where what was recorded for a request is found; None: nothing was."""
+        """The key in the index for a request; None if it was not recorded."""
         key = _digest(address, body)
         if key in self._index():
             return key
@@ -345,10 +345,10 @@ class Player(httpx2.AsyncBaseTransport):
         return None
 
     def _nearest(self, address: str, body: str) -> tuple[int, str]:
-        """Where a request differs first from the recorded one that begins most like it."""
+        """The number of the most similar recorded request, and the first difference from it."""
         bodies = [(number, _address(each), self._body(each)) for number, each in self._exchanges]
         number, there, recorded = max(bodies, key=lambda each: agreed(each[2], body))
-        # Its last sentence is what differs: bodies with equal values may be written differently.
+        # If the values are equal, the address or the written form of the body differs.
         told = difference(json_of(recorded), json_of(body)) if recorded != body else ""
         told = told or (
             told_apart(because("the address"), there, address) if there != address
@@ -372,14 +372,14 @@ class _Playing(httpx2.AsyncByteStream):
         self._exchange, self._left = exchange, iter(exchange.chunks)
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        # Whoever reads on finds what is left, as on a connection.
+        # A second reader gets only the rest, as on a connection.
         for piece in self._left:
             yield bytes_of(piece)
         if self._exchange.error is not None:
             raise _error_of(self._exchange)
 
     async def aclose(self) -> None:
-        """There is nothing to close."""
+        """Do nothing: there is no connection."""
 
 
 def _error_of(exchange: HttpExchange) -> httpx2.TransportError:
@@ -389,32 +389,32 @@ def _error_of(exchange: HttpExchange) -> httpx2.TransportError:
 
 
 class PlayedModel:
-    """The models that were recorded for one role, each asked where the recording has its request.
+    """The models that were recorded for one role; the one that has the request recorded answers.
 
-    One that failed then fails now, and the next one that was asked answers in its place.
+    A model that failed in the recording fails again, and the next one answers in its place.
     """
 
     def __init__(self, path: Path, models: Sequence[Model], client: httpx2.AsyncClient) -> None:
-        """Take the models in the order in which they were asked first."""
+        """Take the models, in the order of their first requests in the recording."""
         self._path, self._models, self.client = path, models, client
         self._asked = defaultdict[str, int](int)
         self._ended: dict[str, str] = {}
 
     @property
     def name(self) -> str:
-        """The first one's."""
+        """The name of the first model."""
         return self._models[0].name
 
     @property
     def window(self) -> int | None:
-        """The smallest of theirs, as `FallbackModel.window`."""
+        """The smallest window of the models, like `FallbackModel.window`."""
         return min(filter(None, (model.window for model in self._models)), default=None)
 
     async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
         """Ask the models, one after the other; see `Model.request`.
 
         Raises:
-            ModelFailed: they failed as they did then, or the request is not in the cassette.
+            ModelFailed: they failed as in the recording, or the request is not in the cassette.
         """
         if (told := self._ended.get(request.session)) is not None:
             raise ModelFailed(told)
@@ -439,7 +439,7 @@ class PlayedModel:
         raise all_failed(failed) if failed else self._end(request.session, missed[0])
 
     def _end(self, session: str, missed: str) -> ModelFailed:
-        """The replay of a session ends, and says so to all that is asked later."""
+        """End the replay of a session: all later requests of it get this failure too."""
         told = because(
             "{file}, request {number} of this session: {missed}. The replay ends here; record it "
             "again if the change is meant",
@@ -449,7 +449,7 @@ class PlayedModel:
         return ModelFailed(told)
 
     async def aclose(self) -> None:
-        """Give back the connections."""
+        """Close the connections."""
         for model in self._models:
             await model.aclose()
         await self.client.aclose()
@@ -476,11 +476,11 @@ class RecordedModel(Struct, frozen=True, kw_only=True):
         return await self.model.request(request, on_text)
 
     async def aclose(self) -> None:
-        """Give back the connections."""
+        """Close the connections."""
         await self.model.aclose()
         await self.client.aclose()
 
 
 def playing_client(player: Player) -> httpx2.AsyncClient:
-    """An HTTP client that plays."""
+    """An HTTP client that plays the recording."""
     return create_async_httpx2_client(transport=player)

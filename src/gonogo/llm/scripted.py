@@ -1,7 +1,7 @@
 """A model that answers from a script: for tests, and for `--model demo`.
 
-It keeps no state. Which line comes next is told by the conversation it is given, so a script goes
-on where it was after a restart, and subtasks that run at once do not disturb one another.
+It keeps no state. The conversation in the request decides which line comes next. So a script
+continues after a restart, and subtasks that run at once do not disturb each other.
 """
 
 import gzip
@@ -34,25 +34,25 @@ if TYPE_CHECKING:
 # A cassette is a file of JSON lines. Each line is one HTTP exchange: the bytes of the request's
 # body, and the answer in the pieces in which it came, or how it broke off. Recording passes
 # everything on unchanged and appends a line when an exchange is over. Playing answers each request
-# with what was recorded for the same request, and never reaches the network.
+# with what was recorded for the same request, and never uses the network.
 #
-# Exchanges are found by their request and not by their place in the file, for subtasks run at the
-# same time. Two requests are the same if their bodies are, byte for byte; where a secret was taken
-# out of the recorded one, any text may stand. No headers of requests are kept.
+# Exchanges are found by their requests, not by their order in the file, as subtasks run at the same
+# time. Two requests are the same if their bodies are equal, byte for byte; in the place of a secret
+# that was removed from the recorded one, any text may be. Headers of requests are not stored.
 
 WITHHELD = because(
     "The reply held a secret, so it was not recorded, and nothing after it can be played"
 )
 THE_BODY = because("the body")
 _MOST = 1 << 30
-"""Bytes of a cassette that is played."""
+"""The most bytes of a cassette that can be played."""
 _AROUND = 40
-"""Characters that are shown before and after the place where two requests differ."""
+"""How many characters are shown before and after the place where two requests differ."""
 _FAILURES = 400
 KEPT_HEADERS = ("content-type", "retry-after", "retry-after-ms")
 _TOKEN = re.compile(r"gng_[-_A-Za-z0-9]{20,}")
 REMOVED = "***"
-"""What stands in the place of a secret."""
+"""The text that replaces a secret."""
 _IN_A_TEXT = re.compile(r'(?:[^"\\]|\\.)+')
 
 
@@ -61,44 +61,44 @@ Prices = dict[str, float | None]
 
 
 class PackedPiece(Struct, frozen=True):
-    """A piece of an answer that is no UTF-8."""
+    """A piece of an answer that is not UTF-8."""
 
     base64: bytes
 
 
 class AskedModel(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The model that was asked, as it was opened: what shapes its requests, and what it costs."""
+    """The model that was asked, with the settings that shape its requests, and its price."""
 
     model: str
-    """As people call it: `openai:gpt-5`."""
+    """Its name for people: `openai:gpt-5`."""
     base_url: str | None = None
-    """The OpenAI-compatible server that it was asked at."""
+    """The OpenAI-compatible server where it was asked."""
     role: ModelRole | None = None
-    """What it was asked for."""
+    """The role in which it was asked."""
     effort: Effort | None = None
     temperature: float | None = None
     window: Annotated[int, Meta(ge=1, le=2**31)] | None = None
     attempts: Annotated[int, Meta(ge=1, le=20)] | None = None
-    """How often a request was tried at most."""
+    """The most attempts for a request."""
     price: Prices | None = None
 
 
 class HttpExchange(AskedModel, frozen=True, kw_only=True, omit_defaults=True):
-    """One request to a provider, and what came of it."""
+    """One request to a provider, and its answer or error."""
 
     method: str
     path: str
     """Path and query, without a key."""
     body: str
     status: Annotated[int, Meta(ge=100, le=599)] | None = None
-    """None: there was no answer."""
+    """None if there was no answer."""
     headers: dict[str, Annotated[str, Meta(pattern=r"\A[ -~]*\Z")]] = {}
     chunks: tuple[str | PackedPiece, ...] = ()
     """The pieces of the answer."""
     error: str | None = None
-    """How it broke off: the name of a transport error of httpx."""
+    """If it broke off, the name of httpx's transport error."""
     withheld: bool = False
-    """The answer was left out, for a secret is in it."""
+    """The answer was left out, because it contains a secret."""
 
     @property
     def asked(self) -> AskedModel:
@@ -107,15 +107,15 @@ class HttpExchange(AskedModel, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def is_failure(self) -> bool:
-        """Whether it is no answer to what was asked."""
+        """Whether the request got no answer, a broken one, or an error status."""
         return self.status is None or self.status >= _FAILURES or self.error is not None
 
 
-# What is secret.
+# Removing secrets.
 
 
 def json_of(text: str) -> Any:  # noqa: ANN401 - any JSON value
-    """The value of a text; the text itself where it is no JSON."""
+    """The value of a JSON text; the text itself if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -123,23 +123,23 @@ def json_of(text: str) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def text_of(value: object) -> str:
-    """A JSON value as a text; a text as it is."""
+    """A JSON value as a text; a string stays as it is."""
     if isinstance(value, str):
         return value
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 class Redaction(Struct, frozen=True):
-    """Takes out what is secret."""
+    """Removes secrets."""
 
     secrets: tuple[str, ...] = ()
 
     def of_text(self, text: str) -> str:
-        """A text without the secrets, and without what looks like one."""
+        """A text without the secrets, and without anything that looks like one."""
         return _TOKEN.sub(REMOVED, redacted(text, self.secrets))
 
     def of_body(self, body: str) -> str:
-        """A body without them; the very same text where it holds none."""
+        """A body without secrets; exactly the same text if it has none."""
         value = json_of(body)
         try:
             clean = mapped(value, self.of_text)
@@ -148,7 +148,7 @@ class Redaction(Struct, frozen=True):
         return body if clean == value else text_of(clean)
 
     def is_clean(self, answer: str) -> bool:
-        """Whether an answer holds no secret, not even in pieces that come one after the other."""
+        """Whether an answer has no secret, not even one that is split over several pieces."""
         said = defaultdict[tuple[object, ...], list[str]](list)
         for line in answer.splitlines():
             _gather(json_of(line.removeprefix("data:")), (), said)
@@ -159,7 +159,7 @@ class Redaction(Struct, frozen=True):
 def _gather(
     value: object, place: tuple[object, ...], said: dict[tuple[object, ...], list[str]]
 ) -> None:
-    """The texts of a JSON value by their place, to be joined with those of the next piece."""
+    """Collect the strings of a JSON value by their place, to join them with the next piece's."""
     match value:
         case str():
             said[place].append(value)
@@ -174,9 +174,9 @@ def _gather(
 
 
 def is_same(recorded: str, now: str) -> bool:
-    """Whether a body is the recorded one where that has lost its secrets: any text is one.
+    """Whether a body equals the recorded one, if any text may be in place of removed secrets.
 
-    Both are without what is known to be secret here.
+    Secrets that are known here were removed from both.
     """
     first, *rest = recorded.split(REMOVED)
     now = text_of(json_of(now))
@@ -192,7 +192,7 @@ def is_same(recorded: str, now: str) -> bool:
 
 
 def difference(recorded: object, now: object, place: str = "") -> str:
-    """The first place where two JSON values differ, with what stands there; empty: they do not."""
+    """The first place where two JSON values differ, with both values; empty if they are equal."""
     match recorded, now:
         case dict(), dict():
             was, is_ = cast("dict[str, object]", recorded), cast("dict[str, object]", now)
@@ -212,7 +212,7 @@ def difference(recorded: object, now: object, place: str = "") -> str:
 
 
 def agreed(recorded: str, now: str) -> int:
-    """How many characters two texts begin with together."""
+    """The length of the common beginning of two texts."""
     return next(
         (at for at, (a, b) in enumerate(zip(recorded, now, strict=False)) if a != b),
         min(len(recorded), len(now)),
@@ -220,7 +220,7 @@ def agreed(recorded: str, now: str) -> int:
 
 
 def told_apart(place: str, recorded: str, now: str) -> str:
-    """Where two texts differ, in a sentence."""
+    """A sentence that says where two texts differ."""
     at = agreed(recorded, now)
     a, b = (text[max(0, at - _AROUND) : at + _AROUND] for text in (recorded, now))
     return because(
@@ -228,11 +228,11 @@ def told_apart(place: str, recorded: str, now: str) -> str:
     )
 
 
-# Its lines.
+# The lines of a cassette.
 
 
 def piece_of(chunk: bytes) -> str | PackedPiece:
-    """A piece of an answer as it is written."""
+    """A piece of an answer as a cassette stores it."""
     try:
         return chunk.decode("utf-8")
     except UnicodeDecodeError:
@@ -240,7 +240,7 @@ def piece_of(chunk: bytes) -> str | PackedPiece:
 
 
 def bytes_of(piece: str | PackedPiece) -> bytes:
-    """A piece of an answer as it came."""
+    """The original bytes of a piece of an answer."""
     return piece.encode() if isinstance(piece, str) else piece.base64
 
 
@@ -262,7 +262,7 @@ def read_cassette(path: Path) -> list[HttpExchange]:
     """The exchanges of a cassette; an incomplete last line is left out, with a warning.
 
     Raises:
-        ModelNotConfigured: it cannot be read, or is no cassette.
+        ModelNotConfigured: the file cannot be read, or is not a cassette.
     """
     try:
         lines = _lines(path)
@@ -306,10 +306,10 @@ def _lines(path: Path) -> list[bytes]:
 DEMO = "demo"
 """The name of the model that plays the recorded demo."""
 Line = Mapping[str, Any] | Callable[[ModelRequest], Mapping[str, Any]]
-"""`{"text", "calls": [{"name", "arguments"}], "cut", "delay"}`, or what makes one of a request.
+"""`{"text", "calls": [{"name", "arguments"}], "cut", "delay"}`, or a function that makes one.
 
-`delay` is in seconds; `arguments` may be a string, which is read as a model's JSON is; `cut` ends
-the reply at its limit of length.
+`delay` is in seconds; `arguments` may be a string, which is read like a model's JSON; with `cut`
+the reply ends as if at its length limit.
 """
 
 _PIECE = 24
@@ -320,8 +320,8 @@ class ScriptedModel:
     """Answers with the lines of a script.
 
     The key of a line is the subtask's id, or `main/<agent>` in a session's conversation. Its index
-    is the number of replies that the conversation already had from that key. A last line that is
-    no answer (it is empty, or cut off) is given again and again.
+    is the number of replies that the conversation already has from that key. If the last line is
+    not an answer (it is empty, or cut off), it is given again and again.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ class ScriptedModel:
         """Take a script.
 
         Args:
-            ending: The line when the script has no more; None is a `ModelFailed`.
+            ending: The line after the end of the script; None: a `ModelFailed` is raised.
         """
         self.name = name
         self.window: int | None = _WINDOW
@@ -342,13 +342,13 @@ class ScriptedModel:
         self._ending = ending
 
     async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
-        """Give the next line of the conversation's script, its text in small pieces."""
+        """Answer with the next line of the conversation's script, its text in small pieces."""
         return await self.answer(self.next_line(request), request, on_text)
 
     async def answer(
         self, line: Mapping[str, Any], request: ModelRequest, on_text: OnText
     ) -> Reply:
-        """Give a line as the answer to a request."""
+        """Answer a request with a line."""
         began = time.perf_counter()
         await anyio.sleep(line.get("delay", 0))
         text = clean(str(line.get("text", "")))
@@ -379,7 +379,7 @@ class ScriptedModel:
         """The next line of a conversation's script.
 
         Raises:
-            ModelFailed: there is none.
+            ModelFailed: there is no next line.
         """
         in_main = request.thread == "main"
         key = f"main/{request.agent}" if in_main else request.thread
@@ -402,7 +402,7 @@ class ScriptedModel:
 
 
 def _size(message: Message) -> int:
-    """Characters of a message; not of what a provider, or the record, has noted beside it."""
+    """The characters of a message, without data of the provider or the record."""
     made = "".join(map(str, getattr(message, "calls", ())))
     return len(getattr(message, "content", "") or getattr(message, "text", "")) + len(made)
 
@@ -438,34 +438,33 @@ _ENDING = "The recorded demo ends here."
 
 
 def _language_of(request: ModelRequest) -> str:
-    """The language of what began the conversation: a person's task, or that of a plan."""
+    """The language of the first message of a conversation: the task of a person or a plan."""
     return "ru" if re.search("[а-яё]", str(request.messages[:1])) else "en"
 
 
 # The demo's model: it plays the cassettes that come with gonogo, one for each language.
 #
-# They hold what one run of the demo asked, byte for byte, and what the demo's story answered; its
-# exchanges are gonogo's own and no provider's, so no library of theirs can change them. Who goes
-# another way than the recording (rejects, edits, says something else, has another Python) is
-# answered by the story's script. `scripts/demo_cassettes.py` makes the cassettes; nobody edits
-# them.
+# They contain the requests of one run of the demo, byte for byte, and the answers of the demo's
+# story. The format is gonogo's own, so no provider's library can change it. If a run differs from
+# the recording (a person rejects, edits or says something else, or Python is another one), the
+# script of the story answers. `scripts/demo_cassettes.py` makes the cassettes; nobody edits them.
 
 _SUFFIX = ".jsonl.gz"
 logger = logging.getLogger(__name__)
 
 
 class DemoModel:
-    """Answers as it was recorded; a request that was not recorded, as the script says."""
+    """Gives the recorded answers; requests that were not recorded are answered by the script."""
 
     def __init__(self, recorded: Sequence[HttpExchange], script: ScriptedModel) -> None:
-        """Take what was recorded, and who answers everything else."""
+        """Take the recording, and the script for everything else."""
         self.name, self.window = script.name, script.window
         self._lines = {each.body: each for each in recorded}
         self._script = script
         self.played = 0
-        """Requests that were the recorded ones."""
+        """The number of requests that were recorded."""
         self.differences: list[str] = []
-        """Where each of the others differs from the one that is most like it."""
+        """For each other request, its difference from the most similar recorded one."""
 
     async def request(self, request: ModelRequest, on_text: OnText) -> Reply:
         """Answer a request; see `Model.request`."""
@@ -490,7 +489,7 @@ def open_demo() -> DemoModel:
     """The demo's model, with the cassettes of this installation.
 
     Raises:
-        ModelNotConfigured: the demo's story is not part of it.
+        ModelNotConfigured: the demo's story is not part of the installation.
     """
     script, found = demo_model(), list[HttpExchange]()
     for file in resources.files("gonogo").joinpath("demo").iterdir():
@@ -500,13 +499,13 @@ def open_demo() -> DemoModel:
 
 
 def body_of(request: ModelRequest) -> str:
-    """What a model is told by a request."""
+    """What a request tells the model, as a body for a cassette."""
     told = request.model_dump(mode="json", include={"agent", "thread", "system", "tools"})
     return _json({**told, "messages": [_told(message) for message in request.messages]})
 
 
 def exchange_of(request: ModelRequest, line: Mapping[str, Any]) -> HttpExchange:
-    """A request and its answer, a line of the story, as a cassette has them."""
+    """An exchange for a cassette, from a request and its answer, a line of the story."""
     return HttpExchange(
         model=DEMO, method="POST", path=f"/{DEMO}", body=body_of(request), status=200,
         chunks=(_json(line),),
@@ -514,18 +513,18 @@ def exchange_of(request: ModelRequest, line: Mapping[str, Any]) -> HttpExchange:
 
 
 def line_of(exchange: HttpExchange) -> Mapping[str, Any]:
-    """The line of the story that an exchange was answered with."""
+    """The line of the story that is the answer of an exchange."""
     return json_of("".join(map(str, exchange.chunks)))
 
 
 def packed(exchanges: Iterable[HttpExchange]) -> bytes:
-    """A cassette as it comes with gonogo."""
+    """The bytes of a cassette in the form that comes with gonogo."""
     lines = [msgspec.json.encode(each) + b"\n" for each in exchanges]
     return gzip.compress(b"".join(lines), mtime=0)
 
 
 def unpacked(data: bytes) -> list[HttpExchange]:
-    """What a cassette holds that comes with gonogo."""
+    """The exchanges in a cassette that comes with gonogo."""
     lines = gzip.decompress(data).splitlines()
     return [msgspec.json.decode(line, type=HttpExchange) for line in lines]
 
