@@ -52,6 +52,14 @@ def test_bubblewrap_that_fails_or_is_not_there_is_said_with_what_that_means(tmp_
     )
 
 
+def test_where_no_server_and_no_worker_runs_it_is_said_how_to_start_one_and_nothing_of_both():
+    assert list(checks.cluster_findings([], [])) == [
+        Check("servers", "bad", "none is running; start one with gonogo serve --no-work"),
+        Check("workers", "bad", "none is running; start one with gonogo worker"),
+        Check("workspaces", "ok", "0 known"),
+    ]
+
+
 def test_the_python_is_named_with_its_place():
     version = ".".join(map(str, sys.version_info[:3]))
     where = Check("python", "ok", f"{version} at {sys.executable}")

@@ -74,26 +74,30 @@ def cluster_findings(nodes: Sequence[NodeView], places: Sequence[PlaceView]) -> 
     """Look at the servers and workers that share the work, as one of the servers sees them."""
     living = [node for node in nodes if node.status != "dead"]
     workers = [node for node in living if node.kind == "worker"]
-    yield _living("servers", len(living) - len(workers))
-    yield _living("workers", len(workers))
+    yield _living("servers", len(living) - len(workers), "gonogo serve --no-work")
+    yield _living("workers", len(workers), "gonogo worker")
+    yield _waiting(places, {node.pool for node in workers if node.status == "alive"})
+    if living:
+        yield _rules(workers)
+        versions = ", ".join(sorted({node.version for node in living}))
+        yield Check("versions", "warn" if "," in versions else "ok", versions)
+
+
+def _rules(workers: Sequence[NodeView]) -> Check:
     others = [f"{node.host} {node.pid}" for node in workers if node.status == "other_rules"]
     if others:
         text = because(
             "these have other rules than the server that started last: {names}; give all servers "
             "and workers the same rules, then restart these", names=", ".join(others),
         )  # fmt: skip
-        yield Check("rules", "bad", text)
-    else:
-        yield Check("rules", "ok", because("the same on all servers and workers"))
-    versions = ", ".join(sorted({node.version for node in living}))
-    yield Check("versions", "warn" if "," in versions else "ok", versions)
-    yield _waiting(places, {node.pool for node in workers if node.status == "alive"})
+        return Check("rules", "bad", text)
+    return Check("rules", "ok", because("the same on all servers and workers"))
 
 
-def _living(name: str, count: int) -> Check:
+def _living(name: str, count: int, command: str) -> Check:
     if count:
         return Check(name, "ok", because("{count} running", count=count))
-    return Check(name, "bad", because("none is running"))
+    return Check(name, "bad", because("none is running; start one with {command}", command=command))
 
 
 def _waiting(places: Sequence[PlaceView], pools: Collection[str | None]) -> Check:
