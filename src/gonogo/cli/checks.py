@@ -265,32 +265,36 @@ def _lingering(user: str, system: Path = Path("/")) -> Check | None:
 
 
 def _database(settings: Settings) -> Check:
-    """A short look; `gonogo db check` also tells what is damaged, and whether the schema fits."""
-    from gonogo.runtime import database_file
+    """A short look: whether a start would refuse it; `gonogo db check` reads all of it."""
+    from gonogo.runtime import database_file, look_at_database
 
     try:
         file = database_file(settings)
+        if file is None:
+            return Check("database", "ok", because("a server; look at it with gonogo db check"))
+        is_there = os.path.lexists(file)
+        if is_there and (problem := _problem_of_file(file)):
+            return Check("database", "bad", problem)
+        look_at_database(settings, reads_all=False)
     except GonogoError as error:
         return Check("database", "bad", error.args[0])
-    if file is None:
-        return Check("database", "ok", because("a server; look at it with gonogo db check"))
-    if not os.path.lexists(file):
-        text = because("it will be created in {path} when it is needed", path=file.parent)
-        return Check("database", "ok", text)
+    needed = because("it will be created in {path} when it is needed", path=file.parent)
+    return Check("database", "ok", str(file) if is_there else needed)
+
+
+def _problem_of_file(file: Path) -> str | None:
     if problem := disk_problem(file.parent):
-        return Check("database", "bad", problem)
+        return problem
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)) as database:
             database.execute("PRAGMA schema_version")
     except sqlite3.Error as error:
-        text = because(
+        return because(
             "{path}: {problem}; look closer with gonogo db check", path=file, problem=error
         )
-        return Check("database", "bad", text)
     if not os.access(file, os.W_OK):
-        text = because("{path} cannot be written; fix it: chmod 600 {path}", path=file)
-        return Check("database", "bad", text)
-    return Check("database", "ok", str(file))
+        return because("{path} cannot be written; fix it: chmod 600 {path}", path=file)
+    return None
 
 
 async def _identity(settings: Settings) -> Check:

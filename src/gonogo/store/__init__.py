@@ -347,11 +347,16 @@ def _probe(tx: Tx) -> None:
 _FILE = "sqlite:///"
 
 
-def look_at(url: str, patience: float = 4.0) -> tuple[str | None, str, str | None]:
+def look_at(
+    url: str, patience: float = 4.0, *, reads_all: bool = True
+) -> tuple[str | None, str, str | None]:
     """The schema that a database has, the one of this version, and what of it is damaged, if any.
 
     None stands for an empty database, or one that does not exist. SQLite says what is damaged;
     PostgreSQL does so only as it reads. Nothing is changed.
+
+    Args:
+        reads_all: Look for damage, which takes as long as the file is large.
 
     Raises:
         Conflict: every start refuses it: a newer gonogo made it, or one that is too old; or it is
@@ -365,7 +370,8 @@ def look_at(url: str, patience: float = 4.0) -> tuple[str | None, str, str | Non
     backend = _backend(url, lambda box: None, patience, utc_now, None)
     try:
         found = check_known(backend.engine)
-        damage = backend.damage() if isinstance(backend, SqliteBackend) else None
+        is_file = isinstance(backend, SqliteBackend)
+        damage = backend.damage() if is_file and reads_all else None
         if damage is None:
             backend.missing()
     finally:
