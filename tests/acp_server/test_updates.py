@@ -282,9 +282,9 @@ def test_a_plan_that_is_rejected_is_said_to_be_and_taken_away() -> None:
     updates = Updates("/project", ShownPlan())
     updates.board.show("p", 1, [{"id": "app", "description": "Do app"}])
 
-    said, plan = updates.of({"type": "plan_rejected", "content": "No."})
+    said, plan = updates.of({"type": "plan_rejected", "content": "Plan cancelled. No. N."})
 
-    assert said.content.text == "\n\nNo.\n\n"
+    assert said.content.text == "\n\nPlan rejected. No. N.\n\n"
     assert plan.entries == []
 
 

@@ -2,7 +2,9 @@
 
 import os
 import shutil
+import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,8 @@ from gonogo.cli import checks
 from gonogo.cli.checks import Check
 from gonogo.cli.folder import Folder
 from gonogo.settings import Settings
+from gonogo.store import Store
+from gonogo.store import events as log
 
 
 def program(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, name: str = "bwrap") -> str:
@@ -50,6 +54,14 @@ def test_bubblewrap_that_fails_or_is_not_there_is_said_with_what_that_means(tmp_
     assert checks._bubblewrap() == Check(
         "bubblewrap", "warn", f"not found: {WITHOUT}; install bubblewrap"
     )
+
+
+def test_where_no_server_and_no_worker_runs_it_is_said_how_to_start_one_and_nothing_of_both():
+    assert list(checks.cluster_findings([], [])) == [
+        Check("servers", "bad", "none is running; start one with gonogo serve --no-work"),
+        Check("workers", "bad", "none is running; start one with gonogo worker"),
+        Check("workspaces", "ok", "0 known"),
+    ]
 
 
 def test_the_python_is_named_with_its_place():
@@ -135,6 +147,30 @@ def test_the_database_of_the_state_folder_is_opened(tmp_path):
     file.symlink_to(home / "none")
     found = checks._database(settings)
     assert (found.state, "unable to open database file" in found.text) == ("bad", True)
+
+
+def test_a_database_that_every_start_refuses_is_bad(tmp_path):
+    settings, file = Settings(home=tmp_path), tmp_path / "gonogo.db"
+    Store(f"sqlite:///{file}").close()
+    assert checks._database(settings) == Check("database", "ok", str(file))
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    found = checks._database(settings)
+    assert (found.state, "upgrade gonogo to use it" in found.text) == ("bad", True)
+
+
+async def test_a_database_that_was_lost_or_replaced_by_an_older_copy_is_bad(tmp_path):
+    settings, file = Settings(home=tmp_path), tmp_path / "gonogo.db"
+    Store(f"sqlite:///{file}").close()
+    copy = file.read_bytes()
+    store = Store(f"sqlite:///{file}")
+    await store.write(log.start_system_chain)
+    await store.write(log.note, log.SYSTEM, actor="ann", action="did", subject="x")
+    store.close()
+    for replace in (lambda: file.write_bytes(copy), file.unlink):
+        replace()
+        found = checks._database(settings)
+        assert (found.state, "is older than gonogo's last record" in found.text) == ("bad", True)
 
 
 @pytest.mark.parametrize("address", ["sqlite:work.db", "mysql://host/work", "work.db"])

@@ -461,6 +461,13 @@ def test_a_server_says_at_its_start_that_its_model_cannot_be_asked_and_works(ser
     assert "--model demo" in said
 
 
+@pytest.mark.parametrize("command", ["serve", "worker"])
+def test_a_database_that_cannot_be_opened_is_all_that_a_server_and_a_worker_say(gonogo, command):
+    done = gonogo(command, "--db", "nope", "--model", "bogus")
+    assert (done.returncode, SAYS in done.stderr) == (2, False)
+    assert "GONOGO_DB must be" in done.stderr
+
+
 async def test_of_models_that_can_be_asked_and_of_a_file_that_cannot_be_read_nothing_is_said(
     tmp_path, capsys
 ):

@@ -66,9 +66,13 @@ def test_a_task_for_an_agent_costs_no_request_that_chooses_one(gonogo, run, home
         return sum(used["requests"] for used in found["models"])
 
     assert asked() - asked("--agent", "architect") == 1
+
+
+def test_a_task_for_an_agent_that_there_is_not_leaves_no_session(gonogo, run):
     unknown = gonogo(*run, "--agent", "nobody")
-    assert unknown.returncode == 1
-    assert "there is no agent 'nobody'" in unknown.stdout + unknown.stderr
+    assert (unknown.returncode, unknown.stdout) == (2, "")
+    assert "There is no agent 'nobody'; use one of architect, ask, coder" in unknown.stderr
+    assert json.loads(gonogo("sessions", "list", "--json").stdout)["sessions"] == []
 
 
 def test_what_waits_is_decided_later_and_goes_on_from_there(gonogo, run, project):
@@ -219,7 +223,9 @@ def test_an_edited_plan_runs_as_it_was_edited(terminal, run, project, tmp_path):
 def test_a_plan_is_edited_in_a_file_of_its_own(gonogo, run, project, tmp_path, home):
     gonogo(*run, "--plan-only")
     (plan,) = plans(gonogo, project)
-    shown = gonogo("plans", "show", str(plan["plan_id"]), "--format", "yaml", cwd=project)
+    form = ("plans", "show", str(plan["plan_id"]), "--format", "yaml")
+    shown = gonogo(*form, cwd=project)
+    assert json.loads(gonogo(*form, "--json", cwd=project).stdout)["text"] == shown.stdout
     file = tmp_path / "plan.yaml"
     edit = ("plans", "edit", str(plan["plan_id"]), "--from", str(file), "--yes")
 

@@ -69,6 +69,9 @@ def test_a_plan_whose_budget_is_spent_names_its_question_and_no_other():
 
 def test_a_plan_that_a_person_paused_says_how_to_go_on_and_one_that_is_not_paused_nothing():
     assert standing(plan()) == "paused"
+    assert standing(plan(status="awaiting_approval", revising=True)) == (
+        "awaiting_approval (being revised)"
+    )
     assert pause_lines(plan(), [], "en") == [
         "A person paused the plan. Resume it: gonogo plans resume p"
     ]

@@ -251,7 +251,10 @@ class Running:
             open_ = {"session_id": "s", "pending_approvals": [], "count": self.questions}
             return httpx.Response(200, json=open_)
         if name == "p":
-            return httpx.Response(200, json={**PLAN, "status": self.states.pop(0)})
+            status, _, revising = self.states.pop(0).partition(" ")
+            return httpx.Response(
+                200, json={**PLAN, "status": status, "revising": bool(revising) or None}
+            )
         return httpx.Response(200, json=GRAPH)
 
 
@@ -277,6 +280,11 @@ async def test_who_waits_for_questions_too_is_told_of_the_first(against):
     async with against(server) as c:
         assert (await c.wait_for_plan("p", limit=60, or_asked=True)).status == "running"
     assert server.asked == ["graph", "p", "pending-approvals"]
+
+    # The question of a plan that was sent back to its planner need not be answered yet.
+    server = Running("awaiting_approval revising", "awaiting_approval", questions=1)
+    async with against(server) as c:
+        assert (await c.wait_for_plan("p", limit=60, or_asked=True)).revising is None
 
     server = Running("running", "running", "completed")
     async with against(server) as c:

@@ -119,6 +119,8 @@ SAID = [
      "для bob, роль viewer · одобрений больше не учитывается: 1"),
     ("principal.renamed", {"name": "ann", "issuer": "https://id", "sub": "7"},
      "ann, from https://id (there: 7)", "ann, от https://id (там: 7)"),
+    ("database.accepted", {"missing": ["chain a is gone", "b"]}, "chain a is gone · b",
+     "chain a is gone · b"),
     ("plan.commented", {"content": "Why?"}, "“Why?”", "«Why?»"),
     ("plan.sent_back", {}, "comments: 0", "комментариев: 0"),
     ("plan.sent_back", {"comments": [], "answers": [1, 2]}, "comments: 2", "комментариев: 2"),

@@ -23,7 +23,7 @@ from gonogo.domain.messages import HitlDecision, PlanDecision
 from gonogo.domain.states import ApprovalKind, wants_words
 from gonogo.domain.text_safety import guarded, visible, visible_json
 from gonogo.domain.views import ApprovalView
-from gonogo.i18n import phrase, say
+from gonogo.i18n import phrase, reworded, say
 from gonogo.policy import lasting
 
 # Tool calls as editors show them: what kind, which files, what changes in them.
@@ -668,7 +668,7 @@ class Updates:
         return [*updates, said(f"\n\n{mark} {facts['subtask_id']}: {text}\n\n")]
 
     def _noticed(self, event: Event) -> list[Update]:
-        text = event.get("content")
+        text = reworded(event.get("content") or "", self.locale)
         updates: list[Update] = [said(f"\n\n{text}\n\n")] if text else []
         if event["type"] == "plan_rejected":
             updates.append(self.board.clear())

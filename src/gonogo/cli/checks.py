@@ -74,26 +74,30 @@ def cluster_findings(nodes: Sequence[NodeView], places: Sequence[PlaceView]) -> 
     """Look at the servers and workers that share the work, as one of the servers sees them."""
     living = [node for node in nodes if node.status != "dead"]
     workers = [node for node in living if node.kind == "worker"]
-    yield _living("servers", len(living) - len(workers))
-    yield _living("workers", len(workers))
+    yield _living("servers", len(living) - len(workers), "gonogo serve --no-work")
+    yield _living("workers", len(workers), "gonogo worker")
+    yield _waiting(places, {node.pool for node in workers if node.status == "alive"})
+    if living:
+        yield _rules(workers)
+        versions = ", ".join(sorted({node.version for node in living}))
+        yield Check("versions", "warn" if "," in versions else "ok", versions)
+
+
+def _rules(workers: Sequence[NodeView]) -> Check:
     others = [f"{node.host} {node.pid}" for node in workers if node.status == "other_rules"]
     if others:
         text = because(
             "these have other rules than the server that started last: {names}; give all servers "
             "and workers the same rules, then restart these", names=", ".join(others),
         )  # fmt: skip
-        yield Check("rules", "bad", text)
-    else:
-        yield Check("rules", "ok", because("the same on all servers and workers"))
-    versions = ", ".join(sorted({node.version for node in living}))
-    yield Check("versions", "warn" if "," in versions else "ok", versions)
-    yield _waiting(places, {node.pool for node in workers if node.status == "alive"})
+        return Check("rules", "bad", text)
+    return Check("rules", "ok", because("the same on all servers and workers"))
 
 
-def _living(name: str, count: int) -> Check:
+def _living(name: str, count: int, command: str) -> Check:
     if count:
         return Check(name, "ok", because("{count} running", count=count))
-    return Check(name, "bad", because("none is running"))
+    return Check(name, "bad", because("none is running; start one with {command}", command=command))
 
 
 def _waiting(places: Sequence[PlaceView], pools: Collection[str | None]) -> Check:
@@ -261,32 +265,36 @@ def _lingering(user: str, system: Path = Path("/")) -> Check | None:
 
 
 def _database(settings: Settings) -> Check:
-    """A short look; `gonogo db check` also tells what is damaged, and whether the schema fits."""
-    from gonogo.runtime import database_file
+    """A short look: whether a start would refuse it; `gonogo db check` reads all of it."""
+    from gonogo.runtime import database_file, look_at_database
 
     try:
         file = database_file(settings)
+        if file is None:
+            return Check("database", "ok", because("a server; look at it with gonogo db check"))
+        is_there = os.path.lexists(file)
+        if is_there and (problem := _problem_of_file(file)):
+            return Check("database", "bad", problem)
+        look_at_database(settings, reads_all=False)
     except GonogoError as error:
         return Check("database", "bad", error.args[0])
-    if file is None:
-        return Check("database", "ok", because("a server; look at it with gonogo db check"))
-    if not os.path.lexists(file):
-        text = because("it will be created in {path} when it is needed", path=file.parent)
-        return Check("database", "ok", text)
+    needed = because("it will be created in {path} when it is needed", path=file.parent)
+    return Check("database", "ok", str(file) if is_there else needed)
+
+
+def _problem_of_file(file: Path) -> str | None:
     if problem := disk_problem(file.parent):
-        return Check("database", "bad", problem)
+        return problem
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True)) as database:
             database.execute("PRAGMA schema_version")
     except sqlite3.Error as error:
-        text = because(
+        return because(
             "{path}: {problem}; look closer with gonogo db check", path=file, problem=error
         )
-        return Check("database", "bad", text)
     if not os.access(file, os.W_OK):
-        text = because("{path} cannot be written; fix it: chmod 600 {path}", path=file)
-        return Check("database", "bad", text)
-    return Check("database", "ok", str(file))
+        return because("{path} cannot be written; fix it: chmod 600 {path}", path=file)
+    return None
 
 
 async def _identity(settings: Settings) -> Check:

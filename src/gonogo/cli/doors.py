@@ -65,8 +65,7 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
                     return Exit.DONE
         setup_logging()
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
-        async with _models_told(settings) if address.pool is None else nullcontext():
-            await _serve(settings, folder, address, held if ours is False else None)
+        await _serve(settings, folder, address, held if ours is False else None)
     return Exit.DONE
 
 
@@ -107,8 +106,8 @@ async def run_worker(
     member = member_of(settings, "worker", pool, capacity, labels)
     with anyio.open_signal_receiver(signal.SIGINT, signal.SIGTERM) as signals:
         async with (
-            _models_told(settings),
             Runtime.open(settings, shared_as=member) as runtime,
+            _models_told(settings),
             _measured(runtime),
         ):
             async with _cut_off_by(signals, wait=True):
@@ -246,6 +245,7 @@ async def _serve(
     member = None if pool is None else member_of(settings, "server", pool)
     async with (
         Runtime.open(settings, shared_as=member) as runtime,
+        _models_told(settings) if pool is None else nullcontext(),
         _forgotten(folder),
         anyio.create_task_group() as group,
     ):

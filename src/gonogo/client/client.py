@@ -78,8 +78,7 @@ from gonogo.domain.views import (
 
 _ANY = AuditFilter()
 _TELLING = ("plan_", "approval_")
-_OFTEN = frozenset({"plan_progress", "plan_commented"})
-"""Events that end nothing."""
+_OFTEN = frozenset({"plan_progress", "plan_commented"})  # They end nothing.
 
 
 class Client(Transport):
@@ -587,22 +586,23 @@ class Client(Transport):
         """
         with anyio.fail_after(limit):
             graph = await self.plan_graph(plan_id)
-            session_id = graph.session_id
-            if found := await self._over(plan_id, session_id, or_asked):
+            if found := await self._over(plan_id, or_asked):
                 return found
-            async with aclosing(self.follow(session_id, graph.last_seq)) as events:
+            async with aclosing(self.follow(graph.session_id, graph.last_seq)) as events:
                 async for event in events:
                     kind = str(event["type"])
                     tells = kind.startswith(_TELLING) and kind not in _OFTEN
-                    if tells and (found := await self._over(plan_id, session_id, or_asked)):
+                    if tells and (found := await self._over(plan_id, or_asked)):
                         return found
         raise AssertionError("a session is followed without an end")
 
-    async def _over(self, plan_id: str, session_id: str, or_asked: bool) -> PlanView | None:
+    async def _over(self, plan_id: str, or_asked: bool) -> PlanView | None:
         plan = await self.plan(plan_id)
-        if plan.status in ENDED or (or_asked and (await self.pending_approvals(session_id)).count):
+        if plan.status in ENDED:
             return plan
-        return None
+        # A plan that was sent back keeps its question, which need not be answered yet.
+        asked = or_asked and (await self.pending_approvals(plan.session_id)).count
+        return plan if asked > (plan.revising or False) else None
 
     async def health(self) -> Health:
         """Whether the server is there; needs no token."""

@@ -240,7 +240,9 @@ def read_answers(raw: Any, wanted: Sequence[str]) -> dict[str, str]:  # noqa: AN
     found: dict[str, str] = {}
     for item in _objects(raw):
         key, answer = item.get("comment_id"), item.get("answer")
-        if not isinstance(key, str) or key not in wanted:
+        if not isinstance(key, str):
+            raise InvalidPlan("answers: each one is an object {shape}", shape=_SHAPE)
+        if key not in wanted:
             raise InvalidPlan(
                 "answers: there is no comment {key!r} to answer{wanted}",
                 key=key, wanted=_choices(wanted),

@@ -119,6 +119,12 @@ def term(kind: str, word: str, locale: str | None) -> str:
     return _word(kind, word, locale)
 
 
+def reworded(text: str, locale: str | None) -> str:
+    """A text whose first sentence the protocol may fix, with the words that people know."""
+    begins, stop, rest = text.partition(".")
+    return f"{term('wire', begins, locale)}{stop}{rest}"
+
+
 def decimal(number: float, locale: str | None, digits: int = 1) -> str:
     """A number with so many digits behind the sign that the language has for it."""
     said = f"{number:.{digits}f}"

@@ -510,6 +510,10 @@ def _pruned(entry: AuditEntry, locale: str) -> _Parts:
     yield say("why_pruned", locale, first=entry.details["first"], last=entry.details["last"])
 
 
+def _accepted(entry: AuditEntry, locale: str) -> _Parts:
+    yield from (told(str(each), locale) for each in entry.details["missing"])
+
+
 _OWN: dict[str, Callable[[AuditEntry, str], _Parts]] = {
     "link.made": _link_made,
     "link.revoked": _link_revoked,
@@ -531,6 +535,7 @@ _OWN: dict[str, Callable[[AuditEntry, str], _Parts]] = {
     "tool.names_taken": _names,
     "audit.anchored": _anchored,
     "audit.pruned": _pruned,
+    "database.accepted": _accepted,
 }
 _ANY_KIND = {"asked": _asked, "escalated": _escalated}
 """What is noted of every kind of question."""

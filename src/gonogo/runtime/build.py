@@ -226,9 +226,11 @@ def database_file(settings: Settings) -> Path | None:
     return file_of(database_url(settings))
 
 
-def look_at_database(settings: Settings) -> tuple[str | None, str, str | None]:
+def look_at_database(
+    settings: Settings, *, reads_all: bool = True
+) -> tuple[str | None, str, str | None]:
     """What `store.look_at` finds of the database that the settings name."""
-    return look_at(database_url(settings))
+    return look_at(database_url(settings), reads_all=reads_all)
 
 
 def open_parts(

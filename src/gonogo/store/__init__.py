@@ -348,11 +348,16 @@ def _probe(tx: Tx) -> None:
 _FILE = "sqlite:///"
 
 
-def look_at(url: str, patience: float = 4.0) -> tuple[str | None, str, str | None]:
+def look_at(
+    url: str, patience: float = 4.0, *, reads_all: bool = True
+) -> tuple[str | None, str, str | None]:
     """The schema of a database, the schema of this version, and any damage; changes nothing.
 
     The first is None for an empty database, or for one that does not exist. Only SQLite tells of
     damage: PostgreSQL finds it only when it reads.
+
+    Args:
+        reads_all: Also look for damage, which reads the whole file.
 
     Raises:
         Conflict: no start accepts the database: a newer gonogo made it, or one that is too old, or
@@ -366,7 +371,8 @@ def look_at(url: str, patience: float = 4.0) -> tuple[str | None, str, str | Non
     backend = _backend(url, lambda box: None, patience, utc_now, None)
     try:
         found = check_known(backend.engine)
-        damage = backend.damage() if isinstance(backend, SqliteBackend) else None
+        is_file = isinstance(backend, SqliteBackend)
+        damage = backend.damage() if is_file and reads_all else None
         if damage is None:
             backend.missing()
     finally:

@@ -90,9 +90,9 @@ async def show_plan(
 ) -> Exit:
     """Show a plan, its subtasks and their states."""
     if form is not None:
-        from gonogo.cli.session.decisions import print_plan
+        from gonogo.cli.session.decisions import export_plan
 
-        return await print_plan(plan_id)
+        return await export_plan(plan_id, None, json=json)
     if watch:
         from gonogo.cli.session.live import watch as watch_plan
 

@@ -164,12 +164,6 @@ async def tell(link: RuntimeLink, session_id: str, message: dict[str, Any]) -> N
 _TAKEN = frozenset({ApprovalStatus.EDITED, ApprovalStatus.SUPERSEDED})
 
 
-async def print_plan(plan_id: str) -> Exit:
-    """Write a plan as the text that `plans edit --from` reads."""
-    line((await _as_yaml(plan_id)).rstrip("\n"))
-    return Exit.DONE
-
-
 async def _as_yaml(plan_id: str) -> str:
     from gonogo.cli.plan_yaml import write
 

@@ -192,12 +192,14 @@ BY_ITSELF = frozenset({"quota", "model", "disk", "budget", "rollback"})
 
 def status_line(plan: PlanView) -> str:
     """A plan and its status, as a command that did something to it says."""
-    return f"{plan.plan_id} {term('plan', plan.status, own_locale())}"
+    return f"{plan.plan_id} {standing(plan, own_locale())}"
 
 
 def standing(plan: PlanView, locale: str = DEFAULT) -> str:
     """A plan's status in a few words: why it is paused, if nobody asked, and what was undone."""
     told = [one_line(term("pause", plan.pause_reason, locale))] if plan.pause_reason else []
+    if plan.revising:
+        told.append(say("cli_revising", locale))
     if undone := sum(subtask.rolled_back or False for subtask in plan.subtasks):
         told.append(say("cli_rolled_back", locale, count=undone, total=len(plan.subtasks)))
     status = term("plan", plan.status, locale)

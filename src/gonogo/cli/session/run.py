@@ -243,6 +243,8 @@ async def talk(
     answer: AnswerFile | None = None,
 ) -> Exit:
     """Open a session, say the task in it or send a plan for it, and see it through."""
+    if wish.agent is not None:
+        await _check_agent(link.client, wish.agent)
     try:
         session = await link.client.open_session(
             title=title_of(task), unattended=wish.unattended or None, limits=wish.limits
@@ -268,6 +270,16 @@ async def talk(
             else used_text(used.models, locale)
         )
     return ended
+
+
+async def _check_agent(client: Client, agent: str) -> None:
+    """Refuse an agent that there is not before anything is made for it."""
+    known = sorted(each.name for each in await client.agents())
+    if agent not in known:
+        raise Stop(
+            "There is no agent {agent!r}; use one of {known}", Exit.USAGE,
+            agent=agent, known=", ".join(known),
+        )  # fmt: skip
 
 
 def _last_line(

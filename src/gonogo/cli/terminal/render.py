@@ -20,7 +20,7 @@ from gonogo.domain.states import ApprovalStatus, was_refused
 from gonogo.domain.text_safety import guarded, visible, visible_json
 from gonogo.domain.tool_calls import RUNTIME
 from gonogo.domain.views import ApprovalView, ReviewView
-from gonogo.i18n import DEFAULT, decimal, phrase, say, term, told
+from gonogo.i18n import DEFAULT, decimal, phrase, reworded, say, term, told
 
 # What differs between two revisions of a plan, or between the files of two checkpoints, as lines.
 
@@ -411,8 +411,7 @@ class EventLines(PlainScreen):
     def _content(self, style: str) -> Callable[[Event], None]:
         def show(event: Event) -> None:
             if content := event.get("content"):
-                begins, stop, rest = spoken(content).partition(".")
-                self._line(f"{term('wire', begins, self._locale)}{stop}{rest}", style)
+                self._line(reworded(spoken(content), self._locale), style)
             elif said := _said_of(event, self._locale):
                 self._line(said, style)
 

@@ -232,8 +232,9 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
             )
         if ruling.digest is not None and ruling.digest != approval.digest:
             raise Conflict(
-                "The question is about {digest}, not {digest2}; open the question again",
-                digest=approval.digest, digest2=ruling.digest,
+                "{subject} has changed since you saw it: its digest is {digest}, not {digest2}; "
+                "look at the open questions again",
+                subject=approval.subject, digest=approval.digest, digest2=ruling.digest,
             )  # fmt: skip
         kind = self.kinds[approval.kind]
         check_right(tx, approval, ruling, asks_again=isinstance(kind, Revisable))
