@@ -464,7 +464,7 @@ class PostgresBackend:
         self._deliver, self._clock = deliver, clock
         self._is_shared = is_shared
         self._closed = False
-        self._lines: WeakSet[Any] = WeakSet()
+        self._lines, self._guard = WeakSet[Any](), threading.Lock()
         opened = partial(_engine, url, partial(self._prepare, patience))
         self.engine = opened(
             pool_size=_POOL, max_overflow=0, pool_timeout=patience,
@@ -477,7 +477,7 @@ class PostgresBackend:
         self._recent = Recent()
         self.beside = opened(poolclass=NullPool, isolation_level="AUTOCOMMIT")
         """Makes connections that commit each statement by itself."""
-        self.lock = AdvisoryLock(self.beside)
+        self.lock = AdvisoryLock(self.beside, self._cut)
         self._writers = Pool(_POOL - _READERS, "gonogo-writer")
         self._readers = Pool(_READERS, "gonogo-reader")
         self._doubts: set[asyncio.Task[Any]] = set()
@@ -539,8 +539,7 @@ class PostgresBackend:
     @contextmanager
     def ending(self) -> Generator[None]:
         """What is closed inside does not wait for a server that never answers."""
-        cut = threading.Timer(_MANNERS, self._cut)
-        cut.start()
+        (cut := threading.Timer(_MANNERS, self._cut)).start()
         try:
             yield
         finally:
@@ -560,13 +559,15 @@ class PostgresBackend:
                 # A process that is stopped inside a transaction keeps nobody from its places.
                 cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE}")
         raw.commit()
-        self._lines.add(raw)
+        with self._guard:
+            self._lines.add(raw)
 
     def _cut(self) -> None:
         """Have every thread that waits for the server find its connection lost."""
-        for line in list(self._lines):
-            with suppress(Exception), socket.socket(fileno=os.dup(line.fileno())) as held:
-                held.shutdown(socket.SHUT_RDWR)
+        with self._guard:
+            for line in list(self._lines):
+                with suppress(Exception), socket.socket(fileno=os.dup(line.fileno())) as held:
+                    held.shutdown(socket.SHUT_RDWR)
 
     def _write(self, asked: _Asked) -> Any:  # noqa: ANN401
         for tries_left in reversed(range(_TRIES)):
