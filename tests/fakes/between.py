@@ -1,9 +1,10 @@
-"""What may stand between gonogo and PostgreSQL: a line that breaks in a COMMIT, and a pooler.
+"""What may stand between gonogo and PostgreSQL: a line that breaks in a COMMIT, a proxy, a pooler.
 
-Both listen on a Unix socket in a folder of their own and speak the server's protocol just far
+They listen on a Unix socket in a folder of their own and speak the server's protocol just far
 enough (https://www.postgresql.org/docs/current/protocol-message-formats.html).
 """
 
+import select
 import socket
 import struct
 import threading
@@ -121,6 +122,24 @@ class Breaking(Between):
                 _send(near, kind, said)
 
 
+class Proxy(Between):
+    """Keeps the connections to a server that is gone; new ones reach another."""
+
+    gone = 0
+    """How often the server went, from one moment to the next and without a word."""
+
+    def _serve(self, near: socket.socket, startup: bytes) -> None:
+        gone = self.gone
+        with self._connected(startup) as far:
+            other = {near: far, far: near}
+            while True:
+                for source in select.select([near, far], [], [])[0]:
+                    if not (piece := source.recv(1 << 16)):
+                        return
+                    if gone == self.gone:
+                        other[source].sendall(piece)
+
+
 class Pooler(Between):
     """Lends a client a connection of the server for one transaction, the last one used first."""
 
@@ -188,6 +207,16 @@ class Pooler(Between):
 def breaking(folder: Path, server: Path) -> Iterator[Breaking]:
     """A line that can be told to break, in a folder that is not there yet."""
     made = Breaking(folder, server)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@contextmanager
+def proxying(folder: Path, server: Path) -> Iterator[Proxy]:
+    """A proxy whose server can go, in a folder that is not there yet."""
+    made = Proxy(folder, server)
     try:
         yield made
     finally:

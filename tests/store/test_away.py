@@ -17,7 +17,7 @@ import pytest
 from anyio.to_thread import run_sync as in_thread
 from sqlalchemy import event
 
-from fakes.between import Breaking, breaking
+from fakes.between import Breaking, breaking, proxying
 from fakes.disk import small_disk
 from fakes.postgres import Server
 from fakes.rows import begin
@@ -133,6 +133,31 @@ async def test_connections_that_are_cut_twelve_times_lose_nothing(
 def line(mortal_postgres: Server, tmp_path: Path) -> Iterator[Breaking]:
     with breaking(tmp_path / "line", mortal_postgres.folder) as made:
         yield made
+
+
+async def test_connections_on_which_nothing_comes_any_more_are_given_up(
+    mortal_postgres: Server, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a proxy keeps them whose server has gone, and another one is in its place."""
+    monkeypatch.setattr(driver, "_BEAT", 0.05)
+    monkeypatch.setattr(driver, "_SILENT", 0.3)
+    monkeypatch.setattr(driver, "_TAKING", 2.0)
+    with (
+        proxying(tmp_path / "proxy", mortal_postgres.folder) as proxy,
+        opened(proxy.url(database), drives=True) as store,
+    ):
+        await store.write(begin)
+        sayers = Sayers(store)
+
+        async def go() -> None:
+            proxy.gone += 1
+
+        async with anyio.create_task_group() as group:
+            assert store.driver is not None
+            group.start_soon(store.driver.stay)
+            await sayers.say_all(go, times=2)
+            group.cancel_scope.cancel()
+        await sayers.all_is_said_once()
 
 
 @pytest.mark.parametrize("breaks", ["before", "after"])

@@ -54,6 +54,9 @@ class ScriptedLock:
     def release(self) -> None:
         self.asked.append(("release", None))
 
+    def cut(self) -> None:
+        self.asked.append(("cut", None))
+
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ An advisory lock belongs to a process of the PostgreSQL server. A pooler that sh
 between its clients would pass the lock to its next client. gonogo detects that before it takes one.
 """
 
+import asyncio
 import fcntl
 import logging
 import os
@@ -22,7 +23,7 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import anyio
 from sqlalchemy import Connection, Engine, bindparam, delete, func, literal, select, text, update
@@ -37,8 +38,12 @@ from gonogo.store.rows import put
 from gonogo.store.schema import drivers, places, writers
 from gonogo.store.transaction import Tx, new_id, seconds_passed
 
+T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 _BEAT, _GLANCE = 2.0, 0.1
+_SILENT, _TAKING = 8.0, 40.0
+"""Seconds after which a server that says nothing counts as away, as by TCP itself, since a proxy
+answers for one that is gone; and while the lock is taken, by several connections."""
 _APART = 3
 """How many connections at once show whether a pooler shares processes of the server."""
 _KIND = 0x676F6E6F
@@ -165,6 +170,10 @@ class DriverLock(Protocol):
         """Let others have it."""
         ...
 
+    def cut(self) -> None:
+        """Have whatever waits for the database find its connection lost."""
+        ...
+
 
 class FileLock:
     """A lock on a file beside a SQLite database. The kernel frees it when the process ends."""
@@ -238,17 +247,22 @@ class FileLock:
             os.close(self._handle)
             self._handle = None
 
+    def cut(self) -> None:
+        """Nothing: a file has no connections."""
+
 
 class AdvisoryLock:
     """A session-level advisory lock on PostgreSQL. All methods block."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, cut: Callable[[], None]) -> None:
         """Take nothing yet.
 
         Args:
             engine: Makes a new connection each time, which commits each statement by itself.
+            cut: See `DriverLock.cut`.
         """
         self.fence: int | None = None
+        self.cut = cut
         self.is_shared = False
         """Several processes that own places may hold it; they keep out one that drives alone."""
         self._engine = engine
@@ -437,7 +451,7 @@ class Driver:
         """Drive until another process does; take a lost lock again at once."""
         while True:
             await anyio.sleep(_BEAT)
-            if await self._threads.run(self._lock.is_held):
+            if await self._ask(self._lock.is_held, _SILENT):
                 continue
             self._stops("the connection that holds the lock of the driver is lost")
             if not await self._regained():
@@ -448,8 +462,8 @@ class Driver:
         """Drive again as soon as nobody else does; what was known of the database is then old."""
         while True:
             try:
-                await self._threads.run(partial(self._lock.take, 0))
-                await self._threads.run(self._lock.claim)
+                await self._ask(partial(self._lock.take, 0), _TAKING)
+                await self._ask(self._lock.claim, _TAKING)
             except Busy:
                 await anyio.sleep(_BEAT)
             except Conflict as taken:
@@ -464,10 +478,18 @@ class Driver:
         self._threads.close()
         self._lock.release()
 
+    async def _ask(self, what: Callable[[], T], patience: float) -> T:
+        """Ask the server; if it says nothing for so long, every connection is lost."""
+        silent = asyncio.get_running_loop().call_later(patience, self._lock.cut)
+        try:
+            return await self._threads.run(what)
+        finally:
+            silent.cancel()
+
     async def _regained(self) -> bool:
         while True:
             try:
-                return await self._threads.run(partial(self._lock.regain, _BEAT))
+                return await self._ask(partial(self._lock.regain, _BEAT), _TAKING)
             except Busy:
                 await anyio.sleep(_BEAT / 4)
             except Conflict as taken:

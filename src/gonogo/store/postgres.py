@@ -463,7 +463,7 @@ class PostgresBackend:
         self._deliver, self._clock = deliver, clock
         self._is_shared = is_shared
         self._closed = False
-        self._lines: WeakSet[Any] = WeakSet()
+        self._lines, self._guard = WeakSet[Any](), threading.Lock()
         opened = partial(_engine, url, partial(self._prepare, patience))
         self.engine = opened(
             pool_size=_POOL, max_overflow=0, pool_timeout=patience,
@@ -476,7 +476,7 @@ class PostgresBackend:
         self._recent = Recent()
         self.beside = opened(poolclass=NullPool, isolation_level="AUTOCOMMIT")
         """Makes connections that commit each statement by itself."""
-        self.lock = AdvisoryLock(self.beside)
+        self.lock = AdvisoryLock(self.beside, self._cut)
         self._writers = Pool(_POOL - _READERS, "gonogo-writer")
         self._readers = Pool(_READERS, "gonogo-reader")
         self._doubts: set[asyncio.Task[Any]] = set()
@@ -559,13 +559,15 @@ class PostgresBackend:
                 # So a process that is suspended inside a transaction does not block its places.
                 cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE}")
         raw.commit()
-        self._lines.add(raw)
+        with self._guard:
+            self._lines.add(raw)
 
     def _cut(self) -> None:
         """Cut all connections, so that no thread waits for the server any more."""
-        for line in list(self._lines):
-            with suppress(Exception), socket.socket(fileno=os.dup(line.fileno())) as held:
-                held.shutdown(socket.SHUT_RDWR)
+        with self._guard:
+            for line in list(self._lines):
+                with suppress(Exception), socket.socket(fileno=os.dup(line.fileno())) as held:
+                    held.shutdown(socket.SHUT_RDWR)
 
     def _write(self, asked: _Asked) -> Any:  # noqa: ANN401
         for tries_left in reversed(range(_TRIES)):
