@@ -602,7 +602,7 @@ class Client(Transport):
             return plan
         # A plan that was sent back keeps its question, which need not be answered yet.
         asked = or_asked and (await self.pending_approvals(plan.session_id)).count
-        return plan if asked > (plan.revising or False) else None
+        return plan if asked > int(plan.revising or False) else None
 
     async def health(self) -> Health:
         """Whether the server is there; needs no token."""
