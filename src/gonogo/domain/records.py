@@ -1,7 +1,7 @@
-"""Rows as values: what the store keeps of each thing, field for column.
+"""Database rows as values, one field for each column.
 
-Records are read in one transaction and may be stale in the next; whoever changes a thing compares
-the status (and epoch) that the record shows with the row's, in the same statement.
+A record is read in one transaction and may be stale in the next. Whoever changes a row compares
+its status (and epoch) with those of the record, in the same statement.
 """
 
 from collections.abc import Collection, Mapping
@@ -35,7 +35,7 @@ class Session(Struct, frozen=True, kw_only=True):
     workspace: str
     locale: str | None
     spoken: str
-    """The language of texts for people, as the last message of the user settled it."""
+    """The language of texts for people, detected in the user's last message."""
     tool_host: str
     agent: str
     active_plan_id: str | None
@@ -44,31 +44,31 @@ class Session(Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
     model: str | None = None
-    """The model that its agents ask; None: the one that the process is configured with."""
+    """The model of its agents; None: the one that the process is configured with."""
     unattended: bool = False
-    """Nobody can answer: what would ask is denied."""
+    """Nobody can answer, so calls that would need a question are denied."""
     instructions: list[dict[str, Any]] | None = None
-    """The instruction files that its planners were told of last: paths and digests."""
+    """The instruction files that its planners got last: paths and digests."""
     limits: dict[str, float] | None = None
-    """What it may take in all, by `cost`, `tokens`, `requests`, `seconds`, as it was opened."""
+    """Its limits by `cost`, `tokens`, `requests` and `seconds`, set when it was opened."""
 
 
 class SessionPlace(Struct, frozen=True):
-    """A place in the list, which is the same however many sessions came or went meanwhile."""
+    """A position in the list of sessions that stays valid when sessions come or go."""
 
     created_at: datetime
     id: str
 
     def text(self) -> str:
-        """The place as clients keep it."""
+        """The position as the cursor that clients keep."""
         return f"{self.created_at.isoformat()}~{self.id}"
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """The place that a text names.
+        """Parse a cursor.
 
         Raises:
-            InvalidCursor: it names none.
+            InvalidCursor: it is none.
         """
         at, _, of = text.partition("~")
         try:
@@ -89,21 +89,21 @@ class Turn(Struct, frozen=True, kw_only=True):
     position: int
     content: str
     agent: str
-    """Who answers; empty until the turn begins, when nobody was named."""
+    """The agent that answers; empty until the turn begins if the message names none."""
     status: TurnStatus
     epoch: int
     created_at: datetime
     finished_at: datetime | None
     principal_id: str | None = None
-    """Whose message it is."""
+    """The author of the message."""
     away: dict[str, Any] | None = None
-    """The absence of the model that it waits for, if it does."""
+    """If it waits for a model that does not answer: the model's absence."""
     steered: bool = False
-    """A person has said something to it while it was under way."""
+    """A person has sent its agent a message while it was under way."""
 
 
 class Plan(Struct, frozen=True, kw_only=True):
-    """A plan: its life, whatever its current revision says."""
+    """A plan, without the contents of its revisions."""
 
     id: str
     session_id: str
@@ -122,59 +122,59 @@ class Plan(Struct, frozen=True, kw_only=True):
     finished_at: datetime | None
     feedback: str | None
     pause_reason: str | None = None
-    """Why a paused plan is paused, where nobody asked for it: `quota`, `model`, `budget`."""
+    """Why a plan was paused, if no person paused it: `quota`, `model`, `budget`, `disk`."""
     paused_until: datetime | None = None
-    """When a plan that was paused for a quota goes on by itself, or its model is asked again."""
+    """When a plan that waits for a quota continues, or when its model is asked again."""
     replans: int = 0
-    """Revisions that were asked for because a subtask failed."""
+    """Number of revisions that were requested because a subtask failed."""
     replan: dict[str, Any] | None = None
-    """What the replanning under way is about."""
+    """The replanning that is under way: its reason and its state."""
     floor: int = 0
-    """Progress in thousandths that was told of earlier revisions: it never falls."""
+    """The highest progress reported for earlier revisions, in thousandths: it never falls."""
     budget: dict[str, Any] | None = None
-    """`{limits, runs}`: what people set in the place of the settings' limits, and how many runs
-    of subtasks were counted."""
+    """`{limits, runs}`: limits that people set instead of those of the settings, and the number of
+    runs of subtasks so far."""
     again: list[dict[str, str]] | None = None
-    """`{subtask_id, by}` each: what people asked to have tried again once nothing of it runs."""
+    """`{subtask_id, by}` each: retries that people asked for, which wait until nothing runs."""
     rollback: dict[str, Any] | None = None
-    """`{checkpoint_id, subtask_id, whole, pause}` from a rollback's checkpoint until it is written:
-    what is undone, and why the plan was paused before."""
+    """`{checkpoint_id, subtask_id, whole, pause}` while a rollback is under way: what it undoes,
+    and why the plan was paused before."""
     revising: dict[str, Any] | None = None
     """`{id, by, comments, began}` while the planner looks for a revision that answers comments."""
     asked_by: list[str] | None = None
-    """Who has had it changed: edited it, ordered a replan, or sent it back to its planner."""
+    """Who caused changes: edited it, requested a replan, or sent it back to its planner."""
     away: dict[str, Any] | None = None
-    """The absence of the model that a plan waits for which is paused for that."""
+    """If the plan is paused because its model does not answer: the model's absence."""
     approved_revision: int | None = None
-    """The revision that was approved last: nothing else of the plan ever runs."""
+    """The revision that was approved last; only this one ever runs."""
     instructions: list[dict[str, Any]] | None = None
-    """The instruction files that the planner of its current revision was told of."""
+    """The instruction files that the planner of the current revision got."""
     steered: list[str] | None = None
-    """The subtasks to which a person has said something while they were under way."""
+    """The subtasks that a person has sent a message to while they were under way."""
 
 
 class Comment(Struct, frozen=True, kw_only=True):
-    """What a person said of a plan, or of one of its subtasks, before it was decided."""
+    """A person's comment on a plan, or on one of its subtasks, before the decision."""
 
     id: str
     session_id: str
     plan_id: str
     revision: int
-    """The revision that they saw."""
+    """The revision that the comment is about."""
     subtask_id: str | None
     author_id: str
     author: str
     content: str
     created_at: datetime
     answer: str | None = None
-    """The planner's words."""
+    """The planner's answer."""
     answered_revision: int | None = None
-    """The revision that came with the answer."""
+    """The revision that the planner proposed with the answer."""
     answered_at: datetime | None = None
 
 
 class SubtaskRow(Struct, frozen=True, kw_only=True):
-    """Where one subtask of one revision stands. `key` names its thread and its job."""
+    """The state of one subtask in one revision. `key` identifies its thread and its job."""
 
     key: str
     plan_id: str
@@ -194,7 +194,7 @@ class SubtaskRow(Struct, frozen=True, kw_only=True):
     declined: bool = False
     """It was skipped because its own condition is false."""
     worked_ms: int = 0
-    """What the attempt had worked when it last gave up its place, waiting not counted."""
+    """Milliseconds that the attempt had worked when it last gave up its place, without waits."""
 
 
 class CallRow(Struct, frozen=True, kw_only=True):
@@ -220,7 +220,7 @@ class CallRow(Struct, frozen=True, kw_only=True):
     verdict: dict[str, Any]
     approval_id: str | None
     retry_of: str | None
-    """The call of unknown outcome that a person had run again as this one."""
+    """The call with an unknown outcome that this call repeats, as a person decided."""
     result: Any
     error: str | None
     created_at: datetime
@@ -229,25 +229,25 @@ class CallRow(Struct, frozen=True, kw_only=True):
     tree: str | None = None
     """The snapshot of the workspace that was taken before a command started."""
     judgings: int = 0
-    """How often somebody who took the call up began to judge it, and came to no end."""
+    """How many times the judging of the call began and did not end."""
 
     @property
     def is_held(self) -> bool:
-        """Whether what came of it is kept back until a person has decided about what it left."""
+        """Whether its result is held back until a person has decided about what it left behind."""
         came = self.result is not None or self.error is not None
         return self.status is CallStatus.STARTED and came
 
     @property
     def is_at_work(self) -> bool:
-        """Whether somebody carries it out."""
+        """Whether it is being carried out."""
         started = self.status is CallStatus.STARTED and not self.is_held
         return started and self.tool_class is not ToolClass.CONTROL
 
     def waits_for_person(self, retried: Collection[str | None]) -> bool:
-        """Whether a person has to do something about it.
+        """Whether it needs a person's answer.
 
         Args:
-            retried: The calls that were run again as others.
+            retried: The ids of calls that were repeated as other calls.
         """
         if self.status is CallStatus.UNKNOWN:
             return self.id not in retried
@@ -257,21 +257,21 @@ class CallRow(Struct, frozen=True, kw_only=True):
 
 
 class Watch(Struct, frozen=True, kw_only=True):
-    """What stood guarded in a workspace before a command, until somebody has looked after it."""
+    """The guarded paths of a workspace before a command, kept until the check after it."""
 
     call_id: str
     session_id: str
     workspace: str
     marks: dict[str, str]
-    """The guarded names, as paths are kept, with what stood there."""
+    """The guarded paths, each with a mark of its content."""
     expects: list[str]
-    """Globs of those that whoever allowed the command knows that it makes."""
+    """Globs of paths that the command was allowed to make."""
     found: list[str] | None = None
-    """The names that nobody expected; None: nobody has looked yet."""
+    """Unexpected paths; None: the check after the command has not run yet."""
     ended: str | None = None
-    """How the call ended that waits for what a person says of them."""
+    """How the call ended, while it waits for a person's decision about the unexpected paths."""
     taken_by: str | None = None
-    """The name of who had them taken away."""
+    """The name of the person who had them removed."""
     created_at: datetime
 
 
@@ -299,25 +299,25 @@ class Approval(Struct, frozen=True, kw_only=True):
     requested_by: str | None = None
     """The principal who sent the message that led to it."""
     review: dict[str, Any] | None = None
-    """Who decides it: a `Review`, where a rule of review spoke of it."""
+    """Who decides it, as a `Review`, if a review rule applies to it."""
     group_key: str | None = None
-    """What identical questions have in common."""
+    """A key that identical questions share."""
     escalated_at: datetime | None = None
 
 
 class Vote(Struct, frozen=True, kw_only=True):
-    """One person's approval of a question that needs several; a later one takes its place."""
+    """One person's approval of a question that needs several; a later vote replaces it."""
 
     approval_id: str
     principal_id: str
     name: str
     ruling: dict[str, Any]
-    """What was approved, as `{decision, ballot, changes?, …}`; votes of one ballot agree."""
+    """What was approved, as `{decision, ballot, changes?, …}`; votes with equal ballots agree."""
     created_at: datetime
 
 
 class GrantRow(Struct, frozen=True, kw_only=True):
-    """What an approved revision allows one of its subtasks."""
+    """The permissions that an approved revision gives to one of its subtasks."""
 
     id: str
     session_id: str
@@ -342,36 +342,36 @@ class SessionRule(Struct, frozen=True, kw_only=True):
     created_at: datetime
     ended_at: datetime | None
     plan_id: str | None
-    """The plan that it holds in; None: it holds in the whole session."""
+    """The plan that it applies to; None: the whole session."""
 
 
 class Checkpoint(Struct, frozen=True, kw_only=True):
-    """A place that a rollback can go back to."""
+    """A state that a rollback can return to."""
 
     id: str
     session_id: str
     plan_id: str
     revision: int
     subtask_id: str | None
-    """The subtask that it was taken before, or whose failed attempt it was taken before undoing;
-    None for one before any other rollback."""
+    """The subtask that was about to start, or whose failed attempt was about to be undone; None:
+    another rollback was about to start."""
     attempt: int
     reason: str
     standings: str
-    """Where each subtask stood, in plan order, a letter each: see `domain.checkpoint`."""
+    """The status of each subtask in plan order, as `SUBTASK_LETTERS`."""
     event_seq: int
     last_change: int
     """The id of the last row of `file_changes` that it covers."""
     tree: str | None
-    """The snapshot; None until the subtask is about to have its first effect."""
+    """The id of the snapshot; None until the subtask is about to change something."""
     hash: str
     created_at: datetime
     swept_at: datetime | None = None
-    """When its snapshot, and what was changed until then, was given up; the hash leaves it out."""
+    """When its snapshot and its file changes were deleted; not part of the hash."""
 
 
 class FileChange(Struct, frozen=True, kw_only=True):
-    """What one call did to one file. States are those of snapshots, as JSON; None is no file."""
+    """One call's change of one file. States are those of snapshots, as JSON; None: no file."""
 
     id: int
     session_id: str
@@ -411,7 +411,7 @@ class ModelRequestRow(Struct, frozen=True, kw_only=True):
 
 
 class Timer(Struct, frozen=True, kw_only=True):
-    """Something to do at a time, whoever lives then."""
+    """Something to do at a given time, by whichever process runs then."""
 
     kind: str
     key: str
@@ -422,7 +422,7 @@ class Timer(Struct, frozen=True, kw_only=True):
 
 
 class Node(Struct, frozen=True, kw_only=True):
-    """A process that takes part: a server in front, or a worker behind."""
+    """A process that shares the database: a server or a worker."""
 
     id: str
     kind: str
@@ -430,74 +430,74 @@ class Node(Struct, frozen=True, kw_only=True):
     host: str
     pid: int
     pool: str | None
-    """The places that a worker takes; None for a server."""
+    """The pool whose workspaces a worker takes; None for a server."""
     capacity: int
-    """How many places a worker drives at once; 0 for a server."""
+    """How many workspaces a worker works in at a time; 0 for a server."""
     version: str
     started_at: datetime
     beat_at: datetime
-    """When it last said that it lives, by the clock of the database."""
+    """The time of its last heartbeat, by the clock of the database."""
     draining: bool
-    """It takes no place any more, and gives those away that it has."""
+    """It takes no more workspaces and hands over those it has."""
     lives: bool
-    """It has beaten lately."""
+    """Its last heartbeat is recent."""
     places: int
-    """How many places it owns."""
+    """How many workspaces it owns."""
     policy: str | None = None
     """A digest of its rules."""
     labels: Mapping[str, str] | None = None
 
 
 class PlaceRow(Struct, frozen=True, kw_only=True):
-    """A workspace, and which worker has it."""
+    """A workspace, and the worker that owns it."""
 
     id: str
     path: str
     pool: str
     fence: int
-    """Counted up with each owner."""
+    """A number that increases with each new owner."""
     owner: str | None
-    """A node's id."""
+    """The id of the owner's node."""
     placed: bool
-    """There is work, or was lately."""
+    """It has work, or had some recently."""
     host: str | None
     pid: int | None
     lives: bool | None
-    """Its owner has beaten lately; None without one."""
+    """The last heartbeat of its owner is recent; None without an owner."""
     beat_at: datetime | None
-    """When its owner did so last."""
+    """The time of its owner's last heartbeat."""
 
 
 class PlaceOwner(Struct, frozen=True, kw_only=True):
-    """A worker that got a workspace."""
+    """The worker that owns a workspace."""
 
     node: str
     fence: int
     since: datetime
     host: str | None
-    """None for one that is not known any more."""
+    """None if the worker is no longer known."""
     pid: int | None
 
 
 class Job(Struct, frozen=True):
-    """Something to go on with now: drive one turn, plan or subtask as far as it goes.
+    """Work to do now: drive one turn, plan or subtask as far as possible.
 
-    `epoch` is that of the row when the job was made, where its kind has one: the holder's proof.
+    `epoch` is the row's epoch when the job was made, if its kind has one; it proves who may write.
     """
 
     kind: str
     key: str
     epoch: int = 0
     since: datetime | None = None
-    """When the work that this job goes on with began, if whoever made the job knew."""
+    """When the work began that this job continues, if it was known when the job was made."""
     found: Any = None
-    """What whoever took the work for the job read then; never known in another process."""
+    """What was read when the work was taken for this job; known only in the same process."""
     begun: Any = None
-    """What was started with the job, for it to carry out; never known in another process."""
+    """What was already marked as started for this job to carry out; only in the same process."""
 
 
 class JobStop(Struct, frozen=True):
-    """A running job whose work has been taken from it: end what it spawned."""
+    """A running job has lost its work: end what it spawned."""
 
     kind: str
     key: str

@@ -1,4 +1,4 @@
-"""Where plans, subtasks, calls, questions and turns can stand, and how each may move."""
+"""The states of plans, subtasks, calls, approvals and turns, and their legal transitions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from typing import Generic, TypeVar
 
 from gonogo.domain.errors import IllegalTransition
 
-# A state machine as a table: which state may follow which, and nothing else.
+# A state machine is a table that says which states may follow which.
 
 S = TypeVar("S", bound=StrEnum)
 
 
 @dataclass(frozen=True, slots=True)
 class Machine(Generic[S]):
-    """The legal moves of one kind of thing."""
+    """The legal transitions of one kind of thing."""
 
     subject: str
     moves: Mapping[S, frozenset[S]]
@@ -22,15 +22,15 @@ class Machine(Generic[S]):
     """The states that nothing follows."""
 
     def __post_init__(self) -> None:
-        """Work out what the table says by leaving it out."""
+        """Derive the terminal states: those with no transition in the table."""
         last = frozenset(state for state, targets in self.moves.items() if not targets)
         object.__setattr__(self, "terminal", last)
 
     def check(self, state: S, target: S, name: str = "") -> S:
-        """Give `target` back if it may follow `state`.
+        """Return `target` if it may follow `state`.
 
         Raises:
-            IllegalTransition: the table has no such move.
+            IllegalTransition: the table has no such transition.
         """
         if target not in self.moves[state]:
             raise IllegalTransition(f"{self.subject} {name}".strip(), state, target)
@@ -38,15 +38,15 @@ class Machine(Generic[S]):
 
 
 class SessionState(StrEnum):
-    """How a session stands, in the word by which a person picks one of many."""
+    """The state of a session, by which people filter the list of sessions."""
 
     WAITING = "waiting"
-    """A question of it is open."""
+    """It has an open question."""
     RUNNING = "running"
     PAUSED = "paused"
-    """A plan of it is held or paused: it goes on when somebody says so."""
+    """One of its plans is on hold or paused and continues when somebody says so."""
     FAILED = "failed"
-    """The last of what was asked for did not come about."""
+    """Its last task failed."""
     DONE = "done"
     NEW = "new"
     """Nothing was asked for yet."""
@@ -59,18 +59,18 @@ class SessionState(StrEnum):
 #                   ▼    │               │        paused replanning
 #       rejected | expired | cancelled ◄─┴───────────┴───────┘
 #
-# A plan that waits for approval stays so while its planner answers comments on it: an edit and a
-# new revision are no moves, they ask anew. `approved` is a plan on hold: decided, not started. A
-# failed or partial plan runs again only when a person retries a subtask. What a false condition
-# left out was not to be done: a plan of which all else completed is `completed`. A plan that had
-# begun and whose next revision is rejected, or not decided in time, is again at the one that was
-# approved last, and ends as what was done of that says: `partial` or `failed`; so does one whose
-# time or budget is over, be it paused, held or sent back. One of those that has nothing left to do
-# is then `completed`.
+# A plan that waits for approval keeps this state while its planner answers comments on it: an edit
+# or a new revision is no transition, it only asks again. `approved` is a plan on hold: approved,
+# but not started. A failed or partial plan runs again only when a person retries a subtask.
+# Subtasks that a false condition left out do not count: if all others completed, the plan is
+# `completed`. If the next revision of a plan that has begun is rejected or expires, the plan
+# returns to the revision that was approved last, and ends as the work on that one says: `partial`,
+# `failed`, or `completed` if nothing of it is left. The same holds for a plan that runs out of time
+# or budget while it is paused, on hold or sent back.
 
 
 class PlanStatus(StrEnum):
-    """Where a plan stands."""
+    """The status of a plan."""
 
     DRAFT = "draft"
     AWAITING_APPROVAL = "awaiting_approval"
@@ -130,7 +130,7 @@ PLAN: Machine[PlanStatus] = Machine(
 ENDED = frozenset({_P.COMPLETED, _P.FAILED, _P.PARTIAL, _P.CANCELLED, _P.REJECTED, _P.EXPIRED})
 """The plan is over: its grants have ended and the session may have another plan."""
 BOUND = frozenset({_P.APPROVED, _P.RUNNING, _P.PAUSED, _P.REPLANNING})
-"""The plan goes on, or is about to: in the revision that was approved last, and in no other."""
+"""The plan is under way or about to start, always in the revision that was approved last."""
 
 
 # The life of a subtask's row in one revision of a plan.
@@ -144,7 +144,7 @@ BOUND = frozenset({_P.APPROVED, _P.RUNNING, _P.PAUSED, _P.REPLANNING})
 
 
 class SubtaskStatus(StrEnum):
-    """Where a subtask stands."""
+    """The status of a subtask."""
 
     PENDING = "pending"
     RUNNING = "running"
@@ -154,7 +154,7 @@ class SubtaskStatus(StrEnum):
     SKIPPED = "skipped"
     CANCELLED = "cancelled"
 
-    # A round counts the words of a whole plan, and the hash that Enum gives is not made for that.
+    # Each round counts the statuses of the whole plan, and the hash of Enum is slow.
     __hash__ = str.__hash__
 
 
@@ -177,7 +177,7 @@ SUBTASK: Machine[SubtaskStatus] = Machine(
     },
 )
 SUBTASK_LETTERS = dict(zip(_S, "prwcfsx", strict=True))
-"""The letter that stands for each status where those of a whole plan are one text."""
+"""The letter of each status, where the statuses of a whole plan are kept as one string."""
 
 
 # The life of a tool call.
@@ -190,11 +190,11 @@ SUBTASK_LETTERS = dict(zip(_S, "prwcfsx", strict=True))
 #                 started ──► completed | failed | cancelled | unknown ──► completed | failed
 #
 # `started` is committed before anything is spawned, so a call found `started` after a crash may or
-# may not have had its effect. What a person answers moves it out of `unknown`.
+# may not have had its effect. Only a person's answer moves it out of `unknown`.
 
 
 class CallStatus(StrEnum):
-    """Where a tool call stands."""
+    """The status of a tool call."""
 
     PROPOSED = "proposed"
     DENIED = "denied"
@@ -211,13 +211,13 @@ class CallStatus(StrEnum):
 
 _C = CallStatus
 BARRED = frozenset({"protected_path", "path_outside_workspace", "symlink_escape", "hardlink"})
-"""Words that the error of a call begins with whose path is never to be touched."""
+"""First words of errors of calls whose path nobody may touch."""
 REFUSED = BARRED | {"policy_denied", "rejected", "expired"}
-"""And those of a call that a rule, a person, or nobody in time, did not allow."""
+"""First words of errors of calls that were not allowed: by a rule, by a person, or in time."""
 
 
 def was_refused(error: str | None) -> bool:
-    """Whether a call was not carried out because it was not to be, going by what it was told."""
+    """Whether a call with this error was not carried out because it was not allowed."""
     return error is not None and error.partition(":")[0] in REFUSED
 
 
@@ -245,7 +245,7 @@ CALL: Machine[CallStatus] = Machine(
 
 
 class ApprovalStatus(StrEnum):
-    """Where an approval stands."""
+    """The status of an approval."""
 
     PENDING = "pending"
     APPROVED = "approved"
@@ -257,7 +257,7 @@ class ApprovalStatus(StrEnum):
 
 
 class ApprovalKind(StrEnum):
-    """What gonogo itself asks about. A room may register a kind with a word of its own."""
+    """The kinds of questions that gonogo asks; others can be registered under their own names."""
 
     PLAN = "plan"
     TOOL = "tool"
@@ -266,16 +266,16 @@ class ApprovalKind(StrEnum):
 
 
 def wants_words(kind: ApprovalKind | str, details: Mapping[str, object]) -> bool:
-    """Whether an agent asks to be told something; it is answered, not approved."""
+    """Whether it is an agent's question in words, which is answered and not approved."""
     return kind == ApprovalKind.INTERVENTION and "question" in details
 
 
 GUARDED_NAMES = "guarded_names"
-"""What an intervention is about that outlives the call, the subtask and the plan it came from."""
+"""The subject of an intervention that outlives the call, the subtask and the plan it came from."""
 
 
 class DecisionWord(StrEnum):
-    """What a person may answer. `hold` is for plans only: approve, and start later."""
+    """A person's answer to a question. `hold` is for plans only: approve now, start later."""
 
     APPROVE = "approve"
     EDIT = "edit"
@@ -301,7 +301,7 @@ APPROVAL: Machine[ApprovalStatus] = Machine(
 
 
 class TurnStatus(StrEnum):
-    """Where a turn stands."""
+    """The status of a turn."""
 
     QUEUED = "queued"
     RUNNING = "running"
