@@ -1,4 +1,4 @@
-"""What values that cross a border are made with: their kinds, their JSON, and the time between."""
+"""Values that cross a process boundary: their base classes, their JSON and their digests."""
 
 import hashlib
 import json
@@ -34,7 +34,7 @@ class View(BaseModel):
 
     @classmethod
     def of(cls, *records: object, **given: Any) -> Self:  # noqa: ANN401 - as its fields are
-        """The view of records: fields that are not given are those that a record calls the same."""
+        """Make a view from records: a field that is not given comes from a record's equal name."""
         wanted = cls.model_fields.keys() - given.keys()
         same = {
             name: getattr(record, name)
@@ -50,11 +50,11 @@ class Request(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
     nulls: ClassVar[frozenset[str]] = frozenset()
-    """The fields of which null is a value."""
+    """The fields in which null is a value."""
 
 
 class LenientRequest(Request):
-    """A message, or a decision by any path: a field that is null was left out."""
+    """A message or a decision in which a null field counts as left out."""
 
     @model_validator(mode="before")
     @classmethod
@@ -66,38 +66,38 @@ class LenientRequest(Request):
 
 
 class Page(BaseModel):
-    """Which part of a long list is asked for."""
+    """The requested part of a long list."""
 
     limit: Annotated[int, Field(ge=1, le=500)] = 50
     offset: Annotated[int, Field(ge=0, lt=2**31)] = 0
 
 
 def elapsed(since: datetime, until: datetime) -> float:
-    """The seconds from one moment to a later one; none where the clock was set back between."""
+    """The seconds from one moment to a later one; 0 if the clock was set back in between."""
     return max(0.0, (until - since).total_seconds())
 
 
-# Strict reading of JSON that strangers wrote.
+# Strict reading of untrusted JSON.
 #
-# Python's `json` takes duplicate keys, NaN, numbers out of range and lone surrogates, and a deep
-# nest ends it; each of these has been used to smuggle a second meaning past a check, so here each
-# is refused.
+# Python's `json` accepts duplicate keys, NaN, numbers out of range and lone surrogates, and deep
+# nesting makes it fail. Each of these has been used to smuggle a second meaning past a check, so
+# each is refused here.
 
 MAX_BYTES = 2 * 1024 * 1024
 MAX_DEPTH = 32
-# Possessive, and content with a string that does not end: looking again for the end of each quote
-# would take time with the square of the text's length.
+# Possessive, and it accepts a string without an end: searching again for the end of each quote
+# would take quadratic time.
 _BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
 _FORBIDDEN = re.compile("[\ud800-\udfff\x00]")
 
 
 def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
-    """Read JSON, refusing what two readers could read in two ways.
+    """Read JSON, refusing what two parsers could read differently.
 
     Raises:
         TooLarge: over 2 MiB, or nested deeper than 32.
-        InvalidMessage: not JSON, a key twice in one object, a number that is none or out of range,
-            a lone surrogate or a NUL.
+        InvalidMessage: not JSON, a duplicate key, NaN or a number out of range, a lone surrogate or
+            a NUL.
     """
     text = _as_text(text)
     _check_depth(text)
@@ -112,7 +112,7 @@ def loads(text: str | bytes) -> Any:  # noqa: ANN401 - any JSON value
 
 
 def check_text(value: Any) -> None:  # noqa: ANN401 - any JSON value
-    """Check every string of a JSON value for what databases cannot keep alike.
+    """Check every string of a JSON value for characters that not all databases can store.
 
     Raises:
         InvalidMessage: a lone surrogate or a NUL.
@@ -179,10 +179,10 @@ def _no_constant(name: str) -> NoReturn:
     raise InvalidMessage("{name} is not JSON", name=name)
 
 
-# Canonical JSON and the digests made of it.
+# Canonical JSON and its digests.
 #
-# What a person is shown, what an approval stores and what runs are compared by these digests, so
-# equal values must give equal bytes on every platform: keys sorted, no blanks, UTF-8, no NaN.
+# These digests compare what a person was shown, what an approval stores and what runs. So equal
+# values must give equal bytes on every platform: sorted keys, no blanks, UTF-8, no NaN.
 
 
 def canonical_json(value: Any) -> str:  # noqa: ANN401 - any JSON value
@@ -207,7 +207,7 @@ def content_hash(data: bytes) -> str:
 
 
 def mapped(value: object, change: Callable[[str], str]) -> Any:  # noqa: ANN401 - any JSON value
-    """A JSON value with every text in it changed; the names of fields stay."""
+    """Apply a function to every string in a JSON value, except to the names of fields."""
     match value:
         case str():
             return change(value)
@@ -220,23 +220,23 @@ def mapped(value: object, change: Callable[[str], str]) -> Any:  # noqa: ANN401 
             return value
 
 
-# An event as it is sent: its JSON, which is written once for all who get it.
+# An event as it is sent: its JSON, encoded once for all receivers.
 #
 # It is one line of valid UTF-8, whatever a model wrote, so that no reader takes a part of it for
 # another event.
 
-# Readers that split lines as Python does would break a frame at these.
+# Readers that split lines as Python does would break an event at these characters.
 _LINE_ENDS = (("\x85", "\\u0085"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
 
 
 def as_line(body: Mapping[str, Any]) -> str:
-    """A body as one line of JSON that is valid UTF-8 whatever a model wrote."""
+    """Encode a body as one line of JSON that is valid UTF-8, whatever a model wrote."""
     text = unbroken(json.dumps(body, ensure_ascii=False, separators=(",", ":"), default=str))
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
 def unbroken(text: str) -> str:
-    """JSON as one line, for whoever splits lines."""
+    """Escape the line ends in JSON, for readers that split lines."""
     if text.isascii():
         return text
     for line_end, escape in _LINE_ENDS:
@@ -245,7 +245,7 @@ def unbroken(text: str) -> str:
 
 
 class Envelope(Struct, frozen=True):
-    """What is known of an event without a look at what it tells."""
+    """The fields that every event may have; they are read without decoding the rest."""
 
     type: str
     seq: int | None = None
@@ -260,10 +260,9 @@ _ENVELOPE = Decoder(Envelope)
 
 
 class WrittenEvent(Mapping[str, Any]):
-    """An event's body as all its followers get it, with its JSON, which is written once for all.
+    """An immutable event body, with its JSON, which is encoded once for all followers.
 
-    One of the log comes as it was written there; what it tells is read by who looks into it. It
-    does not change: who tells it otherwise makes a body of their own.
+    An event from the log comes as JSON and is decoded only when somebody reads its fields.
     """
 
     __slots__ = ("_envelope", "_fields", "_written")
@@ -274,10 +273,10 @@ class WrittenEvent(Mapping[str, Any]):
 
     @classmethod
     def read(cls, written: str) -> "WrittenEvent":
-        """The event that somebody else has written.
+        """Make an event from its JSON.
 
         Raises:
-            msgspec.DecodeError: it is none.
+            msgspec.DecodeError: it is not an event.
         """
         event = cls(written=written)
         event._envelope = _ENVELOPE.decode(written)
@@ -285,13 +284,13 @@ class WrittenEvent(Mapping[str, Any]):
 
     @property
     def written(self) -> str:
-        """It as one line of JSON."""
+        """The event as one line of JSON."""
         if self._written is None:
             self._written = as_line(self._fields or {})
         return self._written
 
     def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - as a dictionary
-        """As a dictionary does; what every event has is known without reading the rest."""
+        """Work as in a dictionary; the fields of `Envelope` are read without decoding the rest."""
         fields = self._fields
         if fields is None and name in Envelope.__struct_fields__:
             if self._envelope is None:

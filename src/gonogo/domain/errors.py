@@ -6,30 +6,30 @@
     │   ├── InvalidPlan            422  any defect of a plan
     │   └── InvalidArguments       422  arguments against a tool's schema
     ├── Unauthorized               401
-    │   └── NotValid               401  a signed token; why is for the log
+    │   └── NotValid               401  a signed token; the reason goes into the log
     ├── Forbidden                  403
     │   └── PolicyDenied           403
-    ├── NotFound                   404  foreign things look the same
+    ├── NotFound                   404  also for what belongs to others
     ├── Conflict                   409  stale revision, wrong state
-    │   ├── AlreadyDecided         409  names who and when
+    │   ├── AlreadyDecided         409  says who decided, and when
     │   ├── IllegalTransition      409
-    │   └── Superseded             409  the work is somebody else's now
-    │       └── PlaceLost          409  as is all work in its workspace
+    │   └── Superseded             409  somebody else has this work now
+    │       └── PlaceLost          409  and all other work in its workspace
     ├── Expired                    410
     ├── InvalidCursor              400
     ├── TooLarge                   413
     ├── UnsupportedMedia           415
     └── RateLimited                429
-    Failed                         ours, or of what we depend on
+    InternalFailure                gonogo's fault, or that of something it depends on
     ├── ModelFailed                502
     ├── ModelNotConfigured         503
-    ├── Busy                       503  what keeps the state is away; try again
-    │   └── IdentityUnknown        503  no identity provider to check a token with
+    ├── Busy                       503  the database does not answer; try again
+    │   └── IdentityUnknown        503  the identity provider does not answer
     ├── BudgetSpent                429  in domain/replanning.py, with the limit
     └── Internal                   500
-    ToolFailed                     a tool's outcome that the model is told
-    ├── Unwritable                 the disk takes nothing; it can be made again
-    └── OutcomeUnknown             begun, and nobody knows what came of it
+    ToolFailed                     a tool's failure, which the model is told
+    ├── Unwritable                 the disk is full or read-only; the call can be repeated
+    └── OutcomeUnknown             the tool has begun, and its outcome is unknown
 
 `code` and `status` are those of the wire (docs/reference/protocol.md, §3).
 """
@@ -40,11 +40,11 @@ from typing import Annotated, Any, ClassVar, cast
 
 from pydantic import ValidationError, WrapValidator
 
-# Why something is so: a sentence in English that can still be said in another language.
+# Reasons: sentences in English that can still be translated.
 
 
 class Reason(str):
-    """A sentence that knows what it was made of (`texts.told` says it in another language)."""
+    """A sentence with its template and fields, so that `texts.told` can translate it."""
 
     __slots__ = ("fields", "template")
 
@@ -57,17 +57,17 @@ def because(template: str, /, **fields: object) -> Reason:
 
     Args:
         template: In English, as `str.format` reads it.
-        fields: What it names; reasons and errors among them are said in the other language, too.
+        fields: The values of the template; reasons and errors among them are translated, too.
     """
     parts = {name: _part(value) for name, value in fields.items()}
     return remade(template.format(**parts), template, parts)
 
 
 def parts_of(said: str) -> dict[str, Any]:
-    """What lets a client say a sentence in its person's language: `template` and `params`.
+    """The `template` and `params` that let a client translate a sentence.
 
-    Empty where it is a text without parts. A part that is a sentence itself is `{detail}` with its
-    own parts; other values are numbers, truths and text.
+    Empty for a plain text. A parameter that is itself a sentence is `{detail}` with its own parts;
+    the others are numbers, booleans and strings.
     """
     if not isinstance(said, Reason):
         return {}
@@ -81,7 +81,7 @@ def parts_by_text(said: Iterable[str]) -> dict[str, dict[str, Any]]:
 
 
 def of_parts(detail: str, body: Mapping[str, Any]) -> str:
-    """A sentence as `parts_of` had it sent; as plain text where its parts are not there."""
+    """The sentence whose parts `parts_of` gave; a plain text if the parts are missing."""
     template, params = body.get("template"), body.get("params")
     if not (isinstance(template, str) and isinstance(params, Mapping)):
         return detail
@@ -106,18 +106,18 @@ _Fields = Mapping[str, Any]
 
 
 def remade(text: str, template: str, fields: Mapping[str, object]) -> Reason:
-    """A reason that was made elsewhere: its text is taken as it came."""
+    """Make a reason from its parts and its finished text."""
     made = Reason(text)
     made.template, made.fields = template, fields
     return made
 
 
 class GonogoError(Exception):
-    """The root of the tree. `code` is the word on the wire, `status` the HTTP status.
+    """The base of all errors. `code` is the word on the wire, `status` the HTTP status.
 
     Args:
-        said: What is wrong, and what to do, in English. With `fields` it is a template, as
-            `because` takes it, so that a client can say it in its person's language.
+        said: What is wrong, and what to do, in English. With `fields` it is a template for
+            `because`, so that a client can translate it.
     """
 
     code: str = "internal"
@@ -128,7 +128,7 @@ class GonogoError(Exception):
 
     @property
     def said(self) -> str:
-        """What it says: a reason, where its parts are known."""
+        """The text of the error: a `Reason` if its parts are known."""
         text = self.args[0] if self.args else ""
         return text if isinstance(text, str) else str(text)
 
@@ -162,12 +162,12 @@ class InvalidPlan(InvalidMessage):
 
     code = "invalid_plan"
     subtask_id: str | None = None
-    """The subtask that has it, if one does."""
+    """The subtask that has the defect, if it is in one."""
 
 
 @contextmanager
 def defects_of(subtask_id: str) -> Generator[None]:
-    """Say of every defect that is found inside that it is this subtask's."""
+    """Mark every defect that is found inside as this subtask's."""
     try:
         yield
     except InvalidPlan as problem:
@@ -189,7 +189,7 @@ class Unauthorized(Refused):
 
 
 class NotValid(Unauthorized):
-    """A signed token does not count. `reason` is for the log; the sender is told less."""
+    """A signed token is not accepted. `reason` is for the log; the sender is told less."""
 
     def __init__(
         self,
@@ -211,7 +211,7 @@ class Forbidden(Refused):
 
 
 class NoRole(Forbidden):
-    """A signed token is valid, and gives whom it names no role here."""
+    """A signed token is valid, but its owner has no role here."""
 
     def __init__(self, principal_id: str) -> None:
         super().__init__("This token gives you no role here; ask an admin to map one of its roles")
@@ -228,7 +228,7 @@ class NotFound(Refused):
     """There is no such thing for this principal.
 
     Args:
-        see: The command that lists what there is, where one does.
+        see: The command that lists what exists, if there is one.
     """
 
     code = "not_found"
@@ -247,7 +247,7 @@ class Conflict(Refused):
 
 
 class Superseded(Conflict):
-    """Somebody else holds this work now; what the caller would write is refused."""
+    """Somebody else holds this work now, so the caller's write is refused."""
 
 
 class PlaceLost(Superseded):
@@ -268,7 +268,7 @@ class AlreadyDecided(Conflict):
 
 
 class IllegalTransition(Conflict):
-    """A thing was asked for a move that its table lacks."""
+    """The state machine has no such transition."""
 
     def __init__(self, subject: str, state: str, target: str) -> None:
         super().__init__(
@@ -313,14 +313,14 @@ class RateLimited(Refused):
 
 
 class InternalFailure(GonogoError):
-    """Something of ours, or of what we depend on, did not work."""
+    """Something in gonogo, or something it depends on, did not work."""
 
 
 class ModelFailed(InternalFailure):
     """The model's provider failed, after the retries that make sense.
 
-    `retry_after` is the number of seconds that the provider asked us to wait, if it did. A request
-    that was not `sent` did not reach the provider, so that it cannot have cost anything.
+    `retry_after` is the number of seconds that the provider asked to wait, if it did. A request
+    that was not `sent` never reached the provider, so it cannot have cost anything.
     """
 
     code = "model_error"
@@ -343,7 +343,7 @@ class ModelFailed(InternalFailure):
 
 
 class PromptTooLong(ModelFailed):
-    """The provider refused a request because it holds more than the model's window."""
+    """The provider refused a request that does not fit into the model's window."""
 
 
 class ModelNotConfigured(InternalFailure):
@@ -354,15 +354,16 @@ class ModelNotConfigured(InternalFailure):
 
 
 class Busy(InternalFailure):
-    """What this depends on is away, such as a database that restarts or whose disk is full.
+    """A dependency is unavailable, such as a database that restarts or whose disk is full.
 
-    Nothing is half done; the same may succeed later. `reason` is for the log: it may name hosts.
+    Nothing is half done, and the same request may succeed later. `reason` is for the log: it may
+    name hosts.
     """
 
     code = "unavailable"
     status = 503
     retry_after: ClassVar[int] = 2
-    """Seconds after which it is worth trying again."""
+    """Seconds after which to try again."""
 
     def __init__(
         self,
@@ -375,7 +376,7 @@ class Busy(InternalFailure):
 
 
 class IdentityUnknown(Busy):
-    """The identity provider does not answer, so nobody can say whose token this is."""
+    """The identity provider does not answer, so the token cannot be checked."""
 
 
 class Internal(InternalFailure):
@@ -404,9 +405,9 @@ class ToolFailed(GonogoError):
 
 
 class Unwritable(ToolFailed):
-    """A file could not be written for its disk, which is full or read-only.
+    """A file could not be written because its disk is full or read-only.
 
-    The call may be right, and can be made again once the disk takes it.
+    The call itself may be right; it can be repeated when the disk accepts writes.
     """
 
     def __init__(self, said: str, /, **fields: object) -> None:
@@ -414,21 +415,21 @@ class Unwritable(ToolFailed):
 
 
 class OutcomeUnknown(ToolFailed):
-    """A tool was begun, and nobody knows what came of it: a person is asked, and told why."""
+    """A tool was started and its outcome is unknown; gonogo asks a person and says why."""
 
     def __init__(self, why: str) -> None:
         super().__init__("unknown", why)
         self.why = why
 
 
-# What is wrong with something that a stranger wrote, in a few words.
+# Short descriptions of what is wrong with untrusted input.
 
 
 def defect_of(error: ValidationError, whole: str = "") -> str:
-    """The first thing that does not fit a model: the field, and what is wrong with it.
+    """The first defect that a model found: the field, and what is wrong with it.
 
     Args:
-        whole: What to name where it is no field of it; by default nothing is named.
+        whole: The name to use if the defect is in no single field; by default none.
     """
     first = error.errors(include_url=False, include_input=False)[0]
     field = ".".join(str(part) for part in first["loc"]) or whole
@@ -437,7 +438,7 @@ def defect_of(error: ValidationError, whole: str = "") -> str:
 
 
 def mistake_of(found: Mapping[str, Any]) -> str:
-    """What is wrong, of one of a validation's findings; with its parts where they are known."""
+    """What is wrong, from one finding of a validation; a `Reason` if its template is known."""
     context: Mapping[str, Any] = found.get("ctx", {})
     text, template = in_words(found["msg"]), MISTAKES.get(found["type"])
     if found["type"] == "tuple_type":
@@ -479,16 +480,16 @@ MISTAKES: Mapping[str, str] = {
     "too_long": "There should be at most {max_length} items, not {actual_length}",
     "too_short": "There should be at least {min_length} items, not {actual_length}",
 }
-"""What pydantic finds wrong, by its word for it, as other languages look it up."""
+"""Templates of pydantic's messages by error type; the catalogues translate them."""
 
 
 def in_words(message: str) -> str:
-    """What a check of ours said, without pydantic's own word before it."""
+    """A message of gonogo's own check, without pydantic's prefix."""
     return message.removeprefix("Value error, ")
 
 
 def together(reasons: Iterable[str]) -> str:
-    """Several reasons, at least one, as one."""
+    """Join several reasons, at least one, into one."""
     whole, *others = reasons
     for other in others:
         whole = because("{first}; {then}", first=whole, then=other)
@@ -500,4 +501,4 @@ def _kept(value: object, read: Callable[[object], str]) -> str:
 
 
 Said = Annotated[str, WrapValidator(_kept)]
-"""A field of a model that keeps a reason as it is; what was stored is read as plain text."""
+"""A model's field that keeps a `Reason` as it is; a stored one is read as plain text."""
