@@ -263,17 +263,10 @@ async def replan_plan(
     reason: Annotated[
         str, typer.Option("--reason", help="What should be different.", callback=not_blank)
     ],
-    json: Json = False,
+    json: Events = False,
 ) -> Exit:
     """Ask the planner for a new plan for what is left; running subtasks finish first."""
-    from gonogo.cli.daemon import connected
-    from gonogo.cli.terminal.output import outcome
-    from gonogo.i18n import term
-
-    async with connected() as client:
-        plan = await client.replan(plan_id, reason)
-    said = f"{plan.plan_id}  {term('plan', plan.status, own_locale())}"
-    return outcome(plan, said, json=json)
+    return await _steer("replan", plan_id, json, reason=reason)
 
 
 @command(app, "comment", 'gonogo plans comment plan_0192 "Is this needed?" --subtask add-flag')

@@ -107,16 +107,17 @@ def _told(answers: list[DecisionAnswer], ended: Exit, *, json: bool) -> Exit:
 
 
 async def steer(verb: str, plan_id: str, *, json: bool, **given: str | None) -> Exit:
-    """Start, pause, resume or cancel a plan, send it back, or retry or skip one of its subtasks.
+    """Start, pause, resume, cancel or replan a plan, send it back, or retry or skip a subtask.
 
     Where this command is the owner, it stays until what it started is over or waits.
 
     Args:
-        given: Why a plan is cancelled, or which subtask it is.
+        given: Why a plan is cancelled or replanned, or which subtask it is.
     """
     async with linked(read_settings()) as link:
         whole = "subtask" if "subtask_id" in given else "plan"
-        act = partial(getattr(link.client, f"{verb}_{whole}"), plan_id, **given)
+        name = verb if verb == "replan" else f"{verb}_{whole}"
+        act = partial(getattr(link.client, name), plan_id, **given)
         if link.runtime is not None and verb not in {"pause", "cancel"}:
             plan = await link.client.plan(plan_id)
             async with _conversing(link, plan.session_id, Wish(json=json)) as talk:
