@@ -384,7 +384,8 @@ class Pipelined(Connection):
             raise self._told(sql, error) from error
 
     def _told(self, sql: str, error: psycopg.Error) -> Exception:
-        is_lost = self._line.conn.status == ConnStatus.BAD
+        # What can only be read may be behind another server, which new connections reach.
+        is_lost = self._line.conn.status == ConnStatus.BAD or error.sqlstate == _READ_ONLY
         if is_lost and not self.invalidated:
             # The others that were opened before this one are lost as well, if the server went.
             cast("Any", self.engine.pool)._invalidate(self.connection, error)
@@ -408,9 +409,8 @@ def _maker(kind: type[object]) -> Callable[[Any], bytes]:
 
 
 Work = Callable[[Tx], Any]
-_POOL, _READERS = 10, 4
-_TRIES = 5
-_NOTHING, _HOLDING = "22012", "WITH holding"
+_POOL, _READERS, _TRIES = 10, 4, 5
+_NOTHING, _HOLDING, _READ_ONLY = "22012", "WITH holding", "25006"
 """How a statement fails that divides by what it finds; how the one begins that asks for a place."""
 _AGAIN = frozenset({"40001", "40P01", "23505"})
 _OVERTAKEN = because("Another process has taken the database over")
@@ -423,9 +423,9 @@ _MANNERS = 2.0
 """Seconds that a server may take to answer when this process is about to end."""
 _LINE: dict[str, str] = {
     "connect_timeout": "4", "keepalives_idle": "4", "keepalives_interval": "2",
-    "keepalives_count": "2", "tcp_user_timeout": "8000",
+    "keepalives_count": "2", "tcp_user_timeout": "8000", "target_session_attrs": "read-write",
 }  # fmt: skip
-"""When a server that does not answer counts as away: seconds, the last in milliseconds."""
+"""When a server that does not answer counts as away: in s, in ms; one to be read only is none."""
 
 
 class _Asked(Struct):
@@ -553,14 +553,14 @@ class PostgresBackend:
         self.engine.dispose()
 
     def _prepare(self, patience: float, raw: Any, _record: object) -> None:  # noqa: ANN401
+        with self._guard:
+            self._lines.add(raw)
         with raw.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {round(patience * 1000)}")
             if self._is_shared:
                 # A process that is stopped inside a transaction keeps nobody from its places.
                 cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE}")
         raw.commit()
-        with self._guard:
-            self._lines.add(raw)
 
     def _cut(self) -> None:
         """Have every thread that waits for the server find its connection lost."""
