@@ -160,6 +160,48 @@ async def test_connections_on_which_nothing_comes_any_more_are_given_up(
         await sayers.all_is_said_once()
 
 
+async def test_a_connection_that_can_only_read_is_kept_no_longer_than_that(
+    mortal_postgres: Server, database: str
+) -> None:
+    """As at an address that leads to a standby for a while; each session stays as it began."""
+    set_to = f"ALTER DATABASE {database} SET default_transaction_read_only ="
+    with opened(mortal_postgres.url(database), patience=0.5) as store:
+        with patiently():
+            await store.write(begin)
+        await in_thread(mortal_postgres.run, f"{set_to} on")
+        await in_thread(mortal_postgres.cut, database)
+        with anyio.fail_after(LIMIT):
+            with pytest.raises(Busy):
+                await store.probe()
+            await in_thread(mortal_postgres.run, f"{set_to} off")
+            with patiently():
+                assert await store.write(say, "written") == "written"
+
+
+async def test_a_driver_whose_server_can_only_be_read_drives_no_more_until_it_can_be_written(
+    mortal_postgres: Server, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driver, "_BEAT", 0.05)
+
+    def alter(how: str) -> None:
+        mortal_postgres.run(f"ALTER SYSTEM {how}")
+        mortal_postgres.run("SELECT pg_reload_conf()")
+
+    with opened(mortal_postgres.url(database), drives=True, patience=0.5) as store:
+        driven = cast("driver.Driver", store.driver)
+        async with anyio.create_task_group() as group:
+            group.start_soon(driven.stay)
+            try:
+                await in_thread(alter, "SET default_transaction_read_only = on")
+                await until(lambda: driven.problem)
+            finally:
+                alter("RESET default_transaction_read_only")
+            await until(lambda: not driven.problem)
+            group.cancel_scope.cancel()
+        with patiently():
+            await store.write(begin)
+
+
 @pytest.mark.parametrize("breaks", ["before", "after"])
 @pytest.mark.parametrize("patient", [True, False])
 async def test_a_commit_whose_answer_does_not_come_is_neither_lost_nor_repeated(

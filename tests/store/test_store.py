@@ -107,7 +107,7 @@ def test_a_server_that_does_not_answer_counts_as_away_unless_the_operator_says_o
     assert {name: told.get(name) for name in ("host", "user", "dbname", *postgres._LINE)} == {
         "host": "host", "user": "ann", "dbname": "db", "connect_timeout": "4",
         "keepalives_idle": "9", "keepalives_interval": "2", "keepalives_count": "2",
-        "tcp_user_timeout": "8000",
+        "tcp_user_timeout": "8000", "target_session_attrs": "read-write",
     }  # fmt: skip
 
 

@@ -64,7 +64,8 @@ _TRY = {
 _OURS = "locktype = 'advisory' AND granted AND classid = :kind AND objid = :schema AND objsubid = 1"
 _HELD = text(
     "SELECT pg_backend_pid() AS pid, EXISTS (SELECT FROM pg_locks"  # noqa: S608 - our own words
-    f" WHERE pid = pg_backend_pid() AND {_OURS}) AS held"
+    f" WHERE pid = pg_backend_pid() AND {_OURS})"
+    " AND current_setting('transaction_read_only') = 'off' AS held"
 )
 _HOLDER = text(
     "SELECT application_name, pid, mode FROM pg_locks JOIN pg_stat_activity USING (pid)"  # noqa: S608

@@ -383,7 +383,8 @@ class Pipelined(Connection):
             raise self._told(sql, error) from error
 
     def _told(self, sql: str, error: psycopg.Error) -> Exception:
-        is_lost = self._line.conn.status == ConnStatus.BAD
+        # After a failover, new connections may reach a server that can be written.
+        is_lost = self._line.conn.status == ConnStatus.BAD or error.sqlstate == _READ_ONLY
         if is_lost and not self.invalidated:
             # If the server went away, the earlier connections of the pool are lost too.
             cast("Any", self.engine.pool)._invalidate(self.connection, error)
@@ -407,10 +408,9 @@ def _maker(kind: type[object]) -> Callable[[Any], bytes]:
 
 
 Work = Callable[[Tx], Any]
-_POOL, _READERS = 10, 4
-_TRIES = 5
-_NOTHING, _HOLDING = "22012", "WITH holding"
-"""The error of a division by zero; the beginning of the statement that checks a place."""
+_POOL, _READERS, _TRIES = 10, 4, 5
+_NOTHING, _HOLDING, _READ_ONLY = "22012", "WITH holding", "25006"
+"""The error of a division by zero; the beginning of the statement that checks a place; an error."""
 _AGAIN = frozenset({"40001", "40P01", "23505"})
 _OVERTAKEN = because("Another process has taken the database over")
 _WRITER = "gonogo.writer"
@@ -422,9 +422,9 @@ _MANNERS = 2.0
 """How many seconds a server has to answer when this process is about to end."""
 _LINE: dict[str, str] = {
     "connect_timeout": "4", "keepalives_idle": "4", "keepalives_interval": "2",
-    "keepalives_count": "2", "tcp_user_timeout": "8000",
+    "keepalives_count": "2", "tcp_user_timeout": "8000", "target_session_attrs": "read-write",
 }  # fmt: skip
-"""When a server that does not answer counts as away: seconds, the last in milliseconds."""
+"""Limits for a server that does not answer, in s and ms; a read-only one counts as away, too."""
 
 
 class _Asked(Struct):
@@ -553,14 +553,14 @@ class PostgresBackend:
         self.engine.dispose()
 
     def _prepare(self, patience: float, raw: Any, _record: object) -> None:  # noqa: ANN401
+        with self._guard:
+            self._lines.add(raw)
         with raw.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {round(patience * 1000)}")
             if self._is_shared:
                 # So a process that is suspended inside a transaction does not block its places.
                 cursor.execute(f"SET idle_in_transaction_session_timeout = {_IDLE}")
         raw.commit()
-        with self._guard:
-            self._lines.add(raw)
 
     def _cut(self) -> None:
         """Cut all connections, so that no thread waits for the server any more."""
