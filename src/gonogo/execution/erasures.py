@@ -1,9 +1,9 @@
-"""Erasures: nothing of what was said and done in a deleted session stays.
+"""Erasures: removes everything that was said and done in a deleted session.
 
 A session is deleted in one transaction, and from then on nobody sees it. Erasing it is a job: it
-waits until whatever ran in the session has ended, takes its snapshots and contents away, then its
-rows, and last that there was such a session but in the audit log. Sessions that are over and that
-nobody touched for as long as they are kept are deleted in the same way.
+waits until whatever ran in the session has ended, removes its snapshots and contents, then its
+rows, and at last the session itself: only the audit log still names it. Sessions that are over and
+that nobody touched for the retention time are deleted in the same way.
 """
 
 import logging
@@ -41,10 +41,10 @@ _LOG = logging.getLogger(__name__)
 ERASE = "erase"
 """The job that erases the deleted sessions of one workspace."""
 _SETTLINGS, _PAUSE = 20, 0.25
-"""How often it is tried that the database's log is emptied, and seconds between."""
+"""How often to try to empty the database's log, and the seconds between two tries."""
 _LOOK = 0.25
 _PATIENCE = 5.0
-"""Seconds for which whoever deletes a session waits until it is erased."""
+"""Seconds that the deletion of a session waits at most for its erasure."""
 
 
 class Erasures(Struct, frozen=True, kw_only=True):
@@ -54,9 +54,9 @@ class Erasures(Struct, frozen=True, kw_only=True):
     snapshots: Snapshots
     traffic: Traffic
     drafts: Path
-    """Where people's edits of plans are kept while they are not sent."""
+    """The folder of people's edits of plans that are not sent yet."""
     taken: Path
-    """Where what people had taken away lies, a folder for each call."""
+    """Where the files are that people had taken away after a call: a folder for each call."""
     dispatcher: Dispatcher
     hub: Hub
     _alone: anyio.Lock = field(default_factory=anyio.Lock)
@@ -69,23 +69,23 @@ class Erasures(Struct, frozen=True, kw_only=True):
         go_on(tx, ERASE, session.workspace)
 
     def recover(self, tx: Tx, workspace: str | None = None) -> None:
-        """After a start: erase what was deleted and is still there, of all or one workspace."""
+        """After a start, go on erasing deleted sessions, of one workspace or of all."""
         for found in {deleted.workspace for deleted in deleted_sessions(tx, workspace)}:
             go_on(tx, ERASE, found)
 
     async def done(self, session_id: str) -> None:
-        """Wait until a session that was deleted is erased, if that does not take too long."""
+        """Wait until a deleted session is erased, if that does not take too long."""
         self.hub.end(session_id)
         event = self._waited_for.setdefault(session_id, anyio.Event())
         with anyio.move_on_after(_PATIENCE):
             while session_id in {each.id for each in await self.store.read(deleted_sessions)}:
-                # Where another process erases it, nobody tells.
+                # If another process erases it, nothing sets the event.
                 with anyio.move_on_after(_LOOK):
                     await event.wait()
         self._waited_for.pop(session_id, None)
 
     async def expire(self, days: float) -> None:
-        """Delete the sessions that are over, and in which nothing happened for so many days."""
+        """Delete the sessions that are over and in which nothing happened for so many days."""
         while found := await self.store.write(self._expire, days):
             for session in found:
                 self.hub.end(session.id)
@@ -124,7 +124,7 @@ class Erasures(Struct, frozen=True, kw_only=True):
             await anyio.sleep(_PAUSE)
 
     async def _forget_files(self, root: Path, keys: Collection[str]) -> None:
-        """Take away what there is beside the database, while nobody is at work in the workspace."""
+        """Remove what is stored outside the database, while nobody works in the workspace."""
         await anyio.to_thread.run_sync(_remove_drafts, self.drafts, keys)
         await anyio.to_thread.run_sync(_remove_taken, self.taken, keys)
         async with self.traffic.alone(root), self._alone:
@@ -140,7 +140,7 @@ class Erasures(Struct, frozen=True, kw_only=True):
         try:
             self.snapshots.forget(root, keep)
         except ToolFailed as failure:
-            # The next sweep takes what is left: nobody asks for it any more.
+            # The next sweep removes the rest: nothing refers to it any more.
             _LOG.warning("snapshots of %s are still there: %s", root, failure)
 
 
@@ -159,17 +159,17 @@ def _remove_taken(folder: Path, keys: Collection[str]) -> None:
 
 
 def _open_folders(top: Path) -> None:
-    """A command may have closed what it made to everybody."""
+    """Make folders accessible: a command may have closed those that it made to everybody."""
     for root, folders, _ in os.walk(top):
         for inner in (Path(root, name) for name in folders):
             if not inner.is_symlink():
                 inner.chmod(0o700)
 
 
-# Sweeps: once a day what is kept for nobody goes.
+# Sweeps: once a day, remove what nobody needs any more.
 #
-# That are sessions that nobody touched for long, answers to requests that nobody repeats any more,
-# the snapshots of plans that ended long ago, and what of the snapshots nobody asks for.
+# These are sessions that nobody touched for long, kept answers to requests that nobody repeats any
+# more, the snapshots of plans that ended long ago, and objects that no snapshot contains.
 
 SWEEP = "sweep"
 """The job that sweeps, and the timer that asks for it."""
@@ -182,7 +182,7 @@ _SET_AHEAD = timedelta(hours=1)
 
 
 class Jumps:
-    """By how much the clock is set while we live."""
+    """Measures by how much the clock is set while this process runs."""
 
     def __init__(
         self, clock: Callable[[], datetime], seconds: Callable[[], float] = seconds_passed
@@ -192,32 +192,32 @@ class Jumps:
         self._last = clock(), seconds()
 
     def since_last(self) -> timedelta:
-        """By how much more it went on than time did since the last look; less than none: back."""
+        """By how much the clock was set ahead since the last look; negative: it was set back."""
         (clock, seconds), self._last = self._last, (self._clock(), self._seconds())
         return self._last[0] - clock - timedelta(seconds=self._last[1] - seconds)
 
 
 class Sweeps(Struct, frozen=True, kw_only=True):
-    """Takes away what is kept for nobody."""
+    """Removes what nobody needs any more."""
 
     store: Store
     snapshots: Snapshots
     erasures: Erasures
     days: float
-    """For how long after its end a plan can be rolled back; 0: for ever."""
+    """Days after its end for which a plan can be rolled back; 0: for ever."""
     retention: float
     """Days for which a session is kept in which nothing happens; 0: for ever."""
     jumps: Jumps
 
     def arm(self, tx: Tx) -> None:
-        """After a start: have the next sweep come."""
+        """After a start, set the timer of the next sweep if there is none."""
         if not has_timer(tx, SWEEP, _KEY):
             set_timer(tx, SWEEP, _KEY, tx.now + _FIRST)
 
     async def job(self, job: Job) -> None:
-        """Sweep, and have the next one come.
+        """Sweep, and set the timer of the next sweep.
 
-        Where the clock was set ahead, all looks old: it may be set right by the next one.
+        If the clock was set ahead, everything looks old, so nothing is swept this time.
         """
         now, marked, jump = self.store.clock(), 0, self.jumps.since_last()
         await self.store.write(set_timer, SWEEP, _KEY, now + _AGAIN)

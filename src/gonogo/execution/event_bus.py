@@ -1,7 +1,7 @@
 """The hub: hands what happened in a session to those who follow it now.
 
-A follower has a bounded buffer. When it is full, what is durable is dropped from it and read from
-the database later, and what is live only (text as it is written) is lost to that follower alone.
+A follower has a bounded buffer. When it is full, the oldest items are dropped: durable events are
+read from the database later; live text (as a model writes it) is lost to that follower alone.
 """
 
 import logging
@@ -42,11 +42,11 @@ class Follower:
     def __init__(self) -> None:
         self.items: deque[Body | TextPart] = deque(maxlen=_BUFFER)
         self.seen = 0
-        """The place in the log up to which the reader has it."""
+        """The place in the log up to which the reader has got the events."""
         self.is_last = False
         """Whether nothing follows what is in `items`: the session is gone."""
         self.is_behind = False
-        """Whether the log may have what was never handed over."""
+        """Whether the log may have events that were never pushed here."""
         self._grew = anyio.Event()
 
     def push(self, item: Body | TextPart) -> None:
@@ -55,7 +55,7 @@ class Follower:
         self._grew.set()
 
     def begin_texts(self, so_far: Sequence[Body]) -> None:
-        """Have texts that are being written begin with what there is of them."""
+        """Replace pushed parts of unfinished texts by all that was written of them so far."""
         told = [item for item in self.items if isinstance(item, TextPart) or "seq" in item]
         self.items.clear()
         for item in (*told, *so_far):
@@ -72,7 +72,7 @@ class Follower:
 
 
 class Onlooker:
-    """One reader of the news: which sessions changed since they looked, and what was told there."""
+    """One reader of the news: which sessions changed since the last look, and by which events."""
 
     def __init__(self) -> None:
         self._changed: dict[str, set[str]] = {}
@@ -85,7 +85,7 @@ class Onlooker:
         self._grew.set()
 
     async def take(self) -> dict[str, set[str]]:
-        """What changed since the last time, by session; waited for where nothing did."""
+        """Wait until something has changed since the last call, and return it by session."""
         await self._grew.wait()
         self._grew, changed, self._changed = anyio.Event(), self._changed, {}
         return changed
@@ -131,7 +131,7 @@ class Hub:
             onlooker.push(changed)
 
     def watch(self, *watchers: Callable[[Body], None]) -> None:
-        """Have every durable event of every session told to functions, in this process."""
+        """Call functions with every durable event of every session, in this process."""
         self._watchers.extend(watchers)
 
     def tell(self, session_id: str, body: Body) -> None:
@@ -143,7 +143,7 @@ class Hub:
                 follower.push(told)
 
     def show(self, shown: TextPart | Body) -> None:
-        """Push what another process has told, or a part of a text that is written there."""
+        """Push an event of another process, or a part of a text that is being written there."""
         if isinstance(shown, TextPart):
             for follower in self._followers.get(shown.session_id, ()):
                 follower.push(shown)
@@ -158,7 +158,7 @@ class Hub:
             try:
                 watcher(body)
             except Exception:
-                # Whoever only counts events must not keep them from those who wait for them.
+                # A watcher that only counts events must not keep them from those who wait for them.
                 _LOG.exception("a watcher of events failed")
 
     @property
@@ -170,10 +170,10 @@ class Hub:
         """Have those who follow a session look into its log: another process has written there.
 
         Args:
-            seq: Where the log ends; who has read that far is left alone.
+            seq: Where the log ends; a follower that has read that far is left alone.
         """
         if seq is None:
-            # What it wrote is known to whoever looks.
+            # Nobody says here what it wrote, so onlookers have to look.
             self.tell_news({SYSTEM: ()})
         for follower in self._followers.get(session_id, ()):
             if seq is None or follower.seen < seq:
@@ -201,23 +201,23 @@ class Hub:
 
 
 def _nobody_else(session_id: str) -> None:
-    """Where one process does all the work, it knows of its followers."""
+    """Do nothing: where one process does all the work, it knows its followers."""
 
 
 # Text while a model writes it, for those who follow the session: here, or on any server.
 #
-# Nothing keeps it, so it may be lost. It is never wrong: a reader is shown a text from its
-# beginning, without a hole, and nothing of it after the event that ended it, whichever way and
-# however late its parts come.
+# Nothing stores it, so it may be lost. It is never wrong: a reader sees a text from its beginning,
+# without a hole, and nothing of it after the event that ended it, no matter how and how late its
+# parts come.
 
 _EVERY = 0.1
-"""Seconds in which what is written goes out together."""
+"""Seconds between two sends; what is written in between goes out together."""
 _PART, _AT_ONCE = 1_000, 50
 """Characters of one piece; pieces that go out together."""
 _AGAIN = 50_000
 """Characters up to which a text is shown from its start to a reader who comes later."""
 _WANTED = 15.0
-"""Seconds that texts of a session are sent after a server has said that somebody follows it."""
+"""Seconds for which a session's texts are sent after a server said that somebody follows it."""
 
 
 class _Answer(Struct, eq=False, kw_only=True):
@@ -231,9 +231,9 @@ class _Answer(Struct, eq=False, kw_only=True):
     """Where the session's log ended while it was being written; read once somebody follows it."""
     text: str = ""
     sent: int = 0
-    """Characters of it that went out."""
+    """How many of its characters were sent."""
     reached: int = 0
-    """Of these, what others had when somebody came last, for whom it began anew."""
+    """How many others had already got when sending began again for the last new reader."""
     new: list[str] = field(default_factory=list[str])
 
     @property
@@ -241,15 +241,15 @@ class _Answer(Struct, eq=False, kw_only=True):
         return bool(self.new) or self.sent < len(self.text)
 
     def begin_anew(self) -> None:
-        """Have all of it go out, for somebody who has come."""
+        """Send the text again from its beginning, for a new reader."""
         self.reached, self.sent = max(self.reached, self.sent), 0
 
     def take_back(self, at: int) -> None:
-        """Have it go out again from a place on: what is after it may have reached nobody."""
+        """Send the text again from a position on: what follows it may have reached nobody."""
         self.reached, self.sent = min(self.reached, at), min(self.sent, at)
 
     def pieces(self, most: int) -> Iterable[TextPart]:
-        """What is to go out."""
+        """The next pieces to send: so many at most."""
         if self.after is None:
             return
         self.text += "".join(self.new)
@@ -276,7 +276,7 @@ class LiveText:
     """Shows what models write in this process."""
 
     def __init__(self, store: Store, hub: Hub) -> None:
-        """Show it to followers in this process, until others are heard of."""
+        """Show texts to followers in this process, until a hint names others."""
         self._store, self._hub = store, hub
         self._answers: dict[str, _Answer] = {}
         self._here: list[_Here] = []
@@ -288,7 +288,7 @@ class LiveText:
     async def answer(
         self, session_id: str, place: Mapping[str, Any]
     ) -> AsyncGenerator[Callable[[str], None]]:
-        """For as long as a model writes: a function that is given the text, part by part.
+        """Provide a function that takes a text part by part, for as long as a model writes it.
 
         Args:
             place: The turn or subtask, as events name it.
@@ -307,11 +307,11 @@ class LiveText:
         try:
             yield partial(self._add, answer)
         finally:
-            # What did not go out is in the event that ends it.
+            # The event that ends the text contains what was not sent.
             del self._answers[answer.id]
 
     def so_far(self, session_id: str) -> list[dict[str, Any]]:
-        """What was written in this process of the texts of a session that are not over."""
+        """What this process has written so far of a session's unfinished texts."""
         return [
             body_of("".join(here.text), here.place)
             for here in self._here
@@ -347,10 +347,10 @@ class LiveText:
         return self._wanted.get(session_id, 0.0) > monotonic()
 
     async def _place_new(self) -> None:
-        """Find the place in the log of texts that somebody follows.
+        """Find the place in the log for each new text that somebody follows.
 
-        A text that is over by the time that this is known is not shown any more, so what ends one
-        that is shown is told after this place.
+        A text that ends before its place is known is not shown any more. So the event that ends
+        a shown text always comes after its place.
         """
         new = [
             each
@@ -385,7 +385,7 @@ class LiveText:
         return await self._store.hints.show(pieces)
 
     def _take_back(self, pieces: list[TextPart]) -> None:
-        """Send pieces once more that may have reached nobody; who has them knows that by `at`."""
+        """Send pieces again that may have reached nobody; readers know by `at` what they have."""
         for piece in pieces:
             if (answer := self._answers.get(piece.answer)) is not None:
                 answer.take_back(piece.at)
@@ -398,32 +398,32 @@ def body_of(text: str, place: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _TEXTS, _PLACES = 50, 200
-"""Texts, and turns and subtasks, that a reader remembers."""
+"""How many texts, and how many turns and subtasks, a reader remembers."""
 
 
 class TextOrder:
-    """Which parts of texts from another process a reader may be shown."""
+    """Decides which parts of texts from another process a reader may see."""
 
     def __init__(self, since: int = 0, *, again: bool = False) -> None:
-        """Know nothing of the log before a place in it.
+        """Begin at a place in the log, without knowing what was told before.
 
         Args:
-            again: The reader had this stream before, and has what went out of a text.
+            again: The reader had this stream before, and has what was sent of its texts.
         """
         self._had = since if again else -1
-        """Of texts that were begun up to this place in the log, the reader has what went out."""
+        """The reader has what was sent of texts that began up to this place in the log."""
         self.since = since
-        """The place in the log after which all that was told is known."""
+        """The place in the log after which all events are known."""
         self._fence = 0
         self._shown: dict[str, int] = {}
-        """Characters that the reader has of a text."""
+        """How many characters of each text the reader has."""
         self._told: dict[str, int] = {}
-        """Where in the log something was told last, by turn or subtask."""
+        """Where in the log the last event is, by turn or subtask."""
         self._floor = 0
         """Texts that were begun before this place in the log are over, or may be."""
 
     def told(self, body: Mapping[str, Any]) -> None:
-        """The reader was given an event: it ends the text of its turn or subtask."""
+        """Note an event that the reader got: it ends the text of its turn or subtask."""
         if body["type"] == "owner_changed":
             self._floor = max(self._floor, body["seq"])
         elif body["type"] != "steered":
@@ -433,10 +433,11 @@ class TextOrder:
                 self._floor = max(self._floor, self._told.pop(next(iter(self._told))))
 
     def recall(self, after: int, page: Sequence[Mapping[str, Any]]) -> None:
-        """Know also what was told before, if it is not too much.
+        """Learn also the earlier events, if they are not too many.
 
         Args:
-            page: What follows a place in the log.
+            after: A place in the log.
+            page: The events that follow it.
         """
         if page and page[-1]["seq"] < self.since:
             self._floor, self.since = max(self._floor, self.since), 0
@@ -446,11 +447,11 @@ class TextOrder:
         self.since = after
 
     def next_of(self, piece: TextPart) -> str:
-        """What the reader may be shown of a piece now; nothing, if it came too late or too soon.
+        """What the reader may see of a piece now; nothing, if it came too late or too soon.
 
-        The reader has the log at least up to where the text was begun.
+        The reader has read the log at least up to the place where the text began.
         """
-        # Of a worker that was taken for lost, and did not know it.
+        # From a worker that counted as lost, and did not know it.
         is_stale, self._fence = piece.fence < self._fence, max(self._fence, piece.fence)
         ended = max(self._floor, self._told.get(_place_of(piece.place), 0))
         begins = max(piece.at, piece.reached) if piece.after <= self._had else 0

@@ -31,7 +31,7 @@ OnTimer = Callable[[Tx, Timer], Any]
 _NEVER = datetime.max.replace(tzinfo=UTC)
 _PAUSE = _GLANCE = 1.0
 SHARED_LOOK = timedelta(seconds=5)
-"""How often timers are looked for that other processes set; of those due earlier they tell."""
+"""How often to look for timers of other processes, which announce those that are due sooner."""
 _SOON, _LATER = timedelta(seconds=5), timedelta(minutes=1)
 
 
@@ -71,8 +71,8 @@ class Dispatcher(Protocol):
         """Run jobs and timers until cancelled; then end what runs, and forget what waits.
 
         Args:
-            handlers: What carries a job of each kind out.
-            on_timer: Carries a timer out, in the transaction that takes it.
+            handlers: The function that carries out a job, by kind.
+            on_timer: Carries out a timer, in the transaction that takes it.
         """
         ...
 
@@ -81,11 +81,11 @@ class Dispatcher(Protocol):
         ...
 
     def take(self, box: Outbox) -> None:
-        """Set going what a committed transaction left to do. May be called outside any task."""
+        """Start what a committed transaction left to do. May be called outside any task."""
         ...
 
     async def drain(self) -> None:
-        """Begin nothing more, and let what runs come to its end or have others go on with it."""
+        """Start nothing new; let running jobs finish, or hand them to others."""
         ...
 
 
@@ -104,8 +104,9 @@ class LocalDispatcher:
 
         Args:
             capacity: Jobs that run at once.
-            aside: Kinds of jobs that bound themselves and wait for strangers: they take no place.
-            shares_timers: Other processes set timers too, so they are looked for again and again.
+            aside: Kinds of jobs that limit themselves and wait for programs outside: they do not
+                count towards the capacity.
+            shares_timers: Other processes set timers too, so this one looks for new ones often.
         """
         self._store = store
         self._handlers: Mapping[str, Handler] = {}
@@ -118,13 +119,13 @@ class LocalDispatcher:
         self._again: dict[tuple[str, str], Job] = {}
         self._earlier = anyio.Event()
         self._first: datetime | None = None
-        """When the earliest timer fires that is known of; None while nobody waits for one."""
+        """When the earliest known timer fires; None while nobody waits for one."""
         self._latest: datetime | None = None
-        """The latest moment that the clock has said; None: it may have been set back before."""
+        """The latest time that the clock has shown; None: it may have been set back before."""
         self._boxes: list[Outbox] = []
-        """What was left to do before anything was served."""
+        """What was left to do before `serve` began."""
         self._context: Context | None = None
-        """What jobs run in, while they are served."""
+        """The context in which jobs run; None outside `serve`."""
 
     async def serve(
         self,
@@ -133,7 +134,7 @@ class LocalDispatcher:
         *,
         task_status: Any = anyio.TASK_STATUS_IGNORED,  # noqa: ANN401
     ) -> None:
-        """See `Dispatcher.serve`; without `on_timer`, timers are somebody else's."""
+        """See `Dispatcher.serve`; without `on_timer`, another process runs the timers."""
         self._handlers, self._on_timer = handlers, on_timer or _drop
         try:
             with patiently():
@@ -171,7 +172,7 @@ class LocalDispatcher:
         await _ended([slot for (_, key), slot in self._running.items() if key in keys])
 
     def take(self, box: Outbox) -> None:
-        """Set going what a committed transaction left to do. May be called outside any task."""
+        """Start what a committed transaction left to do. May be called outside any task."""
         if self._context is None:
             self._boxes.append(box)
         else:
@@ -186,7 +187,7 @@ class LocalDispatcher:
             self._earlier.set()
 
     def submit(self, job: Job) -> None:
-        """Have a job run now, or after its twin that runs; before `serve`, when that begins."""
+        """Run a job now, after a running one of its kind and key, or once `serve` begins."""
         key = (job.kind, job.key)
         if not self._begins:
             return
@@ -197,12 +198,12 @@ class LocalDispatcher:
             self._again[key] = job
             return
         slot = self._running[key] = _Slot()
-        # A plain task, since this may be called outside any task; its scope is what ends it.
+        # A plain task, since this may be called outside any task; its cancel scope ends it.
         loop, context = asyncio.get_running_loop(), self._context.copy()
         slot.task = loop.create_task(self._run(job, slot), context=context)
 
     def begin_no_more(self) -> None:
-        """Have what runs come to its end, and begin nothing after it."""
+        """Let running jobs finish, and start no new ones."""
         self._begins = False
         self._again.clear()
 
@@ -239,10 +240,10 @@ class LocalDispatcher:
         try:
             await self._handlers[job.kind](job)
         except PlaceLost:
-            # Whoever has the place now takes it up.
+            # The new owner of the place takes the job up.
             return
         except Exception as error:
-            # The group must outlive any one job; what the job left is taken up a little later.
+            # No job may end the group; a timer starts this job again a little later.
             _log(error, "job %s %s failed", job.kind, job.key)
             await self._put_off(f"{AGAIN}{job.kind}", job.key, _SOON)
 
@@ -255,7 +256,7 @@ class LocalDispatcher:
                 with patiently():
                     await self._fire_next()
             except Exception as error:
-                # Whatever is wrong with the timers must not end what runs.
+                # A failure of the timers must not end running jobs.
                 _log(error, "timers could not be read")
                 await anyio.sleep(_PAUSE)
 
@@ -266,7 +267,7 @@ class LocalDispatcher:
         if self._is_set_back() and await self._begin_again():
             self._first = await self._store.read(first_timer) or _NEVER
         looked = anyio.current_time()
-        # The clock may be set, and a machine that sleeps counts no seconds: so it is looked at.
+        # Read the clock again and again: it may be set, and a sleeping machine counts no seconds.
         while (wait := (self._first - self._store.clock()).total_seconds()) > 0:
             with anyio.move_on_after(min(wait, _GLANCE)):
                 await self._earlier.wait()
@@ -278,7 +279,7 @@ class LocalDispatcher:
         await self._fire_due()
 
     def _is_set_back(self) -> bool:
-        """Whether what was set may have to be set anew, as the clock says less than it did."""
+        """Whether the clock may have gone back, so that timers may have to be set again."""
         now = self._store.clock()
         if self._latest is None or now < self._latest - SLACK:
             return True
@@ -286,8 +287,8 @@ class LocalDispatcher:
         return False
 
     async def _begin_again(self) -> int:
-        """Have what waits begin to wait now; gives how much there was."""
-        # Known before: it may be set back once more meanwhile.
+        """Have timers from the future begin their wait now; return how many there were."""
+        # Noted before the write: the clock may be set back once more meanwhile.
         self._latest = self._store.clock()
         moved = await self._store.write(set_back) if await self._store.read(has_ahead) else 0
         if moved:
@@ -320,10 +321,10 @@ async def _ended(slots: Sequence[_Slot]) -> None:
 
 
 def _drop(tx: Tx, timer: Timer) -> None:
-    """What timers do before anything is served."""
+    """Do nothing with a timer: this dispatcher runs none, or not yet."""
 
 
 def _log(error: Exception, said: str, *about: str) -> None:
-    # The store has said that the database is away; here nobody waits for it when the end is near.
+    # The store has logged already that the database is away, and no job waits for it at the end.
     if not isinstance(error, Busy):
         _LOG.error(said, *about, exc_info=error)

@@ -1,4 +1,4 @@
-"""Places: those that this process owns, and what it asks the owners of others to do."""
+"""Places: those that this process owns, and requests to the owners of other places."""
 
 import logging
 import math
@@ -57,44 +57,44 @@ from gonogo.store.transaction import held, owning
 
 # The places that this process owns: each is driven by a dispatcher of its own.
 #
-# What is done in a place is written under its hold, so that nothing of it counts once another
-# worker has the place. Which places are ours is read from the database each second, and told by
-# hints meanwhile; a place in which nothing is left to do is kept for a while, so that an answer of
-# a person is carried out at once, and is released then. A server owns none.
+# All writes for a place carry its hold, so that they fail once another worker owns the place. The
+# process reads from the database each second which places it owns; hints tell it of changes in
+# between. A place with nothing left to do is kept for a while, so that a person's answer is carried
+# out at once; then it is released. A server owns none.
 
 _LOG = logging.getLogger(__name__)
 _LOOK, _GLANCE, _COMPARE = 1.0, 0.25, 5.0
 _LINGER, _DRAIN = 30.0, 30.0
-"""Seconds that a place is kept in which nothing is left to do; that a drain waits for what runs."""
+"""Seconds that a place with nothing to do is kept; seconds that a drain waits for running jobs."""
 _NOTHING_SEEN = -1
 _NOTHING_TAKEN = Taken(_NOTHING_SEEN, leaves=False)
 
 
 class _DrivenPlace(Struct, eq=False):
-    """A place that is driven here."""
+    """A place whose jobs this process runs."""
 
     hold: Hold
     dispatcher: LocalDispatcher
     scope: anyio.CancelScope
     leaves: bool = False
-    """It is to be left to another worker, once what runs is over."""
+    """Give the place to another worker once its running jobs are over."""
     news: anyio.Event = field(default_factory=anyio.Event)
     """Set when something was handed to it."""
 
 
 class Recovery(Struct, frozen=True):
-    """What sets going that was left undone, in a transaction of who goes on with it."""
+    """Functions that restart unfinished work, in a transaction of the process that does it."""
 
     of_place: Callable[[Tx, Owned], None]
-    """In a place."""
+    """The work of a place."""
     of_lost: Callable[[Tx, Owned, str], None]
-    """Besides, in one whose owner was lost: by the node that goes on."""
+    """Also called if the place's owner was lost; gets the node that goes on."""
     of_common: Callable[[Tx], None]
     """What belongs to no workspace."""
 
 
 class Places:
-    """The dispatcher of one of several processes: what it owns it drives."""
+    """The dispatcher of one of several processes: it runs the jobs of the places that it owns."""
 
     serves = True
 
@@ -121,7 +121,7 @@ class Places:
         self._news = anyio.Event()
         self._is_draining = self._differs = False
         self._lost: set[str] = set()
-        """Of the places that are ours, those whose owner before was lost."""
+        """Our places whose previous owner was lost."""
 
     @property
     def is_idle(self) -> bool:
@@ -129,7 +129,7 @@ class Places:
         return all(run.dispatcher.is_idle for run in self._runs.values())
 
     def is_fresh(self) -> bool:
-        """Whether this node has beaten a moment ago, so that nobody else has what it drives."""
+        """Whether this node's last heartbeat is recent, so that nobody else owns its places."""
         return self._lease is not None and self._lease.is_fresh
 
     async def at_rest(self, keys: Collection[str]) -> None:
@@ -138,7 +138,7 @@ class Places:
             await run.dispatcher.at_rest(keys)
 
     def take(self, box: Outbox) -> None:
-        """See `Dispatcher.take`; what others are to do is in the database, and they are told."""
+        """See `Dispatcher.take`; work for others is in the database, and hints tell them of it."""
         hold, hints = box.hold, self._store.hints
         run = self._runs.get(hold.place_id) if hold is not None else None
         if run is not None and run.hold is hold:
@@ -162,7 +162,7 @@ class Places:
         *,
         task_status: Any = anyio.TASK_STATUS_IGNORED,  # noqa: ANN401
     ) -> None:
-        """See `Dispatcher.serve`. Whoever loses its lease begins again as another node."""
+        """See `Dispatcher.serve`; a process that loses its lease begins again as a new node."""
         self._handlers, self._on_timer = handlers, on_timer
         assert self._store.hints is not None  # noqa: S101 - as the store is shared
         if self._as.capacity:
@@ -180,9 +180,9 @@ class Places:
                 await self._live(lease)
 
     async def drain(self) -> None:
-        """Take no more places, and have others go on with those that are ours.
+        """Take no more places, and have others go on with ours.
 
-        What runs comes to its end first, if that does not take too long.
+        Running jobs end first, if that does not take too long.
         """
         self._is_draining = True
         if self._lease is not None:
@@ -224,7 +224,7 @@ class Places:
         self._keep_in_mind(map(datetime.fromisoformat, hint.timers))
 
     def _keep_in_mind(self, moments: Iterable[datetime]) -> None:
-        """Have timers that are due soon fire in time, if it is this worker that fires them."""
+        """Have timers that are due soon fire in time, if this worker fires the timers."""
         timers = [Timer(kind="", key="", run_at=moment) for moment in moments]
         if timers and COMMON in self._runs:
             self._runs[COMMON].dispatcher.take(Outbox(timers=timers))
@@ -234,7 +234,7 @@ class Places:
         self._store.hints.say(joined=[session_id])
 
     def _look_at(self, places: Collection[str]) -> None:
-        """See what was handed to places of ours, and whether others are there to be taken."""
+        """Check what was handed to our places, and whether there are others to take."""
         for place in places:
             if place in self._runs:
                 self._runs[place].news.set()
@@ -242,7 +242,7 @@ class Places:
                 self._news.set()
 
     async def _compare(self) -> None:
-        """See by what the database says that no follower has missed anything."""
+        """Compare followers with the database regularly, so that none misses anything."""
         while True:
             await anyio.sleep(_COMPARE)
             followed = self._hub.followed
@@ -274,7 +274,7 @@ class Places:
             self._news = anyio.Event()
 
     async def _look(self, lease: Lease, group: TaskGroup) -> None:
-        """Drive what is ours by the database, and nothing else."""
+        """Drive exactly the places that are ours according to the database."""
         room = max(0, self._as.capacity - len(self._runs.keys() - {COMMON}))
         found = await self._store.read(glance, lease.node, self._as.pool, room)
         self._compare_rules(found.in_force)
@@ -295,7 +295,7 @@ class Places:
             self._runs[place_id].scope.cancel()
 
     def _compare_rules(self, in_force: str | None) -> None:
-        """Leave every place to others while this worker has other rules than the servers."""
+        """Leave all places to others while this worker's rules differ from the servers' rules."""
         differs = in_force is not None and in_force != self._as.policy
         if differs and not self._differs:
             _LOG.warning(
@@ -340,9 +340,9 @@ class Places:
         return taken
 
     async def _drive_common(self, run: _DrivenPlace, place: Owned) -> None:
-        """Drive what belongs to no workspace: what it sets going is for the places' owners.
+        """Drive what belongs to no workspace; the owners of places do the work that it starts.
 
-        Its writes are fenced by what they change: a timer and a delivery are taken by one.
+        Its writes need no fence: only one process can take a timer or a delivery.
         """
         try:
             with run.scope, patiently():
@@ -361,7 +361,7 @@ class Places:
             self._news.set()
 
     async def _keep(self, run: _DrivenPlace, taken: Taken = _NOTHING_TAKEN) -> None:
-        """Take what is handed to a place, until nothing has been left to do for a while.
+        """Take what is handed to a place, until the place has had nothing to do for a while.
 
         Args:
             taken: What was taken so far.
@@ -396,14 +396,15 @@ class Places:
 
 
 def _appoint(tx: Tx, node: str, pool: str, room: int) -> tuple[set[str], list[Owned]]:
-    """Have a node own what is free. Gives what was lost, and all that the node owns."""
+    """Have a node own free places; return those of lost owners, and all that the node owns."""
     return appoint(tx, node, pool, room), owned_by(tx, node)
 
 
 # Verbs that only the owner of a place can carry out: a server asks it, and waits for the answer.
 #
-# The question and the answer are rows, so that neither is lost with a process. What was begun is
-# not begun again: if the worker ends in the middle, whoever asked is told that nobody knows.
+# The question and the answer are rows, so that neither is lost with a process. A verb that was
+# begun is not begun again: if the worker ends in the middle, the asker learns that nobody knows
+# the outcome.
 
 _FIRST, _LONGEST = 0.01, 0.2
 _KINDS = {kind.__name__: kind for kind in (Busy, Conflict, Forbidden, InvalidMessage, NotFound)}
@@ -415,9 +416,9 @@ class Asks(Struct, frozen=True, kw_only=True):
 
     store: Store
     verbs: dict[str, Verb] = field(default_factory=dict[str, Verb])
-    """What an owner can be asked for: it gives JSON."""
+    """What an owner can be asked to do, by name; each verb returns JSON."""
     patience: float = 20.0
-    """Seconds that an ask waits for a worker that begins it."""
+    """Seconds that an ask waits for a worker to begin it."""
 
     @property
     def is_elsewhere(self) -> bool:
@@ -437,8 +438,8 @@ class Asks(Struct, frozen=True, kw_only=True):
             place: Finds the place, in the transaction that asks.
 
         Raises:
-            Busy: no worker began it in time; it was taken back.
-            Conflict: the worker that began it has ended, and for as long no other one came.
+            Busy: no worker began it in time; the ask was taken back.
+            Conflict: the worker that began it has ended, and no other took the place in that time.
             GonogoError: whatever the verb raised there.
         """
         ask_id = new_id(ASK)
@@ -517,7 +518,7 @@ def _error(error: GonogoError) -> dict[str, Any]:
 
 
 def _told(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What came of an ask.
+    """The result of an ask.
 
     Raises:
         GonogoError: as it was raised by whoever carried it out.

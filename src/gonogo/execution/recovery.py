@@ -30,17 +30,17 @@ from gonogo.webhooks import HOOK
 
 
 class Continuation(Struct, frozen=True, kw_only=True):
-    """Goes on with whatever a call belongs to, once somebody answered for it."""
+    """Goes on with the turn or the plan of a call, once somebody answered the call."""
 
     engine: Engine
     turns: Turns
     hands: Hands
 
     def of_call(self, tx: Tx, call: CallRow, ready: ReadyCall | None = None) -> None:
-        """The turn or the subtask of a call that has its answer.
+        """Go on with the turn, the subtask or the replanning of a call that has its answer.
 
         Args:
-            ready: The call, where it may start here and now.
+            ready: The call itself, if it may start in this transaction.
         """
         if call.subtask_id is None and call.turn_id is None and call.plan_id is not None:
             go_on(tx, REPLAN, call.plan_id)
@@ -48,7 +48,7 @@ class Continuation(Struct, frozen=True, kw_only=True):
         if call.subtask_id is None:
             self.turns.resume(tx, call.turn_id or "", ready)
             return
-        # Held, so that whoever drives the subtask does not come to rest meanwhile, unseen.
+        # Locked, so that the job that drives the subtask does not come to rest meanwhile, unseen.
         lock_plan(tx, call.plan_id or "")
         key = subtask_key(call.plan_id or "", call.revision or 0, call.subtask_id)
         row = subtask_row(tx, key)
@@ -68,7 +68,7 @@ class Continuation(Struct, frozen=True, kw_only=True):
                 self._begin(tx, key, ready)
 
     def _begin(self, tx: Tx, key: str, ready: ReadyCall) -> None:
-        """Start a call with the subtask that waited for it, where that has a place at once."""
+        """Start a call together with the subtask that waited for it, if that runs at once."""
         row = subtask_row(tx, key)
         if row is None or row.status is not SubtaskStatus.RUNNING:
             return
@@ -80,7 +80,7 @@ class Continuation(Struct, frozen=True, kw_only=True):
 
 
 SESSION_TIMEOUT = "session_timeout"
-"""The timer of a session that was opened with a limit of time."""
+"""The timer of a session that was opened with a time limit."""
 
 
 class Timers(Struct, frozen=True, kw_only=True):
@@ -115,7 +115,7 @@ class Timers(Struct, frozen=True, kw_only=True):
                 pass
 
     def _time_out(self, tx: Tx, session_id: str) -> None:
-        """A session's time is over: whatever works in it is stopped.
+        """Stop whatever works in a session whose time is over.
 
         A plan that has not begun stays as it is; who starts it then gives it their own time.
         """
@@ -149,10 +149,10 @@ def _work(tx: Tx, row: SubtaskRow) -> Work:
 
 
 def recover(tx: Tx, engine: Engine, place: str | None = None) -> None:
-    """After a start: everything that waits for nobody goes on.
+    """After a start, go on with everything that does not wait for a person.
 
     Args:
-        place: Only what is in its sessions.
+        place: Only go on with what is in the sessions of this place.
     """
     for turn_id in unfinished_turns(tx, place):
         go_on(tx, "turn", turn_id)

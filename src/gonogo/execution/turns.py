@@ -77,7 +77,7 @@ class Controls(Struct, frozen=True, kw_only=True):
     profiles: Mapping[str, Profile]
 
     async def answer(self, session: Session, turn: Turn, call: CallRow) -> Turn | None:
-        """Answer one. Gives the turn to go on with, or None when it is over or parked."""
+        """Answer a call; return the turn to go on with, or None when it is over or parked."""
         steps = {
             "switch_mode": self._switch,
             "create_plan": self._create_plan,
@@ -168,7 +168,7 @@ class Controls(Struct, frozen=True, kw_only=True):
         return None
 
     def _goes_on(self, tx: Tx, session: Session, turn: Turn, call: CallRow) -> bool:
-        """Whether the agent has to hear something before the call may end its turn."""
+        """Whether the agent must hear what people said to it before the call may end its turn."""
         if not _is_steered(tx, check(tx, turn, hold=True)):
             return False
         self._end(tx, turn, call, error=f"not_heard: {say('model_not_heard', session.spoken)}")
@@ -195,7 +195,7 @@ class Controls(Struct, frozen=True, kw_only=True):
 _LOG = logging.getLogger(__name__)
 _UNDER_WAY = frozenset({TurnStatus.RUNNING, TurnStatus.PARKED})
 _Taken = tuple[Session, Turn, list[CallRow], ReadyCall | None]
-"""A turn as it is held, its session, its open calls, and the one that has started already."""
+"""A session, its turn as this job holds it, the open calls, and one call that has started."""
 
 
 class Turns(Struct, frozen=True, kw_only=True):
@@ -206,7 +206,7 @@ class Turns(Struct, frozen=True, kw_only=True):
     desk: ApprovalService
     controls: Controls
     patience: float
-    """Seconds for which a model is waited for that does not answer."""
+    """Seconds to wait for a model that does not answer."""
 
     async def job(self, job: Job) -> None:
         """Drive one turn as far as it goes without a person."""
@@ -254,7 +254,7 @@ class Turns(Struct, frozen=True, kw_only=True):
         next_turn(tx, session)
 
     def time_out(self, tx: Tx, turn: Turn, said: str) -> None:
-        """The time of a turn's session is over: it fails, and one that has not begun is dropped."""
+        """Fail a turn whose session's time is over, or cancel it if it has not begun."""
         if turn.status is TurnStatus.QUEUED:
             self.cancel(tx, turn, RUNTIME, said)
             return
@@ -279,10 +279,10 @@ class Turns(Struct, frozen=True, kw_only=True):
         steer(tx, turn.session_id, MAIN, content, by, turn_id=turn.id, agent=turn.agent)
 
     def resume(self, tx: Tx, turn_id: str, ready: ReadyCall | None = None) -> None:
-        """A person answered something that a turn waits for.
+        """Go on with a turn if a person's answer was the last thing that it waited for.
 
         Args:
-            ready: The call that was approved, where it can start at once.
+            ready: The call that was approved, if it can start at once.
         """
         turn = lock_turn(tx, turn_id)
         if turn is None or turn.status in TURN.terminal:
@@ -296,7 +296,7 @@ class Turns(Struct, frozen=True, kw_only=True):
             _TurnOwner(turn).park(tx)
 
     def _go_on(self, tx: Tx, turn: Turn, left: Sequence[CallRow], ready: ReadyCall | None) -> None:
-        """Go on with a turn. One that is parked nobody drives: it is taken here, for its job."""
+        """Go on with a turn; nobody drives a parked turn, so it is taken here for its job."""
         if turn.status is not TurnStatus.PARKED:
             wake(tx, turn)
             return
@@ -310,8 +310,8 @@ class Turns(Struct, frozen=True, kw_only=True):
     # Driving ----------------------------------------------------------------------------------
 
     async def _taken(self, job: Job) -> _Taken | None:
-        """What a job goes on with: as it was found when it was taken for the job, or found now."""
-        # Where no call is left, the model is asked at once, and another job may have done so since.
+        """What a job goes on with: as found when the turn was taken for it, or as it is now."""
+        # With no call left, the model is asked next, and another job may have done that since.
         if job.found is not None and job.found[2]:
             return job.found
         if job.epoch:
@@ -319,7 +319,7 @@ class Turns(Struct, frozen=True, kw_only=True):
         return await self.store.write(self._take, job.key)
 
     def _take(self, tx: Tx, turn_id: str) -> _Taken | None:
-        """The turn as it is held now."""
+        """Take a turn and its open calls, for the job that calls this."""
         taken = self._held(tx, turn_id)
         if taken is None:
             return None
@@ -328,7 +328,7 @@ class Turns(Struct, frozen=True, kw_only=True):
         return session, turn, take_up(tx, left, remote=session.tool_host == "client"), None
 
     def _claimed(self, tx: Tx, turn_id: str, epoch: int) -> _Taken | None:
-        """The same of a turn that was taken for this job; None if somebody else has it since."""
+        """Read a turn that was taken for this job; None if somebody else has taken it since."""
         turn = turn_of(tx, turn_id)
         session = session_of(tx, turn.session_id) if turn else None
         if turn is None or session is None or session.deleted:
@@ -379,7 +379,7 @@ class Turns(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
     def _waits(self, tx: Tx, turn: Turn, error: ModelFailed) -> bool:
-        """Wait for a model that does not answer. False where that makes no sense, or no more."""
+        """Wait for a model that does not answer; False if waiting makes no sense (any more)."""
         current = turn_of(tx, turn.id)
         if not is_away(error) or current is None or current.epoch != turn.epoch:
             return False
@@ -387,7 +387,7 @@ class Turns(Struct, frozen=True, kw_only=True):
         return absence is not None and set_turn_away(tx, turn, absence.as_json())
 
     def _finish(self, tx: Tx, session: Session, turn: Turn, reply: Reply) -> bool:
-        """End a turn with its last word. False: its agent has to hear something, and it goes on."""
+        """End a turn with its last reply; False: it goes on, as its agent has words to hear."""
         held = check(tx, turn, hold=True)
         if _is_steered(tx, held, reply.heard or 0):
             keep_reply(tx, self._thread(session, turn), reply)
@@ -421,7 +421,7 @@ def _is_steered(tx: Tx, turn: Turn, heard: int = 0) -> bool:
     """Whether people have said something to a turn that its agent has not heard.
 
     Args:
-        heard: How many words it knew of when it gave a reply that is not kept yet.
+        heard: How many such messages it knew when it gave a reply that is not stored yet.
     """
     return turn.steered and is_unheard(tx, turn.session_id, MAIN, heard)
 

@@ -2,7 +2,7 @@
 
 Promises: a reply is stored before any of its calls runs; every call has exactly one result; a call
 is `started` in the database before anything is spawned; what a person approved is what runs, or it
-does not run; a call that may have had its effect is never repeated unasked.
+does not run; a call that may have had its effect is never repeated before a person is asked.
 """
 
 from gonogo.execution.agent.call_log import (

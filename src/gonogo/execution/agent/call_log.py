@@ -55,7 +55,7 @@ _WIRE = {
 
 
 def propose(tx: Tx, thread: Thread, reply: Reply) -> None:
-    """Keep the calls of a reply, each under an id of our own, before any of them runs."""
+    """Store the calls of a reply, each under its own id, before any of them runs."""
     first = next_position(tx, thread.session_id, thread.name)
     add_calls(
         tx,
@@ -117,9 +117,9 @@ def tell_called(
     *,
     runs: bool = True,
 ) -> None:
-    """A call was requested: runs now, waits for a person, or does not run.
+    """Tell that a call was requested: it runs now, waits for a person, or does not run.
 
-    A client that carries out tools runs whatever requires no approval.
+    A client that carries out tools runs every call that requires no approval.
     """
     added, removed = changed_lines(gated.preview) if gated.effects else (None, None)
     facts = CallFacts(
@@ -141,9 +141,9 @@ def tell_called(
 
 
 def note_allowed(tx: Tx, call: CallRow, gated: Gated, locale: str | None = None) -> None:
-    """Why a call may run without a person's answer.
+    """Record in the audit log why a call may run without a person's answer.
 
-    In the transaction that starts the call, so that none has run without its entry.
+    This is part of the transaction that starts the call, so no call runs without its entry.
     """
     reason = gated.verdict.reason
     if gated.verdict.source == "grant":
@@ -161,23 +161,23 @@ def note_allowed(tx: Tx, call: CallRow, gated: Gated, locale: str | None = None)
 
 
 def stop_stale(tx: Tx, call: CallRow, error: str | None) -> None:
-    """A call that a person allowed does not run as it was allowed.
+    """End a call that a person allowed and that can no longer run as it was allowed.
 
-    One that was to run again is proposed anew, as it is now.
+    If it was to replace another call, that is proposed anew, as it would run now.
     """
     log.note(
         tx, call.session_id, actor=f"agent:{call.agent}", action="tool.stale",
         subject=call.tool, call_id=call.id, digest=call.digest, reason=error,
         plan_id=call.plan_id, subtask_id=call.subtask_id,
     )  # fmt: skip
-    # The one in whose place it was to run has no end by this.
+    # This does not end the call that it was to replace.
     end_call(tx, replace(call, retry_of=None), _C.FAILED, error=error)
     if call.retry_of is not None:
         _in_place_of(tx, call, status=_C.PROPOSED, approval_id=None)
 
 
 def note_network(tx: Tx, call: CallRow, result: Any) -> None:  # noqa: ANN401 - JSON
-    """What a command reached and what it was refused, if it had a network."""
+    """Record what a command reached and what it was refused, if it had a network."""
     found: dict[str, Any] | None = result and result.get("network")
     if call.tool == "execute_command" and found:
         log.note(
@@ -188,7 +188,7 @@ def note_network(tx: Tx, call: CallRow, result: Any) -> None:  # noqa: ANN401 - 
 
 
 def deny(tx: Tx, call: CallRow, gated: Gated) -> None:
-    """A call may not run, and the model is told why."""
+    """End a call that may not run, with the reason for the model."""
     tell_called(tx, call, gated, runs=not is_remote(tx, call))
     log.note(
         tx, call.session_id, actor=f"agent:{call.agent}", action="tool.denied",
@@ -207,7 +207,7 @@ def end_call(
     error: str | None = None,
     **to: Any,  # noqa: ANN401 - columns
 ) -> bool:
-    """Write a call's one result. False when it had one already."""
+    """Write a call's only result; False if it had one already."""
     if not move_call(tx, call, status, result=result, error=error, finished_at=tx.now, **to):
         return False
     tell_end(tx, call, status, result=result, error=error)
@@ -222,7 +222,7 @@ def tell_end(
     result: Any = None,  # noqa: ANN401 - JSON
     error: str | None = None,
 ) -> None:
-    """Tell what came of a call; if it is known, the one in whose place it ran has the same end."""
+    """Tell a call's outcome; unless it is unknown, a call that it replaced ends the same way."""
     took = elapsed(call.started_at, tx.now) * 1000 if call.started_at else None
     facts = ResultFacts(
         status=_WIRE.get(status, "failed"), duration_ms=took,
@@ -238,7 +238,7 @@ def tell_end(
 
 
 def open_control(tx: Tx, call: CallRow) -> CallRow:
-    """A call that speaks to the runtime is being answered; it needs nobody's approval."""
+    """Start a call that speaks to the runtime; it needs nobody's approval."""
     if call.status is _C.STARTED:
         return call
     gated = Gated(
@@ -256,7 +256,7 @@ def open_control(tx: Tx, call: CallRow) -> CallRow:
 def drop_call(tx: Tx, desk: ApprovalService, call: CallRow, error: str) -> None:
     """End a call whose owner goes away, and the question about it."""
     approval = approval_of_call(tx, call.id)
-    # What a command has left is there, whatever becomes of who ran it.
+    # Files that a command has left are there even if its owner goes away: that question stays.
     ends = approval is not None and approval.details.get("about") != GUARDED_NAMES
     if approval is not None and ends and approval.status is ApprovalStatus.PENDING:
         desk.withdraw(tx, approval)
@@ -272,7 +272,7 @@ def drop_call(tx: Tx, desk: ApprovalService, call: CallRow, error: str) -> None:
 
 
 def doubt(tx: Tx, desk: ApprovalService, call: CallRow, why: str, locale: str) -> None:
-    """Write down that nobody knows what came of a call, and ask a person."""
+    """Record that the outcome of a call is unknown, and ask a person."""
     pass_through(tx, call, _C.UNKNOWN, result=None, error=None)
     unknown = say("model_unknown", locale, why=told(why, locale))
     tell_end(tx, call, _C.UNKNOWN, error=unknown)
@@ -280,7 +280,7 @@ def doubt(tx: Tx, desk: ApprovalService, call: CallRow, why: str, locale: str) -
 
 
 def run_again(tx: Tx, call: CallRow) -> CallRow:
-    """A new call in the place of one whose outcome is not known."""
+    """Add a call that replaces one whose outcome is unknown."""
     again = _in_place_of(tx, call, status=_C.ALLOWED, retry_of=call.id)
     _tell_bare(tx, again, f"in the place of {call.id}")
     return again
@@ -300,7 +300,7 @@ _NO_NAMES = Aliases()
 
 
 def answer_of(call: CallRow, locale: str, aliases: Aliases = _NO_NAMES) -> ToolAnswer:
-    """A call's result as the model is told."""
+    """A call's result as the model gets it."""
     if call.error is not None:
         said = aliases.told(call.error)
         return ToolAnswer(call_id=call.id, tool_name=call.tool, content=said, is_error=True)
@@ -315,7 +315,7 @@ def answer_of(call: CallRow, locale: str, aliases: Aliases = _NO_NAMES) -> ToolA
 
 
 def came_of(call: CallRow) -> Any:  # noqa: ANN401 - JSON
-    """What a model is told of a call's end: not how long it took, which is never the same."""
+    """A call's result for the model, without its duration, which differs each time."""
     result: object = call.result if call.error is None else call.error
     if not isinstance(result, dict):
         return result
@@ -330,7 +330,7 @@ def is_remote(tx: Tx, call: CallRow) -> bool:
 
 
 def _tell_bare(tx: Tx, call: CallRow, reason: str, *, runs: bool = True) -> None:
-    """A call was requested that the gate is not asked about, so that its result has a request."""
+    """Tell that a call was requested that the gate does not judge, before its result is told."""
     facts = CallFacts(digest=call.digest, reason=reason, tool_class=call.tool_class)
     event = ToolCalled(
         call_id=call.id, tool_name=call.tool, arguments=call.arguments,
@@ -370,7 +370,7 @@ def place_of(call: CallRow) -> dict[str, Any]:
 Resume = Callable[[Tx, CallRow], None]
 """Goes on with the conversation of a call that was answered."""
 ResumeReady = Callable[[Tx, CallRow, Any], None]
-"""The same, with the call as it was got ready to start; None where it was not."""
+"""The same; also gets the call that is ready to start, or None."""
 
 
 class CallKind(Struct, frozen=True):
@@ -380,10 +380,10 @@ class CallKind(Struct, frozen=True):
     start: Resume
     """Starts the call if a client carries it out."""
     desk: ApprovalService
-    """Where an edit is asked about anew that its author may not decide alone."""
+    """Opens a new question about an edit that its author may not decide alone."""
 
     def check(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
-        """The call still waits, and is what was asked about."""
+        """Check that the call still waits, and is the one that was asked about."""
         _waiting(tx, approval)
 
     def matter(self, tx: Tx, approval: Approval, ruling: Ruling) -> Matter:
@@ -426,7 +426,7 @@ class CallKind(Struct, frozen=True):
         self.resume(tx, call, ruling.prepared if ruling.word is DecisionWord.APPROVE else None)
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
-        """Nobody answered: the model is told so, and not that it was rejected."""
+        """End the call as expired: the model learns that nobody answered, not that they refused."""
         call = _call(tx, approval)
         locale = _locale(tx, call)
         facts = CallDecision(decision="expired", source="expiry")
@@ -452,7 +452,7 @@ class CallKind(Struct, frozen=True):
     def _tell_allowed(
         self, tx: Tx, call: CallRow, ruling: Ruling, digest: str, arguments: dict[str, Any]
     ) -> None:
-        # Also where somebody else's edit was approved: a client runs what it is told here.
+        # Also if somebody else's edit was approved: a client runs the arguments of this event.
         edited = ruling.word is DecisionWord.EDIT or call.proposed_arguments is not None
         facts = CallDecision(
             decision=str(ruling.word), source="person", decided_by=ruling.by.name,
@@ -502,7 +502,7 @@ class Interventions(Struct, frozen=True):
         self.resume(tx, call)
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
-        """Nobody answered: the call failed."""
+        """End the call as failed, as nobody answered."""
         call = _call(tx, approval)
         locale = _locale(tx, call)
         end_call(tx, call, _C.FAILED, error=f"expired: {say('model_expired', locale)}")
@@ -576,10 +576,10 @@ def _said(key: str, locale: str, feedback: str | None) -> str:
 
 
 def result_again(tx: Tx, thread: Thread, call_id: str) -> Any:  # noqa: ANN401 - JSON
-    """The result of a call of the same conversation, as its model is told it.
+    """The result of a call of the same conversation, as its model gets it.
 
     Raises:
-        ToolFailed: there is none, or it is of what may not be read without a question.
+        ToolFailed: there is none, or the call named a file that may contain secrets.
     """
     call = _readable(tx, thread, call_id)
     if call is None:
@@ -598,7 +598,7 @@ def result_again(tx: Tx, thread: Thread, call_id: str) -> Any:  # noqa: ANN401 -
 
 
 def _readable(tx: Tx, thread: Thread, call_id: str) -> CallRow | None:
-    """A call of a conversation that has its result, while its session is there."""
+    """A finished call of this conversation, if its session is not deleted."""
     call, session = call_of(tx, call_id), session_of(tx, thread.session_id)
     if call is None or session is None or session.deleted or call.finished_at is None:
         return None

@@ -1,9 +1,9 @@
-"""Room for the next request: what is shown less of when a conversation nears its model's window.
+"""Compaction: makes room when a conversation comes near the size of its model's window.
 
-Long results are given in part as soon as they are there. From 60 % of the window on old results
-become lines. From 80 % on, and when the provider refuses a request for its length, the older part
-becomes a text: the facts that must not be lost, from the database, and a summary by the model,
-which is data that nobody has checked. Where there is no summary the facts stand alone.
+Long results are cut as soon as they are there. From 60 % of the window on, old results become
+single lines. From 80 % on, and when the provider refuses a request for its length, a text replaces
+the older part: the facts that must not be lost, from the database, and a summary by the model,
+which is data that nobody has checked. If there is no summary, the facts stand alone.
 """
 
 import json
@@ -51,9 +51,9 @@ from gonogo.store.plans import active_grant, current_revision, plan_of, revision
 from gonogo.store.sessions import active_rules, append_message, session_of
 
 COMPACT = "compact"
-"""The role of the request that sums up, and how scripts and reports name it."""
+"""The role of the request for a summary, and its name in scripts and reports."""
 _SMALLEST = 4_000
-"""Tokens of a window that a refusal can tell of: less was refused for another reason."""
+"""The smallest window, in tokens, to believe after a refusal: less has another reason."""
 _OF_TRANSCRIPT, _OF_SUMMARY, _OF_FACTS = 0.5, 0.08, 0.12
 """Shares of the window."""
 _LINE = 400
@@ -65,7 +65,7 @@ def _no_records() -> dict[tuple[str, str], ThreadRecord | None]:
 
 
 class Contexts(Struct, frozen=True, kw_only=True):
-    """Builds what models are asked, and makes room where a conversation grows too long."""
+    """Builds the requests to models, and makes room when a conversation grows too long."""
 
     store: Store
     models: ModelPool
@@ -75,15 +75,15 @@ class Contexts(Struct, frozen=True, kw_only=True):
     briefings: Briefings
     """What conversations are told of instruction files."""
     result_tokens: int = 8_000
-    """What a model is given of one result."""
+    """How much a model gets of one result."""
     driven: dict[tuple[str, str], ThreadRecord | None] = field(default_factory=_no_records)
     """The conversations that are driven at this moment, as they were read last."""
 
     async def briefed(self, thread: Thread, stored: StoredThread | None = None) -> ThreadRecord:
-        """A conversation that was told what instruction files say by now.
+        """A conversation, after it was told what instruction files say now.
 
         Args:
-            stored: As the record has it, if that was just read.
+            stored: Its rows, if they were just read.
 
         Raises:
             Superseded: somebody else holds the thread's work now.
@@ -97,17 +97,17 @@ class Contexts(Struct, frozen=True, kw_only=True):
         return await self._record(thread, stored)
 
     async def read(self, thread: Thread) -> ThreadRecord:
-        """A conversation as the record has it now."""
+        """A conversation as the database has it now."""
         return await self._record(thread, await self.store.read(self.look, thread))
 
     def look(self, tx: Tx, thread: Thread) -> StoredThread:
-        """The rows of a conversation, of which those that are known are not read again."""
+        """The rows of a conversation; known rows are not read again."""
         known = self.driven.get((thread.session_id, thread.name))
         return read_thread(tx, thread, known.read) if known else read_thread(tx, thread)
 
     @contextmanager
     def remembered(self, thread: Thread) -> Generator[None]:
-        """Within it, only what is new in a conversation is read and put into a request's words."""
+        """Within it, only what is new in a conversation is read and added to its request."""
         place = thread.session_id, thread.name
         self.driven[place] = None
         try:
@@ -130,7 +130,7 @@ class Contexts(Struct, frozen=True, kw_only=True):
         return min(self.models.window(thread.model, thread.role), found.refused or _NO_LIMIT)
 
     async def fitted(self, thread: Thread, found: ThreadRecord, frame: Frame) -> ThreadRecord:
-        """The conversation with less shown of it where it has to be.
+        """The conversation, shortened as far as it has to be.
 
         Raises:
             Superseded: somebody else holds the thread's work now.
@@ -165,10 +165,10 @@ class Contexts(Struct, frozen=True, kw_only=True):
     async def compacted(
         self, thread: Thread, found: ThreadRecord, frame: Frame, *, refused: bool = False
     ) -> ThreadRecord | None:
-        """The conversation with a text in the place of its older part; None: there is none.
+        """The conversation with a text that replaces its older part; None: no part can go.
 
         Args:
-            refused: The provider has refused it as too long.
+            refused: The provider has refused the conversation as too long.
 
         Raises:
             Superseded: somebody else holds the thread's work now.
@@ -199,10 +199,10 @@ class Contexts(Struct, frozen=True, kw_only=True):
     async def _summary(
         self, thread: Thread, found: ThreadRecord, end: int, window: int
     ) -> Reply | None:
-        """What a model makes of the older part; None where it makes nothing, or may not be asked.
+        """A model's summary of the older part; None if it gives none, or may not be asked.
 
         Raises:
-            ModelFailed: the model is away, and may sum up later.
+            ModelFailed: the model is away, and may give it later.
         """
         said = transcript(found, end, int(window * _OF_TRANSCRIPT))
         words = int(window * _OF_SUMMARY) // 2
@@ -246,12 +246,12 @@ _NO_LIMIT = 1 << 62
 
 
 def of_summary(thread: Thread) -> Thread:
-    """The thread as the one that its summary is asked for."""
+    """The thread under whose name its summary is requested."""
     return replace(thread, agent=COMPACT)
 
 
 def _unheard(text: str) -> None:
-    """Nobody follows a summary as it is written."""
+    """Drop a part of a summary: nobody follows it as it is written."""
     del text
 
 
@@ -270,7 +270,7 @@ def _tell(tx: Tx, thread: Thread, word: Any, facts: ContextFacts) -> None:  # no
     log.tell(tx, thread.session_id, event)
 
 
-# The text in the place of the older part.
+# The text that replaces the older part.
 
 _PROMPT = """\
 You sum up the older part of the work of an agent, so that the agent can go on without it. What you
@@ -301,10 +301,10 @@ def _bounded(text: str, tokens: int) -> str:
 
 
 def facts_of(tx: Tx, thread: Thread, tokens: int) -> str:
-    """What must not be lost, as the database has it.
+    """The facts that must not be lost, from the database.
 
     Args:
-        tokens: What all of it may take; of long lists the newest entries stay.
+        tokens: How much all of them may take; long lists keep their newest entries.
     """
     sections = {
         "The plan": _plan(tx, thread),
@@ -349,7 +349,7 @@ def _plan(tx: Tx, thread: Thread) -> list[str]:
         revision = revision_of(tx, plan.id, thread.revision) or revision
     lines = [f"Plan {plan.id}, revision {revision.number}, {plan.status}. Goal: {revision.goal}"]
     stands = {row.subtask_id: row.status for row in subtask_rows(tx, plan.id, revision.number)}
-    # Of what runs at the same time it says nothing that is another thing a moment later.
+    # It leaves out the states of subtasks that run at the same time, as they change any moment.
     mine = thread.subtask_id
     settled = ancestors(revision.subtasks)[mine] if mine is not None else stands.keys()
     for each in revision.subtasks:
@@ -411,7 +411,7 @@ def _refused(tx: Tx, thread: Thread) -> list[str]:
 
 
 def _files(tx: Tx, thread: Thread) -> list[str]:
-    """Their paths, in the order in which they were changed last."""
+    """The paths of changed files, in the order of their last change."""
     paths = [
         str(effect["path"])
         for call in _calls(tx, thread)

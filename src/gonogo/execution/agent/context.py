@@ -1,14 +1,14 @@
-"""What a model is asked: built from the record, and from nothing else.
+"""Requests to models: built from the record of a conversation, and from nothing else.
 
-The record (messages and calls) is never shortened. What a model sees of it is: a long result is
-given in part, an old result of a call that only looked becomes a line, and of a conversation that
-does not fit the older part becomes a text. Each of these steps is a message of the conversation
-itself, so that the same record always builds the same request. Between two steps a request begins
-with the one before it, byte for byte, which is what providers cache. So of a conversation that goes
-on what was built is kept, and only what is new is added to it.
+The record (messages and calls) is never shortened, but what a model sees of it is: a long result is
+cut, an old result of a call that only looked becomes a line, and a text replaces the older part of
+a conversation that does not fit. Each of these steps is a message of the conversation itself, so
+that the same record always builds the same request. Between two steps a request begins with the
+one before it, byte for byte, which is what providers cache. So what was built for a conversation is
+kept, and only what is new is added to it.
 
-Nothing is ever taken apart: a message, with the provider's own form of it, and the results of its
-calls stay together or go together.
+A message, with the provider's own form of it, and the results of its calls stay together or go
+together.
 """
 
 import json
@@ -55,21 +55,21 @@ from gonogo.tools import excerpt, how_to_read, line_of, text_of
 ELIDE_FROM = 0.6
 """The share of the window from which on old results become lines."""
 COMPACT_FROM = 0.8
-"""The share of the window from which on the older part becomes a text."""
+"""The share of the window from which on a text replaces the older part."""
 _RECENT = 0.2
 """The share of the window that elision and compaction leave alone at the end."""
 _WORTH = 0.1
-"""The share of the window that a step must give back: else it breaks the cache for nothing."""
+"""The share of the window that a step must free; otherwise it breaks the cache for nothing."""
 _RESULTS = 0.25
 """The share of the window that all results of one reply may have."""
 _KEPT = 0.25
-"""The share of the window that one message may have which stays when others go."""
+"""The share of the window for one message that stays when older ones go."""
 _LEAST = 200
-"""Tokens that a result has in any case."""
+"""Tokens that a result may have in any case."""
 _SMALL = 60
-"""Tokens of a result that is not worth a line in its place."""
+"""Tokens of a result that is too small to replace by a line."""
 _AROUND = 4
-"""Tokens that a message takes besides what it says."""
+"""Tokens that a message takes besides its text."""
 
 
 class Frame(Struct, frozen=True):
@@ -86,7 +86,7 @@ class Frame(Struct, frozen=True):
 
 
 class Passage(Struct, frozen=True):
-    """A message of a conversation, and behind a reply the results of its calls, whole."""
+    """A message of a conversation; after a reply also the whole results of its calls."""
 
     message: Message
     answers: tuple[ToolAnswer, ...] = ()
@@ -96,46 +96,46 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
     """A conversation as the record has it at one moment."""
 
     read: "StoredThread"
-    """What it is made of."""
+    """The rows from which it was built."""
     places: Sequence[Passage]
     calls: Mapping[str, CallRow]
     """By their ids."""
     shown: Mapping[str, int]
-    """Of which results less is shown: the tokens that are left of each."""
+    """The results that are shortened: how many tokens of each are left."""
     compacted: Compacted | None = None
     marked: int = 0
-    """How many messages were there when less was shown of something for the last time."""
+    """How many messages there were when something was shortened for the last time."""
     refused: int | None = None
-    """The least number of tokens that a provider refused as too many."""
+    """The smallest number of tokens that a provider refused as too many."""
     accounts: Mapping[str, str]
-    """What came of each plan that ended in it."""
+    """The account of each plan that ended in it."""
     note: str
-    """What the model is told after a reply that was cut off."""
+    """The message to the model after a reply that was cut off."""
     waited: bool = False
     """Its owner waits for a model that did not answer."""
     briefed: bool = True
     """The model is told what instruction files say."""
     begun: str = ""
-    """What the replies at its end said that are no answer yet."""
+    """The text so far of an unfinished reply at its end."""
     aliases: Aliases = Aliases()
-    """What the ids in it are called."""
+    """The short names of the ids in it."""
     said: int = 0
-    """How many words of people to an agent at work there are in it."""
+    """How many messages in it people said to an agent at work."""
 
     @property
     def start(self) -> int:
-        """The first message that no text stands for."""
+        """The first message that no text has replaced."""
         return self.compacted.before if self.compacted else 0
 
     @cached_property
     def whole(self) -> tuple[Message, ...]:
-        """All of it: what people would read."""
+        """The whole conversation, as people would read it."""
         found = chain.from_iterable((place.message, *place.answers) for place in self.places)
         return accounted(_as_users(found), self.accounts)
 
     @cached_property
     def messages(self) -> tuple[Message, ...]:
-        """What the model is shown of it."""
+        """The messages as the model gets them."""
         found = [*self._head(), *chain.from_iterable(map(self.shown_of, self._rest))]
         return tuple(map(self.aliases.sent, self._told(found)))
 
@@ -144,15 +144,15 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         return self.places[self.start :]
 
     def may_grow_by(self, said: Sequence[Message]) -> bool:
-        """Whether what was said since stands behind all that was there, and changes none of it."""
-        # What people said to an agent at work stands at the end until a reply knows of it.
+        """Whether new messages only come after the old ones, and change none of them."""
+        # What people said to an agent at work stays at the end until a reply knows of it.
         is_heard = not any(isinstance(place.message, Steering) for place in self.places[-1:])
         is_plain = all(isinstance(each, Reply | UserText) for each in said)
         return is_heard and is_plain and not unfinished(self.read.said)
 
     @property
     def earlier(self) -> tuple[str, ...]:
-        """The models of the replies that a text stands for."""
+        """The models of the replies that a text has replaced."""
         gone = (place.message for place in self.places[: self.start])
         return tuple(message.model for message in gone if isinstance(message, Reply))
 
@@ -179,8 +179,8 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         content = self._line(call) if tokens == 0 else self._part(call, tokens)
         return answer.model_copy(update={"content": content})
 
-    # How what is shown less of is shown. These are the rules of version 1: a later version adds
-    # others beside them, since records name the one that they were made by.
+    # How shortened results look. These are the rules of version 1: a later version adds others
+    # beside them, since records name the version that made them.
 
     def _line(self, call: CallRow) -> str:
         told = self.aliases.told_arguments(call.tool, call.arguments)
@@ -198,13 +198,13 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
         return sum(map(tokens_in, self._told(self.shown_of(place))))
 
     def is_worth(self, end: int, window: int) -> bool:
-        """Whether enough is gained where a text stands for the messages before `end`."""
+        """Whether it frees enough if a text replaces the messages before `end`."""
         return sum(map(self.size_of, self.places[self.start : end])) >= window * _WORTH
 
     def tokens(self, frame: Frame) -> int:
-        """What the next request takes: as the provider counted the last one, and what came since.
+        """The size of the next request: the provider's count of the last one, and what came since.
 
-        An estimate of all of it where nothing was counted since less is shown of something.
+        If nothing was counted since something was shortened, all of it is estimated.
         """
         for at in range(len(self.places) - 1, max(self.start, self.marked) - 1, -1):
             reply = self.places[at].message
@@ -217,11 +217,11 @@ class ThreadRecord(Struct, frozen=True, kw_only=True, dict=True):
 
 
 _STEP = 5
-"""Per cent of a window: people are told of each such step, up or down."""
+"""Per cent of a window; followers are told of each such step, up or down."""
 
 
 def with_filling(reply: Reply, before: Sequence[Message], window: int) -> Reply:
-    """A reply that knows how full the window is, and whether people are to be told.
+    """A reply with how full the window is, and with the window's size if followers must be told.
 
     Args:
         before: What the conversation holds already.
@@ -234,7 +234,7 @@ def with_filling(reply: Reply, before: Sequence[Message], window: int) -> Reply:
 
 
 class RequestPart(Struct, frozen=True):
-    """One kind of what a request holds."""
+    """One kind of content in a request."""
 
     name: str
     tokens: int
@@ -242,7 +242,7 @@ class RequestPart(Struct, frozen=True):
 
 
 def parts_of(found: ThreadRecord, frame: Frame) -> list[RequestPart]:
-    """What the next request would hold, by kind, as estimated."""
+    """What the next request would contain, by kind, estimated."""
     tools = Frame("", frame.tools).tokens
     parts = [
         RequestPart("system", estimate(frame.system), 1),
@@ -273,7 +273,7 @@ def _kind_of(message: Message, shown: Mapping[str, int], before: str | None) -> 
 
 
 def estimate(text: str) -> int:
-    """Tokens of a text: one for four bytes, which letters of other alphabets have more of."""
+    """Tokens of a text: one for every four bytes (letters of other alphabets have more bytes)."""
     return tokens_of(len(text.encode("utf-8", "replace")))
 
 
@@ -290,9 +290,9 @@ def tokens_in(message: Message) -> int:
 
 
 def cache_key(frame: Frame, messages: Sequence[Message]) -> str:
-    """Where providers look for what they have cached of a conversation: the same in all of it.
+    """The key under which a provider caches a conversation; it stays the same throughout.
 
-    It is made of what they are told first, so that the same work has the same one wherever it runs.
+    It is made of the first messages, so that the same work has the same key wherever it runs.
     """
     first = takewhile(lambda message: not isinstance(message, Reply), messages)
     told = "\0".join((frame.system, *(getattr(message, "content", "") for message in first)))
@@ -307,17 +307,17 @@ class StoredThread(Struct, frozen=True, kw_only=True):
 
     said: Sequence[Message]
     numbers: Sequence[int] = ()
-    """Of the messages; none where they were not read."""
+    """The numbers of the messages; empty if they were not read."""
     calls: Mapping[str, CallRow]
     """By their ids, in their order."""
     named: Sequence[str] | None = None
-    """The ids of the session's plans, and of comments on them, as they were made; None where
-    nothing may name one."""
+    """The ids of the session's plans and of comments on them, in their order; None if nothing in
+    the conversation can name one."""
     waited: bool = False
     """Its owner waits for a model that did not answer."""
 
     def since(self, known: "StoredThread") -> "StoredThread | None":
-        """What is new; None where that does not stand behind all that is known, as it was."""
+        """What is new; None unless all that is known is unchanged, and comes before it."""
         length = len(known.said)
         calls = {i: call for i, call in self.calls.items() if call is not known.calls.get(i)}
         is_longer = len(known.numbers) == length and known.numbers == self.numbers[:length]
@@ -332,7 +332,7 @@ def read_thread(tx: Tx, thread: Thread, known: StoredThread = _NOTHING) -> Store
     """The rows of a thread.
 
     Args:
-        known: What was read of it before, and is not read again.
+        known: What was read before; it is not read again.
     """
     place, before = (
         (thread.session_id, thread.name),
@@ -361,7 +361,7 @@ def plans_in(said: Sequence[Message]) -> set[str]:
 
 
 def spoken_in(said: Sequence[Message]) -> list[Message]:
-    """What was said in a conversation, without what is shown of it since."""
+    """What was said in a conversation, without the marks of what was shortened."""
     return [message for message in said if not isinstance(message, Shortened | Compacted)]
 
 
@@ -373,10 +373,10 @@ def record_of_thread(
     briefed: bool = True,
     end: StoredThread | None = None,
 ) -> ThreadRecord:
-    """A conversation from its stored messages: what was said, and what is shown of it since.
+    """Build a conversation from its stored messages and the marks of what was shortened.
 
     Args:
-        end: The only part of it that is wanted.
+        end: Build only this part of it.
     """
     part, aliases = end or stored, Aliases.of(stored.calls.values(), stored.named or ())
     spoken: list[Message] = []
@@ -412,9 +412,9 @@ def record_of_thread(
 def grown_record(
     before: ThreadRecord, stored: StoredThread, accounts: Mapping[str, str], locale: str
 ) -> ThreadRecord | None:
-    """The same conversation later, in time that grows with what is new in it alone.
+    """The same conversation later, built in a time that depends only on what is new in it.
 
-    None where more than that is another now: less is shown, or what was there stands elsewhere.
+    None if more has changed: something was shortened, or an old message has another place now.
     """
     new = stored.since(before.read)
     if new is None or not before.may_grow_by(new.said):
@@ -426,19 +426,19 @@ def grown_record(
         before, read=stored, places=(*before.places, *end.places), calls=stored.calls,
         waited=stored.waited, begun=end.begun, aliases=end.aliases,
     )  # fmt: skip
-    # What is told of a message does not change by what comes behind it.
+    # A later message does not change how an earlier one is shown.
     vars(found).update(whole=before.whole + end.whole, messages=before.messages + end.messages)
     return found
 
 
 def _in_order(spoken: Sequence[Message], locale: str) -> tuple[Message, ...]:
-    """What was said, with what was read and what people said where a model was told it first."""
+    """The messages, with instructions and words of people where a model first got them."""
     told = partial(say, "model_steered", locale)
     return steered(with_instructions_first(spoken), lambda words: told(words=words))
 
 
 def _as_users(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The messages with what people said to an agent at work as users say it."""
+    """The messages, where what people said to an agent at work is a user's message."""
     return tuple(
         UserText(content=each.content) if isinstance(each, Steering) else each for each in messages
     )
@@ -455,18 +455,18 @@ def _places(messages: Sequence[Message]) -> tuple[Passage, ...]:
 
 
 def _clipped(message: Message, tokens: int) -> Message:
-    """A message that stays, in part if it is very long; what is pinned is pinned whole."""
+    """A message that stays, cut if it is very long; a pinned one is never cut."""
     if message.pinned or not isinstance(message, UserText) or estimate(message.content) <= tokens:
         return message
     content = excerpt(message.content, tokens, lambda first, last: "The record holds them.")
     return message.model_copy(update={"content": content})
 
 
-# What is to be shown less of.
+# What to shorten.
 
 
 def too_long(found: ThreadRecord, window: int, most: int) -> dict[str, int]:
-    """The results that are too long to be given whole, and what is given of each.
+    """The results that are too long to be shown whole, and how many tokens to show of each.
 
     Args:
         most: Tokens of one result.
@@ -487,7 +487,7 @@ def too_long(found: ThreadRecord, window: int, most: int) -> dict[str, int]:
 
 
 def to_elide(found: ThreadRecord, window: int) -> dict[str, int]:
-    """The old results of calls that only looked, if leaving them out is worth it."""
+    """The old results of calls that only looked, if it is worth it to leave them out."""
     saved, lines = 0, dict[str, int]()
     for place in found.places[found.start : _end_of_old(found, int(window * _RECENT))]:
         for answer in place.answers:
@@ -506,9 +506,9 @@ def _can_be_elided(call: CallRow) -> bool:
 
 
 def to_compact(found: ThreadRecord, window: int) -> int:
-    """How many of the conversation's messages are old: what a text may stand for."""
+    """How many of the conversation's messages are old, so that a text may replace them."""
     end = _end_of_old(found, int(window * _RECENT))
-    # A reply that goes on with others is one reply.
+    # Parts of one reply stay together.
     while end > found.start and end < len(found.places) and _goes_on(found.places[end - 1]):
         end -= 1
     return end
@@ -519,7 +519,7 @@ def _goes_on(place: Passage) -> bool:
 
 
 def _end_of_old(found: ThreadRecord, room: int) -> int:
-    """Where the end of a conversation begins that fits; it is the last place at least."""
+    """Where the recent part begins that fits; it has at least the last place."""
     end = len(found.places)
     while end > found.start:
         room -= found.size_of(found.places[end - 1])
@@ -535,10 +535,10 @@ def kept_places(found: ThreadRecord, end: int, *, turns: bool) -> tuple[int, ...
     """Which of the old messages stay as they are: the task, and those that are pinned.
 
     Args:
-        turns: The task is what the person said last, as in a session's conversation; else it is
-            what the conversation began with.
+        turns: The task is what the person said last, as in a session's conversation; otherwise it
+            is what the conversation began with.
     """
-    # Of exactly this class: what is told to a model besides is no task.
+    # Exactly this class: other texts to the model are no task.
     texts = [at for at, place in enumerate(found.places) if type(place.message) is UserText]
     task = [at for at in (texts[-1:] if turns else texts[:1]) if at < end]
     pinned = [at for at in range(end) if _stays(found.places[at].message)]
@@ -546,20 +546,20 @@ def kept_places(found: ThreadRecord, end: int, *, turns: bool) -> tuple[int, ...
 
 
 def _stays(message: Message) -> bool:
-    """Whether a message is pinned, or says what is left to be done."""
+    """Whether a message is pinned, or says what is left to do."""
     return message.pinned or (isinstance(message, UserText) and message.about is not None)
 
 
 def room_of_kept(window: int) -> int:
-    """Tokens that each of the messages which stay may have."""
+    """Tokens for each of the messages that stay."""
     return int(window * _KEPT)
 
 
 def transcript(found: ThreadRecord, end: int, tokens: int) -> str:
-    """What a model is told to sum up: the old messages, each cut so that all of them fit."""
+    """The text for a model to sum up: the old messages, each cut so that all of them fit."""
     shown = list(chain.from_iterable(map(found.shown_of, found.places[found.start : end])))
     each = max(_SMALL, min(_LEAST * 5, tokens // max(len(shown), 1)))
-    # Of very many the newest: those before them are in the text that stood for them.
+    # If there are too many, only the newest: older ones are in the text that replaced them.
     shown = shown[-(tokens // each) :]
     before = [f"EARLIER: {found.compacted.text}"] if found.compacted else []
     told = [_told_line(message, each * 4) for message in shown]

@@ -59,18 +59,18 @@ from gonogo.workspace import InstructionReader
 # The conversation that a loop drives, and who owns it.
 
 Speak = Callable[[Sequence[CallRow]], Reply]
-"""Says what a model would: told the thread's calls so far, in order."""
+"""Replies in the place of a model; gets the thread's calls so far, in order."""
 
 
 class Owner(Protocol):
-    """Whose work a conversation is. It is told of the work inside the loop's own transactions."""
+    """Whose work a conversation is; the loop calls it inside its own transactions."""
 
     def check(self, tx: Tx) -> None:
         """Raise `Superseded` when the owner no longer holds its work."""
         ...
 
     def park(self, tx: Tx) -> None:
-        """Let go of its place: everything left waits for a person."""
+        """Let the work rest, as everything left waits for a person."""
         ...
 
     def is_waiting(self, tx: Tx) -> bool:
@@ -78,7 +78,7 @@ class Owner(Protocol):
         ...
 
     def answered(self, tx: Tx) -> None:
-        """Wait no longer: the model answered what was asked meanwhile, or the disk took a file."""
+        """Stop waiting: the model has answered again, or the disk has accepted a file again."""
         ...
 
 
@@ -110,7 +110,7 @@ class Thread(Struct, frozen=True, kw_only=True):
     name: str
     """`main`, or the subtask's key and attempt; of an explorer also the call that asks."""
     script: str
-    """What a scripted model looks the conversation up by."""
+    """The name by which a scripted model finds the conversation."""
     agent: str
     locale: str
     workspace: Path
@@ -123,7 +123,7 @@ class Thread(Struct, frozen=True, kw_only=True):
     subtask_id: str | None = None
     auto_approve: bool = True
     profile: Profile | None = None
-    """What the agent may use here, in the place of what its name stands for."""
+    """The profile that the agent has here instead of the one of its name."""
     speak: Speak | None = None
     """Speaks in the place of a model."""
     model: str | None = None
@@ -133,23 +133,23 @@ class Thread(Struct, frozen=True, kw_only=True):
     attended: bool = True
     """Somebody can be asked."""
     words: str | None = None
-    """The command by which its subtask is checked, if that is all that it is for."""
+    """The command of a check, if the conversation is only for that check."""
     quiet: bool = False
-    """What is said in it is no answer to a person, and not told."""
+    """Its replies are no answers to a person, so followers do not get them."""
     max_requests: int | None = None
     """Requests to the model at most; None: as many as the loop allows."""
     limits: Mapping[str, float] | None = None
-    """What its session may take in all, as it was opened."""
+    """The limits of its whole session, as they were set when it was opened."""
 
     def hold(self, tx: Tx) -> None:
-        """Have whoever goes on with the owner's work wait until this transaction ends."""
+        """Lock the owner's work: nobody else goes on with it before this transaction ends."""
         if self.subtask_id is not None:
             lock_plan(tx, self.plan_id or "")
         elif self.turn_id is not None:
             lock_turn(tx, self.turn_id)
 
     def checkpoint(self, tx: Tx) -> Checkpoint | None:
-        """What was taken before the attempt that it is of; a turn has none."""
+        """The checkpoint before the attempt that this conversation is of; a turn has none."""
         if self.plan_id is None or self.revision is None or self.subtask_id is None:
             return None
         return attempt_checkpoint(tx, self.plan_id, self.revision, self.subtask_id)
@@ -167,12 +167,12 @@ class Thread(Struct, frozen=True, kw_only=True):
 
 
 def role_of(agent: str) -> ModelRole:
-    """What a model is asked for by an agent that has no subtask."""
+    """The role of the model for an agent that has no subtask."""
     return _ROLES.get(agent, "work")
 
 
 def fields_from(session: Session) -> dict[str, Any]:
-    """What every conversation of a session has from it."""
+    """The fields that every conversation takes from its session."""
     return {
         "session_id": session.id, "locale": session.spoken, "workspace": Path(session.workspace),
         "remote": session.tool_host == "client", "model": session.model,
@@ -183,22 +183,22 @@ def fields_from(session: Session) -> dict[str, Any]:
 # Explorers: questions of one call, looked into at the same time, each in its own conversation.
 #
 # An explorer reads and changes nothing; whatever would ask a person is denied to it. Its requests
-# are counted as its agent's, and bounded. What it answers is bounded too, and is data like any
-# result of a tool. Its conversation is kept, so after a crash it goes on, and one that had its
-# answer gives it again. It lives as long as the call: whoever ends that ends it.
+# count as its agent's, and are limited. Its answer is limited too, and is data like any result of a
+# tool. Its conversation is stored, so it goes on after a crash, and gives an answer that it had
+# reached once more. It lives as long as the call: whoever ends the call ends it.
 
 MOST_REQUESTS = 20
 """Requests of one explorer to its model."""
 MOST_BYTES = 4 * 2_000
-"""Of one answer, as it is told: some 2,000 tokens."""
+"""Bytes of one answer as the agent gets it: some 2,000 tokens."""
 
 
 class Explorers(Struct, frozen=True):
-    """Has questions looked into."""
+    """Has explorers answer questions."""
 
     store: Store
     last_word: Callable[[Thread], Awaitable[Reply | None]]
-    """Drives a conversation to its last word, and keeps that; None where it comes to none."""
+    """Drives a conversation to its last reply, and stores that; None if there is none."""
 
     async def answers(
         self, thread: Thread, call_id: str, questions: Sequence[str]
@@ -217,7 +217,7 @@ class Explorers(Struct, frozen=True):
             try:
                 found[number] = {"question": question, **await self._explored(explorer, question)}
             except Exception as error:
-                # The others come to their ends, which are kept.
+                # The other explorers still finish, and their answers are stored.
                 found[number] = error
 
         async with create_task_group() as group:
@@ -289,7 +289,7 @@ def _begin(tx: Tx, explorer: Thread, question: str) -> list[Message]:
 
 
 def _last_word(messages: Sequence[Message]) -> str | None:
-    """What an explorer had come to before the process ended; None: it goes on."""
+    """The answer that an explorer had reached before the process ended; None: it goes on."""
     last = messages[-1]
     if not isinstance(last, Reply) or last.calls or last.is_unfinished:
         return None
@@ -297,7 +297,7 @@ def _last_word(messages: Sequence[Message]) -> str | None:
 
 
 def _is_its_own(error: InternalFailure) -> bool:
-    """Whether an explorer came to no answer by itself; all else keeps its asker from going on."""
+    """Whether an error is the explorer's own; any other one keeps its asker from going on, too."""
     if isinstance(error, ModelFailed):
         return not is_away(error) and quota_pause(error) is None
     return isinstance(error, Classified) or type(error) is InternalFailure
@@ -328,17 +328,17 @@ class _Explorer(Struct, frozen=True):
 
 # What agents are told of instruction files and skills, and when.
 #
-# Before each request the files are looked at. What was not told in the conversation yet is appended
-# to it as one message, kept like any other, so that later requests have the same bytes. A file that
-# has changed since is told as the difference from what was told first. Nothing of it reaches the
-# gate: scopes, rules, grants and questions are made without it.
+# Before each request the files are read. What the conversation was not told yet is appended to it
+# as one message and stored like any other, so that later requests have the same bytes. Of a file
+# that has changed, the conversation gets the difference from what it was told first. The gate uses
+# nothing of it: scopes, rules, grants and questions are made without it.
 
 MOST_FILES = 64
 """Files, and changes of files, that one conversation is told of."""
 _INDEX = ("skills", "skills")
 
 Block = tuple[InstructionFile, str]
-"""What is told of one file, and the words."""
+"""One file that is told, and the text about it."""
 
 
 class Briefings(Struct, frozen=True, kw_only=True):
@@ -350,7 +350,7 @@ class Briefings(Struct, frozen=True, kw_only=True):
         self, thread: Thread, said: Sequence[Message], calls: Sequence[CallRow]
     ) -> Instructions | None:
         """What a conversation was not told yet; None: nothing is new."""
-        # A model alone is no agent, and what it has begun to say is not to be broken.
+        # A model alone is no agent, and nothing may interrupt a reply that it has begun.
         if not self.reader.on or thread.agent == MODEL or unfinished(said):
             return None
         folder = None if thread.remote else thread.workspace
@@ -366,7 +366,7 @@ class Briefings(Struct, frozen=True, kw_only=True):
             return None
 
     def keep(self, tx: Tx, thread: Thread, said: Sequence[Message], told: Instructions) -> None:
-        """Append what is told to what was said, and write down which files: paths and digests."""
+        """Append the message to the conversation, and record its files: paths and digests."""
         thread.owner.check(tx)
         append_message(
             tx, thread.session_id, thread.name, told, turn_id=thread.turn_id, agent=thread.agent,
@@ -389,7 +389,7 @@ class Briefings(Struct, frozen=True, kw_only=True):
 
 
 def facts_of(file: InstructionFile) -> dict[str, object]:
-    """What events, plans and the audit log say of a file: never what stands in it."""
+    """What events, plans and the audit log say about a file: never its contents."""
     known = {} if file.sha256 is None else {"sha256": file.sha256}
     cut = file.how in {"cut", "named", "changed"}
     where = {"path": file.path, "source": file.source}
@@ -415,7 +415,7 @@ def usable(tools: Sequence[ToolSchema], said: Sequence[Message]) -> tuple[ToolSc
 
 
 def touched_paths(calls: Sequence[CallRow]) -> list[str]:
-    """The paths that calls which were carried out have named, each once, in order."""
+    """The paths that completed calls have named, each once, in order."""
     found: dict[str, None] = {}
     for call in calls:
         if call.status is not CallStatus.COMPLETED:
@@ -430,7 +430,7 @@ def touched_paths(calls: Sequence[CallRow]) -> list[str]:
 
 
 def compose(said: Sequence[Message], found: FoundInstructions, locale: str) -> Instructions | None:
-    """The message that tells a conversation what it does not know of what was found."""
+    """The message about what was found and the conversation does not know yet, if there is any."""
     before = [message for message in said if isinstance(message, Instructions)]
     telling = _Telling(before=before, locale=locale)
     if found.skills:
@@ -449,7 +449,7 @@ def compose(said: Sequence[Message], found: FoundInstructions, locale: str) -> I
 
 
 class _Telling(Struct, kw_only=True):
-    """One message as it comes to be, with what the conversation was told before."""
+    """A message that is being built, and what the conversation was told before."""
 
     before: Sequence[Instructions]
     locale: str
@@ -513,12 +513,12 @@ class _Telling(Struct, kw_only=True):
         return MOST_TOLD - before - sum(len(words.encode()) for _, words in self.blocks)
 
     def _first_told(self, key: tuple[str, str]) -> str | None:
-        """The text of a file as it was told first, where that was the whole of it."""
+        """The text of a file as it was told first, if the whole file was told."""
         told = (file for message in self.before for file in message.files)
         return next((file.text for file in told if file.key == key and file.how == "whole"), None)
 
     def _same(self, file: InstructionText) -> str | None:
-        """Another file that says just the same, and was told."""
+        """The path of another file that has the same text, and was told already."""
         for key, told in self._known.items():
             other = key != (file.source, file.path) and told.sha256 == file.sha256
             if other and told.how in {"whole", "cut", "diff"}:
@@ -557,12 +557,12 @@ class _Telling(Struct, kw_only=True):
 
 # Short names for our ids, in what models read and write: `call-3`, `plan-1`, `comment-2`.
 #
-# An id names a row and is another one in each run. A model is shown the number of what it names: of
-# a call in its conversation, of a plan or a comment in its session. So the same work makes the same
-# requests wherever it runs, and each name costs a model two tokens and not twenty. Numbers never
-# change, for what they count is only added to. Names in a model's calls become ids as soon as its
-# reply is there; what it says is kept word for word. So is what files, programs and servers say: a
-# model has to know the very bytes of what it edits.
+# Ids differ in each run. A model gets numbers instead: it sees the number of a call in its
+# conversation, and of a plan or a comment in its session. So the same work makes the same requests
+# wherever it runs, and each name costs two tokens and not twenty. Numbers never change, as calls,
+# plans and comments are only added. Names in a model's calls become ids as soon as its reply is
+# there; its text is stored word for word. Texts of files, programs and servers do not change
+# either: a model has to know the exact bytes of what it edits.
 
 _ID = re.compile(r"(?:call|plan|comment)_[0-9a-f]{24,32}")
 _OTHER = re.compile(r"(?:plan|comment)_[0-9a-f]{24}")
@@ -574,7 +574,7 @@ class Aliases(Struct, frozen=True):
     """The short names of one conversation."""
 
     names: Mapping[str, str] = {}
-    """By id."""
+    """The name of each id."""
 
     @classmethod
     def of(cls, calls: Iterable[CallRow], others: Iterable[str]) -> "Aliases":
@@ -585,7 +585,7 @@ class Aliases(Struct, frozen=True):
             others: Ids, in the order in which they were made.
         """
         found, counts = dict[str, str](), dict[str, int]()
-        # A call in the place of another one is told under the id of that.
+        # A call that replaces another one is shown under the other one's id.
         own = (call.id for call in calls if call.retry_of is None)
         for each in filter(_ID.fullmatch, (*own, *others)):
             word = each.partition("_")[0]
@@ -594,11 +594,11 @@ class Aliases(Struct, frozen=True):
         return cls(found)
 
     def told(self, text: str) -> str:
-        """A text with names for ids."""
+        """A text with names in the place of ids."""
         return _ID.sub(lambda found: self.of_id(found[0]), text)
 
     def told_value(self, value: object) -> Any:  # noqa: ANN401 - any JSON value
-        """A JSON value with names for ids in all its texts."""
+        """A JSON value with names in the place of ids in all its texts."""
         return mapped(value, self.told)
 
     def of_id(self, each: str) -> str:
@@ -606,11 +606,11 @@ class Aliases(Struct, frozen=True):
         return self.names.get(each, each)
 
     def told_arguments(self, tool: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A call's arguments, of which those that take an id have its name."""
+        """A call's arguments, with names in the place of ids."""
         return _renamed(tool, given, self.names)
 
     def told_result(self, call: CallRow, value: object) -> Any:  # noqa: ANN401 - any JSON value
-        """What came of a call with names for ids, as far as the words are ours."""
+        """A call's result with names in the place of ids, as far as gonogo wrote the text."""
         if call.error is not None or call.tool_class is ToolClass.CONTROL:
             return self.told_value(value)
         if call.tool == READ_OUTPUT and isinstance(value, dict):
@@ -619,7 +619,7 @@ class Aliases(Struct, frozen=True):
         return value
 
     def told_message(self, message: Message) -> Message:
-        """A message whose texts have names for ids; those of its calls stay as they are."""
+        """A message with names in the place of ids in its texts; the ids of its calls stay."""
         if isinstance(message, Reply):
             calls = (*(_with(call, self.names) for call in message.calls),)
             return message.model_copy(update={"text": self.told(message.text), "calls": calls})
@@ -628,18 +628,18 @@ class Aliases(Struct, frozen=True):
         return message if told == content else message.model_copy(update={"content": told})
 
     def sent(self, message: Message) -> Message:
-        """A message as a model is sent it: its calls have their names too."""
+        """A message as it is sent to a model: its calls have names, too."""
         if isinstance(message, ToolAnswer):
             return message.model_copy(update={"call_id": self.of_id(message.call_id)})
         if not isinstance(message, Reply) or not message.calls:
             return message
         calls = (c.model_copy(update={"id": self.of_id(c.id)}) for c in message.calls)
-        # Whole texts alone: a provider signs what a model thought, word for word.
+        # Only texts that are just an id change: a provider signs a model's thoughts word for word.
         raw = mapped(message.raw, self.of_id)
         return message.model_copy(update={"calls": (*calls,), "raw": raw})
 
     def read(self, reply: Reply) -> Reply:
-        """A model's reply whose calls have ids where they name something."""
+        """A model's reply, with ids in the place of names in its calls."""
         ids = {name: each for each, name in self.names.items()}
         calls = tuple(_with(call, ids) for call in reply.calls)
         return reply if calls == reply.calls else reply.model_copy(update={"calls": calls})
@@ -670,7 +670,7 @@ def _with(call: ToolRequest, names: Mapping[str, str]) -> ToolRequest:
 
 
 def _renamed(tool: str, given: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """Arguments in which what names something is called otherwise."""
+    """Arguments in which ids or names are replaced according to a mapping."""
     told = dict(given)
     if (field := _NAMING.get(tool)) in told:
         told[field] = _name(told[field], names)

@@ -1,4 +1,4 @@
-"""Hands: run one call, write down that it starts, and what came of it."""
+"""Hands: runs calls, and records that they start and how they end."""
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -51,7 +51,7 @@ _LOG = logging.getLogger(__name__)
 STOPPED = because("gonogo stopped while it was running")
 UNANSWERED = because("its client did not report the result in time")
 _PATIENCE = 1.0
-"""Seconds that a person who approves a call may wait for what is to be kept before it."""
+"""Seconds that a person who approves a call may wait while its start is prepared."""
 _AT_ONCE = 8
 """Pure calls of one reply that run at the same time."""
 Body = Callable[[Thread, CallRow, Gated], Awaitable[tuple[Any, str | None]]]
@@ -67,7 +67,7 @@ class Before(Struct, frozen=True):
     watch: Watch | None = None
 
     def begin(self, tx: Tx) -> dict[str, Any]:
-        """Write it down, with the call's start. Gives columns of the call's row."""
+        """Store it together with the call's start; return columns of the call's row."""
         if self.watch is not None:
             add_watch(tx, self.watch)
         return self.trace.begin(tx) if self.trace is not None else {}
@@ -81,11 +81,11 @@ class CallAsked(Struct, frozen=True, kw_only=True):
     given: ConversationGrants
     """What people have given its conversation."""
     checkpoint: Checkpoint | None
-    """Of its attempt, if it is of a subtask."""
+    """The one before its attempt, if it is of a subtask."""
 
 
 class ReadyCall(Struct, frozen=True):
-    """A call as it would start: all is looked at, and the disk is as it was."""
+    """A call that is ready to start: all is checked, and nothing on the disk has changed yet."""
 
     call: CallRow
     gated: Gated
@@ -93,11 +93,11 @@ class ReadyCall(Struct, frozen=True):
     asked: CallAsked
     """How it was found when it was judged."""
     mark: int | None = None
-    """Of a call that needs its workspace alone: until when nobody had been there."""
+    """The mark of its workspace when it was judged, if it needs the workspace alone."""
 
 
 Look = Callable[[], Awaitable[None]]
-"""What is left to do of a call once it has let go of its workspace: a look at what it wrote."""
+"""What is left to do after a call has released its workspace: a check of what it wrote."""
 
 
 async def nothing_to_see() -> None:
@@ -132,7 +132,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         Each is written once, with its result, in their order.
 
         Args:
-            explore: The body of the calls that have questions looked into.
+            explore: The body of the calls that explorers answer.
         """
         places, found = CapacityLimiter(_AT_ONCE), dict[str, tuple[Any, str | None] | Exception]()
 
@@ -157,7 +157,10 @@ class Hands(Struct, frozen=True, kw_only=True):
             await self.store.write(self._whole, thread, call, gated, *outcome)
 
     def mark(self, thread: Thread) -> int | None:
-        """Taken before a call is judged: until when nobody had been in its workspace."""
+        """A mark of the workspace, taken before a call is judged: it shows whether anybody enters.
+
+        None: somebody is inside.
+        """
         return self.traces.traffic.mark(thread.workspace)
 
     async def run_allowed(
@@ -170,12 +173,12 @@ class Hands(Struct, frozen=True, kw_only=True):
     ) -> None:
         """Run a proposed call that a rule or a grant allows; it is `started` first.
 
-        It stays proposed, to be judged anew, where the verdict no longer holds once it has its
-        place.
+        If the verdict no longer holds once the call may enter the workspace, the call stays
+        proposed and is judged anew.
 
         Args:
-            mark: As it was before the verdict.
-            checkpoint: Of its attempt, if that was just read.
+            mark: The mark of the workspace before the verdict.
+            checkpoint: The one before its attempt, if that was just read.
         """
         if thread.remote:
             await self.store.write(self._start_allowed, thread, call, gated, Before())
@@ -226,7 +229,7 @@ class Hands(Struct, frozen=True, kw_only=True):
     ) -> str | None:
         """Why a command would not run as it was judged, if somebody was in its workspace since.
 
-        What changes files that it names looks at these itself.
+        A call that changes files that it names checks these itself.
         """
         if gated.around is None or self._is_untouched(thread, mark):
             return None
@@ -236,9 +239,9 @@ class Hands(Struct, frozen=True, kw_only=True):
     async def _still_holds(
         self, thread: Thread, call: CallRow, gated: Gated, mark: int | None
     ) -> bool:
-        """Whether a verdict that nobody saw is still given, if somebody was there meanwhile.
+        """Whether a verdict that nobody saw still holds, if somebody was in the workspace since.
 
-        While it waited, people may have taken back what they gave, and files may have changed.
+        While the call waited, people may have revoked grants, and files may have changed.
         """
         if self._is_untouched(thread, mark):
             return True
@@ -249,14 +252,14 @@ class Hands(Struct, frozen=True, kw_only=True):
         return mark is not None and self.traces.traffic.is_untouched(thread.workspace, mark)
 
     async def ready(self, asked: CallAsked) -> ReadyCall | None:
-        """Get a call ready that a person is about to approve, so that it can start with that.
+        """Prepare a call that a person is about to approve, so that it can start with the approval.
 
-        None for one that is neither a command nor changes files that it names, that would have to
-        wait, or that would not run as it was shown: that shows once it is approved.
+        None for a call that is neither a command nor changes files that it names, that would have
+        to wait, or that would not run as it was shown: all that is found out after the approval.
         """
         if not may_call(self.gate, asked.thread, asked.call.tool):
             return None
-        # A person does not wait for a large snapshot; who goes on with the call then does.
+        # A person does not wait for a large snapshot; the job that goes on with the call does.
         with anyio.move_on_after(_PATIENCE):
             return await anyio.to_thread.run_sync(self._ready, asked, abandon_on_cancel=True)
         return None
@@ -290,7 +293,7 @@ class Hands(Struct, frozen=True, kw_only=True):
 
         Args:
             left: The open calls of its conversation.
-            thread: The conversation, by who holds its work now.
+            thread: The conversation, with the owner that holds its work now.
         """
         call = next((call for call in left if call.id == ready.call.id), None)
         if call is None or (call.status, call.digest) != (_C.ALLOWED, ready.gated.digest):
@@ -318,7 +321,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         await look()
 
     async def _still_before(self, thread: Thread, ready: ReadyCall) -> Before:
-        """What is kept before a call; taken again where somebody was in its workspace since."""
+        """What is kept before a call; taken again if somebody was in its workspace since."""
         mark, traffic = ready.mark, self.traces.traffic
         if mark is None or traffic.is_untouched(thread.workspace, mark):
             return ready.before
@@ -327,7 +330,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         return Before(trace, ready.before.watch)
 
     async def give_up(self, thread: Thread, call: CallRow) -> None:
-        """End a call that ended everybody who looked at it."""
+        """End a call that has ended every process that judged it."""
         if call.status is _C.STARTED:
             watch = await self.store.read(watch_of, call.id)
             before = Before(self.traces.again(thread, call), watch)
@@ -340,10 +343,10 @@ class Hands(Struct, frozen=True, kw_only=True):
             await self.store.write(self._stale, thread, call, gated.error)
 
     async def recover(self, thread: Thread, call: CallRow) -> None:
-        """A call that was started by somebody who is gone.
+        """Go on with a call that a process started which has ended since.
 
-        A client's call waits on. A file tool's outcome is read off the files. Whatever else it
-        was, its outcome is unknown, and a person is asked.
+        A client's call waits on. The files show the outcome of a file tool. A call that is safe to
+        repeat runs again. The outcome of any other call is unknown, and a person is asked.
         """
         if thread.remote:
             return
@@ -366,11 +369,11 @@ class Hands(Struct, frozen=True, kw_only=True):
     async def _run_once_more(
         self, thread: Thread, call: CallRow, trace: ChangeTrace | None
     ) -> Look:
-        """A call that has had no effect yet, or whose effect is the same however often it runs."""
+        """Run a call again that has had no effect, or has the same effect however often it runs."""
         asked = call.approval_id is not None
         gated = await self.gate.judge(thread, call.tool, call.arguments)
-        # What let it start may be gone: a grant that was revoked meanwhile starts nothing again,
-        # and what was held to reading runs nowhere else.
+        # What allowed its start may be gone: a grant that was revoked since starts nothing again,
+        # and a call that could only read does not run with more rights.
         allowed = gated.verdict.decision == "allow" or (asked and gated.error is None)
         same = (gated.digest, gated.tool_class) == (call.digest, call.tool_class)
         if not (allowed and same):
@@ -417,8 +420,8 @@ class Hands(Struct, frozen=True, kw_only=True):
         """
         whose = self.whose_move(open_calls(tx, thread.session_id, thread.name))
         if whose == "person":
-            # An answer that is being written at this moment is seen from here on; one that comes
-            # later waits for us, and sees that we rest.
+            # From here on we see an answer that was being written at this moment; a later one waits
+            # for this transaction, and sees that we rest.
             thread.hold(tx)
             whose = self.whose_move(open_calls(tx, thread.session_id, thread.name))
         if whose == "person":
@@ -426,8 +429,8 @@ class Hands(Struct, frozen=True, kw_only=True):
         return whose != "ours"
 
     def whose_move(self, left: Sequence[CallRow]) -> Literal["ours", "client", "person"]:
-        """Who has to do something about a thread's open calls before it can go on."""
-        # Nothing of the thread goes on before a person has said what becomes of what a call left.
+        """Who has to act on a thread's open calls before it can go on."""
+        # Nothing in the thread goes on before a person has decided about files that a call left.
         if any(call.is_held for call in left):
             return "person"
         retried = {call.retry_of for call in left}
@@ -489,17 +492,17 @@ class Hands(Struct, frozen=True, kw_only=True):
         return nothing_to_see
 
     async def _check_waits(self, thread: Thread, call: CallRow, failure: Unwritable) -> None:
-        """Have a call of a subtask stay as it has started, which has changed nothing for its disk.
+        """Leave a subtask's call started if it changed nothing because the disk takes no writes.
 
         Whoever takes it up finds its files as they were, and runs it once more.
 
         Raises:
-            Unwritable: it waits for the disk; says what keeps that from being written.
+            Unwritable: it waits for the disk; the text says what keeps gonogo from writing there.
         """
         found = partial(file_outcome, thread.workspace, call)
         if await anyio.to_thread.run_sync(found) != "before":
             return
-        # To wait for a disk is to come to no end of the call, and no crash.
+        # The call waits for a disk: that is no crash, so its judgings do not count.
         await self.store.write(end_judging, thread.session_id, thread.name)
         why = await anyio.to_thread.run_sync(disk_problem, thread.workspace)
         raise Unwritable(why or failure.said) from failure
@@ -512,9 +515,9 @@ class Hands(Struct, frozen=True, kw_only=True):
         result: Any,  # noqa: ANN401 - JSON
         diagnosed: Callable[[], Awaitable[dict[str, Any]]],
     ) -> None:
-        """End a call with what the operator's command says of the files that it has written.
+        """End a call with what the operator's command says about the files that it has written.
 
-        It is done: what is cut off here, or fails, is the look and not the call.
+        The call itself is done: if something is cut off or fails here, it is only the check.
         """
         told: dict[str, Any] = {}
         try:
@@ -543,7 +546,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         self, thread: Thread, gated: Gated, *, asked: bool
     ) -> AbstractAsyncContextManager[None]:
         is_open = self._may_change_anything(thread, gated, asked=asked)
-        # What comes while it runs is to be its own doing; and what checks files sees no others.
+        # Changes while it runs must be its own; and a check of files must see nobody else's.
         is_followed = thread.subtask_id is not None or gated.around is not None
         alone = (is_open and is_followed) or thread.words is not None
         return self.traces.way(thread, alone=alone)
@@ -599,7 +602,7 @@ class Hands(Struct, frozen=True, kw_only=True):
     # Transactions -----------------------------------------------------------------------------
 
     def deny(self, tx: Tx, thread: Thread, call: CallRow, gated: Gated) -> None:
-        """A call may not run."""
+        """Record that a call may not run."""
         thread.owner.check(tx)
         record.deny(tx, call, gated)
 
@@ -626,7 +629,7 @@ class Hands(Struct, frozen=True, kw_only=True):
         self.rest(tx, thread)
 
     def _end_wait(self, tx: Tx, thread: Thread) -> None:
-        """A plan that waits for its disk goes on: the disk took what was written once more."""
+        """End a plan's wait for its disk, which has accepted a write again."""
         plan = plan_of(tx, thread.plan_id) if thread.plan_id else None
         if plan is not None and plan.pause_reason == DISK:
             thread.owner.answered(tx)

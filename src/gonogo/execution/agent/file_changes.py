@@ -64,19 +64,19 @@ from gonogo.workspace import (
 #
 # Before a subtask's first effect its checkpoint gets a snapshot. A file tool says beforehand what
 # it changes: the old contents are kept, and a row for each file is committed together with the
-# call's start. What a command changes shows only afterwards, by a snapshot before it and one after
-# it; until then it has its workspace alone. A call that had no effect leaves no rows.
+# call's start. What a command changes shows only afterwards, by comparing a snapshot before it
+# with one after it; until then it has its workspace alone. A call without effect leaves no rows.
 
 T = TypeVar("T")
 _LOG = logging.getLogger(__name__)
 TOOL = "tool"
 _WILD = frozenset("*?[{")
 Ended = Literal["completed", "failed", "unknown"]
-"""How a call ended. One that failed says that it had no effect."""
+"""How a call ended. A failed call had no effect."""
 
 
 class ChangeTrace(Struct, kw_only=True):
-    """What is known of one call. `begin` and `end` are parts of its first and last transaction."""
+    """What is known about one call; `begin` and `end` belong to its first and last transaction."""
 
     doer: Doer
     checkpoint: Checkpoint | None = None
@@ -95,21 +95,21 @@ class ChangeTrace(Struct, kw_only=True):
     """What a file tool has left, with its modes."""
 
     def begin(self, tx: Tx) -> dict[str, Any]:
-        """Write down what is about to change. Gives columns of the call's row."""
+        """Store what is about to change; return columns of the call's row."""
         self._lock(tx)
         if self.checkpoint is not None and self.tree is not None:
             set_tree(tx, self.checkpoint, self.tree)
-        # Somebody who is gone may have started the same call.
+        # A process that has ended may have started the same call.
         clear_changes(tx, self.doer)
         add_changes(tx, self.doer, TOOL, self.touched)
         return {"tree": self.tree}
 
     def begin_again(self, tx: Tx, call: CallRow) -> None:
-        """Write it down anew, of a call that has started and did nothing yet."""
+        """Store it again for a call that has started and has done nothing yet."""
         set_call(tx, call, call.status, **self.begin(tx))
 
     def end(self, tx: Tx) -> None:
-        """Write down what has changed."""
+        """Store what has changed."""
         if not (self.void or self.done or self.found):
             return
         self._lock(tx)
@@ -120,7 +120,7 @@ class ChangeTrace(Struct, kw_only=True):
         add_changes(tx, self.doer, COMMAND, self.found)
 
     def _lock(self, tx: Tx) -> None:
-        # A plan's rows get their numbers in the order of its checkpoints.
+        # The lock makes a plan's rows get their numbers in the order of its checkpoints.
         if self.doer.plan_id is not None:
             lock_plan(tx, self.doer.plan_id)
 
@@ -134,7 +134,7 @@ class Traces(Struct, frozen=True, kw_only=True):
 
     @asynccontextmanager
     async def way(self, thread: Thread, *, alone: bool) -> AsyncGenerator[None]:
-        """Be where files may be changed, beside others or alone."""
+        """Enter the workspace to change files, beside others or alone."""
         way = self.traffic.alone if alone else self.traffic.shared
         async with way(thread.workspace):
             yield
@@ -151,8 +151,8 @@ class Traces(Struct, frozen=True, kw_only=True):
         """Keep what is there before a call.
 
         Args:
-            effects: What a file tool changes: values with a path, and the hashes around it.
-            checkpoint: What was taken before the attempt, if that was just read.
+            effects: What a file tool changes: a path, and its hashes before and after.
+            checkpoint: The one before the attempt, if that was just read.
 
         Raises:
             ToolFailed: it cannot be kept, so a subtask's call must not run.
@@ -164,7 +164,7 @@ class Traces(Struct, frozen=True, kw_only=True):
             return await self._insist(partial(self._kept, thread, trace, effects))
         except ToolFailed as failure:
             if thread.subtask_id is None:
-                # No rollback counts on it: the call runs, and nobody knows what it changed.
+                # No rollback depends on it: the call runs, and nobody knows what it changed.
                 touched = _unknown([effect.path for effect in effects] or ["."], failure)
                 return ChangeTrace(doer=_doer(thread, call), is_open=is_open, touched=touched)
             if failure.kind != "too_large":
@@ -180,7 +180,7 @@ class Traces(Struct, frozen=True, kw_only=True):
         effects: Sequence[Any],
         checkpoint: Checkpoint | None,
     ) -> ChangeTrace | None:
-        """The same before a call is let start. Blocks.
+        """The same, while a call is prepared before its start. Blocks.
 
         Args:
             effects: What a file tool changes; none: a command, which may change anything.
@@ -198,7 +198,7 @@ class Traces(Struct, frozen=True, kw_only=True):
         return self._kept(thread, trace, effects)
 
     def again(self, thread: Thread, call: CallRow) -> ChangeTrace:
-        """The trace of a call that was started by somebody who is gone."""
+        """The trace of a call that was started by a process that has ended."""
         is_open = not call.effects
         trace = ChangeTrace(doer=_doer(thread, call), is_open=is_open)
         trace.tree = Tree(call.tree) if call.tree else None
@@ -222,7 +222,7 @@ class Traces(Struct, frozen=True, kw_only=True):
                     trace.found = _unknown(["."], failure)
 
     async def cut_off(self, thread: Thread, trace: ChangeTrace | None) -> None:
-        """Write down what a call has changed that is being cancelled."""
+        """Store what a call has changed that is being cancelled."""
         if trace is not None:
             with anyio.CancelScope(shield=True):
                 await self.after(thread, trace, "failed")
@@ -233,12 +233,12 @@ class Traces(Struct, frozen=True, kw_only=True):
     ) -> bool:
         """Whether the subtask of a conversation has changed anything, now or in an earlier attempt.
 
-        Where nobody can tell, because the files are a client's or such as snapshots leave alone,
-        any call counts that was carried out and could change something.
+        If nobody can tell, because the files are on a client's machine or snapshots ignore them,
+        every call counts that was carried out and could change something.
 
         Args:
-            paths: The globs of what it is to change.
-            changes: Those of it that are written down.
+            paths: The globs of what it should change.
+            changes: Its stored changes.
         """
         key = (thread.plan_id or "", thread.subtask_id or "")
         if came_to(changes):
@@ -248,14 +248,14 @@ class Traces(Struct, frozen=True, kw_only=True):
         return thread.remote or await anyio.to_thread.run_sync(self._overlooks, thread, paths)
 
     async def _insist(self, work: Callable[[], T]) -> T:
-        """Do what keeps something beside the database; that its disk is full is waited for."""
+        """Do work that writes outside the database, and wait while that disk is full."""
         failed: list[ToolFailed] = []
 
         async def attempt() -> T:
             try:
                 return await anyio.to_thread.run_sync(work)
             except ToolFailed as failure:
-                # Its cause may have gone before it could be looked for.
+                # Try once more in any case: the cause may be gone before it could be found.
                 if failure.kind != "io_error" or failed:
                     raise
                 failed.append(failure)
@@ -324,7 +324,7 @@ class Traces(Struct, frozen=True, kw_only=True):
 
 
 def _unknown(paths: Iterable[str], failure: Exception) -> list[Touched]:
-    """Nobody can tell what was changed there."""
+    """Changes of which nobody knows what they are."""
     return [Touched(kept_path(path), None, {"unknown": str(failure)}) for path in paths]
 
 
@@ -340,7 +340,7 @@ def _json(state: FileState | None) -> dict[str, Any] | None:
 
 
 def _samples(glob: str) -> tuple[str, str]:
-    """A path that a glob covers, and one below that."""
+    """A path that a glob covers, and a path below it."""
     plain = list(takewhile(lambda name: not _WILD.intersection(name), glob.split("/")))
     path = "/".join(plain if len(plain) == glob.count("/") + 1 else [*plain, "_"])
     return path, f"{path}/_"
@@ -366,26 +366,25 @@ def _missing_folders(workspace: Workspace, path: str, known: Iterable[Touched]) 
 
 # Guarded names that commands leave: looked for, asked about, kept or taken away.
 #
-# A box binds what is there; what is not there yet a command can make: `.git` with hooks, `.envrc`,
-# `.vscode/tasks.json`. So what stands guarded is written down with a command's start, and when it
-# is over it is looked at again. What nobody foresaw stays where it is, the call is held, and a
-# person says what becomes of it. Where nobody can be asked any more it is taken away, and nothing
-# is lost.
+# A sandbox protects names that exist; a command can create new ones: `.git` with hooks, `.envrc`,
+# `.vscode/tasks.json`. So the guarded names that exist are stored with a command's start, and
+# compared when it is over. New names that nobody foresaw stay where they are, the call is held, and
+# a person decides. If nobody can be asked any more, they are moved away, so nothing is lost.
 
 _C = CallStatus
 _SHOWN = 12
-"""Names that a question says in its sentence; all are in its details."""
+"""How many names a question has in its sentence; its details have all."""
 
 
 class Watches(Struct, frozen=True, kw_only=True):
-    """Looks after commands."""
+    """Looks for guarded names that commands leave."""
 
     store: Store
     desk: ApprovalService
     guards: Guards
     traffic: Traffic
     taken: Path
-    """Where what people have taken away lies, a folder for each call."""
+    """Where the files are that people had taken away: a folder for each call."""
     resume: Callable[[Tx, CallRow], None]
     """Goes on with whatever a held call belongs to, once it has its end."""
 
@@ -394,7 +393,7 @@ class Watches(Struct, frozen=True, kw_only=True):
     async def before(
         self, thread: Thread, call_id: str, gated: Gated, *, asked: bool
     ) -> Watch | None:
-        """What stands guarded now; None for a call that is no command.
+        """The guarded names that exist now; None for a call that is no command.
 
         Args:
             asked: A person saw the command as it was written.
@@ -423,9 +422,9 @@ class Watches(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
     async def left(self, watch: Watch | None) -> Sequence[str] | None:
-        """The names, as paths are kept, that came and that nobody foresaw.
+        """The new names that nobody foresaw, as paths are stored.
 
-        None: that cannot be told now; whoever looks later has to.
+        None: this cannot be found out now, and has to be later.
         """
         if watch is None:
             return ()
@@ -457,10 +456,10 @@ class Watches(Struct, frozen=True, kw_only=True):
         ended: CallStatus,
         **to: Any,  # noqa: ANN401 - columns
     ) -> bool:
-        """Keep back the end of a call that left names, and ask. False: it has no end to keep back.
+        """Hold a call that left names, and ask; False: there is nothing to hold.
 
         Args:
-            ended: What becomes of the call once a person has answered.
+            ended: The status of the call once a person has answered.
             to: Its result or its error.
         """
         if not names or not set_call(tx, call, call.status, **to):
@@ -469,12 +468,12 @@ class Watches(Struct, frozen=True, kw_only=True):
         return True
 
     def over(self, tx: Tx, call: CallRow, names: Sequence[str] | None) -> None:
-        """End a watch after which nothing is left to be asked."""
+        """End a watch, unless it is not known yet what the call left."""
         if names is not None:
             drop_watch(tx, call.id)
 
     def abandon(self, tx: Tx, session_id: str) -> None:
-        """Nobody is asked in a session any more: what waits for an answer is taken away."""
+        """Have names taken away that wait for an answer: nobody is asked in this session now."""
         for watch in watches_of_session(tx, session_id):
             if watch.found is not None:
                 give_away(tx, watch.call_id, NOBODY.name)
@@ -512,18 +511,18 @@ class Watches(Struct, frozen=True, kw_only=True):
             case DecisionWord.REJECT:
                 give_away(tx, call.id, ruling.by.name)
                 if not call.is_held:
-                    # Nobody waits for it: the answer is told with this.
+                    # No conversation waits for it, so this event is the only reply to the answer.
                     log.tell_final(tx, call.session_id)
             case _:
                 raise InvalidMessage("Approve to keep the files, or reject to move them away")
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
-        """Nobody answered: nobody let them be there."""
+        """Have the names taken away, as nobody allowed them in time."""
         call, _ = _asked(tx, approval)
         give_away(tx, call.id, NOBODY.name)
 
     def _go_on(self, tx: Tx, call: CallRow, watch: Watch, taken: str | None = None) -> None:
-        """Give a held call its end; one that was dropped meanwhile has it."""
+        """End a held call, unless it was dropped meanwhile and so has ended."""
         if not call.is_held:
             log.tell_final(tx, call.session_id)
             return
@@ -542,11 +541,11 @@ class Watches(Struct, frozen=True, kw_only=True):
     # The job ----------------------------------------------------------------------------------
 
     async def job(self, job: Job) -> None:
-        """Look after a call whose owner is gone, or take away what a person does not want."""
+        """Look what a call left whose owner is gone, or take away what a person does not want."""
         watch = await self.store.read(watch_of, job.key)
         if watch is None:
             return
-        # Whoever still runs there comes to its end first.
+        # What still runs there ends first.
         async with self.traffic.alone(Path(watch.workspace)):
             if watch.found is None:
                 await self._look(watch)
@@ -555,7 +554,7 @@ class Watches(Struct, frozen=True, kw_only=True):
 
     async def _look(self, watch: Watch) -> None:
         call = await self.store.read(call_of, watch.call_id)
-        # A call that was started is looked after by who goes on with its conversation.
+        # If the call has only started, whoever goes on with its conversation looks after it.
         if call is not None and call.status is not _C.STARTED:
             names = await self.left(watch)
             await self.store.write(self._seen, call, names)
@@ -584,7 +583,7 @@ class Watches(Struct, frozen=True, kw_only=True):
         await self.store.write(self._taken, call, watch, to)
 
     def _in_the_way(self, tx: Tx, call: CallRow, watch: Watch, problem: str) -> None:
-        """It is still there: a person is asked once more."""
+        """Ask a person once more, as the names could not be taken away."""
         give_away(tx, call.id, None)
         self._ask(tx, call, watch.found or (), problem=problem)
         log.tell_final(tx, call.session_id)
@@ -640,7 +639,7 @@ def _shown(names: Sequence[str]) -> list[str]:
 
 
 def _with_kept(result: Any, watch: Watch) -> Any:  # noqa: ANN401 - JSON
-    """What came of a command, and the names that a person let it leave."""
+    """A command's result, with the names that a person let it leave."""
     if not isinstance(result, dict):
         return result
     return {**cast("dict[str, Any]", result), "kept": _shown(watch.found or ())}

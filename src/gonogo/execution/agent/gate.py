@@ -1,4 +1,4 @@
-"""The gate: what a call would touch, and whether it may, must ask, or must not."""
+"""The gate: finds out what a call would touch, and whether it may run, must ask, or must not."""
 
 import glob
 import os
@@ -66,27 +66,27 @@ from gonogo.workspace import Guarded, Guards, Programs, Sandbox, Workspace
 
 # What a command finds in its workspace, looked up before it is judged.
 #
-# The programs that its words stand for, and the names that it must not change. A program is looked
-# up once: what was found is what is judged, shown and run.
+# These are the programs that it names, and the files that it must not change. A program is looked
+# up once: the one that was found is judged, shown and run.
 
 _MOST_SHOWN = 20
 """Folders that a question names one by one."""
 
 
 class Surroundings(Struct, frozen=True, kw_only=True):
-    """Those of one command."""
+    """What one command would meet in its workspace."""
 
     guarded: Guarded
     programs: Mapping[str, str] = field(default_factory=dict[str, str])
     """The full paths of the programs that it names, as far as there are such."""
     own: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Those among them that are the workspace's own, by their paths in it."""
+    """Of these, the programs in the workspace, with their paths in it."""
 
     def seen_in(self, access: Access, *, boxed: bool) -> Access:
-        """What a call touches, with what a person has to see of the surroundings.
+        """What a call touches, including what a person has to see of the surroundings.
 
         Args:
-            boxed: It would run in a box, which has to guard what is not to be changed.
+            boxed: It would run in a sandbox, which has to guard names that must not change.
         """
         missed = sorted(self.guarded.missed) if boxed else []
         more = [f"… {len(missed) - _MOST_SHOWN} more"] if len(missed) > _MOST_SHOWN else []
@@ -95,7 +95,7 @@ class Surroundings(Struct, frozen=True, kw_only=True):
         return access.model_copy(update={"own_programs": own, "unlooked": shown})
 
     def preview(self, text: str) -> str:
-        """The command as a person is shown it: programs of the workspace are named."""
+        """The command as a person sees it, with the names of the workspace's programs."""
         own = ", ".join(dict.fromkeys(self.own.values()))
         return f"# programs of the workspace itself: {own}\n{text}" if own else text
 
@@ -111,7 +111,7 @@ def look_around(command: str, workspace: Path, programs: Programs, guards: Guard
     for name, only_reads in programs_of(command).items():
         machine = programs.of_machine(name, workspace)
         ours = programs.of_workspace(name, workspace)
-        # What only reads is known as such by the manual of the machine's program.
+        # A command counts as only reading because of the manual of the machine's program.
         if ours is not None and not (only_reads and machine is not None):
             own[name] = _within(ours, workspace)
         if (path := ours if name in own else machine) is not None:
@@ -120,7 +120,7 @@ def look_around(command: str, workspace: Path, programs: Programs, guards: Guard
 
 
 def _within(path: str, workspace: Path) -> str:
-    """A path as the workspace has it, also where a link from elsewhere leads into that."""
+    """A path relative to the workspace, even if a link from elsewhere leads into that."""
     place = path if path.startswith(f"{workspace}/") else os.path.realpath(path)
     return os.path.relpath(place, workspace)
 
@@ -129,7 +129,7 @@ def _within(path: str, workspace: Path) -> str:
 
 PROPOSE = "create_plan"
 _SHOWN, _MOST = 200, 100
-"""Characters of a description that planners are told, and tools."""
+"""Characters of a description that planners get, and how many tools they get."""
 
 
 def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
@@ -138,7 +138,7 @@ def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
     if gate.servers is None:
         return tuple(name for name in own if name in gate.tools)
     if thread.remote:
-        # Whoever carries out the calls of such a session does not have our servers.
+        # The client that carries out the calls of such a session does not have our servers.
         return tuple(name for name in own if name in gate.tools and server_of(name) is None)
     lent = gate.servers.lent(thread.agent) if thread.profile is None else ()
     known = (name for name in own if name in gate.tools or name in gate.servers)
@@ -146,7 +146,7 @@ def allowed_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
 
 
 def _own_tools(gate: "Gate", thread: Thread) -> tuple[str, ...]:
-    """What its profile names and can have here; whoever has results can read these again."""
+    """The tools that its profile names and that work here, and one to read results again."""
     named = tuple(name for name in gate.profile(thread).tools if not _is_away(gate, thread, name))
     known = (gate.tools[name] for name in named if name in gate.tools)
     if all(tool.tool_class is ToolClass.CONTROL for tool in known) or READ_OUTPUT in named:
@@ -160,7 +160,7 @@ def _is_away(gate: "Gate", thread: Thread, name: str) -> bool:
 
 
 def may_call(gate: "Gate", thread: Thread, name: str) -> bool:
-    """Whether an agent may call a tool; of one that nobody has seen yet its server is asked."""
+    """Whether an agent may call a tool; for a tool not seen yet, its server's setting decides."""
     if name in allowed_tools(gate, thread):
         return True
     if gate.servers is None or thread.remote or thread.profile is not None:
@@ -169,7 +169,7 @@ def may_call(gate: "Gate", thread: Thread, name: str) -> bool:
 
 
 async def offered_schemas(gate: "Gate", thread: Thread) -> tuple[ToolSchema, ...]:
-    """What a model is told of the tools that it may call; the servers that bring some start."""
+    """The schemas of the tools that a model may call; this starts the servers that have some."""
     own = _own_tools(gate, thread)
     ours = [gate.tools[n].schema() for n in own if n in gate.tools and server_of(n) is None]
     if gate.servers is None or thread.remote:
@@ -190,12 +190,12 @@ async def offered_schemas(gate: "Gate", thread: Thread) -> tuple[ToolSchema, ...
 
 
 def _sorted(schemas: Iterable[ToolSchema]) -> tuple[ToolSchema, ...]:
-    """In an order that does not depend on who brought them, and when."""
+    """The schemas in an order that does not depend on who brought them, and when."""
     return tuple(sorted(schemas, key=lambda schema: schema.name))
 
 
 def change_of(name: str, standing: ToolHistory) -> str:
-    """What is not as it was when the tool was accepted, in words; empty if all is."""
+    """What has changed since the tool was accepted, as text; empty if nothing has."""
     if standing.accepted:
         return ""
     what = " and ".join(standing.changed)
@@ -203,7 +203,7 @@ def change_of(name: str, standing: ToolHistory) -> str:
 
 
 def _with_tools(gate: "Gate", schema: ToolSchema, listed: tuple[str, ...]) -> ToolSchema:
-    """How plans are proposed, for a planner who may have subtasks use tools of servers."""
+    """The schema for proposing plans, with the tools of servers that subtasks may use."""
     if schema.name != PROPOSE:
         return schema
     assert gate.servers is not None  # noqa: S101 - somebody listed them
@@ -243,8 +243,8 @@ def make_session_rule(
     """Make a rule that holds in a session from now on.
 
     Args:
-        plan_id: The plan that it holds in, where it is for no other.
-        about: What else the audit log says of it.
+        plan_id: The only plan in which it holds; None: it holds in the whole session.
+        about: What else the audit log says about it.
 
     Raises:
         InvalidMessage: the rule has a defect.
@@ -272,7 +272,7 @@ def make_session_rule(
 
 
 def remove_session_rule(tx: Tx, rule: SessionRule, by: Principal) -> None:
-    """End a rule; what it allowed asks again."""
+    """End a rule; gonogo asks again about what it allowed."""
     if end_rule(tx, rule.id):
         log.note(
             tx, rule.session_id, actor=by.id, action="rule.removed",
@@ -296,14 +296,14 @@ class ConversationGrants(Struct, frozen=True, kw_only=True):
     """Calls of the plan that must not simply run again."""
 
     def is_perhaps_done(self, call: Call) -> bool:
-        """Whether the same call has begun before, and only a person knows what came of it."""
+        """Whether the same call has begun before, and only a person can know its outcome."""
         return any(
             (begun.tool, begun.arguments) == (call.tool, call.arguments)
             for begun in self.perhaps_done
         )
 
     def still(self, standing: ToolHistory) -> "ConversationGrants":
-        """What of it allows a foreign tool as that is now, and all that forbids or asks."""
+        """The grants that cover a foreign tool as it is now, and all rules that deny or ask."""
         covers = {name for name, at in self.since.items() if standing.covers(at)}
         kept = (r for r in self.rules if r.text.decision != "allow" or r.name in covers)
         grant = self.grant if self.grant is not None and self.grant.name in covers else None
@@ -314,13 +314,13 @@ Giving = Callable[[Thread], Awaitable[ConversationGrants]]
 
 
 async def nothing_given(thread: Thread) -> ConversationGrants:
-    """What a call has that belongs to no session and no plan."""
+    """No grants: for a call that belongs to no session and no plan."""
     del thread
     return ConversationGrants()
 
 
 def given_in(store: Store) -> Giving:
-    """Reads what people have given, as it is now."""
+    """Make a function that reads what people have given, as it is now."""
 
     async def given(thread: Thread) -> ConversationGrants:
         return await store.read(given_to, thread)
@@ -373,15 +373,15 @@ class Gated(Struct, frozen=True, kw_only=True):
     error: str | None = None
     """What the model is told when the call is denied."""
     trace: VerdictTrace = field(default_factory=VerdictTrace)
-    """What the verdict was made of."""
+    """How the verdict was reached."""
     access: Access = field(default_factory=Access)
     """What the call touches."""
     rules: Rules | None = None
-    """The rules that held for it; None: it was refused before any was looked at."""
+    """The rules that held for it; None: it was refused before any rule was checked."""
     around: Surroundings | None = None
     """What a command would meet here."""
     words: str | None = None
-    """The words that a person may allow the plan too, where they are asked about them."""
+    """The beginning of the command that a person may also allow for the whole plan."""
     parsed: Arguments | None = None
     """The arguments as the tool's body takes them."""
 
@@ -405,17 +405,17 @@ class Gate(Struct, frozen=True, kw_only=True):
     sandbox: Sandbox | None
     home: Path
     attended: bool
-    """Somebody can be asked, where a session does not say otherwise."""
+    """Somebody can be asked, unless a session says otherwise."""
     repo_trusted: bool
     given: Giving
     """Reads what people have given a conversation."""
     reviews: Reviews
     servers: ServerPool | None
-    """Who brings tools besides."""
+    """The servers that bring more tools."""
     programs: Programs
-    """Where commands find theirs."""
+    """Where commands find their programs."""
     readers: bool
-    """Commands that only read run without a question where the sandbox holds them to it."""
+    """Commands that only read run without a question if the sandbox keeps them from writing."""
     guards: Guards = field(default_factory=Guards)
     """What commands must not change."""
 
@@ -427,7 +427,11 @@ class Gate(Struct, frozen=True, kw_only=True):
         problem: str | None = None,
         given: ConversationGrants | None = None,
     ) -> Gated:
-        """Judge one call on the arguments that would run now, by what is given or was just read."""
+        """Judge one call on the arguments that would run now.
+
+        Args:
+            given: The grants, if they were just read; None: they are read here.
+        """
         if not may_call(self, thread, name):
             tools = ", ".join(allowed_tools(self, thread))
             text = say("model_unknown_tool", thread.locale, tool=name, tools=tools)
@@ -437,7 +441,7 @@ class Gate(Struct, frozen=True, kw_only=True):
             return _refused(name, {}, f"invalid_arguments: {text}", "builtin:arguments")
         try:
             tool, standing = await self._found(name)
-            # To look at a server may take long, and people may take back meanwhile what they gave.
+            # Asking a server may take long, and people may revoke grants meanwhile.
             if given is None or standing is not None:
                 given = await self.given(thread)
             judge = partial(self.verdict, thread, tool, arguments, standing, given)
@@ -456,7 +460,7 @@ class Gate(Struct, frozen=True, kw_only=True):
         return _refused(call.tool, call.arguments, error, "builtin:given-up")
 
     async def _found(self, name: str) -> tuple[Tool, ToolHistory | None]:
-        """A tool; a server's as that lists it at this moment."""
+        """A tool; one of a server as that lists it at this moment."""
         if self.servers is None or server_of(name) is None:
             return self.tools[name], None
         return await self.servers.look(name)
@@ -470,14 +474,14 @@ class Gate(Struct, frozen=True, kw_only=True):
         return await anyio.to_thread.run_sync(narrow)
 
     async def with_words(self, thread: Thread, gated: Gated) -> Gated:
-        """A call that a person is about to be asked about, with what its plan may be allowed."""
+        """Add to a call, before a person is asked about it, the words to allow for its plan."""
         if thread.plan_id is None or gated.access.command is None:
             return gated
         found = await self.narrowest(thread, gated.tool, gated.arguments)
         return gated if isinstance(found, str) else replace(gated, words=found.command)
 
-    # In a worker thread: arguments may be large, what is named is looked up on the disk, and a
-    # patch may be of very many files.
+    # In a worker thread: arguments may be large, names are looked up on the disk, and a patch may
+    # change very many files.
 
     def verdict(
         self,
@@ -487,7 +491,7 @@ class Gate(Struct, frozen=True, kw_only=True):
         standing: ToolHistory | None,
         given: ConversationGrants,
     ) -> Gated:
-        """Judge a call; raises `InvalidArguments` or `ToolFailed` where that cannot be."""
+        """Judge a call; raises `InvalidArguments` or `ToolFailed` if that is not possible."""
         ready = self._prepared(thread, tool, arguments)
         if standing is not None:
             ready, given = _as_it_is(ready, standing), given.still(standing)
@@ -495,7 +499,7 @@ class Gate(Struct, frozen=True, kw_only=True):
         grant = None if self._is_unforeseen(call) else self._held(thread, given.grant)
         changed = "" if standing is None else change_of(tool.name, standing)
         found, trace = self._explained(thread, ready, rules, grant, changed)
-        # What changes nothing may always run again.
+        # A call that changes nothing may always run again.
         if found.decision == "allow" and not found.read_only and given.is_perhaps_done(call):
             found = self._asked_first(trace, attended=self._is_attended(thread))
         found = found.model_copy(
@@ -593,21 +597,21 @@ class Gate(Struct, frozen=True, kw_only=True):
         """The rules that hold for a call.
 
         Args:
-            own: Those of its session. They allow nothing that a rule of review speaks of: else one
-                person could do without the others.
+            own: The rules of its session. They allow nothing that a rule of review covers:
+                otherwise one person could do without the others.
         """
         if own and self._is_reviewed(call):
             own = [rule for rule in own if rule.text.decision != "allow"]
         return self.rules.with_session(own)
 
     def _is_reviewed(self, call: Call) -> bool:
-        """Whether rules of review speak of a call."""
+        """Whether rules of review cover a call."""
         return _speaks_of(self.reviews, call)
 
     def _is_unforeseen(self, call: Call) -> bool:
-        """Whether rules of review speak of a call for what no plan that allows it has shown.
+        """Whether rules of review cover a call because of something that its plan did not show.
 
-        A plan declares how a command begins; what that is told to touch is seen when it is called.
+        A plan declares how a command begins; what it would touch shows only when it is called.
         """
         return call.access.command is not None and _speaks_of(self.reviews.of_places, call)
 
@@ -616,11 +620,11 @@ class Gate(Struct, frozen=True, kw_only=True):
         return thread.profile or self.profiles[thread.agent]
 
     def bars_writes(self, thread: Thread) -> bool:
-        """Whether the agent writes nothing, and the sandbox sees to it for its commands."""
+        """Whether the agent may write nothing, and the sandbox enforces that for its commands."""
         return self.sandbox is not None and self.profile(thread).may_write == ()
 
     def writes_nothing(self, thread: Thread, found: Verdict, *, asked: bool) -> bool:
-        """Whether the sandbox sees to it that a call writes nothing in the workspace.
+        """Whether the sandbox ensures that a call writes nothing in the workspace.
 
         Args:
             asked: A person saw the call as it was written.
@@ -628,15 +632,15 @@ class Gate(Struct, frozen=True, kw_only=True):
         return not asked and (found.read_only or self.bars_writes(thread))
 
     def _held(self, thread: Thread, grant: Grant | None) -> Grant | None:
-        """The grant; what checks a subtask is allowed by it where a box holds that to checking."""
+        """The grant; it allows a check's command only if a sandbox keeps that from writing."""
         if grant is None or grant.words is None or (self.sandbox and not thread.remote):
             return grant
         return grant.model_copy(update={"words": None})
 
     def _holds_readers(self, thread: Thread, call: Call) -> bool:
-        """Whether a command that only reads would run where it can do nothing else.
+        """Whether the sandbox keeps a command that only reads from doing anything else.
 
-        What rules of review speak of is for those whom they name.
+        What rules of review cover is left to the people whom they name.
         """
         held = self.readers and self.sandbox is not None and not thread.remote
         return held and call.access.command is not None and not self._is_reviewed(call)
@@ -647,7 +651,7 @@ def _speaks_of(reviews: Reviews, call: Call) -> bool:
 
 
 def _on_disk(thread: Thread, call: Call) -> dict[str, Any]:
-    """How what a command names is looked up on the disk; other calls name what they touch."""
+    """Functions that look up a command's names on the disk; other calls name what they touch."""
     if thread.remote or call.access.command is None:
         return {}
     return {
@@ -663,21 +667,21 @@ def leads_out(workspace: Workspace, path: str) -> bool:
         found = workspace.stat(real)
     except ToolFailed:
         return True
-    # By its own name a secret is asked about anyway, where the name is a file's.
+    # If the path itself is the name of a secret, gonogo asks about it anyway.
     if is_secret(real) and not is_secret(path):
         return True
     return found is not None and found.kind not in {"file", "folder"}
 
 
 def _as_it_is(ready: _Ready, standing: ToolHistory) -> _Ready:
-    """A call of a server's tool: what is shown and bound has what the server says of it."""
+    """A call of a server's tool, with the tool's present definition in its digest and preview."""
     call = ready.call.model_copy(update={"definition": standing.now.digest})
     shown = ready.preview if standing.accepted else f"{difference(standing)}\n\n{ready.preview}"
     return replace(ready, call=call, preview=shown)
 
 
 def _refusal(found: Verdict) -> str:
-    """The code of an error, for what would have asked and cannot."""
+    """The error code of a denied call."""
     return "too_many_files" if found.rule == "builtin:too-many-files" else "policy_denied"
 
 

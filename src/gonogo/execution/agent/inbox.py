@@ -80,14 +80,14 @@ class Inbox(Struct, frozen=True, kw_only=True):
         return Kept(turn_id=turn.id)
 
     def heard(self, tx: Tx, session: Session, content: str) -> Session:
-        """A person says something: it gives the session its language and, once, its title."""
+        """Set a session's language from what a person says and, the first time, its title."""
         spoken = resolve(session.locale, self.locale, content)
         title = session.title or title_of(content)
         set_session(tx, session.id, spoken=spoken, title=title, updated_at=tx.now)
         return replace(session, spoken=spoken, title=title)
 
     def plan_started(self, tx: Tx, session_id: str) -> None:
-        """A plan that was held stands before every message that is not begun yet."""
+        """Tell senders of waiting messages that they wait for a plan that was held until now."""
         session = session_of(tx, session_id)
         if session is not None:
             tell_all_queued(tx, session)
@@ -102,7 +102,7 @@ class Inbox(Struct, frozen=True, kw_only=True):
         *,
         final: bool,
     ) -> None:
-        """Another agent answers from now on."""
+        """Have another agent answer from now on."""
         set_session(tx, session.id, agent=agent, updated_at=tx.now)
         facts = SwitchFacts(
             from_agent=session.agent, to_agent=agent, reason=reason, confidence=confidence
@@ -111,7 +111,7 @@ class Inbox(Struct, frozen=True, kw_only=True):
         log.tell(tx, session.id, event)
 
     def _answer(self, tx: Tx, question: CallRow, content: str) -> Kept:
-        """The message is the answer to a question that an agent asked."""
+        """Take a message as the answer to a question that an agent asked."""
         end_call(tx, question, CallStatus.COMPLETED, result={"answer": content})
         turn = turn_of(tx, question.turn_id or "")
         assert turn is not None  # noqa: S101 - the call names its turn
@@ -129,7 +129,7 @@ def tell_queued(tx: Tx, turn: Turn, locale: str, *, undecided: bool) -> None:
 
 
 def tell_all_queued(tx: Tx, session: Session, *, undecided: bool = False) -> None:
-    """Tell it to everybody whose message is behind what now waits for a person."""
+    """Tell everybody whose message comes after something that now waits for a person."""
     for turn in open_turns(tx, session.id):
         if turn.status is TurnStatus.QUEUED:
             tell_queued(tx, turn, session.spoken, undecided=undecided)
@@ -193,17 +193,17 @@ def tell_switch(
     reason: str | None = None,
     confidence: str | float | None = None,
 ) -> None:
-    """Another agent goes on with a turn."""
+    """Tell that another agent goes on with a turn."""
     facts = SwitchFacts(from_agent=source, to_agent=target, reason=reason, confidence=confidence)
     event = AgentSwitched(metadata=facts, turn_id=turn.id, agent=target)
     log.tell(tx, turn.session_id, event)
 
 
 def restore(tx: Tx, turn: Turn, held: Turn | None = None) -> None:
-    """The session's own agent answers the next message; told before the turn's last event.
+    """Tell, before a turn's last event, that the session's own agent answers the next message.
 
     Args:
-        held: The turn as it is now, where the caller has looked.
+        held: The turn as it is now, if the caller has read it.
     """
     session, current = session_of(tx, turn.session_id), held or turn_of(tx, turn.id)
     began = current is not None and current.agent != ""
@@ -221,7 +221,7 @@ def restore(tx: Tx, turn: Turn, held: Turn | None = None) -> None:
 # `is_unheard` in the transaction that would, and has it go on instead.
 
 MOST_UNHEARD = 100
-"""Words to one conversation that its agent has not heard yet."""
+"""How many messages to one conversation may wait until its agent hears them."""
 
 
 def steer(
@@ -234,10 +234,10 @@ def steer(
     agent: str,
     **place: Any,  # noqa: ANN401 - fields of events
 ) -> None:
-    """Keep what a person says to who is at work in a conversation, and tell it.
+    """Store what a person says to the agent that works in a conversation, and tell followers.
 
     Args:
-        agent: Who is at work.
+        agent: The agent that works.
         place: The other fields by which events name where it happened.
 
     Raises:
@@ -265,6 +265,6 @@ def is_unheard(tx: Tx, session_id: str, thread: str, heard: int = 0) -> bool:
     """Whether people have said something in a conversation that its agent has not heard.
 
     Args:
-        heard: How many words the agent knew of when it gave a reply that is not kept yet.
+        heard: How many such messages it knew when it gave a reply that is not stored yet.
     """
     return count_unheard(conversation(tx, session_id, thread), heard) > 0

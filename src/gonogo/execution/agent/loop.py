@@ -67,9 +67,9 @@ _C = CallStatus
 _MOST_PARTS = 8
 """Replies in a row that a model may be cut off in."""
 _TOLD = 300
-"""Characters of what went wrong with a model."""
+"""Characters of a model's error that followers see."""
 MOST_JUDGINGS = 3
-"""How often a call that was left behind is judged before that is given up."""
+"""How often a call that others left behind is judged before gonogo gives it up."""
 
 
 class Finished(Struct, frozen=True):
@@ -94,9 +94,9 @@ class NextStep(Struct, frozen=True, kw_only=True):
     calls: Sequence[CallRow] = ()
     """Its open calls."""
     given: ConversationGrants | None = None
-    """What the first of them is judged by; None: not read."""
+    """The grants for the first of them; None: not read."""
     checkpoint: Checkpoint | None = None
-    """Of the attempt that it is of; None: not read."""
+    """The one before its attempt; None: not read."""
     stored: StoredThread | None = None
     """What the model is asked next, where no call is open; None: not read."""
 
@@ -121,8 +121,8 @@ class Loop(Struct, frozen=True, kw_only=True):
         """Go on with a conversation as far as it goes.
 
         Args:
-            step: How it stands, if the caller has just taken its open calls up.
-            begun: A call of it that started as it was approved, and is to be run first.
+            step: Its state, if the caller has just taken up its open calls.
+            begun: A call of it that started when it was approved, and must run first.
 
         Raises:
             Superseded: somebody else holds the thread's work now.
@@ -177,7 +177,7 @@ class Loop(Struct, frozen=True, kw_only=True):
             elif self.hands.only_looks(thread, call):
                 looks.append((call, gated))
             else:
-                # To look may take long: others are asked, and people go on meanwhile.
+                # Calls that only look may take long, and people may change files meanwhile.
                 mark = None if looks else mark
                 await self._look(thread, looks)
                 await self.hands.run_allowed(thread, call, gated, mark, step.checkpoint)
@@ -190,7 +190,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         return Handed(controls[0]) if controls else left
 
     async def _left(self, thread: Thread, asks: Sequence[tuple[CallRow, Gated]]) -> NextStep | None:
-        """What to go on with, and no write where nothing changes. None: the loop rests."""
+        """What to go on with, without a write where nothing changes; None: the loop rests."""
         if not asks:
             step = await self.store.read(self._held, thread)
             counted = any(call.judgings for call in step.calls)
@@ -219,7 +219,7 @@ class Loop(Struct, frozen=True, kw_only=True):
         return await self.gate.judge(thread, call.tool, arguments, problem, given)
 
     async def _look(self, thread: Thread, looks: list[tuple[CallRow, Gated]]) -> None:
-        """Carry out and take away what only looks, before anything changes."""
+        """Run the calls that only look, before anything changes, and empty their list."""
         if looks:
             await self.hands.look(thread, looks, self._explore)
             looks.clear()
@@ -227,18 +227,18 @@ class Loop(Struct, frozen=True, kw_only=True):
     async def _explore(
         self, thread: Thread, call: CallRow, gated: Gated
     ) -> tuple[dict[str, Any], None]:
-        """Have the questions of a call looked into."""
+        """Have explorers answer the questions of a call."""
         explorers = Explorers(self.store, self._last_word)
         try:
             answers = await explorers.answers(thread, call.id, questions_of(gated.arguments))
         except GonogoError:
-            # To wait for a model is to come to no end of the call, and no crash.
+            # The call waits for a model: that is no crash, so its judgings do not count.
             await self.store.write(end_judging, thread.session_id, thread.name)
             raise
         return {"answers": answers}, None
 
     async def _last_word(self, thread: Thread) -> Reply | None:
-        """Drive a conversation that nobody else takes part in, and keep what it comes to."""
+        """Drive a conversation in which nobody else takes part, and store its last reply."""
         step = await self.drive(thread)
         if not isinstance(step, Finished):
             return None
@@ -258,7 +258,7 @@ class Loop(Struct, frozen=True, kw_only=True):
     def _rest(
         self, tx: Tx, thread: Thread, asks: Sequence[tuple[CallRow, Gated]]
     ) -> NextStep | None:
-        """Ask what is to be asked; let go when nothing is left to run. None: the loop rests."""
+        """Open the questions, and let go if nothing is left to run; None: the loop rests."""
         thread.owner.check(tx)
         left = open_calls(tx, thread.session_id, thread.name)
         if any(call.judgings for call in left):
@@ -283,7 +283,7 @@ class Loop(Struct, frozen=True, kw_only=True):
     # The model --------------------------------------------------------------------------------
 
     async def _reply(self, thread: Thread, stored: StoredThread | None) -> Reply:
-        """What comes next: a call, or a last word that is whole and not empty.
+        """The next reply: one with calls, or a last one that is whole and not empty.
 
         Raises:
             NoWork: the model says nothing, or never comes to an end.
@@ -359,7 +359,7 @@ class Loop(Struct, frozen=True, kw_only=True):
             yield show
 
     def _keep_part(self, tx: Tx, thread: Thread, reply: Reply) -> list[Reply]:
-        """Keep a reply that is no answer yet. Gives all of them since the last that was one."""
+        """Store an unfinished reply; return all of these since the last finished one."""
         thread.owner.check(tx)
         _remember(tx, thread, reply)
         return unfinished(conversation(tx, thread.session_id, thread.name))
@@ -379,7 +379,7 @@ def taken_up(tx: Tx, thread: Thread) -> NextStep:
 
 
 def take_up(tx: Tx, left: Sequence[CallRow], *, remote: bool) -> list[CallRow]:
-    """Count the calls that others left behind, before judging what may have been their end.
+    """Count calls that others left behind, before judging them: that may have ended the others.
 
     Args:
         remote: A client carries the calls out, so nobody judges them again.
@@ -396,12 +396,12 @@ def _is_to_judge(call: CallRow) -> bool:
 
 
 def _is_hopeless(call: CallRow) -> bool:
-    """Whether a call ended everybody who looked at it."""
+    """Whether a call has ended every process that judged it, too often to try again."""
     return call.judgings > MOST_JUDGINGS and _is_to_judge(call)
 
 
 def keep_reply(tx: Tx, thread: Thread, reply: Reply, *, final: bool = False) -> None:
-    """Store what the model said and what it took, and tell the followers the whole of it."""
+    """Store a model's reply and its usage, and tell followers its whole text."""
     _remember(tx, thread, reply)
     if (reply.said or final) and not thread.quiet:
         event = AssistantMessage(content=reply.said, is_final=final, **thread.place)

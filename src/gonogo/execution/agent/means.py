@@ -61,7 +61,7 @@ class Means(Struct, frozen=True, kw_only=True):
             network=self._network(gated, asked=asked),
             read_only=read_only,
             on_copy=read_only and thread.words is not None,
-            # To git alone, which shows nothing of them.
+            # Of the commands that nobody saw, only git gets at secrets: it shows nothing of them.
             shown=None if asked or as_git else _shown(gate.rules),
             may_change=everything if asked else partial(covers, gated.verdict.expects),
             ceilings=self.ceilings,
@@ -96,6 +96,6 @@ def _around(around: Surroundings | None, *, asked: bool) -> dict[str, Any]:
 
 
 def _shown(rules: Rules) -> Callable[[str], bool]:
-    """Whether commands that nobody looks at see a secret: where a rule lets the file be read."""
+    """Whether commands that nobody saw get at a secret: only if a rule lets the file be read."""
     named = [rule for rule in rules.of("allow") if rule.unconcerned("read_file", "") is None]
     return lambda path: any(rule.names_path(path) for rule in named)

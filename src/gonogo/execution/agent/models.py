@@ -1,4 +1,4 @@
-"""The models that agents ask: opened when they are first needed, and what each request took."""
+"""The models that agents use: opened at first use; and the usage and the limits of requests."""
 
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -72,7 +72,7 @@ from gonogo.telemetry import Metrics
 
 ANY_MODEL = ModelChoice()
 CAREFUL_WINDOW = 32_000
-"""Tokens of a model of which nobody knows its window."""
+"""The window, in tokens, of a model whose window is unknown."""
 
 
 class CountedModel(Struct, frozen=True):
@@ -83,12 +83,12 @@ class CountedModel(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The other one's."""
+        """The name of the other model."""
         return self.model.name
 
     @property
     def window(self) -> int | None:
-        """The other one's."""
+        """The window of the other model."""
         return self.model.window
 
     async def request(self, request: ModelRequest, on_text: Callable[[str], None]) -> Reply:
@@ -111,25 +111,25 @@ class CountedModel(Struct, frozen=True):
 
 
 class ModelPool(Struct, kw_only=True):
-    """The models that are asked, each opened when it is first."""
+    """The models that agents use, each opened at its first use."""
 
     settings: Settings
     environment: dict[str, str]
     metrics: Metrics
     only: Model | None = None
-    """Asked in the place of every other."""
+    """The only model to ask, whichever is named."""
     roles: Roles = {}
-    """What the operator's file says of roles."""
+    """What the operator's file says about roles."""
     opened: dict[ModelSettings, Model] = field(default_factory=dict[ModelSettings, Model])
     counted: dict[tuple[ModelChoice, int | None, ModelRole | None], Model] = field(
         default_factory=dict[tuple[ModelChoice, int | None, ModelRole | None], Model]
     )
-    """The same by what was asked for: each request to a model asks three times."""
+    """The same models by choice, as each request looks its model up three times."""
     rests: dict[ModelChoice, ModelRest] = field(default_factory=dict[ModelChoice, ModelRest])
-    """Those that failed lately and have others behind them."""
+    """The models that failed lately and have others to replace them."""
 
     def __call__(self, name: str | None = None, role: ModelRole = "work") -> Model:
-        """The model of a name, or else that of a role, with those that stand in for it.
+        """The model of a name, or else of a role with the others that can replace it.
 
         Raises:
             ModelNotConfigured: there is none of the name, or none is configured; the text lists the
@@ -144,9 +144,9 @@ class ModelPool(Struct, kw_only=True):
         return self._open(choices[0], role=role)
 
     def choices(self, name: str | None, role: ModelRole) -> Sequence[ModelChoice]:
-        """Which models are asked, in order: the one that a person named is asked alone."""
+        """Which models to ask, in order; a model that a person named is the only one."""
         if name is not None:
-            # One that the operator's file names is asked as that says.
+            # If the operator's file names the model, its settings hold.
             known = (each for each in self._named(role) if each.name == name)
             return (next(known, ModelChoice(name=name, for_session=True)),)
         if self._is_played:
@@ -155,12 +155,12 @@ class ModelPool(Struct, kw_only=True):
         return choices_of(self.roles, role)
 
     def others(self, name: str | None, role: ModelRole) -> list[str]:
-        """The models that can be asked in the place of those that are asked for a role now.
+        """The models that could replace those that a role has now.
 
         None of them is opened: whether it answers shows when it is asked.
 
         Args:
-            name: The model of the session; None: those of the role are asked.
+            name: The model of the session; None: it uses those of the role.
         """
         if self.only is not None or self._is_played:
             return []
@@ -181,15 +181,15 @@ class ModelPool(Struct, kw_only=True):
         return [each for each in (*own, *rest) if each.name]
 
     def _usual(self) -> list[ModelChoice]:
-        """Those of the providers whose keys are there."""
+        """The usual models of the providers whose keys are set."""
         listed = available_models(self.environment)
         found = [ModelChoice(name=each["name"]) for each in listed if each["configured"]]
         if self.settings.openai_base_url or self.environment.get("OPENAI_BASE_URL"):
-            # They would be asked at that server, which knows nothing of them and may be away.
+            # Requests for them would go to that server, which does not know them and may be away.
             found = [each for each in found if not speaks_openai(each.name or "")]
         if self.settings.model_api_key is None:
             return found
-        # Asked for a session, another provider's would be sent the key that is for ours.
+        # Chosen for a session, a model of another provider would get the key of ours.
         return [each for each in found if _is_its(self.settings, each, self.environment)]
 
     def _name_of(self, choice: ModelChoice) -> str | None:
@@ -208,10 +208,10 @@ class ModelPool(Struct, kw_only=True):
         return has_own or is_reachable(name, self.environment)
 
     def check(self, choice: ModelChoice) -> str:
-        """The name of a model that can be asked.
+        """Check that a model can be asked; return its name.
 
         Raises:
-            ModelNotConfigured: there is none of the name, or something of it is missing.
+            ModelNotConfigured: no model has this name, or a part of its settings is missing.
         """
         wanted = model_settings(self.settings, choice, self.environment)
         return plain_name(wanted, self.environment) or self._open(choice).name
@@ -247,7 +247,7 @@ class ModelPool(Struct, kw_only=True):
         return self(name, role).window or CAREFUL_WINDOW
 
     def compared(self) -> tuple[int, int]:
-        """How many requests to the demo's model were the recorded ones, of how many in all."""
+        """How many requests to the demo's model were the recorded ones, and how many in all."""
         demos = [each for each in self.opened.values() if isinstance(each, DemoModel)]
         played = sum(each.played for each in demos)
         return played, played + sum(len(each.differences) for each in demos)
@@ -264,10 +264,10 @@ def model_settings(
     environment: Mapping[str, str] = MappingProxyType({}),
     attempts: int | None = None,
 ) -> ModelSettings:
-    """What a model is opened with.
+    """The settings with which a model is opened.
 
     Args:
-        attempts: The most that make sense, where another model is asked next.
+        attempts: The most attempts that make sense if another model can be asked next.
 
     Raises:
         ModelNotConfigured: its key is not where it should be.
@@ -286,7 +286,7 @@ def model_settings(
 
 
 def is_taped(settings: Settings, model: str | None) -> bool:
-    """Whether what a model is asked is recorded, or compared with what was.
+    """Whether requests to a model are recorded, or compared with recorded ones.
 
     Args:
         model: The session's; None: the configured one.
@@ -296,12 +296,12 @@ def is_taped(settings: Settings, model: str | None) -> bool:
 
 
 def _is_model(name: str) -> bool:
-    """Whether a name is that of a model, and not of what only plays one."""
+    """Whether a name is that of a real model, and not of the demo or a replay."""
     return name != DEMO and not name.startswith(REPLAY)
 
 
 def _key(settings: Settings, choice: ModelChoice, environment: Mapping[str, str]) -> str | None:
-    """The key that a model's server is sent; None is the provider's usual one."""
+    """The key to send to a model's server; None: the provider's usual key."""
     if choice.key_env is not None:
         key = environment.get(choice.key_env)
         if not key:
@@ -311,7 +311,7 @@ def _key(settings: Settings, choice: ModelChoice, environment: Mapping[str, str]
             )  # fmt: skip
         return key
     if choice.base_url is not None:
-        # The usual keys are for others than this server.
+        # The usual keys are not for this server.
         return NO_KEY
     own = settings.model_api_key
     return own.get_secret_value() if own and _is_its(settings, choice, environment) else None
@@ -325,18 +325,18 @@ def _is_its(settings: Settings, choice: ModelChoice, environment: Mapping[str, s
     return choice.name.partition(":")[0] == configured.partition(":")[0]
 
 
-# The meter: keeps what each request to a model took, and refuses those that no budget allows.
+# The meter: records the usage of each request to a model, and refuses those that exceed a budget.
 #
-# Where there is a budget, a request is reserved in a transaction of its own before it is sent, with
-# an estimate: a token for every four bytes of what is sent, and for the reply as many as the
-# largest so far; its cost that of the dearest so far. So requests that are under way at once never
-# pass a limit together by more than their replies pass the estimate. A reserved request whose
-# process died counts as its estimate. Without a budget a request is written with its reply, and
-# costs no commit.
+# If there is a budget, a request is reserved in a transaction of its own before it is sent, with
+# an estimate: one token for every four bytes of the request, as many tokens for the reply as the
+# largest so far, and the cost of the dearest request so far. So requests that run at the same time
+# exceed a limit together only by as much as their replies exceed the estimate. A reserved request
+# whose process died counts as its estimate. Without a budget, a request is stored together with its
+# reply, and needs no commit of its own.
 
 
 class Meter(Struct, frozen=True, kw_only=True):
-    """Counts what is asked of models over one store."""
+    """Counts the requests to models, in one store."""
 
     store: Store
     limits: Limits = field(default_factory=dict[str, float])
@@ -344,7 +344,7 @@ class Meter(Struct, frozen=True, kw_only=True):
     async def ask(
         self, thread: Thread, request: ModelRequest, send: Callable[[], Awaitable[Reply]]
     ) -> Reply:
-        """Send a request, if the budgets allow it. The reply carries the id of its row.
+        """Send a request if the budgets allow it; the reply has the id of the request's row.
 
         Raises:
             BudgetSpent: it would pass a limit; it was not sent.
@@ -366,7 +366,7 @@ class Meter(Struct, frozen=True, kw_only=True):
         return reply.model_copy(update={"request_id": request_id})
 
     def _reserve(self, tx: Tx, thread: Thread, request_id: str, size: int) -> None:
-        # The rows of the plan and the session are held, so that nobody counts at the same time.
+        # The rows of the plan and the session are locked, so that nobody counts at the same time.
         plan = lock_plan(tx, thread.plan_id) if thread.plan_id else None
         thread.owner.check(tx)
         of_plan = used_by_plan(tx, plan.id) if plan else Used()
@@ -416,12 +416,12 @@ class Meter(Struct, frozen=True, kw_only=True):
 
 
 def name_of_limit(spent: Excess, locale: str) -> str:
-    """Where a limit that was reached can be changed: its setting, or the session's own."""
+    """What to change for a limit that was reached: its setting, or the session's own limit."""
     return say("budget_own", locale) if spent.is_own else spent.setting
 
 
 def keep_usage(tx: Tx, thread: Thread, reply: Reply) -> None:
-    """Write what a reply took, in the transaction that keeps it."""
+    """Store the usage of a reply, in the transaction that stores the reply."""
     if not reply.request_id:
         return
     usage = reply.usage
@@ -442,15 +442,15 @@ def _bytes(request: ModelRequest) -> int:
     return len(request.system.encode()) + said + tools
 
 
-# Models that do not answer: the wait of turns and searches, and the question when it takes long.
+# Models that do not answer: how turns and searches wait for them.
 #
-# Plans wait as a pause of their own; see the engine. A turn or a search has nothing that could be
-# paused: its job ends, and a timer has it go on. Both are told when the wait begins, and when the
-# model has answered.
+# A plan waits in a pause of its own; see the engine. A turn or a search cannot be paused: its job
+# ends, and a timer starts it again. Events tell when the wait begins, and when the model has
+# answered.
 
 
 class ModelWait(Struct, frozen=True, kw_only=True):
-    """Who waits for a model: a job, and where events say that it happens."""
+    """A job that waits for a model, and the place that its events name."""
 
     session_id: str
     kind: str
@@ -461,14 +461,14 @@ class ModelWait(Struct, frozen=True, kw_only=True):
     def begin(
         self, tx: Tx, kept: Mapping[str, Any] | None, error: ModelFailed, patience: float
     ) -> Absence | None:
-        """Have the job run again when the model is to be asked the next time.
+        """Set a timer to run the job again when the model should be asked the next time.
 
         Args:
-            kept: The absence so far.
-            patience: Seconds that the model is waited for in all.
+            kept: The absence so far, as it is stored.
+            patience: Seconds to wait for the model in all.
 
         Returns:
-            The absence as it is to be kept; None once patience is at its end.
+            The absence to store; None once patience has run out.
         """
         absence = Absence.after(kept, error, tx.now)
         until = absence.next_try(tx.now, patience)
@@ -484,7 +484,7 @@ class ModelWait(Struct, frozen=True, kw_only=True):
         return absence
 
     def end(self, tx: Tx) -> None:
-        """The model has answered."""
+        """End the wait, as the model has answered."""
         drop_timer(tx, f"{AGAIN}{self.kind}", self.key)
         self._tell(tx, "model_back", WaitFacts(reason=MODEL))
 

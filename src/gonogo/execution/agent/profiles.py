@@ -1,8 +1,8 @@
 """Agent profiles: who an agent is, what it may use, where it may write.
 
 A profile is a Markdown file named after the agent: TOML between two lines of `+++`, then the
-prompt. Six are built in; files in a person's own folder add to them or take their place. A file
-that is not right is refused with its name and line, so that no agent runs with half a profile.
+prompt. Six are built in; files in a person's own folder add to them or replace them. An invalid
+file is refused with its name and line, so that no agent runs with half a profile.
 """
 
 import re
@@ -20,8 +20,7 @@ BUILT_IN = "builtin"
 """The `source` of a profile that comes with gonogo."""
 
 MODEL, EXPLORER = "model", "explorer"
-"""What the log names as the agent of calls of a model alone, and of who looks into an agent's
-question."""
+"""The agents in the log for calls of a model alone, and for an explorer of an agent's question."""
 
 _FOLDER = Path(__file__).parent / "profiles"
 _FENCE = "+++"
@@ -31,21 +30,21 @@ _FIELDS = {"description", "tools", "may_write"}
 
 
 class Profile(Struct, frozen=True, kw_only=True):
-    """An agent as it is set up, before it has done anything."""
+    """How an agent is set up."""
 
     name: str
     description: str
     tools: tuple[str, ...]
     """The only tools that the agent is offered, and the only ones it may call."""
     may_write: tuple[str, ...] | None
-    """Globs of the files it may write, as they are written; None: any, `()`: none."""
+    """Globs of the files it may write, as the profile has them; None: any, `()`: none."""
     prompt: str
     source: str
     """`builtin`, or the file that it was read from."""
 
     @property
     def limits(self) -> tuple[str, ...] | None:
-        """Globs of the files it may write: Markdown is Markdown, also as `README.MD`."""
+        """Globs of the files it may write; `*.md` also covers `README.MD`."""
         if self.may_write is None:
             return None
         return tuple(dict.fromkeys(each for glob in self.may_write for each in _in_any_case(glob)))
@@ -117,7 +116,7 @@ def _split(path: Path) -> tuple[str, str, int]:
 
 
 class _Fields:
-    """The header of one file, read strictly; every complaint knows its line."""
+    """The header of one file, read strictly; every error names its line."""
 
     def __init__(self, path: Path, header: str) -> None:
         self.path, self.header = path, header
@@ -173,7 +172,7 @@ def _refuse(path: Path, line: int, problem: str) -> NoReturn:
     raise InvalidMessage("{path}:{line}: {problem}", path=path, line=line, problem=problem)
 
 
-# Profiles of those who are no agents: the runtime itself, a model alone, and explorers.
+# Profiles for what is no configured agent: the runtime itself, a model alone, and explorers.
 
 
 def runtime_profile(tool: str) -> Profile:
@@ -193,7 +192,7 @@ def model_profile(*tools: str) -> Profile:
 
 
 def explorer_profile() -> Profile:
-    """Who looks into a question of an agent: it reads the workspace and changes nothing."""
+    """An explorer of an agent's question: it reads the workspace and changes nothing."""
     return Profile(
         name=EXPLORER, description="Looks into a question of an agent.",
         tools=("read_file", "list_files", "search_in_code"), may_write=(), prompt=_EXPLORING,

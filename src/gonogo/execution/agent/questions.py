@@ -1,4 +1,4 @@
-"""Where calls stand that are not over: who has to act, and what a crash has left of one."""
+"""Questions about calls: what people are shown, what went stale, and what a crash has left."""
 
 from pathlib import Path
 from typing import Any, Literal
@@ -114,7 +114,7 @@ def matter_of(call: CallRow, access: Access) -> Matter:
 
 
 def question_of_doubt(call: CallRow, why: str, locale: str) -> Question:
-    """What a person is asked about a call of which nobody knows what came."""
+    """What a person is asked about a call whose outcome is unknown."""
     subject = f"{call.tool} {call.arguments.get('command', '')}".strip()
     return Question(
         session_id=call.session_id, kind=ApprovalKind.INTERVENTION, subject=subject,
@@ -127,7 +127,7 @@ def question_of_doubt(call: CallRow, why: str, locale: str) -> Question:
 
 
 def _access(call: CallRow) -> Access:
-    """What a call touches that was judged long ago: as its arguments and its effects say."""
+    """What a call touches that was judged earlier, by its arguments and its effects."""
     written = tuple(effect["path"] for effect in call.effects)
     try:
         access = touched(call.tool, call.arguments)

@@ -1,10 +1,10 @@
 """The desk: opens questions, takes decisions, expires them, tells who is waiting for what.
 
 Promises: the first valid decision wins, atomically, and the loser is told who won; a decision, its
-event, its audit entry and what it sets going are one transaction; expiry never approves; where
-several have to approve, so many different people who may have done so, for just what then runs.
-What an answer means for a plan or a tool call is the business of an `ApprovalType`, registered by
-the room that knows; a new one needs no more.
+event, its audit entry and what it starts are one transaction; expiry never approves; if several
+people have to approve, that many different people with the right to do so have approved exactly
+what then runs. An `ApprovalType` knows what an answer means for a plan or a tool call; the room
+that knows the kind registers it, and a new kind needs nothing else.
 """
 
 from collections.abc import Callable, Mapping
@@ -77,13 +77,13 @@ __all__ = [
 
 # Quorum: approvals are counted as votes until there are enough of them for one and the same thing.
 #
-# What is counted are different people who may approve, for what the question says now. A vote that
-# wants every tool to be asked about is not loosened by another, and what is allowed for the rest of
-# a session is what all of them allow.
+# Only votes of different people count who may approve, and who approve what the question says now.
+# If one of them wants a question for every tool, the others cannot change that; and the rest of a
+# session is allowed only what all of them allow.
 
 
 def counted(tx: Tx, approval: Approval, ruling: Ruling) -> Ruling | None:
-    """Count an approval. Gives what was decided; None while others have to agree."""
+    """Count an approval; return the decision, or None while others have to agree."""
     needed = review_of(approval).needed
     if needed == 1:
         return ruling
@@ -119,7 +119,7 @@ def _vote(approval: Approval, ruling: Ruling, now: datetime) -> Vote:
 
 
 def _stands(kept: Vote, vote: Vote) -> bool:
-    """Whether the same person has said just this before."""
+    """Whether a stored vote is the same answer of the same person."""
     told = ("ballot", "decision", "rule", "for_plan", "start", "auto_approve_tools")
     return kept.principal_id == vote.principal_id and all(
         kept.ruling.get(name) == vote.ruling.get(name) for name in told
@@ -149,14 +149,14 @@ _STATUS = {
 
 
 class ApprovalService(Struct, frozen=True, kw_only=True):
-    """Where questions lie until they are answered."""
+    """Keeps questions until they are answered."""
 
     kinds: dict[str, ApprovalType] = field(default_factory=dict[str, ApprovalType])
     """What answers mean, by the kind's word; a new kind is registered here and nowhere else."""
     reviews: Reviews = field(default_factory=Reviews)
-    """Who decides what; a question that no rule speaks of is decided by whoever sees it."""
+    """Who decides what; whoever sees a question that no rule covers may decide it."""
     doings: Doings = field(default_factory=Doings)
-    """Finds what subtasks could do without a further question, as reviews look at it."""
+    """Finds what subtasks could do without another question, in the terms of reviews."""
     expiry: Mapping[str, timedelta | None] = field(default_factory=dict[str, timedelta | None])
     """How long a question of each kind stays open; None or absent is for ever."""
     warning: timedelta = timedelta(hours=1)
@@ -164,13 +164,13 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
     rejects_expired: bool = False
     """A question that expires counts as rejected, by nobody."""
     max_pending: int = 256
-    """Open questions that one session may have. What the runtime has to ask it asks in any case."""
+    """Open questions that one session may have; interventions are asked in any case."""
 
     def register(self, kinds: Mapping[str, ApprovalType]) -> None:
         """Add kinds of questions.
 
         Raises:
-            BadRules: a rule of review is about a kind that there is not even now.
+            BadRules: a rule of review is about a kind that does not exist even now.
         """
         self.kinds.update(kinds)
         self.reviews.check_kinds(self.kinds)
@@ -185,7 +185,7 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
         """Ask a person.
 
         Args:
-            before: Tells what belongs in the log before the question itself.
+            before: Tells events that must be in the log before the question itself.
 
         Raises:
             RateLimited: the session has too many open questions, and this one is no intervention.
@@ -208,10 +208,10 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
         return max(0, self.max_pending - count_pending(tx, session_id))
 
     def decide(self, tx: Tx, approval_id: str, ruling: Ruling) -> Approval | Refusal:
-        """Take a person's answer. The first valid one wins.
+        """Take a person's answer; the first valid one wins.
 
-        Gives the approval as decided, or as it waits for others to agree, or the one that an edit
-        put in its place; or, when it had just expired, a refusal whose expiry is to be committed.
+        Returns the approval as decided, or still waiting for others to agree, or the one with which
+        an edit replaced it; or, if it has just expired, a refusal: the caller commits the expiry.
 
         Raises:
             Refused: it was decided before, is about something that changed, is not valid, or is
@@ -283,7 +283,7 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
         return approval if decided is None else self._settle(tx, approval, decided)
 
     def _edit(self, tx: Tx, approval: Approval, kind: Revisable, ruling: Ruling) -> Approval:
-        """Carry an edit out, or ask about it anew where its author alone does not decide that."""
+        """Carry out an edit, or ask about it anew if its author may not decide it alone."""
         kind.check(tx, approval, ruling)
         matter = kind.matter(tx, approval, ruling)
         found = self._review(approval.kind, matter, approval)
@@ -329,13 +329,13 @@ class ApprovalService(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
     def _review(self, kind: str, matter: Matter, before: Approval | None) -> Review | None:
-        """Who decides: all that the rules say, and what held for the question before the edit."""
+        """Who decides: by all rules, and by what held for the question before an edit."""
         found = self._by_rules(kind, matter) if self.reviews.rules else None
         if before is None or before.review is None:
             return found
         was = review_of(before)
         together = strictest([was, *([found] if found else [])])
-        # Whom a rule that speaks only now lets in later waits for its time.
+        # People whom a rule lets in later that holds only since the edit still wait for its time.
         due = together.escalate_after == was.escalate_after
         return together.escalated() if before.escalated_at is not None and due else together
 
@@ -394,7 +394,7 @@ def _with_askers(
     before: Approval | None,
     editor: str | None,
 ) -> Review | None:
-    """The review with all who asked for what is asked about now, besides who sent the message."""
+    """The review with everybody who asked for this, besides the sender of the message."""
     if review is None:
         return None
     earlier = review_of(before).asked_too if before is not None else ()
@@ -403,13 +403,13 @@ def _with_askers(
 
 
 def _editor(tx: Tx, before: Approval | None) -> str | None:
-    """Whose edit took the place of a question."""
+    """Whose edit replaced a question."""
     closed = approval_of(tx, before.id) if before is not None else None
     return closed.decided_by if closed is not None else None
 
 
 def _group(tx: Tx, question: Question) -> str | None:
-    """What identical questions have in common: they ask the same, about the same place."""
+    """The key of identical questions: they ask the same about the same workspace and host."""
     if question.same is None:
         return None
     workspace, host = place_of_work(tx, question.session_id)
@@ -454,7 +454,7 @@ def withdraw_all(tx: Tx, desk: ApprovalService, session_id: str) -> None:
 
 
 def _ask_the_rest(tx: Tx, session_id: str) -> None:
-    """A session takes questions again: its plan may have some that there was no room for."""
+    """Have a session's plan ask what there was no room for, as there is room again."""
     session = session_of(tx, session_id)
     if session is not None and session.active_plan_id is not None:
         go_on(tx, "plan", session.active_plan_id)

@@ -1,4 +1,4 @@
-"""What is asked and answered, who may answer, and what log and audit are told of it."""
+"""Questions and answers: their contents, who may answer, and their events and audit entries."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -23,7 +23,7 @@ from gonogo.store.calls import owner_of
 from gonogo.store.sessions import spoken_in
 
 NOBODY = Principal(id="gonogo", name="gonogo", role=Role.OPERATOR)
-"""Who decides when nobody did in time, where an operator wants that to be a rejection."""
+"""Who decides if nobody did in time, and the operator wants that to be a rejection."""
 
 
 class Ruling(Struct, frozen=True, kw_only=True):
@@ -37,19 +37,19 @@ class Ruling(Struct, frozen=True, kw_only=True):
     changes: Any = None
     """The edited arguments or subtasks, as the person sent them."""
     prepared: Any = None
-    """What the kind worked out of `changes` before the transaction, or what is ready to start."""
+    """What the kind made of `changes` before the transaction, or a call that is ready to start."""
     rule: RuleText | None = None
     """What the answer allows for the rest of the session, besides this once."""
     for_plan: bool = False
-    """The rule holds in the plan of what was asked about, and nowhere else."""
+    """The rule holds only in the plan that the question is about."""
     start: bool = True
     auto_approve_tools: bool = True
     after: int | None = None
     """The place in the session's log that the answer follows, for a sender who repeats it."""
     via: str | None = None
-    """How the answer came, where it was not by a client that showed who asks."""
+    """How the answer came, if not from a client that showed who asks."""
     agreed: tuple[str, ...] = ()
-    """The names of all who approved, where several had to; who came last decided."""
+    """The names of all who approved, if several had to; the last of them decided."""
 
     @property
     def is_plain_approval(self) -> bool:
@@ -57,7 +57,7 @@ class Ruling(Struct, frozen=True, kw_only=True):
         return self.word is DecisionWord.APPROVE and self.rule is None
 
     def as_json(self) -> dict[str, Any]:
-        """The answer as it is kept and audited."""
+        """The answer as it is stored and audited."""
         said = {
             "decision": str(self.word),
             "feedback": self.feedback,
@@ -72,19 +72,19 @@ class Ruling(Struct, frozen=True, kw_only=True):
         return {name: value for name, value in said.items() if value is not None}
 
     def ballot(self, approval: Approval) -> str:
-        """What exactly is approved. Only votes for one and the same thing count together."""
+        """A digest of exactly what is approved; only votes with the same one count together."""
         if self.word is not DecisionWord.EDIT:
-            # What is said to an agent that asked is its answer, and no remark.
+            # If an agent asked, the feedback is the answer to it, and no mere remark.
             answer = self.feedback if "question" in approval.details else None
             return digest({"of": approval.digest, "answer": answer}) if answer else approval.digest
         return digest({"of": approval.digest, "changes": self.changes})
 
     def repeats(self, said: dict[str, Any]) -> bool:
-        """Whether this is what was said before."""
+        """Whether this repeats an earlier answer."""
         return said.get("decision") == self.word and said.get("changes") == self.changes
 
     def as_approval(self) -> "Ruling":
-        """Who wrote an edit approves what became of it."""
+        """The same person's approval of the question that their edit made."""
         return replace(self, word=DecisionWord.APPROVE, changes=None)
 
 
@@ -112,9 +112,9 @@ class Question(Struct, frozen=True, kw_only=True):
     agent: str | None = None
     matter: Matter = Matter()
     same: Any = None
-    """What questions have in common that one answer may be given to; None: nothing."""
+    """What questions have in common that one answer can settle together; None: nothing."""
     instead_of: Approval | None = None
-    """The question that was edited into this one: its review holds on."""
+    """The question that was edited into this one: its review still holds."""
 
 
 class Refusal(Struct, frozen=True):
@@ -130,20 +130,20 @@ class ApprovalType(Protocol):
         """Carry out a ruling, in the transaction that records it.
 
         Raises:
-            Refused: it cannot be; nothing changes.
+            Refused: it cannot be carried out; nothing changes.
         """
         ...
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
-        """Carry out that nobody answered in time."""
+        """Carry out what follows if nobody answered in time."""
         ...
 
 
 @runtime_checkable
 class Revisable(ApprovalType, Protocol):
-    """A kind whose edit can be asked about anew, where its author may not decide it alone.
+    """A kind that asks anew about an edit, if its author may not decide it alone.
 
-    Of other kinds everybody sends the same edit, and it holds once enough people have.
+    For other kinds everybody sends the same edit, and it holds once enough people have sent it.
     """
 
     def check(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
@@ -155,7 +155,7 @@ class Revisable(ApprovalType, Protocol):
         ...
 
     def matter(self, tx: Tx, approval: Approval, ruling: Ruling) -> Matter:
-        """What an edit would make of what was asked.
+        """What the question would be about after an edit.
 
         Raises:
             Refused: the edit is not valid.
@@ -163,7 +163,7 @@ class Revisable(ApprovalType, Protocol):
         ...
 
     def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling) -> Approval:
-        """Take an edit over, and ask about it in the place of the question that was edited."""
+        """Adopt an edit, and ask about it instead of the question that was edited."""
         ...
 
 
@@ -186,7 +186,7 @@ def objection(principal: Principal, approval: Approval) -> str | None:
 
 
 def objection_of(review: Review, principal: Principal, requested_by: str | None) -> str | None:
-    """Why the principal may not approve what that review is about, if they may not."""
+    """Why the principal may not approve something under a review, if they may not."""
     if not review.admits(principal):
         named = ", ".join(reviewer_name(who) for who in (*(review.reviewers or ()), *review.also))
         problem = review.problem(requested_by)
@@ -211,13 +211,13 @@ def objection_of(review: Review, principal: Principal, requested_by: str | None)
 
 
 def check_right(tx: Tx, approval: Approval, ruling: Ruling, *, asks_again: bool) -> None:
-    """Check that whoever answers may answer so.
+    """Check that a person may give this answer.
 
-    Whose session it is, and who asked, may always say no; so may they edit what is then asked
-    anew, since that approves nothing.
+    The session's owner and the people who asked may always reject. They may also edit if the edit
+    is then asked about anew, since that approves nothing.
 
     Args:
-        asks_again: An edit of such a question can be put before others.
+        asks_again: An edit of such a question is asked about anew.
 
     Raises:
         Forbidden: they may not; the text says why.
@@ -238,7 +238,7 @@ def check_right(tx: Tx, approval: Approval, ruling: Ruling, *, asks_again: bool)
 
 
 def tell_asked(tx: Tx, approval: Approval, agent: str | None) -> None:
-    """A person is asked."""
+    """Tell that a person is asked."""
     needed = review_of(approval).needed
     more: dict[str, Any] = {"needed": needed, "votes": 0} if needed > 1 else {}
     event = _changed("approval_requested", approval, agent=agent, **more)
@@ -252,7 +252,7 @@ def tell_asked(tx: Tx, approval: Approval, agent: str | None) -> None:
 def tell_voted(
     tx: Tx, approval: Approval, ruling: Ruling, votes: Sequence[Vote], needed: int
 ) -> None:
-    """Somebody approved, and more have to."""
+    """Tell that somebody approved, and more people have to."""
     names = [vote.name for vote in votes]
     content = say(
         "approval_voted", spoken_in(tx, approval.session_id), votes=len(votes), needed=needed,
@@ -270,7 +270,7 @@ def tell_voted(
 
 
 def tell_escalated(tx: Tx, approval: Approval, review: Review) -> None:
-    """Others may decide from now on, too."""
+    """Tell that others may decide from now on, too."""
     to = [reviewer_name(who) for who in review.also]
     if review.also_role is not None:
         to.append(f"role:{review.also_role}")
@@ -284,7 +284,7 @@ def tell_escalated(tx: Tx, approval: Approval, review: Review) -> None:
 
 
 def tell_warning(tx: Tx, approval: Approval) -> None:
-    """The question is about to expire."""
+    """Tell that the question is about to expire."""
     left = elapsed(tx.now, approval.expires_at) if approval.expires_at else 0
     content = say(
         "approval_warning", spoken_in(tx, approval.session_id), minutes=max(1, round(left / 60)),
@@ -295,7 +295,7 @@ def tell_warning(tx: Tx, approval: Approval) -> None:
 
 
 def tell_closed(tx: Tx, approval: Approval, status: ApprovalStatus, ruling: Ruling | None) -> None:
-    """The question has its answer, or is no longer of interest."""
+    """Tell that the question has its answer, or is no longer of interest."""
     answered = ruling is not None and ruling.by != NOBODY
     event = _changed(
         "approval_resolved", approval, status=status,

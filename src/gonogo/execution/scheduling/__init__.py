@@ -1,6 +1,6 @@
-"""Where a plan stands for the time of one transaction, which round follows, and how that is told.
+"""The state of a plan during one transaction, the round that follows, and the events about it.
 
-It knows no agents and no models: what runs a subtask is a `SubtaskRunner`.
+It knows no agents and no models: a `SubtaskRunner` runs a subtask.
 """
 
 from gonogo.domain.errors import Superseded

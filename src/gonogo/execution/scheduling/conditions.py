@@ -1,8 +1,8 @@
 """Conditions in CEL: checked before a plan is approved, evaluated before a subtask starts.
 
-What a condition may cost is worked out from its text and from the results before it is evaluated,
-and not measured while it runs: the same condition over the same results always has the same answer,
-on any machine, and none holds a thread for longer than a moment.
+The cost of a condition is calculated from its text and from the results before it is evaluated, and
+not measured while it runs. So the same condition over the same results always has the same answer,
+on any machine, and none blocks a thread for longer than a moment.
 """
 
 from collections import Counter
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 MAX_CHARACTERS = 2_000_000
-"""Of all the results that a condition looks at."""
+"""Characters in all the results that a condition looks at."""
 MAX_DEPTH = 64
 MAX_COST = 5_000_000
 """Values touched; at most two seconds' worth."""
@@ -64,7 +64,7 @@ def holds(text: str, results: Mapping[str, Mapping[str, Any]]) -> bool:
         results: By subtask id, JSON objects: `status`, `output` and whatever else.
 
     Raises:
-        ConditionFailed: it names a result or a field that there is none of, compares what cannot
+        ConditionFailed: it names a result or a field that does not exist, compares what cannot
             be compared, is neither true nor false, or would take too long.
         InvalidPlan: it cannot be read.
     """
@@ -88,7 +88,7 @@ def holds(text: str, results: Mapping[str, Mapping[str, Any]]) -> bool:
 @lru_cache(maxsize=512)
 def _program(text: str) -> "tuple[Condition, Program]":
     condition = read_condition(text)
-    # Half a second, for what few plans have.
+    # Imported here, as it takes half a second and few plans have conditions.
     import cel
 
     try:
@@ -98,7 +98,7 @@ def _program(text: str) -> "tuple[Condition, Program]":
 
 
 def _said(error: Exception) -> str:
-    """What the library says, in one line and without the text that it quotes."""
+    """The library's message, in one line and without the text that it quotes."""
     if isinstance(error, KeyError):
         return because("there is no {name}", name=error.args[0] if error.args else "such field")
     words = str(error)
@@ -120,7 +120,7 @@ def _seen(
 
 
 class _Size(Struct):
-    """How much there is to look at."""
+    """How much data a condition looks at."""
 
     values: int = 0
     characters: int = 0
@@ -155,11 +155,11 @@ def _inner(value: object) -> Iterator[object]:
 
 
 def _cost(condition: Condition, size: _Size) -> int:
-    """More values than evaluating could touch.
+    """An upper bound of the values that evaluating could touch.
 
-    Every token may touch all that there is, once for each level of macros that it stands inside;
-    what copies its findings so far counts as two levels, and so does what comes back to all results
-    for each element.
+    Every token may touch all values, once for each level of macros around it. A macro that copies
+    what it has found so far counts as two levels, and so does one that looks at all results for
+    each element.
     """
     tokens = condition.tokens
     levels = list(_levels(tokens))
@@ -180,7 +180,7 @@ def _is_map(tokens: Sequence[Token], at: int) -> bool:
 
 
 def _uses(tokens: Sequence[Token], macro: int) -> int:
-    """How often, at least one, the macro's expression names its element: so far it may grow."""
+    """How often a macro's expression names its element (at least 1): so much its value may grow."""
     name, uses = tokens[macro + 2].text, 0
     at, depth = macro + 4, 1
     while depth and at < len(tokens):
@@ -191,7 +191,7 @@ def _uses(tokens: Sequence[Token], macro: int) -> int:
 
 
 def _levels(tokens: Sequence[Token]) -> Iterator[int]:
-    """For each token the levels of macros that it stands inside."""
+    """For each token, the number of levels of macros around it."""
     inside: list[int] = []
     for at, token in enumerate(tokens):
         if token.text == ")" and inside:

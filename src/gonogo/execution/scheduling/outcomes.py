@@ -1,4 +1,4 @@
-"""What the engine hands to a runner and gets back, and what the log is told of it."""
+"""What the engine gives to a runner and gets back, and the events about it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,22 +30,22 @@ from gonogo.store import events as log
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """One subtask to carry out, with the proof that it is ours."""
+    """One subtask to carry out, with the epoch that proves that it is ours."""
 
     key: str
     revision: Revision
     subtask: Subtask
     epoch: int
     since: datetime | None = None
-    """When this stretch of its work began, if it is known."""
+    """When this stretch of its work began, if that is known."""
     begun: Any = field(default=None, compare=False)
-    """A call of it that has started, and is to be run first."""
+    """A call of it that has started, and must run first."""
     watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
-    """How long that is, without the waits for a person and for the database.
+    """How long this stretch has taken, without the waits for a person and for the database.
 
-    In the process that began to count, no clock matters. What another process did, or a tool of a
-    client while no job ran, is known by the machine's clock alone: there a clock that is set
-    meanwhile is time that passed.
+    In the process that began to count, setting the clock changes nothing. Time in another process,
+    or in a client's tool while no job ran, is known only by the machine's clock: if that is set
+    meanwhile, the change counts as time that passed.
     """
 
 
@@ -64,19 +64,19 @@ class Completed(Struct, frozen=True):
     also: Callable[[Tx], None] | None = None
     """What else is written in the transaction that completes the subtask, before its events."""
     heard: int = 0
-    """How many words of people its agent knew of when it said so."""
+    """How many messages of people its agent knew when it said so."""
     refused: Sequence[Mapping[str, str]] | None = None
-    """What it asked for and did not get; None: not read yet."""
+    """What it asked for and was refused; None: not read yet."""
 
 
 class Failed(Struct, frozen=True):
-    """The subtask did not."""
+    """The subtask did not do what it was for."""
 
     failure: Failure
     also: Callable[[Tx], None] | None = None
     """What else is written in the transaction that ends the attempt, before its events."""
     heard: int = 0
-    """How many words of people its agent knew of when it said so."""
+    """How many messages of people its agent knew when it said so."""
 
 
 class Parked(Struct, frozen=True):
@@ -84,28 +84,28 @@ class Parked(Struct, frozen=True):
 
 
 class Deferred(Struct, frozen=True):
-    """The subtask cannot go on now, by no fault of its own: it goes back among the ready ones.
+    """The subtask cannot go on now, without a fault of its own, and counts as ready again.
 
     Its plan pauses; the subtask keeps its attempt and its conversation, and goes on with the plan.
     """
 
     until: datetime | None = None
-    """When the model's quota is there again, and the plan goes on by itself."""
+    """When the model has quota again, and the plan goes on by itself."""
     spent: Excess | None = None
     """The limit of a budget that was reached; a person is asked."""
     away: ModelFailed | Unwritable | None = None
-    """What a model failed with that does not answer, or a disk that takes nothing: waited for."""
+    """The error of a model that does not answer, or of a disk that takes no writes, until later."""
 
 
 class Retreat(Protocol):
-    """Undoing what a failed attempt did, before its failure is written."""
+    """Undoes what a failed attempt did, before its failure is written."""
 
     async def undo(self, work: Work) -> None:
-        """Have the files be as they were."""
+        """Put the files back as they were."""
         ...
 
     def began(self, tx: Tx, work: Work) -> bool:
-        """Whether undoing this attempt had begun when the process ended: it had failed."""
+        """Whether the undo of this attempt had begun when the process ended: then it has failed."""
         ...
 
 
@@ -116,14 +116,14 @@ class SubtaskRunner(Protocol):
     """Carries one subtask out."""
 
     async def run(self, work: Work) -> Outcome:
-        """Give what came of it."""
+        """Carry out the work; return its outcome."""
         ...
 
 
-# Kinds as the engine is given them: a rule for plans, and what carries a subtask out.
+# Kinds as the engine gets them: a rule for plans, and a function that carries out a subtask.
 #
-# A kind runs from its beginning again after a restart: what it must not do twice it does through a
-# tool, or asks `Step.since` how long ago the work began.
+# After a restart a kind runs again from its beginning. So it uses a tool for what it must not do
+# twice, or checks with `Step.since` how long ago the work began.
 
 
 class Step(Struct, frozen=True, kw_only=True):
@@ -138,7 +138,7 @@ class Step(Struct, frozen=True, kw_only=True):
     """`{status, output, metadata}` of each dependency, by its id."""
     now: Callable[[], datetime]
     failed: str | None = None
-    """What the attempt before this one failed with."""
+    """The error of the attempt before this one."""
 
     @property
     def subtask(self) -> Subtask:
@@ -147,7 +147,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
     @property
     def since(self) -> datetime:
-        """When this stretch of the work began; a restart does not begin it anew."""
+        """When this stretch of the work began; a restart does not change it."""
         return self.work.since or self.now()
 
     async def wait(self, seconds: float) -> None:
@@ -160,7 +160,7 @@ class Step(Struct, frozen=True, kw_only=True):
 
 
 class Kind(KindRule, frozen=True, kw_only=True):
-    """What subtasks of one kind give, and how."""
+    """What subtasks of one kind return, and how."""
 
     run: Callable[[Step], Awaitable[Outcome]]
     """Raises `GonogoError`, or gives `Failed`, for a subtask that did not do what it was for."""
@@ -168,7 +168,7 @@ class Kind(KindRule, frozen=True, kw_only=True):
     """For those who write plans: when to use it, and its inputs."""
 
 
-# What a plan's log is told, in one place, so that every path tells it alike.
+# The events of plans, in one place, so that every path tells them alike.
 
 PRESENTER = "architect"
 """The agent that presents a plan and its results."""
@@ -179,11 +179,11 @@ _CODES = {
     Category.ENVIRONMENT: "model_error",
     Category.POLICY: "policy_denied",
 }
-"""The wire's words for what fails a subtask; what is not here is `internal`."""
+"""The error codes on the wire for failures of subtasks; other categories are `internal`."""
 
 
 def started(board: PlanState, subtask_id: str, attempt: int) -> None:
-    """A subtask starts, carried out by its own agent, if it has one."""
+    """Tell that a subtask starts, and that its agent takes over, if it has one."""
     subtask = board.shape.graph.subtasks[subtask_id]
     agent = subtask.agent
     place = {"plan_id": board.plan.id, "subtask_id": subtask_id, "agent": agent}
@@ -213,7 +213,7 @@ def ended(
     failure: Failure | None = None,
     reason: str | None = None,
 ) -> None:
-    """A subtask is over; without a status, one attempt of it is, and another will come.
+    """Tell that a subtask is over; without a status: one attempt is over, and another will come.
 
     Args:
         since: When the work on it began that has ended now.
@@ -237,7 +237,7 @@ def ended(
 
 
 def error(board: PlanState, subtask_id: str, failure: Failure) -> None:
-    """Something went wrong in a subtask; the plan goes on as far as it can."""
+    """Tell that something went wrong in a subtask; the plan goes on as far as it can."""
     code = _CODES.get(failure.category, "internal")
     event = ErrorHappened(
         error=failure.message, content=failure.message, code=code,
@@ -247,10 +247,10 @@ def error(board: PlanState, subtask_id: str, failure: Failure) -> None:
 
 
 def progress(board: PlanState, *, ends: bool = False) -> None:
-    """How many of the plan's subtasks are over, if one ended since it was last told.
+    """Tell how many of the plan's subtasks are over, if one ended since that was last told.
 
     Args:
-        ends: The plan ends: what failed is not tried again, and counts as the rest does.
+        ends: The plan ends: failed subtasks are not tried again, so they count, too.
     """
     settled = board.count_over() if ends else board.count_settled()
     if board.has_news() and 1000 * settled >= board.plan.floor * len(board.rows):
@@ -273,7 +273,7 @@ def changed(
     until: datetime | None = None,
     content: str | None = None,
 ) -> None:
-    """A person changed the plan's course, or a quota did."""
+    """Tell that a person, or a quota, changed the plan's course."""
     plan, is_over = board.plan, kind == "plan_cancelled"
     ran = plan.started_at if is_over else None
     took = round(elapsed(ran, board.now), 6) if ran else None
@@ -289,9 +289,9 @@ def changed(
 
 
 def final(board: PlanState) -> None:
-    """Everything left of the plan waits for a person, and whoever follows it is told so.
+    """Tell followers that everything left of the plan waits for a person.
 
-    What came to rest without a word, because it could not go on, leaves no event to say it by.
+    If subtasks came to rest without an event, the plan's progress is told first to carry this.
     """
     session_id = board.plan.session_id
     if board.freed and not log.told_in(board.tx, session_id):
@@ -300,7 +300,7 @@ def final(board: PlanState) -> None:
 
 
 def sent_back(board: PlanState, about: Mapping[str, Any]) -> None:
-    """A plan is to be changed: what runs finishes, then the next revision is looked for."""
+    """Tell that a plan will change: running subtasks finish, then a new revision is made."""
     plan = board.plan
     facts = PlanChangedFacts(
         plan_id=plan.id, by=about["by"], reason=about["reason"], cause=about["cause"],

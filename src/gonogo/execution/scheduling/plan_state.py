@@ -1,7 +1,7 @@
 """A plan as one transaction sees and changes it.
 
-The plan is locked, and its revision and all standings are read once; moves are applied here as they
-come, and written together as compare-and-sets.
+The plan is locked, and its revision and all standings are read once. Moves are applied here as they
+come, and are written together as compare-and-sets.
 """
 
 import logging
@@ -44,14 +44,14 @@ from gonogo.store.plans import (
 from gonogo.store.sessions import spoken_in
 from gonogo.store.transaction import KnownPlan
 
-# A revision as rounds look at it, worked out once.
+# The shape of a revision, as rounds need it; built once.
 
 
 def shape_of(tx: Tx, plan: Plan) -> Shape:
     """The shape of a plan's current revision."""
     kept = _kept(plan.id, plan.revision)
-    # A transaction that is rolled back may leave a revision here that never was; another one of
-    # the same number then has another digest.
+    # A transaction that is rolled back may leave a revision here that never existed; a later one
+    # with the same number has another digest.
     if kept and kept[0][0] == plan.digest:
         return kept[0][1]
     found = read_shape(tx, plan.id, plan.revision)
@@ -77,7 +77,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Pace(Struct, frozen=True, kw_only=True):
-    """What an operator says about the order and the number of subtasks."""
+    """What an operator configures about the order and the number of subtasks."""
 
     strategy: Strategy
     per_agent: int | None = None
@@ -87,10 +87,10 @@ class Pace(Struct, frozen=True, kw_only=True):
 
 
 def chosen(name: str, strategies: Mapping[str, Strategy]) -> Strategy:
-    """The strategy of that name, made harmless: where it raises, plan order holds.
+    """The strategy of that name, made harmless: if it raises, the plan's order holds.
 
     Raises:
-        InvalidMessage: there is none; the text lists those there are.
+        InvalidMessage: there is none; the text lists the known ones.
     """
     if name not in strategies:
         known = ", ".join(sorted(strategies))
@@ -117,10 +117,10 @@ def result_of(row: SubtaskRow) -> dict[str, Any]:
 
 
 def unsettled(tx: Tx, plan: Plan, rows: Mapping[str, SubtaskStanding]) -> frozenset[str]:
-    """The subtasks that are under way after the outcome of one of their calls was unknown.
+    """The subtasks under way that had a call with an unknown outcome.
 
-    Begun anew, they could do again what they have done: they come to their end before anything
-    takes the plan's revision from under them.
+    If they began anew, they could repeat what they have done. So they come to their end before
+    another revision replaces the plan's present one.
     """
     over = SUBTASK.terminal
     begun = frozenset(k for k, row in rows.items() if row.status not in over and goes_on(row))
@@ -128,7 +128,7 @@ def unsettled(tx: Tx, plan: Plan, rows: Mapping[str, SubtaskStanding]) -> frozen
 
 
 def goes_on(row: SubtaskStanding) -> bool:
-    """Whether the start of a subtask goes on with an attempt, and begins none."""
+    """Whether starting a subtask goes on with its attempt, and begins no new one."""
     return row.attempt > 0 and row.not_before is None
 
 
@@ -145,21 +145,21 @@ class PlanState(Struct):
     shape: Shape
     stand: Standings
     taken: KnownPlan
-    """The plan as it was read, or taken from what the writer knows; its standings are `stand`."""
+    """The plan as it was read, or as the writer knew it; its standings are `stand`."""
     freed: int = 0
-    """How many subtasks ran before and do so no more."""
+    """How many subtasks have stopped running in this transaction."""
     later: set[str] = field(default_factory=set[str])
-    """Those that a person is asked about once there is room for their questions."""
+    """Subtasks about which a person is asked once there is room for their questions."""
     _over: bool = False
 
     @property
     def now(self) -> datetime:
-        """The moment of the transaction."""
+        """The time of the transaction."""
         return self.tx.now
 
     @property
     def rows(self) -> Mapping[str, SubtaskStanding]:
-        """Where each of the plan's subtasks stands."""
+        """The state of each of the plan's subtasks."""
         return self.stand.rows
 
     @classmethod
@@ -167,16 +167,16 @@ class PlanState(Struct):
         """Lock a plan and look at it.
 
         Raises:
-            NotFound: there is none of that id.
+            NotFound: there is none with that id.
         """
         read = partial(_read, tx, plan_id)
         known = tx.known.take(plan_id, read) if tx.known else read()
         return cls(tx, known.plan, known.shape, known.stand, known)
 
     def at_approved(self) -> "PlanState":
-        """The plan in the revision that was approved last: what was proposed since never runs.
+        """Put the plan back to the revision approved last: what was proposed since never runs.
 
-        One that was never approved stays as it is.
+        A plan that was never approved stays as it is.
         """
         plan, number = self.plan, self.plan.approved_revision
         if number is None or number == plan.revision:
@@ -195,16 +195,16 @@ class PlanState(Struct):
         return subtask_key(self.plan.id, self.plan.revision, subtask_id)
 
     def is_held(self, subtask_id: str, epoch: int) -> bool:
-        """Whether a subtask runs under that epoch."""
+        """Whether a subtask runs, and under that epoch."""
         row = self.rows.get(subtask_id)
         return row is not None and row.status is SubtaskStatus.RUNNING and row.epoch == epoch
 
     def open_row(self, subtask_id: str) -> SubtaskStanding:
-        """Where a subtask stands that is not over.
+        """The state of a subtask that is not over.
 
         Raises:
             NotFound: the plan has no such subtask.
-            Conflict: it is over.
+            Conflict: the subtask or the plan is over.
         """
         row = self.rows.get(subtask_id)
         if row is None:
@@ -223,22 +223,22 @@ class PlanState(Struct):
         return row
 
     def whole_row(self, subtask_id: str) -> SubtaskRow:
-        """The whole row of a subtask, as it is written."""
+        """The whole row of a subtask, as the database has it."""
         row = subtask_row(self.tx, self.key(subtask_id))
         assert row is not None  # noqa: S101 - it has a standing
         return row
 
     def results(self) -> dict[str, dict[str, Any]]:
-        """What has come of the plan's subtasks so far, for conditions."""
+        """The results of the plan's subtasks so far, for conditions."""
         self.write()
         rows = subtask_rows(self.tx, self.plan.id, self.plan.revision)
         return {row.subtask_id: result_of(row) for row in rows}
 
     def move(self, subtask_id: str, status: SubtaskStatus, **to: Any) -> None:  # noqa: ANN401
-        """Change where a subtask stands, and other columns of its row.
+        """Change the state of a subtask, and other columns of its row.
 
         Raises:
-            IllegalTransition: the table of subtasks has no such move.
+            IllegalTransition: a subtask's state machine has no such move.
         """
         row = self.rows[subtask_id]
         SUBTASK.check(row.status, status, subtask_id)
@@ -257,7 +257,7 @@ class PlanState(Struct):
         return all(idle)
 
     def unsettled(self) -> frozenset[str]:
-        """The subtasks under way of which the outcome of a call was unknown."""
+        """The subtasks under way that had a call with an unknown outcome."""
         return unsettled(self.tx, self.plan, self.rows)
 
     def next_round(
@@ -266,8 +266,8 @@ class PlanState(Struct):
         """What the scheduler would do now.
 
         Args:
-            room: How many of the plan's subtasks may run in its workspace, where that is limited.
-            only: The subtasks that may start, where not all may.
+            room: How many of the plan's subtasks may run in its workspace; None: no limit.
+            only: The subtasks that may start; None: all.
         """
         held = set(self.later)
         if only is not None:
@@ -292,14 +292,14 @@ class PlanState(Struct):
         return self.stand.count_ended()
 
     def count_settled(self) -> int:
-        """How many of them are over and did not fail: the next revision tries those again."""
+        """How many are over and did not fail; the next revision tries failed ones again."""
         return self.stand.count_ended() - self.stand.counts[SubtaskStatus.FAILED]
 
     def write(self) -> None:
         """Write the moves that were made.
 
         Raises:
-            Conflict: a row is not as it was seen.
+            Conflict: a row has changed since it was read.
         """
         moves = self.taken.moves
         is_done = move_subtasks(self.tx, moves, self.taken)
@@ -314,7 +314,7 @@ class PlanState(Struct):
         """Change the plan's status.
 
         Raises:
-            Conflict: the plan is not as it was seen.
+            Conflict: the plan has changed since it was read.
         """
         self._changed(move_plan(self.tx, self.plan, status, **to), status=status, **to)
 
@@ -322,7 +322,7 @@ class PlanState(Struct):
         """Change other columns of the plan.
 
         Raises:
-            Conflict: the plan is not as it was seen.
+            Conflict: the plan has changed since it was read.
         """
         self._changed(set_plan(self.tx, self.plan, **to), **to)
 
@@ -334,17 +334,17 @@ class PlanState(Struct):
         self.plan = replace(self.plan, **to)
 
     def may_rest(self) -> bool:
-        """Whether the plan goes on, or is sent back, and nothing keeps it from that."""
+        """Whether the plan runs or is being replanned, and has no pause yet."""
         going = self.plan.status in (PlanStatus.RUNNING, PlanStatus.REPLANNING)
         return going and self.plan.pause_reason is None
 
     def rest(self, **to: Any) -> None:  # noqa: ANN401
         """Pause the plan, or change why it is paused.
 
-        One that is sent back stays so: its search rests, and what comes to its end before it.
+        A plan that is being replanned keeps its status; its search and its running subtasks rest.
 
         Raises:
-            Conflict: the plan is not as it was seen.
+            Conflict: the plan has changed since it was read.
         """
         if self.plan.status is PlanStatus.RUNNING:
             self.move_plan(PlanStatus.PAUSED, **to)
@@ -368,26 +368,26 @@ def _is_new(row: SubtaskStanding) -> bool:
     return _is_pending(row) and row.attempt == 0
 
 
-# What a plan waits for, by the names of its timers, its job and its pauses.
+# The names of a plan's timers, of its job and of its pauses.
 
 ADVANCE = "plan_advance"
-"""The timer that asks for a round although nothing has changed: a retry is due."""
+"""The timer that asks for a round when a retry is due, although nothing has changed."""
 RESUME = "plan_resume"
 """The timer that ends a pause for a quota."""
 PLAN_TIMEOUT = "plan_timeout"
-"""The timer after which a plan ends, whatever is left."""
+"""The timer that ends a plan, whatever is left to do."""
 PLAN_TIMERS = frozenset({ADVANCE, RESUME, PLAN_TIMEOUT})
 REPLAN = "replan"
-"""The job that looks for the next revision of a plan of which nothing runs any more."""
+"""The job that looks for the next revision of a plan once nothing of it runs any more."""
 BUDGET, QUOTA, MODEL, DISK = "budget", "quota", "model", "disk"
 AWAY = frozenset({MODEL, DISK})
-"""What a plan waits for of which one of its subtasks finds out whether it is back."""
+"""What is away when a plan pauses for it; one of the plan's subtasks finds out if it is back."""
 BY_ITSELF = AWAY | {QUOTA}
-"""Why a plan is paused that goes on by itself, as long as it says when."""
+"""Reasons for a pause that ends by itself, if it has an end time."""
 ROLLING_BACK = "rollback"
-"""Why a paused plan cannot go on: its files are being put back. Where it was paused until a time
-before, it keeps that time, and gets its timer again once they are back."""
+"""Why a paused plan cannot go on: its files are being put back. If its pause had an end time, the
+plan keeps that, and gets its timer again once the files are back."""
 NO_PAUSE: dict[str, Any] = {"pause_reason": None, "paused_until": None, "away": None}
-"""What a plan says of a pause that is over."""
+"""The columns of a plan that has no pause."""
 GOING = frozenset({PlanStatus.RUNNING, PlanStatus.PAUSED})
 """A plan in which something can be tried again although it has not ended."""
