@@ -410,7 +410,7 @@ def _maker(kind: type[object]) -> Callable[[Any], bytes]:
 Work = Callable[[Tx], Any]
 _POOL, _READERS, _TRIES = 10, 4, 5
 _NOTHING, _HOLDING, _READ_ONLY = "22012", "WITH holding", "25006"
-"""SQLSTATE of a division by zero; how the check of a place begins; SQLSTATE of a read-only server."""
+"""SQLSTATE of a division by zero, the check of a place, SQLSTATE of a read-only server."""
 _AGAIN = frozenset({"40001", "40P01", "23505"})
 _OVERTAKEN = because("Another process has taken the database over")
 _WRITER = "gonogo.writer"
