@@ -468,10 +468,8 @@ class PostgresBackend:
         opened = partial(_engine, url, partial(self._prepare, patience))
         self.engine = opened(
             pool_size=_POOL, max_overflow=0, pool_timeout=patience,
-            # The one that was used last has its statements ready.
-            pool_use_lifo=True,
-            # What uses one leaves it as it should be.
-            pool_reset_on_return=None,
+            # The one that was used last has its statements ready, and is as it should be.
+            pool_use_lifo=True, pool_reset_on_return=None,
         )  # fmt: skip
         event.listen(self.engine, "checkout", free)
         self._recent = Recent()
@@ -554,6 +552,8 @@ class PostgresBackend:
 
     def _prepare(self, patience: float, raw: Any, _record: object) -> None:  # noqa: ANN401
         with self._guard:
+            # It may be to another server, which lacks what was committed last.
+            self._recent = Recent()
             self._lines.add(raw)
         with raw.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {round(patience * 1000)}")
