@@ -17,7 +17,7 @@ from fakes.postgres import Server
 from fakes.rows import begin
 from gonogo.domain.errors import Busy, Conflict
 from gonogo.domain.events import AssistantMessage
-from gonogo.store import Store, Tx, driver
+from gonogo.store import Store, Tx, driver, patiently
 from gonogo.store import events as log
 from gonogo.store.driver import count_transaction
 from gonogo.store.events import events_after
@@ -25,6 +25,10 @@ from gonogo.store.migrate import HEAD
 from gonogo.store.sessions import session_of
 
 LIMIT = 60
+ALL_LINES = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
 on_postgres = pytest.mark.parametrize("kind", ["postgresql"])
 
 
@@ -164,6 +168,28 @@ async def test_a_lock_that_is_lost_alone_is_taken_again_and_nothing_is_missed(
 
         assert left == []
         assert await said(store) == ["0", "1", "2"]
+
+
+@on_postgres
+async def test_a_long_text_that_the_database_lost_is_kept_again(
+    database_url: str, engine: Engine, kind: str
+) -> None:
+    """As by a failover to a standby that was some seconds behind."""
+    words = "It was said before, and at some length. " * 20
+    with opened(database_url) as store:
+        await store.write(begin)
+        await store.write(say, words)
+        lose(engine, "DELETE FROM texts")
+        lose(engine, ALL_LINES)
+        with patiently():
+            await store.write(say, words)
+    with opened(database_url) as store:
+        assert (await said(store))[-1] == words
+
+
+def lose(engine: Engine, statement: str) -> None:
+    with engine.begin() as conn:
+        conn.execute(text(statement))
 
 
 async def taken_over(url: str, engine: Engine, stack: ExitStack) -> Store:

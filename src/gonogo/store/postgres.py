@@ -467,10 +467,8 @@ class PostgresBackend:
         opened = partial(_engine, url, partial(self._prepare, patience))
         self.engine = opened(
             pool_size=_POOL, max_overflow=0, pool_timeout=patience,
-            # The connection that was used last has the most prepared statements.
-            pool_use_lifo=True,
-            # Each user leaves a connection clean.
-            pool_reset_on_return=None,
+            # The connection that was used last has the most prepared statements and is clean.
+            pool_use_lifo=True, pool_reset_on_return=None,
         )  # fmt: skip
         event.listen(self.engine, "checkout", free)
         self._recent = Recent()
@@ -554,6 +552,8 @@ class PostgresBackend:
 
     def _prepare(self, patience: float, raw: Any, _record: object) -> None:  # noqa: ANN401
         with self._guard:
+            # It may be to another server, which lacks what was committed last.
+            self._recent = Recent()
             self._lines.add(raw)
         with raw.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = {round(patience * 1000)}")
