@@ -1,8 +1,8 @@
-"""Rollback: files go back to what they were before an agent changed them.
+"""Rollback: puts files back as they were before an agent changed them.
 
-Promises: only a file that still holds what the agent left is touched; it can itself be undone,
-since a checkpoint comes first; a dry run changes nothing; after a crash in the middle, doing it
-again completes it.
+Promises: it touches a file only if that still has the contents that the agent left; it can itself
+be undone, since a checkpoint comes first; a dry run changes nothing; after a crash in the middle,
+running it again completes it.
 """
 
 import logging
@@ -72,14 +72,14 @@ from gonogo.workspace import (
     Workspace,
 )
 
-# What a rollback is about: which changes of which plan, and whether it may be done now.
+# What a rollback is about: which changes of which plan, and whether it may run now.
 
 BUSY = frozenset({SubtaskStatus.RUNNING, SubtaskStatus.WAITING_APPROVAL})
 _QUIET = ENDED | {PlanStatus.PAUSED}
 
 
 class Undoing(Struct, frozen=True, kw_only=True):
-    """One rollback that is wanted."""
+    """A rollback that somebody wants, and what it covers."""
 
     session: Session
     plan: Plan
@@ -87,32 +87,32 @@ class Undoing(Struct, frozen=True, kw_only=True):
     changes: tuple[FileChange, ...]
     """Oldest first."""
     named: frozenset[str]
-    """The subtask that was named, and its dependants; all that have begun of a whole plan."""
+    """The named subtask and its dependants; for a whole plan, all subtasks that have begun."""
     subtask_id: str | None = None
     """The subtask that was named."""
     back_to: Checkpoint | None = None
     """The checkpoint that was named, or else the latest."""
     whole: bool = False
-    """All that the plan did is undone."""
+    """Everything that the plan did is undone."""
     attempt: Checkpoint | None = None
-    """The checkpoint before the attempt that has failed, if that is what is undone."""
+    """The checkpoint before a failed attempt, if that attempt is undone."""
 
     @property
     def subtasks(self) -> list[str]:
-        """The subtasks whose changes are undone, those of the current revision in plan order."""
+        """The subtasks of the current revision whose changes are undone, in plan order."""
         found = {change.subtask_id for change in self.changes} | self.named
         return [key for key in self.revision.by_id if key in found]
 
 
 class Target(NamedTuple):
-    """What a rollback was asked to undo: if nothing is named, all since the latest checkpoint."""
+    """What a rollback should undo; if nothing is named, everything since the latest checkpoint."""
 
     checkpoint_id: str | None = None
     subtask_id: str | None = None
     whole: bool = False
 
     def __str__(self) -> str:
-        """As a refusal names it."""
+        """The name of it in an error."""
         if self.whole:
             return "of the whole plan"
         return f"to {self.checkpoint_id}" if self.checkpoint_id else f"of subtask {self.subtask_id}"
@@ -127,16 +127,16 @@ def wanted_rollback(
     whole: bool = False,
     looks: bool = False,
 ) -> Undoing:
-    """What undoing all since a checkpoint, a subtask and its dependants, or a whole plan means.
+    """Find what to undo: all since a checkpoint, a subtask with its dependants, or a whole plan.
 
-    A rollback that was cut off is to be done again before another one; it need not be named.
+    A rollback that was interrupted must be completed before another one; it need not be named.
 
     Args:
-        looks: Nothing is to be undone now, so the plan may go on meanwhile.
+        looks: This is a dry run, so the plan may go on meanwhile.
 
     Raises:
         NotFound: there is no such plan, checkpoint or subtask.
-        Conflict: something of the plan runs, or nothing of it was ever kept.
+        Conflict: something of the plan runs, or it has no checkpoint.
     """
     plan = plan_of(tx, plan_id)
     if plan is None:
@@ -160,10 +160,10 @@ def wanted_rollback(
 
 
 def check_kept(tx: Tx, undoing: Undoing) -> None:
-    """Refuse what needs contents that were given up.
+    """Refuse a rollback that needs contents which were deleted.
 
     Raises:
-        Conflict: saying when.
+        Conflict: the text says up to when they were deleted.
     """
     swept = given_up(tx, undoing.plan.id)
     if swept is None:
@@ -178,7 +178,7 @@ def check_kept(tx: Tx, undoing: Undoing) -> None:
 
 
 def failed_attempt(tx: Tx, plan_id: str, subtask_id: str) -> Undoing | None:
-    """What undoing the running attempt of a subtask is about; None where nothing was changed."""
+    """What to undo for the running attempt of a subtask; None if it changed nothing."""
     plan = plan_of(tx, plan_id)
     if plan is None:
         return None
@@ -199,7 +199,7 @@ def check_quiet(tx: Tx, plan: Plan) -> None:
     """Refuse while something of a plan runs or is about to.
 
     Raises:
-        Conflict: naming what to do about it.
+        Conflict: the text says what to do about it.
     """
     if plan.status in {PlanStatus.AWAITING_APPROVAL, PlanStatus.APPROVED}:
         raise Conflict(
@@ -227,7 +227,7 @@ def check_quiet(tx: Tx, plan: Plan) -> None:
 
 
 def _unfinished(plan: Plan, named: Target) -> Target:
-    """What was named, or else what the rollback under way is to undo."""
+    """The target that was named, or that of the unfinished rollback."""
     if plan.rollback is None:
         return named
     kept = plan.rollback
@@ -309,11 +309,11 @@ Rows = Mapping[str, SubtaskRow]
 
 
 def run_again(tx: Tx, undoing: Undoing, plan: Plan, by: str) -> list[str]:
-    """Have what was undone run again when a paused plan goes on.
+    """Have the undone subtasks run again when a paused plan goes on.
 
-    Rows never leave a terminal state, so the plan gets a new revision; the person who rolls back is
-    the one who approves it. Going back to a checkpoint also takes up again what had been done then.
-    Gives the subtasks that will run again, none if the plan stays as it is.
+    Rows never leave a terminal state, so the plan gets a new revision; the person who rolls back
+    approves it by that. Going back to a checkpoint also restores the results that existed then.
+    Returns the subtasks that will run again; none if the plan stays as it is.
     """
     current = current_revision(tx, plan)
     rows = {row.subtask_id: row for row in subtask_rows(tx, plan.id, plan.revision)}
@@ -352,7 +352,7 @@ def _kept(tx: Tx, undoing: Undoing, current: Revision, rows: Rows) -> dict[str, 
 
 
 def _same(one: SubtaskRow | None, other: SubtaskRow) -> bool:
-    """Whether a row is another one that was taken over into a later revision."""
+    """Whether a row is a copy of another one, taken over into a later revision."""
     return one is not None and _end(one) == _end(other)
 
 
@@ -366,26 +366,26 @@ def _has_run(row: SubtaskRow) -> bool:
 
 ROLLBACK = "rollback"
 _TOLD = 200
-"""Paths of each kind that an event names."""
+"""How many paths of each kind an event names."""
 Find = Callable[[Tx], Undoing]
 
 
 class Judged(Struct, frozen=True, kw_only=True):
-    """What a rollback does about each path."""
+    """What a rollback does with each path."""
 
     restore: Restore
     undone: tuple[PathUndo, ...]
-    """Those that go back, or are back already."""
+    """The paths that go back, or are back already."""
     files: tuple[RollbackFile, ...]
     folders: Reckoning
 
     def paths(self, *actions: str) -> list[str]:
-        """The paths about which one of these is done."""
+        """The paths with one of these actions."""
         return [file.path for file in self.files if file.action in actions]
 
 
 class Rolled(Struct, frozen=True, kw_only=True):
-    """What came of a rollback."""
+    """The result of a rollback."""
 
     undoing: Undoing
     judged: Judged
@@ -400,7 +400,7 @@ class Rollbacks(Struct, frozen=True, kw_only=True):
     snapshots: Snapshots
     traffic: Traffic
     open_workspace: Callable[[Path], Workspace] = Workspace
-    """Opens the files that are put back; a test has others, which it can stop anywhere."""
+    """Opens the workspace; a test passes one that it can stop anywhere."""
 
     async def look(self, find: Find, *, include_shared: bool) -> Rolled:
         """Find out what a rollback would do now, whoever else writes meanwhile."""
@@ -413,8 +413,8 @@ class Rollbacks(Struct, frozen=True, kw_only=True):
         """Roll back.
 
         Args:
-            find: Says what is to be undone; asked again once nobody else writes.
-            again: In a paused plan, have what is undone run again.
+            find: Finds what to undo; called again once nobody else writes.
+            again: In a paused plan, have the undone subtasks run again.
 
         Raises:
             Conflict: the files cannot be put back now; nothing was changed.
@@ -425,7 +425,7 @@ class Rollbacks(Struct, frozen=True, kw_only=True):
             judged = await self._judged(undoing, include_shared)
             tree = await self._in_thread(self._taken, undoing)
             rolled: Rolled | None = None
-            # From the checkpoint on it is done to its end, whoever stops waiting for it.
+            # From the checkpoint on it runs to its end, even if the caller stops waiting.
             with anyio.CancelScope(shield=True):
                 rolled = await self._done(undoing, judged, tree, by, again=again)
         assert rolled is not None  # noqa: S101 - nobody cancels that scope
@@ -488,7 +488,7 @@ def _root(undoing: Undoing) -> Path:
 
 
 def _stays(path: PathUndo, include_shared: bool) -> RollbackFile | None:
-    """Why a path stays as it is, whatever it holds now."""
+    """Why a path stays as it is, whatever it contains now; None: it may go back."""
     shown = shown_path(path.path)
     lost = path.wanted is not None and "blob" not in path.wanted
     if path.unknown or lost:
@@ -545,7 +545,7 @@ def _written(
     assert plan is not None  # noqa: S101 - plans are never deleted
     _write_changes(tx, undoing, judged)
     keep_account(tx, plan.id, None)
-    # Somebody may have let the plan go on meanwhile; the files are told of all the same.
+    # Somebody may have let the plan go on meanwhile; the event about the files comes all the same.
     still = plan.status is PlanStatus.PAUSED and plan.revision == undoing.plan.revision
     if again:
         _let_go(tx, plan)
@@ -557,7 +557,7 @@ def _written(
 
 
 def _hold(tx: Tx, plan: Plan, undoing: Undoing) -> None:
-    """Keep a plan where it is until the rollback is written, also over a crash."""
+    """Hold a plan as it is until the rollback is written, even after a crash."""
     about: dict[str, Any] = {
         "checkpoint_id": undoing.back_to.id if undoing.back_to else None,
         "subtask_id": undoing.subtask_id, "whole": undoing.whole, "pause": _paused_for(plan),
@@ -570,21 +570,21 @@ def _hold(tx: Tx, plan: Plan, undoing: Undoing) -> None:
 
 
 def _paused_for(plan: Plan) -> str | None:
-    """Why a plan is paused, but for its rollback."""
+    """Why a plan is paused, apart from its rollback."""
     if plan.pause_reason == ROLLING_BACK:
         return (plan.rollback or {}).get("pause")
     return plan.pause_reason
 
 
 def _unheld(tx: Tx, undoing: Undoing) -> None:
-    """Nothing was put back: the plan may go on."""
+    """Let the plan go on, as nothing was put back."""
     plan = lock_plan(tx, undoing.plan.id)
     if plan is not None and plan.rollback is not None:
         _let_go(tx, plan)
 
 
 def _let_go(tx: Tx, plan: Plan) -> None:
-    """The rollback is written: a pause is again what it was; a quota ends its own."""
+    """End the hold of a rollback: the plan has its old pause again, with that pause's timer."""
     if plan.status is PlanStatus.PAUSED and plan.paused_until is not None:
         set_timer(tx, RESUME, plan.id, plan.paused_until)
     set_plan(tx, plan, pause_reason=_paused_for(plan), rollback=None)
@@ -639,7 +639,7 @@ def _tell(
     )  # fmt: skip
 
 
-# Rollback on error: the files of a failed attempt go back before its failure is written.
+# Rollback on error: puts back the files of a failed attempt before its failure is written.
 
 _LOG = logging.getLogger(__name__)
 _BY = "on_failure"
@@ -647,20 +647,20 @@ _BY = "on_failure"
 
 
 class AttemptRetreat(Struct, frozen=True):
-    """Has the files of a failed attempt go back.
+    """Puts back the files of a failed attempt.
 
     What people changed since stays. The checkpoint that it takes first marks the attempt, so that
-    after a crash in the middle the attempt is not gone on with.
+    the attempt does not go on after a crash in the middle.
     """
 
     rollbacks: Rollbacks
 
     async def undo(self, work: Work) -> None:
-        """Have the files be as they were, where the attempt is still the caller's."""
+        """Put the files back as they were, if the attempt is still the caller's."""
         try:
             found = await self.rollbacks.store.read(_attempt, work)
             if found is not None:
-                # Nobody but this attempt adds to what it changed, so what was found still holds.
+                # Only this attempt adds to its own changes, so what was found still holds.
                 await self.rollbacks.carry_out(
                     lambda tx: _attempt(tx, work) or found, _BY, include_shared=False, again=False
                 )
@@ -668,7 +668,7 @@ class AttemptRetreat(Struct, frozen=True):
             _LOG.warning("what %s changed stays: %s", work.key, conflict)
 
     def began(self, tx: Tx, work: Work) -> bool:
-        """Whether that had begun when the process ended."""
+        """Whether the undo had begun when the process ended."""
         number = work.revision.number
         before = attempt_checkpoint(tx, work.revision.plan_id, number, work.subtask.id)
         return before is not None and is_being_undone(tx, before)

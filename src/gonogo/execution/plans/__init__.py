@@ -1,10 +1,10 @@
-"""The life of a plan: proposed, commented on, approved, carried out, planned anew, ended.
+"""The life of a plan: it is proposed, commented on, approved, carried out, replanned and ended.
 
 Promises: chat text is never taken as a decision; a plan is stored and shown before anything of it
-runs; a subtask starts only when all its dependencies have completed; what ends a subtask also
-starts what follows, in the same transaction; a plan never reports success that it did not have;
-after a crash the plan goes on from what is written, and no finished subtask runs again; what ends
-a plan also ends its grants.
+runs; a subtask starts only when all its dependencies have completed; the transaction that ends a
+subtask also starts what follows; a plan never reports success that it did not have; after a crash
+the plan goes on from what is written, and no finished subtask runs again; what ends a plan also
+ends its grants.
 """
 
 from gonogo.execution.plans.approvals import (

@@ -1,4 +1,4 @@
-"""What answers about plans, subtasks, doubts and budgets mean, and what comments on plans do."""
+"""What answers about plans, subtasks, interventions and budgets do, and comments on plans."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -57,17 +57,17 @@ class PlanKind(Struct, frozen=True):
     planning: Planning
 
     def check(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
-        """The answer is about the revision that the person saw."""
+        """Check that the answer is about the revision that the person saw."""
         _check_named(tx, _plan(tx, approval), ruling)
 
     def matter(self, tx: Tx, approval: Approval, ruling: Ruling) -> Matter:
-        """What the plan's subtasks would be."""
+        """What the plan's subtasks would be after the edit."""
         plan = _plan(tx, approval)
         revision = self.planning.edit(plan, current_revision(tx, plan), ruling.changes)
         return Matter(subtasks=revision.subtasks)
 
     def ask_again(self, tx: Tx, approval: Approval, ruling: Ruling) -> Approval:
-        """Make the edit the plan's next revision, and put it before people."""
+        """Make the edit the plan's next revision, and ask people about it."""
         plan = _plan(tx, approval)
         current, session = current_revision(tx, plan), session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
@@ -97,11 +97,11 @@ class PlanKind(Struct, frozen=True):
                 self.planning.approve(tx, plan, current, ruling, edited=edited)
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
-        """Nobody decided in time."""
+        """Expire the plan, as nobody decided in time."""
         self.planning.expire(tx, _plan(tx, approval))
 
     def _take_over(self, tx: Tx, plan: Plan, current: Revision, ruling: Ruling) -> Revision:
-        """Keep what a person wrote as the next revision."""
+        """Store what a person wrote as the next revision."""
         revision = self.planning.edit(plan, current, ruling.changes)
         kept = _untouched(completed(tx, plan), current, revision)
         add_revision(tx, revision, ruling.by.id, "edited", kept=kept)
@@ -118,7 +118,7 @@ def _plan(tx: Tx, approval: Approval) -> Plan:
 def _untouched(
     done: Mapping[str, SubtaskRow], current: Revision, revision: Revision
 ) -> dict[str, SubtaskRow]:
-    """What is done and stands in the edited revision as it was, with all that it built on."""
+    """The completed subtasks that the edit did not change, nor anything that they depend on."""
     before, after = current.by_id, revision.by_id
     other = {key for key in before if after.get(key) != before[key]}
     stale = other.union(*(dependants(current.subtasks, key) for key in other))
@@ -162,7 +162,7 @@ class SubtaskKind(Struct, frozen=True):
                 )
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
-        """Nobody answered in time: the subtask is left out."""
+        """Leave the subtask out, as nobody answered in time."""
         self._leave_out(tx, approval, "expiry")
 
     def _reject(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
@@ -188,12 +188,12 @@ def _key(approval: Approval) -> str:
 
 # Interventions: the kind `intervention` of the desk, by what each is about.
 #
-# One that says in its details under `about` what matter it is has a kind of its own. Any other
+# An intervention whose details have a known word under `about` has a type of its own. Any other one
 # names the call whose outcome, or whose question, it is about.
 
 
 class InterventionKind(Struct, frozen=True, kw_only=True):
-    """Hands each answer to what it is about."""
+    """Hands each answer to the type that knows what it is about."""
 
     of_calls: ApprovalType
     others: Mapping[str, ApprovalType] = field(default_factory=dict[str, ApprovalType])
@@ -204,7 +204,7 @@ class InterventionKind(Struct, frozen=True, kw_only=True):
         self._kind_of(approval).settle(tx, approval, ruling)
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
-        """Nobody answered in time."""
+        """Carry out what follows if nobody answered in time."""
         self._kind_of(approval).lapse(tx, approval)
 
     def _kind_of(self, approval: Approval) -> ApprovalType:
@@ -220,7 +220,7 @@ class InterventionKind(Struct, frozen=True, kw_only=True):
         return self.of_calls
 
 
-# Budgets that are spent: the question about one, and what its answers mean.
+# Budgets that are spent: what the answers about them do.
 
 _MOST = 1e15
 
@@ -230,7 +230,7 @@ class BudgetKind(Struct, frozen=True, kw_only=True):
 
     pauses: Pauses
     limits: Limits
-    """Those of the settings: what an approval adds."""
+    """The limits in the settings: an approval adds the same again."""
 
     def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
         """Go on with more, or end the plan."""
@@ -249,7 +249,7 @@ class BudgetKind(Struct, frozen=True, kw_only=True):
                 self.pauses.extend(tx, plan_id, more, ruling.by.id)
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
-        """Nobody answered in time."""
+        """End the plan, as nobody answered in time."""
         said = because("the budget is spent, and the question about it expired")
         self.pauses.give_up(tx, approval.plan_id or "", said)
 
@@ -258,7 +258,7 @@ class BudgetKind(Struct, frozen=True, kw_only=True):
         base = max(limit, approval.details["used"])
         plan = plan_of(tx, approval.plan_id or "")
         if what == "seconds" and plan is not None and plan.started_at is not None:
-            # The time that the question itself took is not held against the plan.
+            # The time that the question itself took does not count against the plan.
             base = max(base, elapsed(plan.started_at, tx.now))
         return {what: base + self.limits.get(what, limit)}
 
@@ -300,11 +300,11 @@ def _limits(changes: Any) -> Limits:  # noqa: ANN401 - as the person sent it
 
 
 def _result(changes: Any) -> Any:  # noqa: ANN401 - as the person sent it
-    """What a person gave in the place of a result."""
+    """The result that a person gave in an edit."""
     return cast("dict[str, Any]", changes).get("result") if isinstance(changes, dict) else None
 
 
-# Models that do not answer: what the answers about one mean.
+# Models that do not answer: what the answers about them do.
 
 
 class AbsenceKind(Struct, frozen=True, kw_only=True):
@@ -332,7 +332,7 @@ class AbsenceKind(Struct, frozen=True, kw_only=True):
                 )
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
-        """Nobody answered in time."""
+        """End the plan, as nobody answered in time."""
         said = because("the model did not answer, and the question about it expired")
         self.pauses.give_up(tx, approval.plan_id or "", said, about=MODEL)
 
@@ -359,17 +359,17 @@ def _chosen_model(changes: Any, models: Sequence[str]) -> str:  # noqa: ANN401 -
 #         ▼
 #     awaiting_approval, revision n+1: asks anew, and answers each comment that was sent back
 #
-# The question stays open all along, so a decision is never in vain. Who comments, sends back,
-# decides or proposes holds the question's row, so that one comes after the other.
+# The question stays open all the time, so a decision is never in vain. Whoever comments, sends
+# back, decides or proposes locks the question's row, so that these happen one after the other.
 
-# What the planner is told of a plan that came back with comments: both, as data.
+# What the planner gets of a plan that came back with comments: both, as data.
 
 _EARLIER = 20
-"""Comments with an answer that are told again, so that it is not taken back unawares."""
+"""Answered comments that are shown again, so that the planner does not undo what they led to."""
 
 
 def brief(tx: Tx, plan: Plan, locale: str) -> str:
-    """The head of the conversation in which comments are answered."""
+    """The first message of the conversation in which comments are answered."""
     revision = current_revision(tx, plan)
     wanted = set((plan.revising or {}).get("comments", ()))
     found = comments_of(tx, plan.id)
@@ -401,22 +401,22 @@ class ReviseTalk(ArchitectTalk, frozen=True):
 
     @property
     def name(self) -> str:
-        """One for each time that the plan is sent back."""
+        """A name for each time that the plan is sent back."""
         return revise_thread(self.plan)
 
     @property
     def script(self) -> str:
-        """With the revision that was commented on."""
+        """The name for scripted models, with the revision that was commented on."""
         return f"revise-{self.plan.revision}"
 
     def brief(self, tx: Tx, locale: str) -> str:
-        """The plan, and what was said of it."""
+        """The plan, and the comments on it."""
         return brief(tx, self.plan, locale)
 
     def check(self, tx: Tx) -> None:
         """Raise `Superseded` when the plan is no longer with its planner, or was sent back again.
 
-        The question's row is held, as whoever decides holds it.
+        This locks the question's row, as a decision does.
         """
         asked = approval_of_plan(tx, self.plan.id)
         if asked is not None:
@@ -451,10 +451,10 @@ class Answering(Struct, frozen=True, kw_only=True):
         subtask_id: str | None = None,
         revision: int | None = None,
     ) -> Comment:
-        """Keep what a person says of a plan, or of one of its subtasks.
+        """Store a person's comment on a plan, or on one of its subtasks.
 
         Args:
-            revision: The one that they saw; the current one if it is left out.
+            revision: The one that they saw; None: the current one.
 
         Raises:
             Conflict: the plan does not wait for approval, or is at another revision.
@@ -534,7 +534,7 @@ class Answering(Struct, frozen=True, kw_only=True):
         return plan.revising is not None
 
     def revision(self, tx: Tx, plan: Plan, arguments: Mapping[str, Any], locale: str) -> Revision:
-        """The revision that is proposed; it may be the same again, if the answers say why.
+        """The proposed revision; it may be the same again, if the answers say why.
 
         Raises:
             InvalidPlan: it is not valid, or a comment has no answer.
@@ -546,7 +546,7 @@ class Answering(Struct, frozen=True, kw_only=True):
         return self.planning.proposals.in_order(revision)
 
     def adopt(self, tx: Tx, plan: Plan, revision: Revision, arguments: Mapping[str, Any]) -> None:
-        """Put the revision before people in the place of the old one, with the answers."""
+        """Ask people about the revision instead of the old one, and show the answers."""
         session, asked = session_of(tx, plan.session_id), approval_of_plan(tx, plan.id)
         assert session is not None and asked is not None  # noqa: S101, PT018 - `check` found it
         current = current_revision(tx, plan)
@@ -575,12 +575,12 @@ class Answering(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
     def spent(self, tx: Tx, plan: Plan, error: BudgetSpent) -> None:
-        """A budget is spent: the plan waits as it was, and can be sent back again."""
+        """End the search, as a budget is spent; the plan waits as it was, as in `give_up`."""
         locale = spoken_in(tx, plan.session_id)
         self.give_up(tx, plan, say("replan_gave_up", locale, reason=error))
 
     def give_up(self, tx: Tx, plan: Plan, reason: str) -> None:
-        """There is no new revision: the plan waits as it was, with its comments open."""
+        """End the search without a new revision; the plan waits as it was, with open comments."""
         self.planning.ending.drop_search(tx, plan, revise_thread(plan))
         end_revising(tx, plan.id)
         count = count_open_comments(tx, plan.id)
@@ -598,7 +598,11 @@ class Answering(Struct, frozen=True, kw_only=True):
 
 
 def _waiting(tx: Tx, plan_id: str) -> tuple[Plan, Approval]:
-    """A plan that waits for approval, and its question, held until the transaction ends."""
+    """A plan that waits for approval, and its question, locked until the transaction ends.
+
+    Raises:
+        Conflict: the plan does not wait for approval, or its question is closed.
+    """
     asked = approval_of_plan(tx, plan_id)
     asked = lock_approval(tx, asked.id) if asked else None
     plan = plan_of(tx, plan_id)

@@ -30,11 +30,11 @@ from gonogo.workspace import Snapshots, Traffic, Tree, Workspace
 def checkpoint_starts(tx: Tx, plan: Plan, standings: str, starts: Sequence[Start]) -> None:
     """Write a checkpoint before each attempt that is about to start.
 
-    There is none where a client carries the tools out, since its files are not here. The snapshot
-    is taken later, before the attempt's first effect: many have none.
+    There is none if a client runs the tools, since its files are not here. The snapshot is taken
+    later, before the attempt's first effect: many attempts have none.
 
     Args:
-        standings: Where the subtasks stand, in plan order, before any of these starts.
+        standings: The states of the subtasks, in plan order, before any of these starts.
     """
     head = head_of(tx, plan.session_id, plan.id)
     if head.tool_host == "client":
@@ -59,7 +59,7 @@ def _before(base: Checkpoint, start: Start, locale: str) -> Checkpoint:
 
 
 def sealed(base: Checkpoint, reason: str) -> Checkpoint:
-    """A checkpoint under an id of its own, with its hash."""
+    """A checkpoint with its own id and its hash."""
     made = replace(base, id=new_id("checkpoint"), reason=reason)
     return replace(made, hash=checkpoint_hash(made))
 
@@ -78,11 +78,11 @@ def created(checkpoint: Checkpoint, agent: str | None = None) -> dict[str, Any]:
 def keep_checkpoint(
     tx: Tx, plan: Plan, tree: Tree, reason: Callable[[str], str], of: Checkpoint | None = None
 ) -> Checkpoint:
-    """Write the checkpoint of a plan as it stands now, and tell of it.
+    """Write a checkpoint of a plan as it is now, and tell of it.
 
     Args:
-        reason: Says why there is one, in a language.
-        of: The checkpoint before the attempt that it is in the middle of.
+        reason: Gives the reason for it in a language.
+        of: The checkpoint before the attempt during which this one is taken.
     """
     head, stand = head_of(tx, plan.session_id, plan.id), standings(tx, plan.id, plan.revision)
     base = Checkpoint(
@@ -98,14 +98,14 @@ def keep_checkpoint(
     return made
 
 
-# By hand: while nothing of the plan is half done, so that what it holds is what subtasks came to.
+# By hand: only while no subtask is half done, so that it contains whole results of subtasks.
 
 
 class HandCheckpoints(Struct, frozen=True, kw_only=True):
     """Takes the checkpoints that people ask for.
 
-    One is refused while a subtask is at work, and does not wait for it: that may take days, where
-    a person is asked, and whoever waits for an answer is better told what to do.
+    It refuses to take one while a subtask is at work, and does not wait for the subtask: that may
+    take days if a person is asked, so it is better to tell the caller what to do.
     """
 
     store: Store
@@ -113,7 +113,7 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
     traffic: Traffic
     open_workspace: Callable[[Path], Workspace] = Workspace
     patience: float = 5.0
-    """Seconds that calls in the folder are waited for: whoever asks has to be answered."""
+    """Seconds to wait for calls in the folder, at most, as the caller needs an answer."""
 
     async def take(
         self, find: Callable[[Tx], Plan], by: Principal, note: str | None = None
@@ -121,7 +121,7 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
         """Write a checkpoint of a plan, with a snapshot of its workspace.
 
         Args:
-            find: Says of which plan.
+            find: Finds the plan.
             note: What it is for, in the person's words.
 
         Raises:
@@ -141,7 +141,7 @@ class HandCheckpoints(Struct, frozen=True, kw_only=True):
             return Path(root)
 
         root = await self.store.read(look)
-        # Nobody writes from the snapshot on until it stands in the record, where we look again.
+        # Nobody writes files between the snapshot and its record, which checks the plan again.
         async with AsyncExitStack() as inside:
             try:
                 with anyio.fail_after(self.patience):
@@ -169,7 +169,7 @@ def check_rolled_back(plan: Plan) -> None:
     """Refuse while files of a plan are being put back.
 
     Raises:
-        Conflict: naming what to do about it.
+        Conflict: the text says what to do about it.
     """
     if plan.rollback is not None:
         raise Conflict(
@@ -195,16 +195,16 @@ def _check_between(tx: Tx, plan: Plan) -> None:
 
 
 def _is_half_done(row: SubtaskStanding) -> bool:
-    """Whether a subtask is in the middle: it runs, or waits for an answer, a place or its plan."""
+    """Whether a subtask is half done: it runs, or has begun and waits for anything."""
     runs = row.status is SubtaskStatus.RUNNING
     return runs or (row.status not in SUBTASK.terminal and goes_on(row))
 
 
 def _way_out(plan: Plan, stand: Collection[SubtaskStatus]) -> str:
-    """What to do so that nothing of a plan is half done.
+    """What to do so that nothing of a plan is half done any more.
 
     Args:
-        stand: Where those stand that are.
+        stand: The states of the subtasks that are half done.
     """
     if SubtaskStatus.WAITING_APPROVAL in stand or waits_for_answer(plan):
         return because("answer its open questions (gonogo approvals list)")

@@ -1,8 +1,8 @@
-"""What the runtime itself calls and looks at: one call as a subtask, validations, and checks.
+"""Calls and checks of the runtime itself: single calls as subtasks, validations, and checks.
 
-A call of the runtime's is gated, recorded, asked about and recovered as an agent's is, in a
-conversation of its own in which nobody speaks. A check that does not hold is no failure yet: it is
-told to who said that the work was done.
+The gate treats a call of the runtime like an agent's call: it is recorded, asked about and
+recovered in the same way, in a conversation of its own without a model. A check that does not hold
+is no failure yet: first the agent that said the work was done gets to know it.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -42,12 +42,12 @@ from gonogo.store.calls import thread_calls
 from gonogo.store.checkpoints import changes_of_subtask
 from gonogo.tools import file_difference
 
-# A subtask that is one tool call: the runtime itself asks for it, and nobody speaks.
+# A subtask that is one tool call: the runtime itself makes it, without a model.
 #
-# What comes of the call is the subtask's result, or its failure.
+# The call's result is the subtask's result, and its error the subtask's failure.
 
 _TAIL = 2_000
-"""Characters of a command's output that its failure is told with."""
+"""Characters of a command's output that its failure contains."""
 _CATEGORY, _SEVERITY = Category, Severity
 _TYPED = {
     "policy_denied": (_SEVERITY.MEDIUM, _CATEGORY.POLICY),
@@ -60,16 +60,16 @@ _TYPED = {
     "unknown": (_SEVERITY.MEDIUM, _CATEGORY.UNKNOWN),
     **dict.fromkeys((*BARRED, "bad_path"), (_SEVERITY.MEDIUM, _CATEGORY.POLICY)),
 }
-"""What a call's error stands for, by the word that it begins with."""
+"""Severity and category of a call's error, by the word that it begins with."""
 
 
 class Place(Struct, frozen=True, kw_only=True):
-    """Where the runtime makes a call, where it is not all that the subtask is."""
+    """In which conversation the runtime makes a call that is only a part of a subtask."""
 
     part: str = ""
-    """What the name of the conversation ends with."""
+    """The end of the conversation's name."""
     words: str | None = None
-    """The command, where approving the plan allows just that as a check."""
+    """The command, if approving the plan allows exactly that as a check."""
     attended: bool = True
     """A person may be asked about it."""
 
@@ -98,7 +98,7 @@ class ToolStep(Struct, frozen=True, kw_only=True):
         arguments: Mapping[str, Any],
         place: Place = Place(),  # noqa: B008
     ) -> CallRow | Parked:
-        """Have one call made, however often the subtask is taken up again. Gives its end.
+        """Make one call, only once however often the subtask is resumed; return how it ended.
 
         Raises:
             Superseded: somebody else holds the subtask.
@@ -115,7 +115,7 @@ class ToolStep(Struct, frozen=True, kw_only=True):
         return next(call for call in calls if call.retry_of is None)
 
     def failure_of(self, call: CallRow) -> Failure | None:
-        """Why a subtask fails whose call ended so; None if it does not."""
+        """The failure of a subtask whose call ended like this; None if it did not fail."""
         if call.status is CallStatus.COMPLETED:
             return self._of_command(call) if call.tool == COMMAND_TOOL else None
         error = call.error or str(call.status)
@@ -144,7 +144,7 @@ class ToolStep(Struct, frozen=True, kw_only=True):
         return self._by_words(said)
 
     def _by_words(self, message: str) -> Failure:
-        """What the words of a failure stand for; a call that no rule knows was wrong in itself."""
+        """Classify a failure by its text; without a matching rule it is a logic error."""
         found = self.patterns.classify_text(message)
         if found.rule is not None:
             return found
@@ -166,14 +166,14 @@ def _asks_once(tool: str, arguments: Mapping[str, Any]) -> Speak:
 
 
 def invalid(why: str) -> Failure:
-    """What a validation that does not hold fails with."""
+    """The failure of a validation that does not hold."""
     return Failure(
         message=because("Validation failed: {why}", why=why),
         severity=Severity.HIGH, category=Category.VALIDATION,
     )  # fmt: skip
 
 
-# What needs no judgement: a command's exit code, or what a file holds.
+# What needs no judgement: a command's exit code, or a file's contents.
 
 _ABSENT = ("file_not_found", "not_found")
 
@@ -188,7 +188,7 @@ class CallSeen(Struct, frozen=True, kw_only=True):
     """Why nothing could be seen."""
 
     def verdict(self, step: Step) -> Outcome:
-        """What a validation makes of it."""
+        """The outcome of a validation that saw this."""
         if self.failure is not None:
             return Failed(self.failure)
         if not self.holds:
@@ -204,7 +204,7 @@ async def validate_command(tools: ToolStep, step: Step) -> Outcome:
 
 
 async def validate_file(tools: ToolStep, step: Step) -> Outcome:
-    """Read a file through the gate, and compare what it holds."""
+    """Read a file through the gate, and compare its contents."""
     seen = await see_file(tools, step, step.inputs)
     return seen if isinstance(seen, Parked) else seen.verdict(step)
 
@@ -278,7 +278,7 @@ def _lacking(inputs: Mapping[str, Any], ended: CallRow) -> str | None:
 
 
 def _exited(ended: CallRow, result: dict[str, Any]) -> bool:
-    """Whether a command came to an end of its own."""
+    """Whether a command ended by itself."""
     return ended.status is CallStatus.COMPLETED and not result.get("timed_out")
 
 
@@ -287,18 +287,18 @@ def _fields(ended: CallRow) -> dict[str, Any]:
     return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
 
 
-# Whether the record bears out what an agent judged: what it was to run was run, and ended well.
+# Whether the record supports an agent's verdict: its commands were run, and succeeded.
 
 _COMPARE = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "test", "["})
 """Programs whose exit code 1 is an answer and no error."""
 
 
 def contradiction(commands: Sequence[str], calls: Sequence[CallRow]) -> Failure | None:
-    """Why nothing that was run shows what a verdict says; None if it does.
+    """Why the commands that were run do not support a positive verdict; None if they do.
 
     Args:
-        commands: How the commands begin that the plan gave to who judges.
-        calls: All of the conversation, in their order.
+        commands: The beginnings of the commands that the plan gave to the judging agent.
+        calls: All calls of the conversation, in their order.
     """
     prefixes = [words for words in map(read_prefix, commands) if isinstance(words, tuple)]
     last: dict[tuple[str, ...], CallRow] = {}
@@ -348,7 +348,7 @@ def _compares(words: tuple[str, ...]) -> bool:
 # The checks by which a subtask counts as done.
 
 _MOST_DIFF = 30_000
-"""Characters of what a subtask changed that a model is shown."""
+"""Characters of a subtask's changes that a model gets."""
 _MOST_SEEN = 2_000
 _MOST_NAMED = 10
 VERDICT_TOOL = "give_verdict"
@@ -359,19 +359,19 @@ _BARRED = frozenset({Category.POLICY, Category.PERMISSION})
 
 
 class CheckSeen(Struct, frozen=True, kw_only=True):
-    """What came of one check."""
+    """The result of one check."""
 
     check: DoneCheck
     holds: bool
     seen: str
     failure: Failure | None = None
-    """Why it will never hold: it was not to be made."""
+    """Why it can never hold: the check itself was not allowed."""
     also: Write | None = None
-    """What is written with what follows from it."""
+    """What to write together with the consequence of the check."""
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The check and what was seen, as a result names them."""
+        """The check and what was seen, as results show them."""
         return {"check": self.check.facts, "holds": self.holds, "seen": self.seen[:_MOST_SEEN]}
 
 
@@ -386,10 +386,10 @@ class Checks(Struct, frozen=True, kw_only=True):
     ) -> list[CheckSeen] | Parked:
         """Make a subtask's checks, in their order; a model is asked last, if all else holds.
 
-        What was made before somebody stopped or waited is not made again.
+        A check that was made before a stop or a wait is not made again.
 
         Args:
-            thread: Of the agent that says it is done.
+            thread: The conversation of the agent that says it is done.
             time: How often it has said so, from 1.
 
         Raises:
@@ -434,7 +434,7 @@ class Checks(Struct, frozen=True, kw_only=True):
 
     async def _of_file(self, step: Step, check: DoneCheck, part: str) -> CheckSeen | Parked:
         wanted = {} if check.file_contains is None else {"contains": check.file_contains.text}
-        # What a link leads to may be a secret: nobody is asked to have that read.
+        # A link may lead to a secret, and no person is asked to let the runtime read that.
         place = Place(part=part, attended=False)
         seen = await see_file(self.tools, step, {"file": check.file, **wanted}, place)
         return seen if isinstance(seen, Parked) else _checked(check, seen)
@@ -499,7 +499,7 @@ def _checked(check: DoneCheck, seen: CallSeen, failure: Failure | None = None) -
 def left_alone(
     check: DoneCheck, globs: Sequence[str], changes: Sequence[tuple[str, State, State]]
 ) -> CheckSeen:
-    """Whether no file was changed that globs cover; what nobody knows counts as changed."""
+    """Whether no file was changed that the globs cover; unknown changes count as a change."""
     unknown = any("unknown" in (after or {}) for _, _, after in changes)
     met = [shown_path(path) for path, _, _ in changes if covers(globs, real_path(path))]
     if unknown and not met:

@@ -1,4 +1,4 @@
-"""What becomes of an approved plan: start, pause, resume, retry, cancel; by people or by time."""
+"""What people and time do to an approved plan: start, pause, resume, retry, cancel."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -47,16 +47,16 @@ from gonogo.store.jobs import set_timer
 from gonogo.store.plans import end_grant, lock_plan, set_plan, thread_name
 from gonogo.store.sessions import session_of, set_session, spoken_in
 
-# Pauses that nobody asked for, and ends that time brings.
+# Pauses that nobody asked for, and ends at time limits.
 
-# A quota that is used up pauses a plan until it is there again. A model that does not answer pauses
-# it for as long as it is waited for: from time to time one of the subtasks that need it finds out
-# whether it is back, and the others wait for what that one finds. Then a person is asked. A disk
-# that takes nothing is waited for in the same way, and nobody is asked.
+# A used-up quota pauses a plan until the model has quota again. A model that does not answer pauses
+# it as long as gonogo waits for it: from time to time one of the subtasks that need it tests
+# whether it is back, while the others wait. Then a person is asked. gonogo waits in the same way
+# for a disk that takes no writes, but asks nobody.
 
 _S = SubtaskStatus
 _SAME = timedelta(seconds=1)
-"""Resets that lie no further apart are one."""
+"""Reset times that differ by no more than this count as one."""
 
 
 class Pauses(Struct, frozen=True):
@@ -70,7 +70,7 @@ class Pauses(Struct, frozen=True):
         verbs.get(kind, self.rounds.advance)(tx, plan_id)
 
     def hold_back(self, board: PlanState, deferred: Mapping[str, Deferred]) -> None:
-        """Pause a plan whose subtasks could not go on, by their ids."""
+        """Pause a plan, some of whose subtasks could not go on."""
         needed = [deferred[key] for key in self.rounds.may_go_on(board) if key in deferred]
         spent = [each.spent for each in needed if each.spent is not None]
         resets = [each.until for each in needed if each.until is not None]
@@ -83,9 +83,9 @@ class Pauses(Struct, frozen=True):
             self.pause_for_absence(board, away[0])
 
     def extend(self, tx: Tx, plan_id: str, limits: Limits, by: str) -> None:
-        """A person gave a plan that is paused for its budget other limits: go on.
+        """Go on with a plan that is paused for its budget, with a person's new limits.
 
-        If it was the search for another revision that reached the limit, the search goes on.
+        If the search for another revision reached the limit, the search goes on.
 
         Raises:
             Conflict: it is not paused for its budget.
@@ -96,7 +96,7 @@ class Pauses(Struct, frozen=True):
         self.rounds.end_pause(board, by, BUDGET)
 
     def wait_on(self, tx: Tx, plan_id: str, by: str) -> None:
-        """A person has a model that does not answer waited for as long again.
+        """Wait as long again for a model that does not answer, as a person decided.
 
         Raises:
             Conflict: the plan is not paused for its model.
@@ -104,7 +104,7 @@ class Pauses(Struct, frozen=True):
         self.rounds.end_pause(self._asked_about(tx, plan_id, MODEL), by, MODEL)
 
     def ask_other(self, tx: Tx, plan_id: str, model: str, by: str) -> None:
-        """A person has another model asked: for all of the session from now on, and at once.
+        """Use another model, as a person decided: at once, and from now on in the whole session.
 
         Raises:
             Conflict: the plan is not paused for its model, or the other one cannot be asked now.
@@ -123,7 +123,7 @@ class Pauses(Struct, frozen=True):
         self.rounds.end_pause(board, by, MODEL, said)
 
     def give_up(self, tx: Tx, plan_id: str, reason: str, about: str = BUDGET) -> None:
-        """End a plan that is paused until a person answers, and does not get what it waits for.
+        """End a plan that is paused for a person's answer, and will not get what it waits for.
 
         Args:
             about: What it is paused for.
@@ -132,7 +132,7 @@ class Pauses(Struct, frozen=True):
             Conflict: it is not paused for that.
         """
         board = PlanState.open(tx, plan_id)
-        # It ends in the middle of a rollback too, as it may be cancelled there.
+        # It may also end during a rollback, just as it may be cancelled then.
         held = board.plan.rollback if board.plan.pause_reason == ROLLING_BACK else None
         if held is None or held["pause"] != about:
             board = self._asked_about(tx, plan_id, about)
@@ -149,9 +149,9 @@ class Pauses(Struct, frozen=True):
         return board
 
     def pause_for_quota(self, board: PlanState, until: datetime) -> None:
-        """Start nothing new until a model's quota is there again; then go on.
+        """Start nothing new until a model has quota again; then go on.
 
-        What hits the same quota later shares the pause. A pause of another kind stays as it is.
+        Subtasks that reach the same quota later share the pause. Another kind of pause stays.
         """
         plan, reset = board.plan, board.plan.paused_until
         later = reset is not None and (plan.pause_reason in AWAY or until > reset + _SAME)
@@ -166,9 +166,9 @@ class Pauses(Struct, frozen=True):
     def pause_for_absence(self, board: PlanState, error: ModelFailed | Unwritable) -> None:
         """Start nothing new until a model answers again, or a disk can be written again.
 
-        What fails meanwhile shares the pause. A pause of another kind stays as it is. When a model
-        takes too long, a person is asked; nobody but a person gives a disk room, so that is waited
-        for without an end.
+        Subtasks that fail meanwhile share the pause. Another kind of pause stays. When a model
+        takes too long, a person is asked. Only a person can make room on a disk, so the wait for
+        that has no end.
         """
         plan, waits = board.plan, self.rounds.is_due(board)
         if not (waits or board.may_rest()):
@@ -199,15 +199,15 @@ class Pauses(Struct, frozen=True):
         _tell.changed(board, "plan_paused", RUNTIME, what, until=until, content=content)
 
     def end_absence(self, tx: Tx, plan_id: str) -> None:
-        """What the plan waited for is back: a model answered, or a disk took a file. Go on."""
+        """Go on, as what the plan waited for is back: a model answered, or a disk took a file."""
         board = PlanState.open(tx, plan_id)
         if board.plan.pause_reason in AWAY and board.plan.paused_until is not None:
             self.rounds.end_pause(board, RUNTIME, board.plan.pause_reason)
 
     def wake(self, tx: Tx, plan_id: str) -> None:
-        """The time has come for which a plan was paused: go on, or ask its model again.
+        """Go on with a plan at the end time of its pause, or ask its model again.
 
-        A person may have paused the plan meanwhile.
+        A person may have paused the plan meanwhile; then nothing happens.
         """
         board = PlanState.open(tx, plan_id)
         until, reason = board.plan.paused_until, board.plan.pause_reason
@@ -221,7 +221,7 @@ class Pauses(Struct, frozen=True):
             self.rounds.carry_on(board)
 
     def time_out(self, tx: Tx, plan_id: str) -> None:
-        """A plan's time is over: what runs fails, what waits is skipped, the plan ends."""
+        """End a plan whose time is over: running subtasks fail, waiting ones are skipped."""
         board = PlanState.open(tx, plan_id)
         limit, since = self.rounds.rules.plan_timeout, board.plan.started_at
         if limit is None or since is None or board.plan.status in ENDED:
@@ -234,7 +234,7 @@ class Pauses(Struct, frozen=True):
         self.cut_short(board, said, Failure(message=said, category=Category.TIMEOUT))
 
     def stop_for_time(self, tx: Tx, plan_id: str, said: str) -> None:
-        """The time of a plan's session is over: it ends as with a limit of its own, if it began."""
+        """End a plan whose session's time is over, as with its own time limit, if it has begun."""
         plan = lock_plan(tx, plan_id)
         if plan is None or plan.started_at is None or plan.status in ENDED:
             return
@@ -242,9 +242,12 @@ class Pauses(Struct, frozen=True):
         self.cut_short(PlanState.open(tx, plan_id), said, failure)
 
     def cut_short(self, board: PlanState, reason: str, failure: Failure | None = None) -> None:
-        """End a plan now: what runs fails, or is cancelled, and the rest is skipped.
+        """End a plan now: running subtasks fail, or are cancelled, and the rest is skipped.
 
-        Where another revision waits to be approved, the plan ends in the one before it.
+        If another revision waits for approval, the plan ends in the revision approved last.
+
+        Args:
+            failure: The failure of running subtasks; None: they are cancelled.
         """
         board = board.at_approved()
         reason = _said(board, reason)
@@ -263,7 +266,7 @@ class Pauses(Struct, frozen=True):
         self.rounds.room(board)
         board.write()
         _tell.progress(board, ends=True)
-        # What was cut off was still to be done, whatever conditions would have said of it.
+        # Subtasks that were cut off count as not done, whatever their conditions would have said.
         declined = frozenset(key for key, row in board.rows.items() if row.declined and not left)
         statuses = {key: row.status for key, row in board.rows.items()}
         ended = outcome(board.shape.revision.subtasks, statuses, declined)
@@ -288,8 +291,8 @@ _REPLANNED = frozenset(
 class PlanControls(Struct, frozen=True):
     """The verbs of people, each a part of its caller's transaction.
 
-    All of them raise NotFound for what does not exist, and Conflict, naming the state, where the
-    plan or the subtask does not allow it.
+    All of them raise NotFound for what does not exist, and Conflict, naming the state, if the plan
+    or the subtask does not allow it now.
     """
 
     rounds: Rounds
@@ -308,12 +311,12 @@ class PlanControls(Struct, frozen=True):
         self.rounds.begin(tx, board.plan)
 
     def pause(self, tx: Tx, plan_id: str, by: str) -> None:
-        """Start nothing new; what runs comes to its end."""
+        """Start nothing new; running subtasks come to their end."""
         board = PlanState.open(tx, plan_id)
         plan, status = board.plan, board.plan.status
         by_itself = plan.pause_reason in BY_ITSELF and plan.paused_until is not None
         if status is PlanStatus.PAUSED and by_itself:
-            # From now on it is the person's pause, which no timer ends.
+            # From now on it is a person's pause, which no timer ends.
             self.rounds.drop_resume(board)
             board.set_plan(**NO_PAUSE)
         elif status is not PlanStatus.RUNNING:
@@ -339,9 +342,9 @@ class PlanControls(Struct, frozen=True):
         self.rounds.end_pause(board, by)
 
     def replan(self, tx: Tx, plan_id: str, reason: str, by: str) -> None:
-        """Have a running, paused or failed plan changed, however often it was before.
+        """Have a running, paused or failed plan changed, however often it was changed before.
 
-        What runs comes to its end first.
+        Running subtasks come to their end first.
         """
         board = PlanState.open(tx, plan_id)
         if board.plan.status not in _REPLANNED:
@@ -356,7 +359,7 @@ class PlanControls(Struct, frozen=True):
             self.rounds.drop_resume(board)
             to: dict[str, Any] = {"finished_at": None, **NO_PAUSE}
             if board.plan.status is not PlanStatus.PAUSED:
-                # As it ended, what failed was told as progress too.
+                # When it ended, the progress that was told included failed subtasks.
                 told = 1000 * board.count_over() // len(board.rows)
                 to |= {"started_at": tx.now, "floor": max(board.plan.floor, told)}
                 self.rounds.limit_time(tx, plan_id)
@@ -365,7 +368,7 @@ class PlanControls(Struct, frozen=True):
         self.rounds.carry_on(board)
 
     def go_without(self, tx: Tx, plan_id: str, reason: str) -> None:
-        """No new revision comes: carry on with what the plan has, as far as that goes."""
+        """Go on with the plan as it is, as far as possible, since no new revision was found."""
         board = PlanState.open(tx, plan_id)
         if board.plan.status is not PlanStatus.REPLANNING:
             return
@@ -374,13 +377,13 @@ class PlanControls(Struct, frozen=True):
         self.rounds.carry_on(board)
 
     def go_on_revised(self, tx: Tx, plan_id: str, reason: str) -> None:
-        """Go on with a new revision that asks for nothing."""
+        """Go on with a new revision that needs no approval."""
         board = PlanState.open(tx, plan_id)
         _tell.changed(board, "plan_resumed", RUNTIME, reason=reason)
         self.rounds.carry_on(board)
 
     def end_unfinished(self, tx: Tx, plan_id: str, reason: str) -> None:
-        """End a plan with what it has reached; whatever is left is skipped."""
+        """End a plan with what it has reached; skip the rest."""
         self.pauses.cut_short(PlanState.open(tx, plan_id), reason)
 
     def cancel(self, tx: Tx, plan_id: str, by: str, reason: str | None = None) -> None:
@@ -437,7 +440,7 @@ class PlanControls(Struct, frozen=True):
 
         Raises:
             NotFound: there is no such plan or subtask.
-            Conflict: nobody is at work in it who could hear it.
+            Conflict: no agent is at work in it that could hear it.
             Refused: it cannot be said; the text says why.
         """
         board = PlanState.open(tx, plan_id)
@@ -472,13 +475,13 @@ class PlanControls(Struct, frozen=True):
 
 
 def _said(board: PlanState, what: str, reason: str | None = None) -> str:
-    """What was done, in the language of the session, with the words of who did it."""
+    """What was done, in the language of the session, with the person's reason."""
     done = board.told(what)
     return f"{done}: {reason}" if reason else done
 
 
 def _deaf(plan: Plan, subtask: Subtask, row: SubtaskStanding) -> str | None:
-    """Why nobody hears what is said to a subtask, and what to do; None: its agent does."""
+    """Why nobody hears what is said to a subtask, and what to do; None: its agent hears it."""
     if row.status in SUBTASK.terminal or plan.status in ENDED:
         return because(
             "Subtask {subtask_id} is {subtask_status}, so no agent can read your message; retry "
@@ -509,23 +512,22 @@ def _check_asked(board: PlanState) -> None:
         )  # fmt: skip
 
 
-# Retry: a person has a failed subtask done again, after its plan has ended or while it goes on.
+# Retry: a person has a failed subtask run again, after its plan has ended or while it goes on.
 
 _ENDED = frozenset({PlanStatus.FAILED, PlanStatus.PARTIAL})
 
 
 class Retry(Struct, frozen=True):
-    """The next revision of a plan: the same subtasks, some of them to be done again."""
+    """Makes the next revision of a plan: the same subtasks, some of which run again."""
 
     rounds: Rounds
 
     def subtask(self, tx: Tx, plan_id: str, subtask_id: str, by: str) -> None:
-        """Do one subtask again, and those that were skipped because of it.
+        """Run one subtask again, and those that were skipped because of it.
 
         Rows never leave a terminal state, so the plan gets a new revision; what completed is
-        kept, unless its files were taken back. The person who asks for it is the one who approves
-        it. In a plan that goes on, what is under way comes to its rest first, and nothing of it is
-        disturbed.
+        kept, unless its files were rolled back. The person who asks for the retry approves it by
+        that. In a plan that goes on, subtasks under way come to rest first, undisturbed.
 
         Raises:
             NotFound: there is no such plan or subtask.

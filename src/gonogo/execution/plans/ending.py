@@ -1,4 +1,4 @@
-"""The end of a plan: the account of what came of it, and the end of what was begun for it."""
+"""The end of a plan: the account of its results, and the end of everything begun for it."""
 
 import json
 from collections import defaultdict
@@ -72,25 +72,24 @@ from gonogo.store.reports import used_by_plan
 from gonogo.store.sessions import append_message, session_of, set_session, spoken_in, turn_of
 from gonogo.workspace import Snapshots
 
-# The account of a plan: what its subtasks came to, for clients and for the agents.
+# The account of a plan: the results of its subtasks, for clients and for agents.
 #
-# Agents are told it where the plan ended in their conversation, as data: a line of JSON for the
-# plan, for each answer and change of a person, and for each subtask. It is made from the record
-# when a model is next asked, so that nobody waits for it, and kept, so that it reads the same every
-# time.
+# Agents see it at the place in their conversation where the plan ended, as data: a line of JSON for
+# the plan, for each answer and change of a person, and for each subtask. It is made from the record
+# when a model is next asked, so that nobody waits for it, and stored, so that it stays the same.
 
 _S = SubtaskStatus
 _TOLD = 300
-"""Characters of what a call that was refused was about, and of why."""
+"""Characters of what a refused call was about, and of the reason."""
 _MOST_REFUSED = 50
 _MOST = 16_000
 """Characters of an account."""
 _MOST_COUNTED = 2_000
-"""Files of a plan whose lines are counted."""
+"""Files of a plan, at most, whose changed lines are counted."""
 
 
 def told_refusals(calls: Sequence[RefusedCall]) -> list[dict[str, str]]:
-    """Calls that were denied, rejected or left unanswered, as a result names them."""
+    """Calls that were denied, rejected or left unanswered, as results show them."""
     return [
         {
             "call_id": call.call_id,
@@ -151,12 +150,12 @@ def _count(rows: list[SubtaskRow], status: SubtaskStatus) -> int:
 
 
 class Measure(NamedTuple):
-    """How much an account tells of each thing; the widest that fits is taken."""
+    """How much an account shows of each thing; the largest measure that fits is used."""
 
     letters: int
     """Characters of a text."""
     items: int
-    """Files, and calls that were refused."""
+    """Files, and refused calls."""
 
 
 _CLOSED = {
@@ -167,12 +166,12 @@ _CLOSED = {
     PlanStatus.REJECTED: because("the plan was rejected"),
     PlanStatus.EXPIRED: because("the plan expired"),
 }
-"""Why nothing of a plan is allowed any more, by how it ended."""
+"""Why a plan's grants end, by the plan's last status."""
 _MEASURES = (Measure(2_000, 40), Measure(600, 20), Measure(200, 8), Measure(80, 3))
 
 
 class Made(NamedTuple):
-    """A revision, who made it, and why."""
+    """A revision, its author, and the reason for it."""
 
     revision: Revision
     by: str
@@ -180,7 +179,7 @@ class Made(NamedTuple):
 
 
 class PlanRecord(Struct, frozen=True, kw_only=True):
-    """What is written down of a plan, as far as its account speaks of it."""
+    """The stored facts about a plan that its account shows."""
 
     plan: Plan
     ended: PlanEndedFacts
@@ -193,18 +192,18 @@ class PlanRecord(Struct, frozen=True, kw_only=True):
 
     @property
     def revision(self) -> Revision:
-        """What was carried out."""
+        """The revision that was carried out."""
         return next(m.revision for m in self.revisions if m.revision.number == self.plan.revision)
 
 
 class Accounts(Struct, frozen=True, kw_only=True):
-    """What agents are told of plans that are over."""
+    """The accounts of ended plans, for agents."""
 
     store: Store
     snapshots: Snapshots
 
     async def text(self, plan_id: str, locale: str) -> str:
-        """The account of a plan; kept once it is made, unless the plan has gone on meanwhile."""
+        """The account of a plan; it is stored when made, unless the plan has gone on meanwhile."""
         kept = await self.store.read(account_kept, plan_id)
         return kept or await self._made(plan_id, locale)
 
@@ -216,7 +215,7 @@ class Accounts(Struct, frozen=True, kw_only=True):
         return text
 
     def _files(self, changes: Iterable[FileChange]) -> dict[str, list[dict[str, Any]]]:
-        """What came of the files, by subtask."""
+        """The changed files, by subtask."""
         found = [(key, change) for key, run in _by_subtask(changes) for change in net_changes(run)]
         try:
             counts = self.snapshots.changed_lines([c.blobs for _, c in found[:_MOST_COUNTED]])
@@ -287,7 +286,7 @@ def _text(record: PlanRecord, files: Mapping[str, list[dict[str, Any]]], locale:
 
 
 class _Teller(Struct, frozen=True, kw_only=True):
-    """Puts a record into lines, each text as long as the measure says."""
+    """Turns a record into lines, with texts as long as the measure allows."""
 
     record: PlanRecord
     files: Mapping[str, list[dict[str, Any]]]
@@ -295,7 +294,7 @@ class _Teller(Struct, frozen=True, kw_only=True):
     locale: str
 
     def lines(self) -> Iterable[dict[str, Any]]:
-        """What matters most comes first: the plan, what failed, what people did, and the rest."""
+        """The lines, most important first: the plan, failures, what people did, and the rest."""
         rows = sorted(self.record.rows, key=lambda row: row.status is not _S.FAILED)
         failed = self.record.ended.failed
         yield self._plan()
@@ -335,7 +334,7 @@ class _Teller(Struct, frozen=True, kw_only=True):
         return _given(files=shown, more_files=len(found) - len(shown))
 
     def _checks(self, row: SubtaskRow) -> list[dict[str, Any]]:
-        """What it was checked by, and what was seen; of one that failed its error says it."""
+        """The checks of a completed subtask, and what was seen; an error tells those of others."""
         subtask = self.record.revision.subtask(row.subtask_id)
         if not subtask.done_when or row.status is not _S.COMPLETED:
             return []
@@ -376,7 +375,7 @@ class _Teller(Struct, frozen=True, kw_only=True):
 
 
 def _is_told(approval: Approval) -> bool:
-    """Whether an answer says more than that a call might be carried out."""
+    """Whether an answer says more than a plain approval of a call."""
     said = approval.decision or {}
     plain = approval.status is ApprovalStatus.APPROVED and not said.get("feedback")
     return not plain or approval.kind == ApprovalKind.PLAN
@@ -390,7 +389,7 @@ ARCHITECT = "architect"
 
 
 def replan_thread(plan: Plan) -> str:
-    """The name of the conversation in which a plan that was sent back is planned anew."""
+    """The name of the conversation in which a plan that was sent back is replanned."""
     return f"{plan.id}/replan/{plan.replans}"
 
 
@@ -405,7 +404,7 @@ class PlanEnding(Struct, frozen=True):
     desk: ApprovalService
 
     def drop_work(self, tx: Tx, row: SubtaskRow, reason: str) -> None:
-        """A subtask's work was taken away: its calls and questions end."""
+        """End the open calls and questions of a subtask whose work has ended."""
         plan = plan_of(tx, row.plan_id)
         if plan is None:
             return
@@ -418,7 +417,7 @@ class PlanEnding(Struct, frozen=True):
                 self.desk.withdraw(tx, approval)
 
     def end(self, tx: Tx, plan: Plan, status: PlanStatus) -> None:
-        """Write down that a plan is over: its grants end, the orchestrator answers again."""
+        """Write that a plan is over: its grants end, and the orchestrator answers again."""
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         ended = replace(plan, status=status, finished_at=tx.now)
@@ -437,7 +436,7 @@ class PlanEnding(Struct, frozen=True):
         next_turn(tx, replace(session, active_plan_id=None))
 
     def close(self, tx: Tx, session: Session, plan: Plan, status: PlanStatus) -> None:
-        """Let go of a plan that is over: nothing of it is asked or allowed any more."""
+        """End the questions, searches and grants of a plan that is over."""
         why = str(_CLOSED[status])
         self.drop_searches(tx, plan)
         for approval in pending_of_plan(tx, plan.id):
@@ -455,7 +454,7 @@ class PlanEnding(Struct, frozen=True):
         )  # fmt: skip
 
     def drop_searches(self, tx: Tx, plan: Plan) -> None:
-        """End what searches for another revision asked for and have no answer to."""
+        """End the open calls of all searches for another revision."""
         if plan.replans:
             self.drop_search(tx, plan, replan_thread(plan))
         if plan.revising is None:
@@ -469,13 +468,13 @@ class PlanEnding(Struct, frozen=True):
         )  # fmt: skip
 
     def drop_search(self, tx: Tx, plan: Plan, thread: str) -> None:
-        """End what one search asked for and has no answer to."""
+        """End the open calls of one search."""
         for call in open_calls(tx, plan.session_id, thread):
             why = told(because("the search has ended"), spoken_in(tx, plan.session_id))
             drop_call(tx, self.desk, call, f"cancelled: {why}")
 
     def _answer_executors(self, tx: Tx, session: Session, plan: Plan) -> None:
-        """Turns that called `execute_plan` and waited have their result."""
+        """Give turns that called `execute_plan` and waited their result."""
         for call in open_calls(tx, session.id, MAIN):
             if call.tool != "execute_plan" or call.status is not CallStatus.STARTED:
                 continue
@@ -486,11 +485,11 @@ class PlanEnding(Struct, frozen=True):
                 wake(tx, turn)
 
 
-# Results of subtasks, as others are told them.
+# Results of subtasks, as others see them.
 
 
 def cut(value: Any, limit: int, locale: str) -> str:  # noqa: ANN401 - any JSON value
-    """A value as text of bounded length that says how much was left out.
+    """A value as text of limited length that says how much was left out.
 
     Args:
         limit: Characters.
@@ -512,22 +511,22 @@ def shaped(result: object, status: str) -> dict[str, Any]:
 
 
 def also_asked(plan: Plan, by: str | None) -> list[str] | None:
-    """Who has had a plan changed, with one more; nobody where the runtime changes it itself."""
+    """The people who had a plan changed, and one more; `by` is None for the runtime itself."""
     before = plan.asked_by or []
     return plan.asked_by if by is None or by in before else [*before, by]
 
 
 def take_up(tx: Tx, plan: Plan, kept: Mapping[str, SubtaskRow], by: str, reason: str) -> Plan:
-    """Have what was approved, or a part of it, done again; that needs no question.
+    """Have the approved revision, or a part of it, run again; that needs no question.
 
     Rows never leave a terminal state, so the plan gets another revision: the approved one, subtask
-    for subtask. What a person revoked is not granted anew. Gives the plan as it is then.
+    for subtask. What a person revoked is not granted again. Returns the changed plan.
 
     Args:
-        kept: The rows of subtasks that stand as they did; all others begin anew.
+        kept: The rows of subtasks that stay as they are; all others begin anew.
 
     Raises:
-        Conflict: the plan is not as the caller saw it, or not at what was approved.
+        Conflict: the plan has changed since it was read, or is not at its approved revision.
     """
     check_approved(plan)
     number = count_revisions(tx, plan.id) + 1
@@ -545,10 +544,10 @@ def take_up(tx: Tx, plan: Plan, kept: Mapping[str, SubtaskRow], by: str, reason:
 
 
 def mint_grants(tx: Tx, plan: Plan, revision: Revision, without: Collection[str]) -> None:
-    """Grant each subtask what its plan allows it, if it allows anything without a question.
+    """Grant each subtask its scope, if the plan allows tools without a question.
 
     Args:
-        without: Those that get nothing: they are done, or a person revoked what they had.
+        without: Subtasks that get no grant: they are done, or a person revoked theirs.
     """
     if plan.auto_approve_tools:
         left = [subtask for subtask in revision.subtasks if subtask.id not in without]
@@ -556,7 +555,7 @@ def mint_grants(tx: Tx, plan: Plan, revision: Revision, without: Collection[str]
 
 
 def completed(tx: Tx, plan: Plan) -> dict[str, SubtaskRow]:
-    """The rows of a plan's subtasks that are done: no later revision changes them."""
+    """The rows of a plan's completed subtasks: no later revision changes them."""
     if plan.started_at is None:
         return {}
     rows = subtask_rows(tx, plan.id, plan.revision)
@@ -566,7 +565,7 @@ def completed(tx: Tx, plan: Plan) -> dict[str, SubtaskRow]:
 
 
 def undone(tx: Tx, plan: Plan, rows: Iterable[SubtaskRow]) -> frozenset[str]:
-    """The subtasks whose files were taken back after they ended, and those built on them."""
+    """The subtasks whose files were rolled back after they ended, and their dependants."""
     over = {row.subtask_id: row.finished_at for row in rows if row.finished_at is not None}
     since = undone_subtasks(tx, plan.id) if over else {}
     gone = frozenset(key for key, at in over.items() if key in since and at <= since[key])
@@ -592,16 +591,16 @@ def _grant(plan: Plan, subtask: Subtask, now: datetime) -> GrantRow:
     )  # fmt: skip
 
 
-# Trying again: the same subtasks, some of them to be done once more.
+# Trying again: the same subtasks, some of which run once more.
 
 _AGAIN = frozenset({_S.FAILED, _S.CANCELLED, _S.SKIPPED})
 Rows = dict[str, SubtaskRow]
 
 
 def revise_again(tx: Tx, plan: Plan, asked: Sequence[Mapping[str, str]]) -> None:
-    """Have the plan be at a revision in which all is tried again that people asked for.
+    """Make a revision of the plan in which everything runs again that people asked for.
 
-    Nothing of the plan is under way.
+    The caller makes sure that nothing of the plan is under way.
     """
     current, rows = stand(tx, plan)
     again = frozenset[str]().union(
@@ -619,7 +618,7 @@ def stand(tx: Tx, plan: Plan) -> tuple[Revision, Rows]:
 
 
 def revised_by(tx: Tx, plan: Plan, rows: Rows, again: frozenset[str], by: str) -> Plan:
-    """The next revision; what has not begun begins in it as it would have."""
+    """The plan in its next revision; subtasks that had not begun begin in it as usual."""
     over = {key: row for key, row in rows.items() if row.status in SUBTASK.terminal}
     kept = {key: row for key, row in over.items() if key not in again}
     reason = f"retry of {', '.join(sorted(again))}"
@@ -633,7 +632,7 @@ def revised_by(tx: Tx, plan: Plan, rows: Rows, again: frozenset[str], by: str) -
 
 
 def tried_again(revision: Revision, rows: Rows, subtask_id: str) -> frozenset[str]:
-    """The subtask, and those dependants that did not complete."""
+    """The subtask, and its dependants that did not complete."""
     row = rows.get(subtask_id)
     if row is None:
         raise no_subtask(revision.plan_id, subtask_id)

@@ -67,16 +67,16 @@ Done = tuple[Work, Completed | Failed | Deferred]
 
 
 class WorkStates(Struct, frozen=True):
-    """What those who carry subtasks out write, each a part of its caller's transaction."""
+    """The state changes of subtasks at work, each a part of its caller's transaction."""
 
     rounds: Rounds
     pauses: Pauses
 
     def finish(self, tx: Tx, done: Sequence[Done]) -> list[Done]:
-        """Write what came of subtasks of one plan, and the round that follows.
+        """Write the outcomes of subtasks of one plan, and the round that follows.
 
-        What a superseded holder brings is dropped: somebody else has the subtask. Gives what was
-        not to be written: who said so goes on, to hear what a person has said meanwhile.
+        An outcome from a job that no longer holds the subtask is dropped. Returns the outcomes that
+        were not written: their agents go on, to hear what a person has said meanwhile.
         """
         board = PlanState.open(tx, done[0][0].revision.plan_id)
         ours = [each for each in done if _is_ours(board, each[0])]
@@ -96,7 +96,7 @@ class WorkStates(Struct, frozen=True):
         return _is_ours(board, work) and _goes_on(board, work, failed)
 
     def park(self, tx: Tx, work: Work) -> None:
-        """A subtask waits for a person; others may take its place.
+        """Have a subtask wait for a person; others may run instead.
 
         Raises:
             Superseded: somebody else holds the subtask.
@@ -108,7 +108,7 @@ class WorkStates(Struct, frozen=True):
         self.rounds.carry_on(board)
 
     def resume(self, tx: Tx, key: str) -> None:
-        """A subtask that waited has its answer: it takes its place among the ready ones."""
+        """Make a subtask ready again that waited for an answer and has it."""
         plan_id, number, subtask_id = split_key(key)
         board = PlanState.open(tx, plan_id)
         row = board.rows.get(subtask_id)
@@ -119,7 +119,7 @@ class WorkStates(Struct, frozen=True):
         self.rounds.carry_on(board)
 
     def take_over(self, tx: Tx, key: str) -> None:
-        """After a crash: hold a subtask anew, so that whoever held it before is fenced."""
+        """After a crash, take a subtask under a new epoch, so that its old holder is fenced."""
         row = subtask_row(tx, key)
         if row is None or row.status is not _S.RUNNING:
             return
@@ -128,7 +128,7 @@ class WorkStates(Struct, frozen=True):
 
 
 class Engine(Struct, frozen=True):
-    """Every step of a plan that was approved is a part of its caller's transaction."""
+    """The steps of an approved plan, each a part of its caller's transaction."""
 
     rounds: Rounds
     pauses: Pauses
@@ -140,7 +140,7 @@ class Engine(Struct, frozen=True):
         """Put it together.
 
         Raises:
-            InvalidMessage: there is no strategy of the name in the rules.
+            InvalidMessage: there is no strategy with the name in the rules.
         """
         rounds = Rounds(rules, questions, ending)
         pauses = Pauses(rounds)
@@ -159,7 +159,7 @@ def check_held(tx: Tx, work: Work) -> None:
 
 
 def _goes_on(board: PlanState, work: Work, said: Completed | Failed) -> bool:
-    """Whether its agent has to hear something yet. What it said last is kept then, and no end."""
+    """Whether its agent still has something to hear; then its last reply is stored as no end."""
     if said.also is None or work.subtask.id not in (board.plan.steered or ()):
         return False
     thread = thread_name(work.key, board.rows[work.subtask.id].attempt)
@@ -178,9 +178,9 @@ def _is_ours(board: PlanState, work: Work) -> bool:
 
 # Batches: values that arrive together are written together.
 #
-# Promises: `put` returns when its value is written or was not to be, and raises when that value
-# could not be; what is wrong with one value touches no other. While one batch of a key is written,
-# the next one gathers, so many at once share a transaction and one alone waits for nobody.
+# Promises: `put` returns when its value is written or turned down, and raises if that value cannot
+# be written; an error of one value affects no other. While one batch of a key is written, the next
+# one gathers: so many values at once share a transaction, and a single value does not wait.
 
 T = TypeVar("T")
 
@@ -193,21 +193,21 @@ class _Batch(Struct, Generic[T]):
 
 
 class Batches(Generic[T]):
-    """Gathers values by key and hands them to a function that writes several at once.
+    """Gathers values by key and gives them to a function that writes several at once.
 
-    It gives those of them that were not to be written.
+    That function returns the values that it turned down.
     """
 
     def __init__(self, write: Callable[[Sequence[T]], Awaitable[Sequence[T]]]) -> None:
         self._write = write
         self._open: dict[str, _Batch[T]] = {}
         self._last: dict[str, _Batch[T]] = {}
-        """Those that are being written."""
+        """The batches that are being written."""
 
     async def put(self, key: str, item: T) -> bool:
-        """Have a value written, with those that arrive at the same time.
+        """Have a value written, together with those that arrive at the same time.
 
-        False when it was not to be.
+        False if it was turned down.
         """
         batch = self._open.get(key)
         if batch is None:
@@ -223,16 +223,16 @@ class Batches(Generic[T]):
         return not await self._write([item])
 
     async def _lead(self, key: str, batch: _Batch[T]) -> None:
-        # The others of the batch must not suffer from a stop of the one that came first.
+        # If the first one of a batch is stopped, the others must not suffer from it.
         with anyio.CancelScope(shield=True):
             if (before := self._last.get(key)) is not None:
                 await before.written.wait()
             else:
-                # Those that are ready to put theirs do so first.
+                # Tasks that are ready to put a value do so first.
                 await checkpoint()
             self._last[key] = batch
             del self._open[key]
-            # What fails as one batch is written one by one, so that each is told its own.
+            # If a batch fails, its values are written one by one, so that each gets its own error.
             try:
                 batch.left = await self._write(batch.items)
             except Exception as error:
@@ -255,15 +255,15 @@ class PlanRunner:
     timeout: float | None = None
     """Seconds of work for a subtask that names no timeout of its own."""
     retreat: Retreat | None = None
-    """Where the files of a failed attempt go back."""
+    """Puts back the files of a failed attempt; None: they stay."""
     patterns: Patterns = dataclasses.field(default_factory=Patterns)
-    """How failures are classified that nobody typed."""
+    """How failures are classified that have no type."""
     seconds: Callable[[], float] = seconds_passed
-    """The seconds that pass, whatever the clock says."""
+    """A monotonic clock, in seconds."""
     _done: Batches[Done] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
-        """Write what comes of subtasks together where it comes together."""
+        """Write outcomes together that come at the same time."""
         self._done = Batches(self._write_done)
 
     # Jobs -------------------------------------------------------------------------------------
@@ -273,18 +273,18 @@ class PlanRunner:
         await self.store.write(self.engine.rounds.advance, job.key)
 
     async def subtask_job(self, job: Job) -> None:
-        """Carry out one subtask as far as it goes, and write what came of it."""
+        """Carry out one subtask as far as it goes, and write its outcome."""
         work = await self._work(job)
         if work is None:
             return
         outcome = await self._interrupted(work) or await self._carried_out(work)
         while not await self._is_over(work, outcome):
-            # What had started with the job has been run.
+            # The call that had started with the job has run by now.
             work = dataclasses.replace(work, begun=None)
             outcome = await self._carried_out(work)
 
     async def _is_over(self, work: Work, outcome: Outcome) -> bool:
-        """Write what came of a subtask. False: a person has said something, and it goes on."""
+        """Write the outcome of a subtask; False: it goes on, as a person has said something."""
         if isinstance(outcome, Parked):
             return True
         if isinstance(outcome, Failed):
@@ -336,7 +336,7 @@ class PlanRunner:
         return Failed(Failure(message=spent, category=Category.TIMEOUT))
 
     def _deferred(self, error: GonogoError) -> Deferred | None:
-        """A quota, a budget, a model or a disk that is away for a while: no failure of the work."""
+        """The outcome if a quota, a budget, a model or a disk is away: no failure of the work."""
         if isinstance(error, BudgetSpent):
             return Deferred(spent=error.excess)
         if isinstance(error, Unwritable):
@@ -360,25 +360,25 @@ def _active_since(tx: Tx, key: str) -> datetime | None:
     return row.active_since if row else None
 
 
-# Opens the conversation in which a subtask is carried out.
+# The conversations in which subtasks are carried out.
 
 
 class Opening(Struct, frozen=True, kw_only=True):
-    """Who carries a subtask out."""
+    """How to open a conversation for a subtask, and with whom."""
 
     agent: str
     profile: Profile | None = None
-    """In the place of what the agent's name stands for."""
+    """The profile to use instead of the one of the agent's name."""
     speak: Speak | None = None
-    """In the place of a model, which then needs no brief."""
+    """What replies instead of a model; it needs no brief."""
     ending: str | None = None
     """Key of the text that says how the conversation ends."""
     told: str | None = None
-    """What it begins with, in the place of the subtask's brief."""
+    """The first message, instead of the subtask's brief."""
     part: str = ""
-    """What its name ends with, where it is one of several of the same attempt."""
+    """The end of its name, if it is one of several conversations of the same attempt."""
     words: str | None = None
-    """The command that it checks the subtask by."""
+    """The command of the check for which the conversation is opened."""
     attended: bool = True
     """Somebody may be asked."""
 
@@ -390,9 +390,9 @@ class Threads(Struct, frozen=True, kw_only=True):
     engine: Engine
 
     async def open(self, step: Step, opening: Opening) -> tuple[Thread, NextStep]:
-        """The conversation of an attempt, begun or gone on with, and how it stands.
+        """Begin the conversation of an attempt, or go on with it; return it and its state.
 
-        Its open calls are taken up: who asks for it drives it.
+        Its open calls are taken up: the caller drives it.
 
         Raises:
             Superseded: somebody else holds the subtask.
@@ -428,13 +428,13 @@ class Threads(Struct, frozen=True, kw_only=True):
 
 
 def begun_in(step: Step, thread: Thread) -> ReadyCall | None:
-    """The call that has started with the job, if it is one of this conversation."""
+    """The call that has started with the job, if it belongs to this conversation."""
     begun: ReadyCall | None = step.work.begun
     return begun if begun is not None and begun.call.thread == thread.name else None
 
 
 def _is_begun(messages: Sequence[Message]) -> bool:
-    """Whether who carries a subtask out has its brief; a person may speak before that."""
+    """Whether the conversation has its brief already; people may say something before it."""
     return any(isinstance(message, UserText) for message in messages)
 
 
@@ -469,12 +469,12 @@ class _SubtaskOwner(Struct, frozen=True):
         self.engine.pauses.end_absence(tx, self.work.revision.plan_id)
 
 
-# The brief of a subtask: what its conversation begins with.
+# The brief of a subtask: the first message of its conversation.
 
 _SHOWN = 4_000
-"""Characters of each part of a dependency's result that a subtask is told."""
+"""Characters of each part of a dependency's result in a brief."""
 _MOST_SAID = 20
-"""Words of people to earlier attempts that a new one is told, the newest."""
+"""How many messages of people to earlier attempts a new attempt gets: the newest."""
 
 
 def brief(step: Step, locale: str, ending: str | None = None, said: Sequence[str] = ()) -> str:
@@ -510,7 +510,7 @@ def brief(step: Step, locale: str, ending: str | None = None, said: Sequence[str
 
 
 def _checks(step: Step, locale: str) -> Iterator[str]:
-    """What the subtask is checked by, and what an earlier attempt lacked."""
+    """The checks of the subtask, and the failure of an earlier attempt."""
     checks = "\n".join(f"- {check.text}" for check in step.subtask.done_when or ())
     yield say("model_subtask_checks", locale, checks=checks)
     if step.failed is not None:

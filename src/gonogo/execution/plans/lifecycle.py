@@ -1,4 +1,4 @@
-"""Planning: a plan from its proposal to its end, and what a person's decision about it means."""
+"""Planning: a plan from its proposal to its end, and the effects of a person's decision on it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
@@ -77,7 +77,7 @@ from gonogo.store.plans import WRITTEN, add_plan, add_revision, move_plan, plan_
 from gonogo.store.sessions import append_message, begin_plan, open_turns, session_of, spoken_in
 from gonogo.tools import SchemaChecks, Tool
 
-# A revision as it is put before a person: what it says, what is noticed about it, the question.
+# A revision as a person sees it: its contents, the findings about it, and the question.
 
 
 class Proposals(Struct, frozen=True, kw_only=True):
@@ -90,12 +90,12 @@ class Proposals(Struct, frozen=True, kw_only=True):
         """The revision, if no finding refuses it.
 
         Raises:
-            InvalidPlan: one does.
+            InvalidPlan: a finding refuses it.
         """
         return self.looked_over(revision, unattended=False).revision
 
     def looked_over(self, revision: Revision, *, unattended: bool) -> "LookedOver":
-        """The revision, with what is noticed about it.
+        """The revision, with the findings about it.
 
         Args:
             unattended: Nobody is asked in its session.
@@ -114,7 +114,7 @@ class Proposals(Struct, frozen=True, kw_only=True):
         return LookedOver(revision, noticed)
 
     def noticed(self, revision: Revision, *, unattended: bool) -> Sequence[Finding]:
-        """What is noticed about a revision; an error refuses it. It may take seconds.
+        """The findings about a revision; an error refuses it. This may take seconds.
 
         Args:
             unattended: Nobody is asked in its session.
@@ -127,18 +127,18 @@ class Proposals(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
     def _asks_anyway(self, subtask: Subtask, command: str) -> Verdict | None:
-        """What asks about a command that a subtask declares, as far as one knows without a look."""
+        """The verdict that asks about a command of a subtask's scope, as far as known up front."""
         agent = subtask.agent or ""
         profile = self.desk.doings.agents.get(agent)
         may_write = None if profile is None else profile.may_write
         return asks_anyway(command, agent, self.gate.rules, self._conditions(may_write))
 
     def _check_asks(self, command: str) -> Verdict | None:
-        """What asks about a command by which a subtask is checked."""
+        """The verdict that asks about the command of a check, if one does."""
         return check_asks(command, RUNTIME, self.gate.rules, self._conditions(None))
 
     def _conditions(self, may_write: tuple[str, ...] | None) -> Conditions:
-        """What is known before anything runs."""
+        """The conditions that are known before anything runs."""
         gate = self.gate
         return Conditions(
             workspace="/", home=str(gate.home), repo_trusted=gate.repo_trusted,
@@ -159,16 +159,16 @@ class Proposals(Struct, frozen=True, kw_only=True):
         noticed: Sequence[Finding] | None = None,
         instead_of: Approval | None = None,
     ) -> Approval:
-        """Ask a person about a revision. What people said of the plan is shown with it.
+        """Ask a person about a revision, and show people's comments on the plan with it.
 
-        So is who wrote it, where no agent has proposed anything of it.
+        It also shows the author, if no agent has proposed any part of it.
 
         Args:
-            changes: What it has otherwise than the one before.
-            replan: Why there is another one.
-            edited_by: The person who wrote it in the place of another one.
-            noticed: What is noticed about it, where somebody has looked it over.
-            instead_of: The question that it was written in answer to.
+            changes: Its differences from the revision before.
+            replan: Why the plan was changed.
+            edited_by: The person whose edit it is.
+            noticed: The findings about it, if they are known already.
+            instead_of: The question that was answered with this edit.
         """
         if noticed is None:
             noticed = self.noticed(revision, unattended=session.unattended)
@@ -206,21 +206,21 @@ class Proposals(Struct, frozen=True, kw_only=True):
 
 
 class LookedOver(NamedTuple):
-    """A revision that nothing refuses, and what is noticed about it."""
+    """A revision that no finding refuses, and the findings about it."""
 
     revision: Revision
     noticed: Sequence[Finding]
 
 
 def _comments_on(tx: Tx, revision: Revision) -> list[dict[str, Any]]:
-    """The comments that are shown with a revision; before the first one nobody has made any."""
+    """The comments to show with a revision; the first revision has none yet."""
     if revision.number == 1:
         return []
     return standing_comments(comments_of(tx, revision.plan_id), revision.number)
 
 
 def in_words(noticed: Sequence[Finding], locale: str) -> list[dict[str, Any]]:
-    """What a person should know of a plan."""
+    """The findings about a plan as JSON, with texts in a person's language."""
     return [
         {
             **finding.model_dump(mode="json", exclude={"fields"}, exclude_none=True),
@@ -236,7 +236,7 @@ def _prefix_problem(prefix: str) -> str | None:
 
 
 def _notice(plan: Plan, revision: Revision, approval: Approval) -> PlanNotified:
-    """What everybody is told of a revision: just what the question about it shows."""
+    """The event about a revision: it shows exactly what the question about it shows."""
     shown = approval.details
     facts = PlanFacts(
         plan_id=plan.id, revision=revision.number, digest=revision.digest, goal=plan.goal,
@@ -260,7 +260,7 @@ def _as_json(changes: PlanChanges) -> dict[str, Any]:
 
 
 def _said(fields: Mapping[str, str], locale: str) -> dict[str, str]:
-    """What a finding names, reasons in the language that it is read in."""
+    """The fields of a finding, with reasons in the reader's language."""
     return {
         name: told(value, locale) if isinstance(value, Reason) else value
         for name, value in fields.items()
@@ -269,10 +269,10 @@ def _said(fields: Mapping[str, str], locale: str) -> dict[str, str]:
 
 _S = SubtaskStatus
 _MOST_TOLD = 16_000
-"""Characters of a person's own plan that the agents of its session are told."""
+"""Characters of a person's own plan that the agents of its session get."""
 
 
-# Reads the subtasks of a plan, and checks all that can be known before it runs.
+# Reads the subtasks of a plan, and checks everything that can be checked before it runs.
 
 
 class PlanReader(Struct, frozen=True, kw_only=True):
@@ -306,13 +306,13 @@ class PlanReader(Struct, frozen=True, kw_only=True):
             with defects_of(subtask.id):
                 _check_condition(subtask)
                 if subtask.tool is not None and not references(subtask.inputs):
-                    # Those of one plan share their time.
+                    # All schema checks of one plan share one time limit.
                     checks = checks or SchemaChecks()
                     self._check_arguments(subtask, subtask.tool, checks)
         return subtasks
 
     def _check_arguments(self, subtask: Subtask, tool: str, checks: SchemaChecks) -> None:
-        """Check the inputs of a tool that are known already."""
+        """Check the inputs of a tool, if all of them are known already."""
         try:
             self.tools[tool].parse(subtask.inputs or {}, checks)
         except InvalidArguments as problem:
@@ -359,10 +359,10 @@ class Planning(Struct, frozen=True, kw_only=True):
     def proposed(
         self, arguments: Mapping[str, Any], kept: Collection[str] = ()
     ) -> tuple[Subtask, ...]:
-        """The subtasks that a model proposes.
+        """Read the subtasks that a model proposes.
 
         Args:
-            kept: Ids of others that these may depend on.
+            kept: Ids of other subtasks that these may depend on.
 
         Raises:
             InvalidPlan: with the first defect.
@@ -380,7 +380,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         }
 
     def propose(self, tx: Tx, session: Session, turn: Turn, revision: Revision) -> None:
-        """Store a plan that an agent made, and put it before a person."""
+        """Store a plan that an agent made, and ask a person about it."""
         plan = self._new_plan(session, revision, tx.now)
         plan = replace(
             plan, turn_id=turn.id, original_task=turn.content, instructions=session.instructions
@@ -389,7 +389,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         self.proposals.put_before_person(tx, session, plan, revision)
 
     def written(self, goal: str, raw: Any) -> Revision:  # noqa: ANN401 - as a stranger wrote it
-        """The first revision of a plan that a person wrote, whatever is found in it.
+        """The first revision of a plan that a person wrote, whatever its findings are.
 
         Raises:
             InvalidPlan: it cannot be read.
@@ -398,7 +398,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         return Revision(plan_id=new_id("plan"), number=1, goal=_goal(goal), subtasks=subtasks)
 
     def own(self, goal: str, raw: Any, *, unattended: bool) -> LookedOver:  # noqa: ANN401
-        """The first revision of a plan that a person wrote, looked over.
+        """The first revision of a plan that a person wrote, with the findings about it.
 
         Args:
             unattended: Nobody is asked in its session.
@@ -409,7 +409,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         return self.proposals.looked_over(self.written(goal, raw), unattended=unattended)
 
     def propose_own(self, tx: Tx, session: Session, own: LookedOver, by: Principal) -> Plan:
-        """Store a plan that a person wrote, and put it before whoever decides.
+        """Store a plan that a person wrote, and ask whoever decides about it.
 
         Raises:
             Conflict: the session has a plan that is not over, or answers a message.
@@ -434,9 +434,9 @@ class Planning(Struct, frozen=True, kw_only=True):
     def execute(
         self, tx: Tx, session: Session, plan_id: str | None, turn: Turn
     ) -> dict[str, Any] | None:
-        """`execute_plan`: report a plan that is over.
+        """Answer `execute_plan` for a plan that is over, with its result.
 
-        Gives None for one that was approved: the result comes when it ends.
+        Returns None for a plan that was approved: its result comes when it ends.
 
         Raises:
             NotFound: the session has no such plan.
@@ -454,7 +454,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         return None
 
     def set_going(self, tx: Tx, plan_id: str) -> None:
-        """Start a plan that was approved and held; one that waits for a person says so."""
+        """Start a plan that was approved and held; any other plan gets its next round."""
         plan = plan_of(tx, plan_id)
         if plan is not None and plan.status is PlanStatus.APPROVED:
             self.engine.rounds.begin(tx, plan)
@@ -472,7 +472,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         *,
         edited: bool,
     ) -> None:
-        """A person gave the go: mint the grants, and start unless it is to be held.
+        """Carry out a person's approval: make the grants, and start unless the plan is held.
 
         Args:
             edited: A person wrote the revision.
@@ -511,7 +511,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         return self.proposals.in_order(self.drafted(plan, current, raw))
 
     def drafted(self, plan: Plan, current: Revision, raw: Any) -> Revision:  # noqa: ANN401
-        """The next revision as it is written, whatever is found in it.
+        """The next revision as it is written, whatever its findings are.
 
         Raises:
             InvalidPlan: it cannot be read.
@@ -522,7 +522,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         )
 
     def reject(self, tx: Tx, plan: Plan, ruling: Ruling) -> None:
-        """A person said no."""
+        """Carry out a person's rejection."""
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         begun = plan.started_at is not None
@@ -545,7 +545,7 @@ class Planning(Struct, frozen=True, kw_only=True):
         next_turn(tx, replace(session, active_plan_id=None))
 
     def expire(self, tx: Tx, plan: Plan) -> None:
-        """Nobody decided in time."""
+        """End a plan, as nobody decided in time."""
         session = session_of(tx, plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         if plan.started_at is not None:
@@ -614,10 +614,10 @@ def _goal(given: str) -> str:
 
 
 def _check_free(tx: Tx, session: Session) -> None:
-    """Refuse a plan of a person's while the session is about something else.
+    """Refuse a person's own plan while the session is busy with something else.
 
     Raises:
-        Conflict: naming what to do about it.
+        Conflict: the text says what to do about it.
     """
     if session.active_plan_id is not None:
         raise Conflict(
@@ -635,7 +635,7 @@ def _check_free(tx: Tx, session: Session) -> None:
 
 
 def _own_plan(revision: Revision, locale: str) -> str:
-    """What agents are told of a plan that a person wrote, in the session's conversation."""
+    """What agents learn about a plan that a person wrote, in the session's conversation."""
     subtasks = [
         {"id": s.id, "by": worker_name(s), "after": s.dependencies, "task": s.description}
         for s in revision.subtasks

@@ -1,8 +1,8 @@
 """A search for the next revision of a plan: a conversation with the architect that has an end.
 
-It is kept like any other conversation, so that it goes on after a crash; what it is about and when
-it began stands with the plan. What it is for, and what becomes of it, is the business of an `Aim`;
-which one a plan has, its status says.
+It is stored like any other conversation, so that it goes on after a crash; the plan's row says what
+it is about and when it began. An `Aim` knows what the search is for, and what to do with its
+result; the plan's status says which one it is.
 """
 
 from collections.abc import Callable, Mapping
@@ -83,28 +83,28 @@ from gonogo.store.plans import (
 from gonogo.store.sessions import append_message, conversation, session_of, set_session, spoken_in
 
 _TRIES = 3
-"""Proposals of one search that are refused before it is given up."""
+"""How many proposals of one search may be refused before it is given up."""
 
 
 class ArchitectTalk(Struct, frozen=True):
     """The conversation of one plan's search with the architect, its owner, and its clock."""
 
     column: ClassVar[Literal["replan", "revising"]]
-    """Where the plan keeps what the search is about, and when it began."""
+    """The plan's column with what the search is about, and when it began."""
     plan: Plan
 
     @property
     def name(self) -> str:
-        """The conversation's name, another one for each search."""
+        """The conversation's name; each search has its own."""
         raise NotImplementedError
 
     @property
     def script(self) -> str:
-        """What a scripted model knows it by."""
+        """The name by which a scripted model finds it."""
         raise NotImplementedError
 
     def brief(self, tx: Tx, locale: str) -> str:
-        """What the architect is told first."""
+        """The first message to the architect."""
         raise NotImplementedError
 
     def check(self, tx: Tx) -> None:
@@ -112,7 +112,7 @@ class ArchitectTalk(Struct, frozen=True):
         raise NotImplementedError
 
     def open(self, tx: Tx, timeout: float) -> tuple[Thread, float]:
-        """The conversation to begin or to go on with, and the seconds it has left."""
+        """Begin the conversation, or go on with it; return it and the seconds it has left."""
         session = session_of(tx, self.plan.session_id)
         assert session is not None  # noqa: S101 - the plan names its session
         thread = Thread(
@@ -129,13 +129,13 @@ class ArchitectTalk(Struct, frozen=True):
         return thread, max(0.0, timeout - elapsed(datetime.fromisoformat(began), tx.now))
 
     def rest(self, tx: Tx) -> None:
-        """The search waits; what that takes is not the search's."""
+        """Have the search wait; the wait does not count against its time."""
         self._set_began(tx, self.plan, None)
 
     def wait(self, tx: Tx, error: ModelFailed, patience: float) -> bool:
-        """Wait for a model that does not answer; what that takes is not the search's.
+        """Wait for a model that does not answer; the wait does not count against the search's time.
 
-        False once patience is at its end.
+        False once patience has run out.
         """
         about = self._about(self.plan)
         absence = _waiting(self.plan).begin(tx, about.get("away"), error, patience)
@@ -149,7 +149,7 @@ class ArchitectTalk(Struct, frozen=True):
         return "away" in self._about(plan_of(tx, self.plan.id))
 
     def answered(self, tx: Tx) -> None:
-        """The model answered what was asked while the search waited for it."""
+        """End the wait for a model, which has answered."""
         self.check(tx)
         about = dict(self._about(plan_of(tx, self.plan.id)))
         about.pop("away", None)
@@ -157,7 +157,7 @@ class ArchitectTalk(Struct, frozen=True):
         _waiting(self.plan).end(tx)
 
     def park(self, tx: Tx) -> None:
-        """The search waits for a person."""
+        """Have the search wait for a person."""
         current = plan_of(tx, self.plan.id)
         if current is not None and self._about(current):
             self._set_began(tx, current, None)
@@ -174,18 +174,18 @@ class Aim(Protocol):
     """What a search is for; each method is a part of its caller's transaction."""
 
     def talk(self, plan: Plan) -> ArchitectTalk:
-        """The conversation in which it is looked for."""
+        """The conversation of the search."""
         ...
 
     def ready(self, tx: Tx, plan: Plan) -> bool:
-        """Whether it is time to search; where a person is to be asked first, they are."""
+        """Whether it is time to search; if a person has to be asked first, this asks them."""
         ...
 
     def revision(self, tx: Tx, plan: Plan, arguments: Mapping[str, Any], locale: str) -> Revision:
-        """The revision that is proposed.
+        """The proposed revision.
 
         Raises:
-            InvalidPlan: it cannot be; the model is told why.
+            InvalidPlan: it is not possible; the model is told why.
         """
         ...
 
@@ -194,11 +194,11 @@ class Aim(Protocol):
         ...
 
     def spent(self, tx: Tx, plan: Plan, error: BudgetSpent) -> None:
-        """No budget is left for the search."""
+        """Handle that no budget is left for the search."""
         ...
 
     def give_up(self, tx: Tx, plan: Plan, reason: str) -> None:
-        """There is no new revision."""
+        """Handle that there is no new revision."""
         ...
 
 
@@ -211,9 +211,9 @@ class Search(Struct, frozen=True, kw_only=True):
     timeout: float
     """Seconds that a search may take."""
     patience: float
-    """Seconds for which a model is waited for that does not answer."""
+    """Seconds to wait for a model that does not answer."""
     aims: Mapping[PlanStatus, Aim]
-    """What is looked for while a plan is in a state."""
+    """The aim of a search, by the plan's status."""
 
     async def job(self, job: Job) -> None:
         """Go on with the search for one plan's next revision, as far as it goes."""
@@ -240,7 +240,7 @@ class Search(Struct, frozen=True, kw_only=True):
             await self._write(self._give_up, aim, thread, said)
 
     async def _waits(self, aim: Aim, thread: Thread, error: GonogoError) -> bool:
-        """Whether the search goes on later: its quota will be there again, or its model answer."""
+        """Whether the search goes on later, when its model has quota again or answers."""
         if (seconds := quota_pause(error)) is not None:
             await self._write(self._put_off, aim, thread, seconds)
             return True
@@ -262,7 +262,7 @@ class Search(Struct, frozen=True, kw_only=True):
         return aim, *aim.talk(plan).open(tx, self.timeout)
 
     async def _search(self, aim: Aim, thread: Thread) -> str | None:
-        """Drive the conversation. Gives why there is no new revision; None when all is written."""
+        """Drive the conversation; return why there is no new revision; None: all is written."""
         refused: str | None = None
         for _ in range(_TRIES):
             match await self.loop.drive(thread):
@@ -281,7 +281,7 @@ class Search(Struct, frozen=True, kw_only=True):
     # Transactions -----------------------------------------------------------------------------
 
     def _end_talk(self, tx: Tx, thread: Thread, call: CallRow) -> str:
-        """The architect calls something else that speaks to the runtime: there is no other plan."""
+        """End a conversation in which the architect made another call instead of a new plan."""
         thread.owner.check(tx)
         opened = open_control(tx, call)
         end_call(tx, opened, CallStatus.COMPLETED, result={"ended": True})
@@ -289,7 +289,7 @@ class Search(Struct, frozen=True, kw_only=True):
         return say("replan_gave_up", thread.locale, reason=str(said)[:500])
 
     def _propose(self, tx: Tx, aim: Aim, thread: Thread, call: CallRow) -> str | None:
-        """Put the next revision before a person. Gives why it cannot be."""
+        """Adopt the proposed revision; return why that is impossible, or None."""
         plan = _checked(tx, thread)
         opened = open_control(tx, call)
         try:
@@ -303,7 +303,7 @@ class Search(Struct, frozen=True, kw_only=True):
         return None
 
     def _put_off(self, tx: Tx, aim: Aim, thread: Thread, seconds: float) -> None:
-        """A model's quota is used up: search on when it is there again."""
+        """Have the search go on when its model has quota again."""
         plan = _checked(tx, thread)
         aim.talk(plan).rest(tx)
         set_timer(tx, f"{AGAIN}{REPLAN}", plan.id, tx.now + timedelta(seconds=seconds))
@@ -330,14 +330,14 @@ def _waiting(plan: Plan) -> ModelWait:
     return ModelWait(session_id=plan.session_id, kind=REPLAN, key=plan.id, place=place)
 
 
-# What whoever plans anew is told: what failed, why, what to do about it, and what is done.
+# The brief for replanning: what failed, why, what to do about it, and what is done.
 
 _SHOWN = 2_000
 """Characters of one subtask's result or error."""
 
 
 def brief(tx: Tx, plan: Plan, locale: str) -> str:
-    """The head of the conversation in which a plan's next revision is looked for."""
+    """The first message of the conversation in which a plan is replanned."""
     revision = current_revision(tx, plan)
     rows = {row.subtask_id: row for row in subtask_rows(tx, plan.id, plan.revision)}
     return "\n\n".join(
@@ -352,9 +352,9 @@ def brief(tx: Tx, plan: Plan, locale: str) -> str:
 
 
 def reflection(about: Mapping[str, Any], locale: str) -> tuple[str | None, str | None]:
-    """The root cause of the failure that a replan is about, and the suggestion to mend it.
+    """The root cause of the failure behind a replan, and a suggestion how to correct it.
 
-    What a registered rule says goes before what is known of the failure's kind.
+    The text of a registered rule comes before the general text for the failure's category.
     """
     failure: Mapping[str, Any] | None = about.get("failure")
     if failure is None:
@@ -400,22 +400,22 @@ def _detail(row: SubtaskRow, locale: str) -> str:
 # How the search goes is in `_search`.
 
 ABOUT = "replan"
-"""What an intervention is about that asks whether to replan once more."""
+"""The word under `about` of an intervention that asks whether to replan once more."""
 
 
 class ReplanTalk(ArchitectTalk, frozen=True):
-    """The conversation in which a plan that was sent back is planned anew."""
+    """The conversation in which a plan that was sent back is replanned."""
 
     column: ClassVar = "replan"
 
     @property
     def name(self) -> str:
-        """One for each search of the plan."""
+        """A name for each search of the plan."""
         return replan_thread(self.plan)
 
     @property
     def script(self) -> str:
-        """With the search's number."""
+        """The name for scripted models, with the search's number."""
         return f"replan-{self.plan.replans}"
 
     def brief(self, tx: Tx, locale: str) -> str:
@@ -423,7 +423,7 @@ class ReplanTalk(ArchitectTalk, frozen=True):
         return brief(tx, self.plan, locale)
 
     def check(self, tx: Tx) -> None:
-        """Raise `Superseded` when the plan is no longer replanned, or anew."""
+        """Raise `Superseded` when the plan is no longer being replanned, or by another search."""
         current = plan_of(tx, self.plan.id)
         if current is None or current.status is not PlanStatus.REPLANNING:
             raise Superseded(f"Plan {self.plan.id} is no longer replanned")
@@ -432,23 +432,23 @@ class ReplanTalk(ArchitectTalk, frozen=True):
 
 
 class Replanning(Struct, frozen=True, kw_only=True):
-    """Looks for the next revision of plans that were sent back."""
+    """Searches for the next revision of plans that were sent back."""
 
     desk: ApprovalService
     engine: Engine
     planning: Planning
     within_grant: bool = False
-    """Carry out without a question what needs nothing new."""
+    """Run a revision without a question if it needs nothing that was not approved."""
 
     def talk(self, plan: Plan) -> ArchitectTalk:
-        """The conversation in which the next revision is looked for."""
+        """The conversation in which the next revision is searched for."""
         return ReplanTalk(plan)
 
     def start(self, tx: Tx, plan_id: str, reason: str, by: str) -> None:
-        """A person has a plan changed.
+        """Have a plan changed, as a person asked.
 
         Raises:
-            Conflict: the plan cannot be, or the session has another one.
+            Conflict: the plan cannot be changed now, or the session has another one.
         """
         plan = plan_of(tx, plan_id)
         session = session_of(tx, plan.session_id) if plan else None
@@ -461,7 +461,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
     # The search -------------------------------------------------------------------------------
 
     def ready(self, tx: Tx, plan: Plan) -> bool:
-        """Whether nothing of the plan runs, and no person is to be asked first."""
+        """Whether nothing of the plan runs, and no person has to be asked first."""
         if plan.replan is None or plan.pause_reason is not None:
             return False
         if not self.engine.rounds.is_at_rest(tx, plan.id):
@@ -472,10 +472,10 @@ class Replanning(Struct, frozen=True, kw_only=True):
         return True
 
     def revision(self, tx: Tx, plan: Plan, arguments: Mapping[str, Any], locale: str) -> Revision:
-        """The revision that is proposed: what completed, and another rest.
+        """The proposed revision: what completed, and a new rest.
 
         Raises:
-            InvalidPlan: it is not valid, or nothing else than what was tried.
+            InvalidPlan: it is not valid, or the same as what was tried before.
         """
         kept, current = set(completed(tx, plan)), current_revision(tx, plan)
         others = [each for each, _ in revisions_of(tx, plan.id) if each != current]
@@ -491,7 +491,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
     # What comes of it -------------------------------------------------------------------------
 
     def adopt(self, tx: Tx, plan: Plan, revision: Revision, arguments: Mapping[str, Any]) -> None:
-        """Put the revision before a person, or go on with it where that needs nobody."""
+        """Ask a person about the revision, or go on with it if it needs no approval."""
         done = completed(tx, plan)
         session = session_of(tx, plan.session_id)
         current = current_revision(tx, plan)
@@ -501,7 +501,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
         end_grants(tx, plan.id, f"revision {revision.number} took its place")
         add_revision(tx, revision, f"agent:{ARCHITECT}", "replanned", kept=done)
         left = {subtask.id for subtask in revision.subtasks} - done.keys()
-        # Not what stands in a revision that was rejected, nor what a person has taken out since.
+        # Not subtasks from a rejected revision, nor subtasks whose grant a person has revoked.
         free = self.within_grant and plan.auto_approve_tools and left <= granted
         free = free and left.isdisjoint(revoked_subtasks(tx, plan.id))
         free = free and stays_within(current, set(done), revision)
@@ -525,7 +525,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
     def _go(self, tx: Tx, plan: Plan, revision: Revision, done: set[str]) -> None:
-        """Carry out at once what needs nothing that was not approved."""
+        """Go on at once with a revision that needs nothing that was not approved."""
         mint_grants(tx, plan, revision, done)
         log.note(
             tx, plan.session_id, actor="gonogo", action="plan.replanned_within_grant",
@@ -536,7 +536,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
         self.engine.controls.go_on_revised(tx, plan.id, reason)
 
     def _drop_unfinished(self, tx: Tx, plan: Plan) -> None:
-        """What waited for a person in the old revision waits no more."""
+        """End what waited for a person in the old revision."""
         why = told(because("the plan was changed"), spoken_in(tx, plan.session_id))
         for row in subtask_rows(tx, plan.id, plan.revision):
             if row.status not in SUBTASK.terminal:
@@ -545,12 +545,12 @@ class Replanning(Struct, frozen=True, kw_only=True):
             self.desk.withdraw(tx, approval)
 
     def spent(self, tx: Tx, plan: Plan, error: BudgetSpent) -> None:
-        """A budget is spent: search on when a person gives more."""
+        """Have the search wait until a person gives more budget."""
         self.talk(plan).rest(tx)
         self.engine.rounds.pause_search(tx, plan.id, error.excess)
 
     def give_up(self, tx: Tx, plan: Plan, reason: str) -> None:
-        """There is no other plan: the old one goes on as far as it can."""
+        """Go on with the old revision as far as possible, as there is no new one."""
         self.planning.ending.drop_searches(tx, plan)
         self.engine.controls.go_without(tx, plan.id, reason)
 
@@ -575,7 +575,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
         log.tell_final(tx, plan.session_id)
 
     def settle(self, tx: Tx, approval: Approval, ruling: Ruling) -> None:
-        """A person answers whether the plan is changed once more."""
+        """Carry out a person's answer whether to change the plan once more."""
         plan = plan_of(tx, approval.plan_id or "")
         if plan is None or plan.status is not PlanStatus.REPLANNING or plan.replan is None:
             raise Conflict("The plan is no longer being changed; look at it again")
@@ -589,7 +589,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
                 raise InvalidMessage("You can approve or reject replanning, but you cannot edit it")
 
     def lapse(self, tx: Tx, approval: Approval) -> None:
-        """Nobody answered in time: the plan ends with what it has reached."""
+        """End the plan with what it has reached, as nobody answered in time."""
         plan = plan_of(tx, approval.plan_id or "")
         if plan is not None and plan.status is PlanStatus.REPLANNING:
             self._end(tx, plan, "replan_lapsed")
@@ -600,7 +600,7 @@ class Replanning(Struct, frozen=True, kw_only=True):
 
 
 def _public(plan: Plan, locale: str) -> dict[str, Any]:
-    """Why a plan is changed, as people and clients are told."""
+    """Why a plan is changed, as people and clients see it."""
     about: dict[str, Any] = plan.replan or {}
     root_cause, suggestion = reflection(about, locale)
     found = {

@@ -1,7 +1,7 @@
-"""Rounds: what a plan does next, and what came of a subtask, written in the caller's transaction.
+"""Rounds: what a plan does next, and the outcomes of subtasks, in the caller's transaction.
 
-Whatever changes a plan ends by `carry_on`, which writes the next round in the same transaction; so
-the plan's rows always agree.
+Everything that changes a plan calls `carry_on` at the end, which writes the next round in the same
+transaction. So the plan's rows always agree.
 """
 
 import dataclasses
@@ -60,17 +60,17 @@ from gonogo.store.plans import count_elsewhere, plans_that_wait
 from gonogo.store.reports import runs_of_plan
 from gonogo.store.sessions import session_of, spoken_in
 
-# The questions that plans ask of people while they are carried out.
+# The questions that plans ask people while they are carried out.
 
 
 class PlanQuestions(Struct, frozen=True, kw_only=True):
-    """Puts them before people, each in the transaction in which it arises."""
+    """Asks people the questions of plans, each in the transaction in which it arises."""
 
     desk: ApprovalService
     attended: bool = True
-    """Somebody can be asked, where a session does not say otherwise."""
+    """Somebody can be asked, unless a session says otherwise."""
     other_models: Callable[[str | None, ModelRole], Sequence[str]] = lambda _name, _role: ()
-    """Which models can be asked in the place of a session's, or of those that a role asks."""
+    """Which models can replace the one of a session, or those of a role."""
 
     def room(self, tx: Tx, plan: Plan) -> int:
         """How many more questions a plan's session takes now."""
@@ -91,7 +91,7 @@ class PlanQuestions(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
     def ask_about_budget(self, tx: Tx, plan: Plan, spent: Excess) -> None:
-        """Ask a person what is to become of a plan that reached a limit."""
+        """Ask a person what to do with a plan that reached a limit."""
         locale = spoken_in(tx, plan.session_id) or DEFAULT
         what = say(f"budget_{spent.what}", locale)
         shown = {"used": f"{spent.used:g}", "limit": f"{spent.limit:g}", "what": what}
@@ -102,9 +102,9 @@ class PlanQuestions(Struct, frozen=True, kw_only=True):
         self._intervene(tx, plan, details, say("budget_subject", locale, **shown), reason)
 
     def ask_about_model(self, tx: Tx, plan: Plan, absence: Absence) -> bool:
-        """Ask a person what is to become of a plan whose model has not answered for too long.
+        """Ask a person what to do with a plan whose model has not answered for too long.
 
-        False where nobody can be asked.
+        False if nobody can be asked.
         """
         session = session_of(tx, plan.session_id)
         if session is None or session.unattended or not self.attended:
@@ -125,7 +125,7 @@ class PlanQuestions(Struct, frozen=True, kw_only=True):
         return True
 
     def models_for(self, tx: Tx, plan: Plan) -> list[str]:
-        """The models that can be asked in the place of the one that a plan waits for."""
+        """The models that can replace the one that a plan waits for."""
         session = session_of(tx, plan.session_id)
         role: ModelRole = "plan" if plan.status is PlanStatus.REPLANNING else "work"
         return [] if session is None else list(self.other_models(session.model, role))
@@ -152,14 +152,14 @@ class PlanRules(Struct, frozen=True, kw_only=True):
 
     budget: Limits = field(default_factory=dict[str, float])
     patience: float = 0.0
-    """Seconds for which a model is waited for that does not answer; 0: not at all."""
+    """Seconds to wait for a model that does not answer; 0: do not wait."""
     plan_timeout: float | None = None
     """Seconds from a plan's start after which it ends, whatever is left."""
     replanning: ReplanRules | None = None
-    """Which failures change the plan; without rules none does."""
+    """Which failures change the plan; None: no failure does."""
     strategies: Mapping[str, Strategy] = field(default_factory=lambda: STRATEGIES)
     strategy: str = "critical_path"
-    """Which of the strategies says which of the ready subtasks start first."""
+    """The name of the strategy that says which of the ready subtasks start first."""
     max_per_agent: int | None = None
     """Subtasks of one plan that one agent carries out at once."""
     max_per_workspace: int | None = None
@@ -168,7 +168,7 @@ class PlanRules(Struct, frozen=True, kw_only=True):
 
 @dataclasses.dataclass(slots=True)
 class Rounds:
-    """What a plan does next, decided and written."""
+    """Decides and writes what a plan does next."""
 
     rules: PlanRules
     questions: PlanQuestions
@@ -177,10 +177,10 @@ class Rounds:
     """Which of the ready subtasks go first, and how many run at once."""
 
     def __post_init__(self) -> None:
-        """Look at the rules.
+        """Look up the strategy.
 
         Raises:
-            InvalidMessage: there is no strategy of that name; the text lists those there are.
+            InvalidMessage: there is no strategy of that name; the text lists the known ones.
         """
         rules = self.rules
         self.pace = Pace(
@@ -192,10 +192,10 @@ class Rounds:
         """Start an approved plan.
 
         Raises:
-            Conflict: the plan is not as the caller saw it.
+            Conflict: the plan has changed since the caller read it.
         """
         board = PlanState.open(tx, plan.id)
-        # A plan that goes on with another revision began long ago.
+        # A plan that goes on with another revision has begun already.
         replanned = board.plan.status is PlanStatus.APPROVED and board.plan.started_at is not None
         started = board.plan.started_at if replanned else tx.now
         board.move_plan(PlanStatus.RUNNING, started_at=started)
@@ -204,7 +204,7 @@ class Rounds:
         self.advance(tx, plan.id)
 
     def limit_time(self, tx: Tx, plan_id: str) -> None:
-        """Have a plan end when its time is over."""
+        """Set the timer that ends a plan when its time is over."""
         if self.rules.plan_timeout is not None:
             set_timer(
                 tx, PLAN_TIMEOUT, plan_id, tx.now + timedelta(seconds=self.rules.plan_timeout)
@@ -229,7 +229,7 @@ class Rounds:
         self._rest(board, room)
 
     def _finish_settled(self, board: PlanState, room: int | None) -> None:
-        """In a plan that is sent back: let what a person settled come to its end."""
+        """In a plan that is sent back, let unsettled subtasks come to their end first."""
         left = board.unsettled()
         if not left or board.plan.pause_reason is not None:
             return
@@ -259,7 +259,7 @@ class Rounds:
             self._rest(board, room)
 
     def is_at_rest(self, tx: Tx, plan_id: str) -> bool:
-        """Whether nothing of a plan runs, nor has to be settled by a person first."""
+        """Whether nothing of a plan runs, and no subtask has to be settled first."""
         board = PlanState.open(tx, plan_id)
         return not (board.count_running() or board.unsettled())
 
@@ -275,10 +275,10 @@ class Rounds:
         return True
 
     def room(self, board: PlanState) -> int | None:
-        """How many of the plan's subtasks may run in its workspace; None where that is no limit.
+        """How many of the plan's subtasks may run in its workspace; None: there is no limit.
 
-        Where a full workspace got room and other plans wait for it, they come first: the plan
-        asks anew behind them, so that one plan never keeps a workspace to itself.
+        If a full workspace got room and other plans wait for it, they come first: this plan gets
+        another round after theirs, so that one plan never keeps a workspace to itself.
         """
         limit = self.pace.per_workspace
         if limit is None:
@@ -294,7 +294,7 @@ class Rounds:
         return room
 
     def _rest(self, board: PlanState, room: int | None) -> None:
-        """A plan starts nothing now; once nothing of it runs, that is told or made use of.
+        """Handle a plan that starts nothing now: once nothing runs, tell it or begin the search.
 
         Args:
             room: How many of its subtasks may run in its workspace.
@@ -309,11 +309,11 @@ class Rounds:
             self._search(board)
 
     def _search(self, board: PlanState) -> None:
-        """Have the next revision looked for, unless something has to be settled first."""
+        """Start the search for the next revision, unless something has to be settled first."""
         left, plan = board.unsettled(), board.plan
         asked = any(board.rows[key].status is _S.WAITING_APPROVAL for key in left)
         rests = asked or plan.pause_reason is not None
-        # What was settled and has no room in its workspace starts when it gets some.
+        # A subtask that a person settled starts when there is room in its workspace.
         if plan.paused_until is not None or (left and not rests):
             return
         if rests:
@@ -322,7 +322,7 @@ class Rounds:
             go_on(board.tx, REPLAN, board.plan.id)
 
     def _next_round(self, board: PlanState, room: int | None) -> tuple[Round, list[str]]:
-        """The next round, once everything is skipped that will not run; and what is to be asked."""
+        """The next round, after skipping all that will not run; and the subtasks to ask about."""
         asking: list[str] = []
         while True:
             found = board.next_round(self.pace, room)
@@ -338,7 +338,7 @@ class Rounds:
                 return found, asking
 
     def _declined(self, board: PlanState, subtask_id: str) -> bool:
-        """Whether a subtask's condition keeps it from running; it is then over."""
+        """Whether a subtask's condition keeps it from running; then it is over."""
         condition = board.shape.graph.subtasks[subtask_id].condition
         if condition is None or board.rows[subtask_id].attempt:
             return False
@@ -360,12 +360,12 @@ class Rounds:
         return not is_let_start(board.tx, plan.id, plan.revision, subtask_id)
 
     def _hold(self, board: PlanState, waiting: Sequence[str], taken: int) -> Sequence[str]:
-        """Mark those that wait for a person, as far as there is room for their questions.
+        """Mark the subtasks that wait for a person, as far as there is room for their questions.
 
-        The rest is asked about later. Gives those to ask about.
+        gonogo asks about the rest later. Returns those to ask about now.
 
         Args:
-            taken: Room that others of this plan need: each that runs may have to ask as well.
+            taken: Room that others of this plan need: each running subtask may have to ask, too.
         """
         if not waiting:
             return ()
@@ -390,7 +390,7 @@ class Rounds:
         checkpoint_starts(board.tx, board.plan, board.stand.written(), starts)
 
     def start_all(self, board: PlanState, ready: Sequence[str]) -> Excess | None:
-        """Start what the budget allows. Gives the limit that keeps the rest, if one does."""
+        """Start what the budget allows; return the limit that stops the rest, if one does."""
         start, spent = self.affordable(board, ready)
         self._tell_starting(board, start)
         for subtask_id in start:
@@ -403,7 +403,7 @@ class Rounds:
         resumed = goes_on(row)
         attempt = row.attempt if resumed else row.attempt + 1
         first: dict[str, Any] = {} if row.attempt else {"started_at": board.now}
-        # What it worked before it waited counts, so it is as if it had begun so much earlier.
+        # The time that it worked before it waited counts: it is as if it had begun earlier.
         worked = row.worked_ms if resumed else 0
         since = board.now - timedelta(milliseconds=worked)
         board.move(
@@ -422,13 +422,13 @@ class Rounds:
         _tell.ended(board, subtask_id, _S.SKIPPED, reason=reason)
 
     def end(self, board: PlanState, status: PlanStatus) -> None:
-        """The plan is over."""
+        """End the plan."""
         self.drop_timers(board)
         board.move_plan(status, finished_at=board.now, again=None, **NO_PAUSE)
         self.ending.end(board.tx, board.plan, status)
 
     def drop_timers(self, board: PlanState) -> None:
-        """Nothing of a plan is waited for any more."""
+        """Drop all timers of a plan."""
         drop_timer(board.tx, ADVANCE, board.plan.id)
         if self.rules.plan_timeout is not None:
             drop_timer(board.tx, PLAN_TIMEOUT, board.plan.id)
@@ -439,7 +439,7 @@ class Rounds:
     def affordable(
         self, board: PlanState, start: Sequence[str]
     ) -> tuple[tuple[str, ...], Excess | None]:
-        """Those of the subtasks that may start, and the limit that keeps the others."""
+        """The subtasks that may start, and the limit that stops the others."""
         limits = in_force(self.rules.budget, board.plan.budget)
         if not start or OF_STARTS.isdisjoint(limits):
             return tuple(start), None
@@ -457,7 +457,7 @@ class Rounds:
         return tuple(kept), found
 
     def pause_for_budget(self, board: PlanState, spent: Excess) -> None:
-        """Start nothing new until a person answers; one question, however many are refused."""
+        """Start nothing new until a person answers; one question for all refused subtasks."""
         if board.plan.paused_until is not None:
             drop_timer(board.tx, RESUME, board.plan.id)
         elif not board.may_rest():
@@ -466,7 +466,7 @@ class Rounds:
         self._ask_for_more(board, spent)
 
     def pause_search(self, tx: Tx, plan_id: str, spent: Excess) -> None:
-        """The search for another revision reached a limit: it waits until a person answers."""
+        """Have a search for another revision that reached a limit wait for a person's answer."""
         board = PlanState.open(tx, plan_id)
         if board.plan.status is not PlanStatus.REPLANNING or board.plan.pause_reason == BUDGET:
             return
@@ -484,7 +484,7 @@ class Rounds:
     def end_pause(
         self, board: PlanState, by: str, reason: str | None = None, content: str | None = None
     ) -> None:
-        """Go on with a paused plan, or with what comes before its search and that itself."""
+        """Go on with a paused plan, or with a paused search and what has to end before it."""
         self.drop_resume(board)
         if board.plan.status is PlanStatus.REPLANNING:
             board.set_plan(**NO_PAUSE)
@@ -494,7 +494,7 @@ class Rounds:
         self.carry_on(board)
 
     def may_go_on(self, board: PlanState) -> list[str]:
-        """The subtasks that go on if they can: of a plan that is sent back, what is unsettled."""
+        """The subtasks that may go on; in a plan that is sent back, only the unsettled ones."""
         ids = list(board.shape.graph.subtasks)
         if board.plan.status is not PlanStatus.REPLANNING:
             return ids
@@ -507,7 +507,7 @@ class Rounds:
         return board.plan.pause_reason in AWAY and until is not None and until <= board.now
 
     def _find_out(self, board: PlanState, room: int | None) -> None:
-        """Have one of the subtasks that wait go on and see; where none does, go on with all."""
+        """Let one waiting subtask go on as a test; if none waits, end the pause."""
         absence = Absence.of(board.plan.away or {})
         probe = board.rows.get(absence.probe or "")
         if probe is not None and probe.status is _S.RUNNING:
@@ -529,14 +529,14 @@ class Rounds:
         set_timer(board.tx, RESUME, board.plan.id, until)
 
     def drop_resume(self, board: PlanState) -> None:
-        """Nobody wakes the plan any more."""
+        """Drop the timer that ends the plan's pause."""
         if board.plan.paused_until is not None:
             drop_timer(board.tx, RESUME, board.plan.id)
 
     # Outcomes ---------------------------------------------------------------------------------
 
     def settle(self, board: PlanState, work: Work, outcome: Completed | Failed | Deferred) -> None:
-        """Write what came of a subtask."""
+        """Write the outcome of a subtask."""
         if isinstance(outcome, Deferred):
             board.move(work.subtask.id, _S.PENDING, worked_ms=work.watch.worked_ms())
             return
@@ -577,12 +577,12 @@ class Rounds:
         attempt: int | None = None,
         since: datetime | None = None,
     ) -> None:
-        """A subtask has failed and is not tried again."""
+        """Write that a subtask has failed and is not tried again."""
         board.move(subtask_id, _S.FAILED, error=failure.facts, finished_at=board.now)
         _tell.ended(board, subtask_id, _S.FAILED, attempt=attempt, since=since, failure=failure)
 
     def _replan_if(self, board: PlanState, subtask_id: str, failure: Failure) -> None:
-        """Send the plan back when a failure is one that changes it."""
+        """Send the plan back if the rules say that this failure changes it."""
         plan, rules = board.plan, self.rules.replanning
         if rules is None or plan.status is not PlanStatus.RUNNING or _is_no_reason(failure):
             return
@@ -606,7 +606,7 @@ class Rounds:
         subtask_id: str | None = None,
         failure: dict[str, Any] | None = None,
     ) -> None:
-        """Have the next revision looked for, once nothing runs."""
+        """Have the next revision searched for once nothing runs."""
         about = {
             "at": board.now.isoformat(), "cause": cause, "reason": reason, "asks": asks, "by": by,
             "subtask_id": subtask_id, "failure": failure,
@@ -634,14 +634,14 @@ def _told(board: PlanState, failure: Failure) -> Failure:
 
 
 def _is_no_reason(failure: Failure) -> bool:
-    """Whether the rule that knows a bad failure says that another plan would not help."""
+    """Whether the rule for a serious failure says that another plan would not help."""
     if not isinstance(failure, Diagnosis) or failure.severity not in REPLANNED:
         return False
     return not failure.requires_replanning
 
 
 def _is_put_off(row: SubtaskStanding) -> bool:
-    """Whether a subtask was begun and waits to go on, for nobody in particular."""
+    """Whether a subtask was begun and waits to go on, but not for a person."""
     return row.status is _S.PENDING and goes_on(row)
 
 

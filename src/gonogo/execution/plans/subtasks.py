@@ -1,4 +1,4 @@
-"""Subtasks: the engine's runner. Carries each one out as its kind says."""
+"""Subtasks: the engine's runner, which carries out each subtask as its kind says."""
 
 import json
 import logging
@@ -77,7 +77,7 @@ _LOG = logging.getLogger(__name__)
 
 
 class Subtasks(Struct, frozen=True, kw_only=True):
-    """Carries subtasks out by their kinds."""
+    """Carries out subtasks by their kinds."""
 
     store: Store
     desk: ApprovalService
@@ -85,11 +85,11 @@ class Subtasks(Struct, frozen=True, kw_only=True):
     patterns: Patterns
 
     async def run(self, work: Work) -> Outcome:
-        """Carry one subtask out as far as it goes without a person.
+        """Carry out one subtask as far as it goes without a person.
 
         Raises:
             Superseded: somebody else holds the subtask.
-            UnmetReference: its inputs name a result that is not there.
+            UnmetReference: its inputs name a result that does not exist.
             ModelFailed: the model did not answer.
         """
         kind = self.kinds.get(work.subtask.type)
@@ -114,7 +114,7 @@ class Subtasks(Struct, frozen=True, kw_only=True):
         except GonogoError:
             raise
         except Exception as error:
-            # What goes wrong inside is the log's; what a registered kind says, its author's.
+            # Errors inside gonogo go to the log; what a registered kind says is shown as it is.
             if kind.name in BUILT_IN:
                 raise
             _LOG.exception("subtask %s failed", step.work.key)
@@ -136,20 +136,20 @@ class Subtasks(Struct, frozen=True, kw_only=True):
 
 
 def _changed(tx: Tx, work: Work) -> tuple[Sequence[FileChange], list[dict[str, str]]]:
-    """What a subtask has changed, and what it did not get."""
+    """What a subtask has changed, and which of its calls were refused."""
     changes = changes_of_subtask(tx, work.revision.plan_id, work.subtask.id)
     return changes, _refused(tx, work)
 
 
 def _refused(tx: Tx, work: Work) -> list[dict[str, str]]:
-    """What the subtask asked for and did not get: whoever reads its result has to know."""
+    """The subtask's refused calls: readers of its result have to know them."""
     plan = plan_of(tx, work.revision.plan_id)
     assert plan is not None  # noqa: S101 - the work is a part of it
     return told_refusals(refused_calls(tx, plan.session_id, plan.id, work.subtask.id))
 
 
 def _usable(outcome: object) -> Outcome:
-    """What a registered kind gave, if it can be kept.
+    """Check that what a registered kind returned can be stored.
 
     Raises:
         TypeError, ValueError: it is no outcome, or its result is no JSON.
@@ -169,17 +169,17 @@ def _results(tx: Tx, work: Work, of: set[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-# How decisions and validations end: by a call that holds the whole answer.
+# How decisions and validations end: by a call that contains the whole answer.
 
 
 class Ending(Struct, frozen=True, kw_only=True):
-    """The call that ends a conversation, and what it makes of the subtask."""
+    """The call that ends a conversation, and how it becomes the subtask's outcome."""
 
     tool: str
     brief: str
     """Key of the text that asks for it."""
     take: Callable[[Step, Mapping[str, Any], str], Completed | Failed]
-    """Is given the arguments and who answered; raises `InvalidArguments` for no answer."""
+    """Gets the arguments and who answered; raises `InvalidArguments` if that is no answer."""
 
 
 def decided(step: Step, arguments: Mapping[str, Any], by: str) -> Completed:
@@ -214,18 +214,18 @@ VERDICT = Ending(tool=VERDICT_TOOL, brief="model_judge", take=judged)
 
 _C = CallStatus
 _TOLD = 1_000
-"""Characters of what a check has shown that a failure is told with."""
+"""Characters of what a check has shown that a failure contains."""
 _MOST_TOLD = 4_000
 _QUOTED = 300
-"""Characters of an agent's last word that a failure quotes."""
+"""Characters of an agent's last reply that a failure quotes."""
 COMPLETION = "attempt_completion"
 _MOST_SENT_BACK = 2
 """How often an agent is told that its work is not done, in one attempt."""
 _CONTRADICTED = "not_shown"
-"""How the error begins of a verdict that is not what the record shows."""
+"""The beginning of the error for a verdict that contradicts the record."""
 _RUN_IT = "Run the command by itself and judge by what it shows, or say that it does not hold"
 _Doubt = tuple[Failure | None, int]
-"""Why a verdict is not believed, and how often its agent was told so before."""
+"""Why a verdict is not accepted, and how often its agent was told so before."""
 _NOT_DONE = "not_done: checks of the approved plan do not hold; they are named below"
 
 
@@ -234,13 +234,13 @@ def _nothing(tx: Tx) -> None:
 
 
 class LastWord(Struct, frozen=True):
-    """How an agent says that it is done, and what becomes of that."""
+    """What an agent says when it is done, and what to write then."""
 
     said: str
     keep: Write = _nothing
-    """Written with what comes of the subtask."""
+    """Written together with the subtask's outcome."""
     turn_down: Write = _nothing
-    """Written when it goes on."""
+    """Written if the agent has to go on."""
 
 
 class AgentStep(Struct, frozen=True, kw_only=True):
@@ -257,7 +257,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         """Have the subtask's agent carry it out, as far as it goes without a person.
 
         Args:
-            ending: The call that ends it; without one any last word does that its checks bear out.
+            ending: The call that ends it; None: any last reply does, if the checks hold.
 
         Raises:
             Superseded: somebody else holds the subtask.
@@ -271,7 +271,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         return await self._talk(step, thread, begins, ending)
 
     async def _judged(self, step: Step, opening: Opening) -> Outcome:
-        """Have a model judge something, in a conversation that ends by a verdict."""
+        """Have a model judge something, in a conversation that ends with a verdict."""
         return await self._talk(step, *await self.threads.open(step, opening), VERDICT)
 
     async def _talk(
@@ -309,7 +309,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
     async def _said(
         self, step: Step, thread: Thread, reply: Reply, ending: Ending | None
     ) -> Outcome | None:
-        """A last word is the result; where a call is wanted it is asked for, once."""
+        """Handle a last reply: it is the result, unless a call must end it; ask for that once."""
 
         def write(tx: Tx) -> None:
             keep_reply(tx, thread, reply)
@@ -330,7 +330,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
     async def _spoken(
         self, step: Step, thread: Thread, reply: Reply, write: Write
     ) -> Outcome | None:
-        """A last word; one that is to be checked is kept first, so that a crash loses none."""
+        """Handle a last reply; if it must be checked, store it first, so that no crash loses it."""
         if not step.subtask.done_when:
             return await self._done(step, thread, LastWord(reply.said, keep=write))
         await self.threads.store.write(self._hold, thread, write)
@@ -341,9 +341,10 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         write(tx)
 
     async def _done(self, step: Step, thread: Thread, word: LastWord) -> Outcome | None:
-        """An agent says that it is done. None: it was sent back, and goes on.
+        """The outcome when an agent says that it is done; None: it was sent back, and goes on.
 
-        It is believed, unless what it was to change is as it was, or a check does not hold.
+        gonogo accepts that, unless the files that it should change are unchanged, or a check does
+        not hold.
         """
         refused = None
         if self._owes_work(step, thread):
@@ -381,7 +382,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         )  # fmt: skip
 
     def _owes_work(self, step: Step, thread: Thread) -> bool:
-        """Whether it is an action that is to change files."""
+        """Whether the subtask is an action that should change files."""
         subtask = step.subtask
         owes = bool(_own_paths(step)) if subtask.must_change is None else subtask.must_change
         if subtask.type != SubtaskType.ACTION or not owes:
@@ -389,7 +390,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         return self.loop.gate.profile(thread).may_write != ()
 
     def _remind(self, tx: Tx, thread: Thread, reply: Reply, ending: Ending) -> bool:
-        """Ask for the call that is wanted. False if that was done before."""
+        """Ask for the call that must end the conversation; False if that was done before."""
         thread.owner.check(tx)
         before = conversation(tx, thread.session_id, thread.name)
         if sum(isinstance(message, UserText) for message in before) > 1:
@@ -418,7 +419,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         return replace(outcome, also=partial(self._complete, thread=thread, call=call, said=said))
 
     def _doubt(self, step: Step, thread: Thread) -> Callable[[Tx], _Doubt] | None:
-        """Looks whether an agent that gives a verdict ran what it was given to run, if anything."""
+        """What checks that an agent with a verdict ran its commands; None: it has none to run."""
         subtask = step.subtask
         commands = subtask.scope.commands if subtask.scope else None
         if subtask.type != SubtaskType.VALIDATION or not commands:
@@ -430,7 +431,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
         return partial(_contradicted, thread=thread, commands=commands)
 
     async def _turn_down(self, thread: Thread, call: CallRow, problem: str) -> None:
-        """Tell the model that a call of its does not do as it is."""
+        """Tell the model that its call is not valid as it is."""
         error = say("model_bad_arguments", thread.locale, problem=problem)
         await self.threads.store.write(self._refuse, thread, call, f"invalid_arguments: {error}")
 
@@ -493,7 +494,7 @@ class AgentStep(Struct, frozen=True, kw_only=True):
 
 
 def _heard(outcome: Outcome | None, reply: Reply) -> Outcome | None:
-    """What comes of a last word, with what of the words of people its agent knew of."""
+    """The outcome of a last reply, with the number of people's messages that its agent knew."""
     if isinstance(outcome, Completed | Failed):
         return replace(outcome, heard=reply.heard or 0)
     return outcome
@@ -506,7 +507,7 @@ def _own_paths(step: Step) -> Sequence[str]:
 
 
 def _last_word(tx: Tx, thread: Thread) -> str | None:
-    """What an agent has ended its conversation with, if it has: it is to be checked yet."""
+    """The last reply of an agent that has ended its conversation: it is not checked yet."""
     messages = conversation(tx, thread.session_id, thread.name)
     last = messages[-1]
     if not isinstance(last, Reply) or last.calls or last.is_unfinished or count_unheard(messages):
@@ -532,14 +533,14 @@ def _write_all(writes: Iterable[Write | None], tx: Tx) -> None:
 
 
 def _unmet(seen: Iterable[CheckSeen]) -> Failure:
-    """What an attempt fails with whose checks do not hold."""
+    """The failure of an attempt whose checks do not hold."""
     lacking = [each for each in seen if not each.holds]
     barred = (each.failure for each in lacking if each.failure is not None)
     said = "; ".join(f"{each.check.text}: {each.seen[:_TOLD]}" for each in lacking)
     return next(barred, invalid(said[:_MOST_TOLD]))
 
 
-# The kinds that are built in, registered as any other is.
+# The built-in kinds, registered like any other.
 
 
 class BuiltInKinds(Struct, frozen=True, kw_only=True):
@@ -559,7 +560,7 @@ class BuiltInKinds(Struct, frozen=True, kw_only=True):
         return cls(agents=agents, tools=tools)
 
     def all(self) -> tuple[Kind, ...]:
-        """Each of them."""
+        """All built-in kinds."""
         runs = {
             SubtaskType.ACTION: self.act,
             SubtaskType.DECISION: self.decide,
