@@ -1,12 +1,12 @@
-"""The composition root: opens every room, hands each what it needs, and offers the verbs.
+"""The composition root: opens every room, gives each what it needs, and offers the verbs.
 
-Doors change things only through the verbs of `Runtime`; the rest is queries and event streams.
+Doors change things only through the verbs of `Runtime`; all else is queries and event streams.
 """
 
 import gc
 
-# What the imports make stays: the collector looks through none of it for cycles, then or later.
-# That would take a tenth of their time.
+# Objects that the imports make stay for ever, so the garbage collector skips them, now and later.
+# Otherwise it would take a tenth of the import time.
 _collects = gc.isenabled()
 gc.disable()
 try:

@@ -1,4 +1,4 @@
-"""Decisions: finds what a person's answer is about, prepares edits, and takes it to the desk."""
+"""Decisions: finds what a person's answer is about, prepares edits, and gives it to the desk."""
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
@@ -49,10 +49,10 @@ from gonogo.store.events import begin_seq, last_seq, told_in, told_seq
 from gonogo.store.plans import plan_of, subtask_key, subtask_row, thread_name
 from gonogo.store.sessions import session_of
 
-# Approvals as people are shown them: who sees which, and who is waited for.
+# Approvals as people see them: who sees which, and who has to answer.
 
 _AT_ONCE = 500
-"""Rows that are in memory at once while a page is looked for."""
+"""Rows that are in memory at once while a page is read."""
 
 
 def may_see(tx: Tx, principal: Principal, approval: Approval) -> bool:
@@ -78,7 +78,7 @@ def readable_approval(tx: Tx, principal: Principal, approval_id: str) -> Approva
 
 
 def readable_plan(tx: Tx, principal: Principal, plan_id: str) -> Plan:
-    """The plan of that id, if the principal may look at it: reviewers of its questions may.
+    """The plan of that id, if the principal may see it: reviewers of its questions may, too.
 
     Raises:
         NotFound: otherwise, whatever the reason.
@@ -97,7 +97,7 @@ def list_views(
     before: str | None,
     limit: int | None,
 ) -> ApprovalList:
-    """A page of the approvals that fit and that the principal may see.
+    """A page of the matching approvals that the principal may see.
 
     Raises:
         InvalidCursor: there is no approval of the id `before`.
@@ -140,7 +140,7 @@ def _newest(
 
 
 def _reviews(tx: Tx, principal: Principal, approval: Approval) -> bool:
-    """Whether a review shows the principal a question of a session that may be somebody else's."""
+    """Whether a review lets the principal see a question of a session that is somebody else's."""
     if not is_reviewer(principal, approval):
         return False
     session = session_of(tx, approval.session_id)
@@ -160,7 +160,7 @@ Prepared = tuple[Find, Ruling]
 
 
 class Approvals(Struct, frozen=True):
-    """The verb `decide`, and what is asked about approvals."""
+    """The verb `decide`, and the queries about approvals."""
 
     _parts: Parts
 
@@ -173,10 +173,10 @@ class Approvals(Struct, frozen=True):
         """Take a person's answer: to a plan, to a tool call, or to any approval by its id.
 
         Args:
-            session_id: The session that it was given in; without one, wherever the question is.
+            session_id: The session in which it was given; None: the question may be in any.
 
         Raises:
-            Refused: it cannot be; nothing has changed.
+            Refused: the answer cannot be taken; nothing has changed.
         """
         principal.require(Role.OPERATOR)
         find, ruling = await self._meant(principal, decision, session_id)
@@ -190,7 +190,7 @@ class Approvals(Struct, frozen=True):
     async def decide_many(
         self, principal: Principal, decisions: Sequence[PlanDecision | HitlDecision]
     ) -> list[Receipt | Refused]:
-        """Take several answers in one transaction, in order; what is refused changes nothing."""
+        """Take several answers in one transaction, in order; refused ones change nothing."""
         principal.require(Role.OPERATOR)
         prepared = [await self._prepared(principal, decision) for decision in decisions]
         return await self._parts.store.write(self._decide_many, prepared)
@@ -240,11 +240,11 @@ class Approvals(Struct, frozen=True):
         before: str | None = None,
         limit: int | None = None,
     ) -> ApprovalList:
-        """The approvals that fit and that the principal may see, oldest first.
+        """The matching approvals that the principal may see, oldest first.
 
         Args:
-            before: Only those that are older than the one of this id.
-            limit: Only so many, the newest; None is all.
+            before: Only those that are older than the approval with this id.
+            limit: At most so many, the newest; None: all.
 
         Raises:
             InvalidCursor: there is no approval of the id `before`.
@@ -284,7 +284,7 @@ class Approvals(Struct, frozen=True):
         return outcome.error if isinstance(outcome, Refusal) else outcome
 
     def decide_in(self, tx: Tx, find: Find, ruling: Ruling) -> Receipt | Refusal:
-        """Decide in a transaction that is open; a refusal that is to be kept is given back."""
+        """Decide in an open transaction; return a refusal whose effects must be committed."""
         before = find(tx)
         told = len(told_in(tx, before.session_id))
         after = last_seq(tx, before.session_id) + told
@@ -292,7 +292,7 @@ class Approvals(Struct, frozen=True):
         if isinstance(outcome, Refusal):
             return outcome
         if len(told_in(tx, outcome.session_id)) > told:
-            # What others told since, such as that the asker rests, is not of the answer.
+            # Events before the answer's own, such as that the asker rests, do not belong to it.
             after = begin_seq(tx, outcome.session_id) + told
         elif outcome.decision is not None:
             after = outcome.decision.get("after", after)
@@ -306,7 +306,7 @@ class Approvals(Struct, frozen=True):
         )  # fmt: skip
 
     async def _ready(self, find: Find, ruling: Ruling) -> Prepared:
-        """Get the call ready that is about to be approved, where it can start with its approval."""
+        """Prepare the call that is about to be approved, if it can start with its approval."""
         if self._parts.store.shared_as is not None:
             return find, ruling
         approval, asked = await self._parts.store.read(_to_start, find)
@@ -314,7 +314,7 @@ class Approvals(Struct, frozen=True):
         return lambda tx: approval, replace(ruling, prepared=prepared)
 
     async def _edited(self, approval: Approval, ruling: Ruling) -> Ruling:
-        """Judge edited arguments as a new call would be: schema, disk, policy."""
+        """Judge edited arguments like those of a new call: by schema, disk and policy."""
         changes: dict[str, Any] | None = ruling.changes
         if changes is None:
             raise InvalidMessage("EDIT decision requires modified_arguments")
@@ -327,7 +327,7 @@ class Approvals(Struct, frozen=True):
         return replace(ruling, prepared=gated)
 
     async def _for_longer(self, approval: Approval, ruling: Ruling) -> Ruling:
-        """Find the rule that allows just what was asked for the rest of the session or plan."""
+        """Find the rule that allows exactly this call for the rest of the session or plan."""
         said = "for_plan" if ruling.for_plan else "for_session"
         if ruling.word is not DecisionWord.APPROVE or approval.kind is not ApprovalKind.TOOL:
             raise InvalidMessage("{said}: give it only when you approve a tool call", said=said)
@@ -358,7 +358,7 @@ def _thread_of(session: Session, call: CallRow) -> Thread:
 
 
 def _to_start(tx: Tx, find: Find) -> tuple[Approval, CallAsked | None]:
-    """A question, and the call that it is about, if that is one which can start with its answer."""
+    """A question, and the call that it is about, if that can start together with the answer."""
     approval = find(tx)
     if approval.kind is not ApprovalKind.TOOL or approval.status is not ApprovalStatus.PENDING:
         return approval, None
@@ -377,7 +377,7 @@ def _to_start(tx: Tx, find: Find) -> tuple[Approval, CallAsked | None]:
 
 
 def _is_of_attempt(tx: Tx, call: CallRow) -> bool:
-    """Whether a call is in the conversation of who carries a subtask out that waits for it."""
+    """Whether a call is in the conversation of the present attempt of a subtask that waits."""
     if call.plan_id is None or call.subtask_id is None or call.revision is None:
         return False
     key = subtask_key(call.plan_id, call.revision, call.subtask_id)
@@ -404,7 +404,7 @@ def _on_plan(principal: Principal, decision: PlanDecision, session_id: str | Non
 
 
 def _check_changes(ruling: Ruling, field: str) -> None:
-    # Who sends changes with another word may believe that what they wrote is what will run.
+    # A person who sends changes with another word may believe that their changes will run.
     if ruling.changes is not None and ruling.word is not DecisionWord.EDIT:
         raise InvalidMessage(
             "{field}: only the decision edit can have changes, not {word}",
@@ -440,7 +440,7 @@ def _call_approval(
 
 
 def _reachable(tx: Tx, principal: Principal, approval: Approval, session_id: str | None) -> bool:
-    """Whether the principal may answer here: within a session only those who see all of it."""
+    """Whether the principal may answer here: within a session, only people who see all of it."""
     if session_id is None:
         return may_see(tx, principal, approval)
     return session_id == approval.session_id and seen(tx, principal, session_id) is not None

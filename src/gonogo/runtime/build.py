@@ -1,4 +1,4 @@
-"""Opens the parts of a runtime from its settings, with what others add."""
+"""Opens the parts of a runtime from its settings, with the installed extensions."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -86,12 +86,12 @@ ROUTES: Mapping[str, Whose] = {
     "turn": Whose.TURN, "plan": Whose.PLAN, REPLAN: Whose.PLAN, "subtask": Whose.SUBTASK,
     ASK: Whose.ASK, WATCH: Whose.CALL, ERASE: Whose.WORKSPACE, HOOK: Whose.NONE, SWEEP: Whose.NONE,
 }  # fmt: skip
-"""What the key of each kind of job names."""
+"""To what the key of each kind of job belongs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extensions:
-    """What a runtime has besides what is built in, found by entry points.
+    """What a runtime has in addition to what is built in, found by entry points.
 
     An installed distribution names what it adds:
 
@@ -104,20 +104,20 @@ class Extensions:
         [project.entry-points."gonogo.strategies"]
         small_first = "my_package:small_first"  # a Strategy
 
-    They are loaded once, when a runtime opens. Whatever cannot be loaded, or is not what its group
-    holds, is refused by name: a runtime never runs with half of what was installed.
+    They are loaded once, when a runtime opens. An extension that cannot be loaded, or has the wrong
+    type for its group, is refused by name: a runtime never runs with half of what was installed.
     """
 
     kinds: Sequence[Kind] = ()
     rules: Sequence[FailureRule] = ()
-    """The first one wins over those after it, and over all that are built in."""
+    """An earlier rule wins over later ones, and over all built-in ones."""
     strategies: Mapping[str, Strategy] = field(default_factory=dict[str, Strategy])
 
     def __post_init__(self) -> None:
-        """Check that nothing takes the place of what is there.
+        """Check that no name is used twice.
 
         Raises:
-            InvalidMessage: naming what is there twice, or a rule that cannot be read.
+            InvalidMessage: the text names what exists twice, or a rule that cannot be read.
         """
         _no_twice("kind of subtasks", [*BUILT_IN, *(kind.name for kind in self.kinds)])
         _no_twice("strategy", [*STRATEGIES, *self.strategies])
@@ -138,10 +138,10 @@ class Extensions:
 
     @classmethod
     def load(cls, points: Iterable[EntryPoint]) -> "Extensions":
-        """What entry points name; those of other groups are passed over.
+        """Load what entry points name, and skip those of other groups.
 
         Raises:
-            InvalidMessage: naming the entry point that is broken.
+            InvalidMessage: an entry point is broken; the text names it.
         """
         found = sorted(points, key=lambda point: (point.group, point.name))
         rules = _of(found, PATTERNS, _rules)
@@ -153,13 +153,13 @@ class Extensions:
 
     @classmethod
     def installed(cls) -> "Extensions":
-        """What is installed beside gonogo.
+        """Load the extensions that are installed beside gonogo.
 
         Raises:
-            InvalidMessage: naming the entry point that is broken.
+            InvalidMessage: an entry point is broken; the text names it.
         """
         groups = (KINDS, PATTERNS, NAMED_STRATEGIES)
-        # To look through all that is installed takes a while: it is done once.
+        # Reading all entry points takes a while, so this is done only once.
         found = entry_points()
         return cls.load(point for group in groups for point in found.select(group=group))
 
@@ -218,10 +218,10 @@ def database_url(settings: Settings) -> str:
 
 
 def database_file(settings: Settings) -> Path | None:
-    """The file of the database that the settings name; None where a server has it.
+    """The file of the database that the settings name; None: it is on a server.
 
     Raises:
-        InvalidMessage: they name no database.
+        InvalidMessage: the settings name no database.
     """
     return file_of(database_url(settings))
 
@@ -229,7 +229,7 @@ def database_file(settings: Settings) -> Path | None:
 def look_at_database(
     settings: Settings, *, reads_all: bool = True
 ) -> tuple[str | None, str, str | None]:
-    """What `store.look_at` finds of the database that the settings name."""
+    """What `store.look_at` finds about the database that the settings name."""
     return look_at(database_url(settings), reads_all=reads_all)
 
 
@@ -246,8 +246,8 @@ def open_parts(
     """Open every room.
 
     Args:
-        drives: Be the process that carries out what is in the database.
-        shared_as: With `drives`: as what to be one of several that do.
+        drives: This process does the work that is in the database.
+        shared_as: With `drives`: the role of this process, if several share the work.
     """
     more = extensions or Extensions.installed()
     store = Store(
@@ -257,7 +257,7 @@ def open_parts(
     try:
         parts = build(settings, environment, model, more, store)
     except BaseException:
-        # Whoever tries again, in this process too, must find it free.
+        # The next attempt to open the database, even in this process, must find it free.
         store.close()
         raise
     if isinstance(parts.dispatcher, Places):
@@ -268,7 +268,7 @@ def open_parts(
 
 
 def open_tracing(settings: Settings, store: Store) -> Tracing | None:
-    """The way to the operator's collector, where one is named.
+    """The tracing to the operator's collector; None: the settings name none.
 
     Raises:
         Refused: the library for it is not installed.
@@ -285,7 +285,7 @@ def build(
     more: Extensions,
     store: Store,
 ) -> Parts:
-    """Tie every room to the others."""
+    """Make every room, and connect them."""
     kit = open_toolkit(settings, environment, store, more.kinds)
     hub, metrics, tracing = Hub(), Metrics(kit.tools), open_tracing(settings, store)
     hub.watch(metrics.observe, *([tracing.observe] if tracing else ()))

@@ -1,4 +1,4 @@
-"""Plans: what people do to them, and what is asked about them."""
+"""Plans: the verbs of people, and the queries."""
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
@@ -62,11 +62,11 @@ from gonogo.store.plans import (
 from gonogo.store.reports import runs_of_plan, used_by_subtasks
 from gonogo.store.sessions import session_of
 
-# A plan as a graph with its times: what a drawing of it needs.
+# A plan as a graph with its times, for a drawing.
 
 
 class Drawn(NamedTuple):
-    """What of the store a drawing is made of, read at once."""
+    """What the store has for a drawing, read in one transaction."""
 
     plan: Plan
     revision: Revision
@@ -77,7 +77,7 @@ class Drawn(NamedTuple):
 
 
 def graph_view(drawn: Drawn, now: datetime) -> PlanGraph:
-    """A plan as nodes and edges, with when each ran and waited."""
+    """A plan as nodes and edges, with the times when each node ran and waited."""
     plan, revision = drawn.plan, drawn.revision
     by_id = {row.subtask_id: row for row in drawn.rows}
     ran = {
@@ -116,7 +116,7 @@ def _node(subtask: Subtask, row: SubtaskRow, drawn: Drawn, now: datetime) -> Gra
 
 
 def _about(row: SubtaskRow, questions: Iterable[SubtaskQuestion]) -> Iterable[SubtaskQuestion]:
-    """The questions that a row waited for; one that a later revision kept, those of before."""
+    """The questions that a row waited for; a row from an earlier revision has that one's, too."""
     kept = row.epoch == 0 and row.attempt > 0
     for asked in questions:
         same = asked.revision == row.revision
@@ -125,9 +125,9 @@ def _about(row: SubtaskRow, questions: Iterable[SubtaskQuestion]) -> Iterable[Su
 
 
 Found = tuple[Plan, Revision, list[SubtaskRow], frozenset[str]]
-"""A plan in its revision; the last are the subtasks whose work was taken back."""
+"""A plan in its revision; the last item is the subtasks whose work was rolled back."""
 Shown = tuple[Plan, Revision, list[SubtaskRow], frozenset[str], str | None]
-"""What a plan's view is made of; the last is who wrote it, where a person did."""
+"""What a plan's view is made of; the last item is the author, if a person wrote it."""
 Verb = Callable[..., None]
 
 
@@ -153,16 +153,16 @@ class Plans(Struct, frozen=True):
     async def create(
         self, principal: Principal, session_id: str, goal: str, subtasks: Sequence[Any]
     ) -> PlanView:
-        """Put a plan that the principal wrote before whoever decides; no model is asked.
+        """Propose a plan that the principal wrote to whoever decides; no model is asked.
 
         Raises:
             NotFound: there is no such session that the principal may see.
-            InvalidPlan: it has a defect, or a finding refuses it; nothing is kept.
+            InvalidPlan: it has a defect, or a finding refuses it; nothing is stored.
             Conflict: the session has a plan that is not over, or answers a message.
         """
         principal.require(Role.OPERATOR)
         session = await self._parts.store.read(visible, principal, session_id)
-        # It may take seconds: neither the loop nor the database waits for it.
+        # This may take seconds: neither the event loop nor the database waits for it.
         own = await anyio.to_thread.run_sync(
             partial(self._parts.planning.own, goal, list(subtasks), unattended=session.unattended)
         )
@@ -176,7 +176,7 @@ class Plans(Struct, frozen=True):
         *,
         unattended: bool = False,
     ) -> PlanCheck:
-        """Look a plan over that a person writes, as its making would; nothing changes.
+        """Check a plan that a person writes, as `create` would; nothing changes.
 
         Args:
             unattended: Nobody would be asked in its session.
@@ -198,7 +198,7 @@ class Plans(Struct, frozen=True):
         return await self._parts.store.read(_got, principal, plan_id)
 
     async def status(self, principal: Principal, plan_id: str) -> PlanStatusView:
-        """How far a plan is."""
+        """The progress of a plan."""
         read = await self._parts.store.read(_in_all, principal, plan_id)
         found, runs, each, refused, of_session = read
         used = Used.total(each.values())
@@ -207,7 +207,7 @@ class Plans(Struct, frozen=True):
         return status_view(*found, usage=usage, each=each, limits=limits, refused=refused)
 
     async def graph(self, principal: Principal, plan_id: str) -> PlanGraph:
-        """A plan as a graph to draw, with when its subtasks ran and waited."""
+        """A plan as a graph to draw, with the times when its subtasks ran and waited."""
         drawn = await self._parts.store.read(_drawn, principal, plan_id)
         return graph_view(drawn, self._parts.store.clock())
 
@@ -244,12 +244,12 @@ class Plans(Struct, frozen=True):
         """Start a plan that was approved and held.
 
         Raises:
-            Conflict: the plan is in another state, which is named.
+            Conflict: the plan is in another state; the text names it.
         """
         return await self._do(principal, plan_id, self._start)
 
     async def pause(self, principal: Principal, plan_id: str) -> PlanView:
-        """Start nothing new; what runs comes to its end."""
+        """Start nothing new; running subtasks come to their end."""
         return await self._do(principal, plan_id, self._parts.engine.controls.pause)
 
     async def resume(self, principal: Principal, plan_id: str) -> PlanView:
@@ -265,10 +265,10 @@ class Plans(Struct, frozen=True):
         )
 
     async def replan(self, principal: Principal, plan_id: str, reason: str) -> PlanView:
-        """Have a running, paused or failed plan changed: what runs finishes first.
+        """Have a running, paused or failed plan changed; running subtasks finish first.
 
         Raises:
-            Conflict: the plan is in another state, which is named, or another plan is active.
+            Conflict: the plan is in another state, or another plan is active; the text says which.
         """
         return await self._do(principal, plan_id, self._parts.replanning.start, reason)
 
@@ -285,7 +285,7 @@ class Plans(Struct, frozen=True):
         """Say something to the agent of a subtask that is under way; nothing else changes.
 
         Raises:
-            Conflict: nobody is at work in it who could hear it; the text says what to do.
+            Conflict: no agent is at work in it that could hear it; the text says what to do.
         """
         principal.require(Role.OPERATOR)
         await self._parts.store.write(self._steer, principal, plan_id, subtask_id, content)
@@ -298,9 +298,9 @@ class Plans(Struct, frozen=True):
         )
 
     async def retry_subtask(self, principal: Principal, plan_id: str, subtask_id: str) -> PlanView:
-        """Do a failed subtask again, and those that were skipped for it.
+        """Run a failed subtask again, and those that were skipped because of it.
 
-        In a plan that goes on, it is done as soon as nothing of the plan runs or waits.
+        In a plan that goes on, it runs as soon as nothing of the plan is under way.
         """
         return await self._do(
             principal, plan_id, Retry(self._parts.engine.rounds).subtask, subtask_id
@@ -312,11 +312,11 @@ class Plans(Struct, frozen=True):
         return [grant_view(grant) for grant in found]
 
     async def revoke_grant(self, principal: Principal, grant_id: str) -> None:
-        """End a grant: from now on the subtask asks.
+        """End a grant: from now on gonogo asks about the subtask's calls.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
-            Conflict: it had ended already.
+            Conflict: it has already ended.
         """
         principal.require(Role.OPERATOR)
         await self._parts.store.write(_revoke, principal, grant_id)
@@ -324,7 +324,7 @@ class Plans(Struct, frozen=True):
     # Edits and remarks --------------------------------------------------------------------------
 
     async def check(self, principal: Principal, plan_id: str, subtasks: Sequence[Any]) -> PlanCheck:
-        """Look the subtasks of an edit over as its decision would; nothing changes.
+        """Check the subtasks of an edit, as the decision `edit` would; nothing changes.
 
         Raises:
             NotFound: there is no plan of that id that the principal may see.
@@ -341,10 +341,10 @@ class Plans(Struct, frozen=True):
         subtask_id: str | None = None,
         revision: int | None = None,
     ) -> CommentView:
-        """Say something of a plan that waits for approval, or of one of its subtasks.
+        """Comment on a plan that waits for approval, or on one of its subtasks.
 
         Raises:
-            Refused: it cannot be said; the text says why.
+            Refused: this is not possible; the text says why.
         """
         principal.require(Role.OPERATOR)
         kept = await self._parts.store.write(
@@ -353,7 +353,7 @@ class Plans(Struct, frozen=True):
         return comment_view(kept)
 
     async def comments(self, principal: Principal, plan_id: str) -> CommentList:
-        """What was said of a plan, with the planner's answers.
+        """The comments on a plan, with the planner's answers.
 
         Raises:
             NotFound: there is no such plan that the principal may see.
@@ -366,7 +366,7 @@ class Plans(Struct, frozen=True):
         )
 
     async def revise(self, principal: Principal, plan_id: str) -> PlanView:
-        """Send a plan that waits back to its planner, who answers every open comment.
+        """Send a plan that waits for approval back to its planner, to answer all open comments.
 
         Raises:
             Conflict: it does not wait, is with its planner already, or has no open comment.
@@ -450,9 +450,9 @@ def _drawn(tx: Tx, principal: Principal, plan_id: str) -> Drawn:
 def _in_all(
     tx: Tx, principal: Principal, plan_id: str
 ) -> tuple[Found, int, dict[str | None, Used], int, dict[str, float] | None]:
-    """A plan, how many runs it has begun, what its subtasks took, and what it did not get.
+    """A plan, its number of runs, the usage of its subtasks, the number of its refused calls.
 
-    And what its session was opened with that it may take.
+    The last item is the limits with which its session was opened.
     """
     found = _found(tx, principal, plan_id)
     refused = refused_calls(tx, found[0].session_id, plan_id)
@@ -535,7 +535,7 @@ def _checked(
 def looked_over(
     planning: Planning, draft: Callable[[], Revision], locale: str, *, unattended: bool
 ) -> PlanCheck:
-    """What would be said of a revision that a person writes.
+    """The findings about a revision that a person writes.
 
     Args:
         draft: Reads it, or raises `InvalidPlan`.

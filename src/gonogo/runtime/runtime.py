@@ -43,7 +43,7 @@ from gonogo.telemetry import Metrics
 
 _ELSEWHERE = 10.0
 _PATIENCE = 9.0
-"""Seconds that database and state folder may take to answer."""
+"""Seconds that the database and the state folder may take to answer."""
 
 
 class Runtime:
@@ -58,7 +58,7 @@ class Runtime:
         """Take opened rooms; use `Runtime.open`."""
         self.parts = parts
         self.addresses: list[str] = []
-        """Where this process listens on ports now."""
+        """The addresses at which this process listens now."""
         self.sessions = Sessions(parts, parts.settings.default_workspace)
         self.approvals = Approvals(parts)
         self.messages = Messages(parts, self.sessions, self.approvals)
@@ -92,10 +92,10 @@ class Runtime:
         """Open every room, go on with what was left undone, and run until left.
 
         Args:
-            model: In the place of the configured one.
-            idle: Set nothing going: neither what was left undone, nor timers, nor new work.
-            shared_as: As what to be one of several processes that work on one PostgreSQL.
-            extensions: In the place of what is installed.
+            model: A model to use instead of the configured one.
+            idle: Start nothing: no unfinished work, no timers, no new work.
+            shared_as: The role of this process, if several share the work on one PostgreSQL.
+            extensions: Extensions to use instead of the installed ones.
 
         Raises:
             Refused: the database is newer than this code, or another process drives it, or a rule
@@ -141,7 +141,7 @@ class Runtime:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is under way in this process; what waits for a person is not."""
+        """Whether nothing is under way in this process; work that waits for a person is not."""
         return self.parts.dispatcher.is_idle
 
     @property
@@ -155,7 +155,7 @@ class Runtime:
         return self.parts.closing
 
     async def check_ready(self) -> None:
-        """Check that work can be done: what is decided and done can be written down.
+        """Check that work can be done: that decisions and results can be stored.
 
         Raises:
             Busy: the database is away, another process drives it, or the state folder cannot be
@@ -170,7 +170,7 @@ class Runtime:
 
     @property
     def metrics(self) -> Metrics:
-        """What is counted."""
+        """The metrics of this process."""
         return self.parts.metrics
 
     def close_streams(self) -> None:
@@ -179,12 +179,12 @@ class Runtime:
         self.parts.hub.wake_all()
 
     async def joined(self) -> None:
-        """Return once this process shares the work with others, or at once where it does not."""
+        """Return once this process has joined the others, or at once if it works alone."""
         if isinstance(self.parts.dispatcher, Places):
             await self.parts.dispatcher.joined.wait()
 
     async def drain(self) -> None:
-        """As one of several processes: have the others go on with what this one drives."""
+        """Have the other processes go on with the work of this one, if there are several."""
         await self.parts.dispatcher.drain()
 
     # Tool hosts -------------------------------------------------------------------------------
@@ -205,7 +205,7 @@ class Runtime:
         await self.parts.hosts.claim(session_id, connection)
 
     async def release_tool_host(self, connection: str) -> None:
-        """A connection is gone; its calls wait for their timeout."""
+        """Release the sessions of a connection that has ended; its calls wait for their timeout."""
         await self.parts.hosts.release(connection)
 
     # What there is ----------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class Runtime:
         ]
 
     def models(self) -> list[dict[str, Any]]:
-        """The models that could be used, and what each of them is asked for."""
+        """The models that could be used, and the roles of each."""
         models = self.parts.models
         return available_models(models.environment, models.roles)
 
@@ -238,8 +238,8 @@ class Runtime:
     ) -> dict[str, Any]:
         """Run one tool through the gate, without a model.
 
-        Gives `{decision, reason, rule}`, and with `allow` also `result` or `error`, and under
-        `left` the guarded names that a command left and nobody foresaw.
+        Returns `{decision, reason, rule}`, and with `allow` also `result` or `error`, and under
+        `left` the guarded names that a command left unexpectedly.
 
         Raises:
             PolicyDenied: the gate denies it.
@@ -278,7 +278,7 @@ class Runtime:
 
 
 async def _start(group: TaskGroup, parts: Parts, driving: Driving) -> None:
-    """Have the rooms that work by themselves begin; the one that sets work going is last."""
+    """Start the rooms that work by themselves; the one that starts jobs comes last."""
     for room in (parts.servers, parts.tracing, parts.hosts, driving):
         if room is not None:
             await group.start(room.serve)
@@ -286,7 +286,7 @@ async def _start(group: TaskGroup, parts: Parts, driving: Driving) -> None:
 
 def _open(tx: Tx, parts: Parts) -> None:
     log.start_system_chain(tx)
-    # Folders that people of this machine had sessions in, besides the roots.
+    # Folders outside the roots in which people of this machine had sessions.
     for folder in workspaces(tx):
         parts.gate.programs.know(folder)
     if parts.store.missing:

@@ -1,4 +1,4 @@
-"""The opened parts of a runtime, and the gate as the settings have it."""
+"""The opened parts of a runtime, and the gate, desk and means as the settings say."""
 
 import logging
 import os
@@ -73,9 +73,9 @@ from gonogo.workspace import (
 
 # Tool hosts: which connection of a client runs a session's tools, if the server does not.
 #
-# One process remembers that by itself. Of several servers each keeps what its own clients do in the
-# database, where all of them see it, and says every two seconds that it still holds; so a server
-# that dies keeps no session.
+# A single process remembers that by itself. If there are several servers, each writes the tool
+# hosts of its own clients to the database, where all servers see them, and renews them every two
+# seconds; so a server that dies keeps no session.
 
 _LOG = logging.getLogger(__name__)
 _EVERY = 2.0
@@ -100,12 +100,12 @@ class ToolHosts(Struct, frozen=True):
         self.ours[session_id] = connection
 
     async def release(self, connection: str) -> None:
-        """A connection is gone."""
+        """Release the sessions of a connection that has ended."""
         held = [session for session, holder in self.ours.items() if holder == connection]
         for session_id in held:
             del self.ours[session_id]
         if held and self.store.shared_as is not None:
-            # Else nobody says any more that it holds: it is over by itself in a few seconds.
+            # If this fails, nobody renews the entry, so it ends by itself in a few seconds.
             with suppress(Busy):
                 await self.store.write(drop_tool_host, connection)
 
@@ -116,7 +116,7 @@ class ToolHosts(Struct, frozen=True):
         return await self.store.read(tool_host_of, session_id)
 
     async def serve(self, *, task_status: Any = anyio.TASK_STATUS_IGNORED) -> None:  # noqa: ANN401
-        """Say that what is ours still holds, where others have to know."""
+        """Renew our entries regularly, if other servers have to know them."""
         task_status.started()
         while self.store.shared_as is not None:
             await anyio.sleep(_EVERY)
@@ -130,7 +130,7 @@ class ToolHosts(Struct, frozen=True):
         return await self.store.write(claim_tool_host, session_id, connection)
 
 
-# The gate as the settings have it, and what commands may take and reach.
+# The gate as the settings say, and what commands may use and reach.
 
 
 def warn_of_own_code(workspace: Path) -> None:
@@ -154,10 +154,10 @@ def open_gate(
     """Make the gate of these tools and agents.
 
     Args:
-        path: The PATH that we have, by which programs of commands are found.
+        path: Our own PATH, in which programs of commands are searched.
 
     Raises:
-        BadRules: naming file and line of the first defect in the rules.
+        BadRules: the rules have a defect; the text names the file and the line of the first one.
     """
     return Gate(
         tools=tools, profiles=profiles, home=settings.home, given=given,
@@ -171,17 +171,17 @@ def open_gate(
 
 
 def open_reader(settings: Settings) -> InstructionReader:
-    """What reads instruction files and skills.
+    """The reader of instruction files and skills.
 
     Raises:
-        BadRules: naming file and line of the first defect in the rules.
+        BadRules: the rules have a defect; the text names the file and the line of the first one.
     """
     rules = load_rules(settings.admin_rules, settings.rules)
     agents = {rule.text.agent or "" for rule in rules.all()} | {""}
 
     @lru_cache(maxsize=4_096)
     def barred(path: str) -> bool:
-        """Whether a rule denies an agent to read a file, or asks."""
+        """Whether any rule denies reading a file, or asks, for any agent."""
         calls = (
             Call(
                 tool=READ_TOOL, tool_class=ToolClass.PURE, agent=agent, arguments={"path": path},
@@ -200,7 +200,7 @@ def open_reader(settings: Settings) -> InstructionReader:
 def bare_thread(
     workspace: Path, agent: str = "universal", *, locale: str = "en", remote: bool = False
 ) -> Thread:
-    """A conversation of nobody, in which a single call can be judged.
+    """A conversation without an owner, in which a single call can be judged.
 
     Args:
         remote: A client runs its tools, so that nothing is looked up on this disk.
@@ -212,12 +212,12 @@ def bare_thread(
 
 
 def open_programs(settings: Settings, path: str | None) -> Programs:
-    """Where programs are looked for: in no folder that agents may get as their workspace."""
+    """Where programs are searched: in no folder that can be a workspace of agents."""
     return Programs(path=path or DEFAULT_PATH, roots=settings.allowed_roots)
 
 
 def open_means(settings: Settings, is_ours: Callable[[], bool] | None = None) -> Means:
-    """What tools may have; see `Means.is_ours`."""
+    """What the settings let tools have; see `Means.is_ours`."""
     return Means(
         command_timeout=settings.command_timeout, command_output=settings.command_output,
         result_tokens=settings.result_tokens, diagnostics=open_diagnostics(settings),
@@ -235,14 +235,14 @@ def open_means(settings: Settings, is_ours: Callable[[], bool] | None = None) ->
 
 
 def open_diagnostics(settings: Settings) -> Diagnostics | None:
-    """The operator's command that looks at what was written, if there is one."""
+    """The operator's command that checks written files, if there is one."""
     if settings.diagnostics is None:
         return None
     return Diagnostics(settings.diagnostics, settings.diagnostics_timeout)
 
 
 def _hidden(settings: Settings) -> tuple[Path, ...]:
-    """What commands do not see besides the state folder: our other files, and the user's home."""
+    """What commands cannot see, besides the state folder: our other files, and the user's home."""
     files = [
         settings.config,
         settings.admin_rules,
@@ -258,7 +258,7 @@ def _hidden(settings: Settings) -> tuple[Path, ...]:
     return tuple(sorted(found - {Path("/")}))
 
 
-# What the settings say of questions, and of plans that are sent back.
+# What the settings say about questions, and about plans that are sent back.
 
 
 def replan_rules(settings: Settings) -> ReplanRules:
@@ -278,7 +278,7 @@ def replan_rules(settings: Settings) -> ReplanRules:
 
 
 def open_desk(settings: Settings, doings: Doings) -> ApprovalService:
-    """The desk, with the rules of review and the times that questions have."""
+    """The desk, with the rules of review and the lifetimes of questions."""
     seconds = {
         ApprovalKind.TOOL: settings.approval_expiry_tool,
         ApprovalKind.PLAN: settings.approval_expiry_plan,
@@ -327,7 +327,7 @@ class Parts(Struct, frozen=True, kw_only=True):
     servers: ServerPool | None
     went_on: Continuation
     handlers: Mapping[str, Handler]
-    """What carries a job of each kind out."""
+    """The function that carries out a job, by kind."""
     on_timer: OnTimer
     closing: anyio.Event
     bearers: Bearers | None
@@ -335,10 +335,10 @@ class Parts(Struct, frozen=True, kw_only=True):
     hosts: ToolHosts
 
     def require_alone(self, what: str) -> None:
-        """Check that this process does all the work, for what no other one can be asked for.
+        """Check that this process does all the work, for verbs that no worker can carry out.
 
         Raises:
-            Conflict: workers do it.
+            Conflict: workers do the work.
         """
         if self.store.shared_as is not None:
             raise Conflict(
@@ -358,7 +358,7 @@ def member_of(
     capacity: int = 0,
     labels: Mapping[str, str] | None = None,
 ) -> Membership:
-    """As what this process takes part, where several work on one database.
+    """The role of this process, if several share the work on one database.
 
     Args:
         kind: `server` or `worker`.
@@ -385,7 +385,7 @@ def member_of(
 
 
 def _digest_of_rules(settings: Settings) -> str:
-    """What tells whether two processes have the same rules, by the files that they read."""
+    """A digest of the files of rules: processes with the same rules have the same one."""
     digest = sha256()
     for file in (settings.admin_rules, settings.rules):
         text = file.read_bytes() if file is not None and file.is_file() else b""
@@ -394,27 +394,27 @@ def _digest_of_rules(settings: Settings) -> str:
 
 
 class RoleReport(Struct, frozen=True, kw_only=True):
-    """What a role asks."""
+    """The models of a role."""
 
     role: str
     models: Sequence[str]
-    """As people read them: the first, then those that stand in for it."""
+    """Their names for people: the first model, then those that can replace it."""
     problems: Sequence[str]
-    """Why some of them cannot be asked."""
+    """Why some of them cannot be used."""
 
     @property
     def works(self) -> bool:
-        """Whether any of them can be asked."""
+        """Whether any of them can be used."""
         return len(self.problems) < len(self.models)
 
 
 def look_at_models(settings: Settings, environment: dict[str, str]) -> list[RoleReport]:
-    """Which models are asked, as far as that shows without asking them.
+    """Which models each role uses, as far as that shows without asking them.
 
-    Without a file that names models by role, all roles ask the same one: the first is told.
+    Without a file that names models by role, all roles use the same one, so one role is reported.
 
     Raises:
-        BadModels: naming file, line and role of the first defect.
+        BadModels: the file has a defect; the text names the file, line and role of the first one.
     """
     roles = load_roles(settings.models_file)
     pool = ModelPool(settings=settings, environment=environment, metrics=Metrics(), roles=roles)

@@ -1,4 +1,4 @@
-"""Sessions: the verbs that open, edit and delete them, and what is asked about them."""
+"""Sessions: the verbs that open, edit and delete them, and the queries about them."""
 
 import json
 import os
@@ -78,12 +78,12 @@ from gonogo.store.sessions import (
     standings,
 )
 
-# A session's messages as they are shown.
+# A session's messages as clients see them.
 
 
 def history_of(tx: Tx, session_id: str) -> Iterator[MessageView]:
-    """Every message in order; what explorers say is told by the call that asked them."""
-    # A conversation's calls are read once, however many of its messages made some.
+    """Every message in order; explorers' replies are in the result of the call that asked them."""
+    # The calls of a conversation are read once, not for each message.
     calls: dict[str, dict[str, CallRow]] = {}
     for row in history(tx, session_id):
         if row.agent == EXPLORER:
@@ -137,12 +137,12 @@ def _text(result: Any) -> str:  # noqa: ANN401 - JSON
 
 _ID = re.compile(r"[A-Za-z0-9_.:-]{1,128}")
 _RECENT = 20
-"""Folders that are remembered for whoever begins something."""
+"""How many recent folders are offered for a new session."""
 _TOOL_HOSTS = frozenset({"server", "client"})
 
 
 class SessionOpening(Struct, frozen=True, kw_only=True):
-    """What a session is opened with."""
+    """The fields with which a session is opened."""
 
     session_id: str | None = None
     workspace: str | None = None
@@ -160,15 +160,15 @@ class Sessions(Struct, frozen=True):
 
     _parts: Parts
     _given: Path | None
-    """The folder of sessions that name none, by the settings."""
+    """The default folder of sessions, from the settings."""
     _opened: list[Path] = field(default_factory=list[Path])
-    """The folders of servers that are there for a while, the latest last."""
+    """The folders that are open for a while; the newest is last."""
 
     @contextmanager
     def opened_to(self, folder: Path | None) -> Generator[None]:
-        """Let sessions work in a folder as if it were a root, for the time of a block.
+        """Let sessions work in a folder as if it were a root, for the duration of a block.
 
-        A session that names no folder gets it where the settings name none.
+        It is also the default folder, if the settings have none.
         """
         if folder is None:
             yield
@@ -197,18 +197,18 @@ class Sessions(Struct, frozen=True):
         """Open a session.
 
         Args:
-            anywhere: Whoever asks is the user of this machine whose process this is: their own
-                folders are as good as the roots.
-            model: The model that its agents ask; by default the one that is configured here.
-            unattended: Nobody can answer in it: what would ask is denied.
-            limits: What it may take in all, by `cost` (US dollars), `tokens`, `requests` (to
+            anywhere: The caller is the user who runs this process on this machine, so sessions may
+                work in all their own folders, as in the roots.
+            model: The model that its agents use; by default the one that is configured here.
+            unattended: Nobody can answer in it: calls that would ask are denied.
+            limits: The most that it may use: `cost` (US dollars), `tokens`, `requests` (to
                 models) and `seconds` (from now on).
 
         Raises:
             Conflict: the id is taken.
             Forbidden: the workspace is outside the roots, the role is not enough, or the model is a
                 file that only the user of this machine may name.
-            InvalidMessage: the id or the tool host is not a possible one.
+            InvalidMessage: the id or the tool host is not valid.
         """
         principal.require(Role.OPERATOR)
         if model is not None and model.startswith(REPLAY) and not anywhere:
@@ -245,15 +245,15 @@ class Sessions(Struct, frozen=True):
         """A page of the sessions that the principal may see, newest first.
 
         Args:
-            text: What a session's title, folder or id has in it; by default all are listed.
-            state: How they stand.
+            text: List only sessions with this in their title, folder or id.
+            state: List only sessions in this state.
             after: The place in the list that the page follows.
         """
         wanted = SessionFilter(owner=whose(principal), text=text, state=state, after=after)
         return await self._parts.store.read(_page, wanted, limit, offset)
 
     async def usage(self, principal: Principal, session_id: str) -> SessionUsage:
-        """What the model requests of a session took, those of its plans included.
+        """What the model requests of a session have used, including those of its plans.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
@@ -282,8 +282,8 @@ class Sessions(Struct, frozen=True):
         """Change a session's title or language.
 
         Args:
-            locale: None: none of its own; it is spoken as before until somebody says something.
-                Empty: as it was.
+            locale: None: no language of its own, so it keeps the present one until somebody says
+                something. Empty: no change.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
@@ -293,10 +293,10 @@ class Sessions(Struct, frozen=True):
         return await self.get(principal, session_id)
 
     async def delete(self, principal: Principal, session_id: str) -> None:
-        """Delete a session: whatever it runs is stopped, and nothing that was said in it stays.
+        """Delete a session: stop whatever it runs, and erase everything that was said in it.
 
-        That it was, and who opened and deleted it, stays in the audit log; its id is not used
-        again. What takes long to erase is erased after this returns.
+        The audit log keeps that it existed, and who opened and deleted it; its id is not used
+        again. If erasing takes long, it goes on after this returns.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
@@ -314,7 +314,7 @@ class Sessions(Struct, frozen=True):
         """Every message of a session in order, with the results of tools.
 
         Args:
-            by_people: Only what people said, which no event tells.
+            by_people: Only what people said; no event contains that.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
@@ -322,9 +322,9 @@ class Sessions(Struct, frozen=True):
         return await self._parts.store.read(_history, principal, session_id, by_people)
 
     async def context(self, principal: Principal, session_id: str) -> ContextView:
-        """What the next request of a session's own conversation would hold.
+        """What the next request of a session's own conversation would contain.
 
-        It is that of the agent that answers now; where nobody does, of the one that would.
+        It is the request of the agent that answers now or, if none does, would answer next.
 
         Raises:
             NotFound: there is none of that id that the principal may see, or its agent is gone.
@@ -352,7 +352,7 @@ class Sessions(Struct, frozen=True):
     async def log_page(
         self, principal: Principal, session_id: str, before: int | None, limit: int
     ) -> list[WrittenEvent]:
-        """The latest events of a session before a place in its log, oldest first.
+        """The last events of a session before a place in its log, oldest first.
 
         Args:
             before: A seq; None for the end of the log.
@@ -363,7 +363,7 @@ class Sessions(Struct, frozen=True):
         return await self._parts.store.read(_log_page, principal, session_id, before, limit)
 
     async def pending(self, principal: Principal, session_id: str) -> PendingApprovals:
-        """What a session waits for.
+        """The open questions of a session.
 
         Raises:
             NotFound: there is none of that id that the principal may see.
@@ -411,7 +411,7 @@ class Sessions(Struct, frozen=True):
         is_inside = any(path.is_relative_to(root) for root in roots)
         if not is_inside and not (opening.anywhere and self._is_own(path)):
             raise _not_allowed(path, roots, own=opening.anywhere)
-        # os.path, unlike Path, takes a name that is too long for one that is not there.
+        # os.path, unlike Path, treats a name that is too long as one that does not exist.
         if not os.path.isdir(path):
             raise InvalidMessage("workspace: {path} is not a folder; name a folder", path=path)
         if not is_inside:
@@ -427,7 +427,7 @@ class Sessions(Struct, frozen=True):
         return self._given or (self._opened[-1] if self._opened else None)
 
     def _is_own(self, path: Path) -> bool:
-        """Whether a folder is one of the user's whose process this is; ours and `/` are not."""
+        """Whether a folder belongs to the user of this process; gonogo's own and `/` do not."""
         settings = self._parts.settings
         ours = (settings.home.resolve(), settings.config.resolve())
         if path == Path("/") or any(path.is_relative_to(folder) for folder in ours):
@@ -435,7 +435,7 @@ class Sessions(Struct, frozen=True):
         try:
             return path.stat().st_uid == os.geteuid()
         except OSError:
-            # It is not there, which is said of it.
+            # It does not exist, and the caller checks that next.
             return True
 
     def _edit(
@@ -476,7 +476,7 @@ class Sessions(Struct, frozen=True):
         """Make a rule that holds in a session from now on.
 
         Raises:
-            InvalidMessage: the rule is not one that a file could hold, or there is no such tool.
+            InvalidMessage: the rule would not be valid in a file, or there is no such tool.
             NotFound: there is no such session that the principal may see.
         """
         principal.require(Role.OPERATOR)
@@ -493,7 +493,7 @@ class Sessions(Struct, frozen=True):
         return [_view(row) for row in rows]
 
     async def remove_rule(self, principal: Principal, session_id: str, rule_id: str) -> None:
-        """End a rule, by its id or its name; what it allowed asks again.
+        """End a rule, by its id or its name; gonogo asks again about what it allowed.
 
         Raises:
             NotFound: there is no such session that the principal may see, or it has no such rule.
@@ -509,7 +509,7 @@ class Sessions(Struct, frozen=True):
         return make_session_rule(tx, session_id, text, principal)
 
     def _require_tool(self, tool: str | None) -> None:
-        # A denial by a wrong name would deny nothing. Servers may bring theirs later.
+        # A rule that denies a wrong name would deny nothing. Servers may bring their tools later.
         tools = self._parts.tools
         if tool not in {None, "*", *tools} and server_of(str(tool)) is None:
             raise InvalidMessage(
@@ -545,7 +545,7 @@ def visible(tx: Tx, principal: Principal, session_id: str) -> Session:
 
 
 def seen(tx: Tx, principal: Principal, session_id: str) -> Session | None:
-    """The session of that id, or None where there is none that the principal may see."""
+    """The session of that id, or None if there is none that the principal may see."""
     session = session_of(tx, session_id)
     if session is None or session.deleted or whose(principal) not in (None, session.principal_id):
         return None
@@ -556,7 +556,7 @@ def seen_plan(tx: Tx, principal: Principal, plan_id: str, session_id: str | None
     """The plan of that id, if the principal may see it.
 
     Args:
-        session_id: The session that it has to be of, if that matters.
+        session_id: The session to which it has to belong, if that matters.
 
     Raises:
         NotFound: otherwise, whatever the reason.
@@ -569,16 +569,16 @@ def seen_plan(tx: Tx, principal: Principal, plan_id: str, session_id: str | None
 
 
 def whose(principal: Principal) -> str | None:
-    """Whose sessions the principal sees; None is everybody's."""
+    """The id of the owner whose sessions the principal sees; None: everybody's."""
     return None if principal.role >= Role.ADMIN else principal.id
 
 
 def _check_free(tx: Tx, session_id: str) -> None:
-    """Check that a session may have an id that a client names.
+    """Check that a new session may have the id that a client names.
 
     Raises:
-        Conflict: there is one, or was one, of that id.
-        InvalidMessage: it is no possible one.
+        Conflict: there is or was a session with that id.
+        InvalidMessage: the id is not valid.
     """
     if not _ID.fullmatch(session_id):
         raise InvalidMessage("session_id: 1 to 128 letters, digits, or any of _ . : -")
@@ -588,7 +588,7 @@ def _check_free(tx: Tx, session_id: str) -> None:
 
 
 def _page(tx: Tx, wanted: SessionFilter, limit: int, offset: int) -> SessionList:
-    # One more than is wanted says whether there is another page.
+    # One row more than is wanted shows whether there is another page.
     found, total = list_sessions(tx, wanted, limit + 1, offset)
     shown, more = found[:limit], found[limit:]
     stand = standings(tx, [session.id for session in shown])
@@ -602,7 +602,7 @@ def _page(tx: Tx, wanted: SessionFilter, limit: int, offset: int) -> SessionList
 def _used(
     tx: Tx, principal: Principal, session_id: str
 ) -> tuple[Used, Limits | None, dict[str, Any] | None]:
-    """What a session took, what it was opened with that it may take, and its plan's budget."""
+    """What a session has used, the limits with which it was opened, and its plan's budget."""
     session = visible(tx, principal, session_id)
     plan = plan_of(tx, session.active_plan_id) if session.active_plan_id else None
     return used_by_session(tx, session.id), session.limits, plan.budget if plan else None
@@ -615,7 +615,7 @@ def _pending(tx: Tx, principal: Principal, session_id: str) -> list[Any]:
 
 
 def _answering(tx: Tx, principal: Principal, session_id: str) -> tuple[Session, str]:
-    """A session, and the agent whose request is its next one."""
+    """A session, and the agent that makes its next request."""
     session = visible(tx, principal, session_id)
     turn = next(iter(open_turns(tx, session_id)), None)
     return session, (turn and turn.agent) or session.agent

@@ -1,6 +1,6 @@
-"""Streams: what happened in a session, from any place in its log on, without gap or duplicate.
+"""Streams: the events of a session from any place in its log on, without gaps or duplicates.
 
-A message's receipt says which part of it is the answer.
+A message's receipt says which of them are its answer.
 """
 
 from collections.abc import AsyncGenerator, Collection, Mapping
@@ -27,7 +27,7 @@ from gonogo.store.hints import TextPart
 Body = Mapping[str, Any]
 _NEWS: Body = {"type": "news"}
 _MOMENT = 0.2
-"""Seconds in which whatever changes in a session is one piece of news."""
+"""Seconds in which all changes in a session count as one piece of news."""
 _PLAN_ENDS = frozenset({"plan_completed", "plan_cancelled"})
 
 
@@ -42,25 +42,25 @@ class Receipt:
     answers: tuple[DecisionAnswer, ...] = ()
     """One for each id of a batch."""
     told: int = 0
-    """The last event that taking the message in told at once; it belongs to the answer."""
+    """The last event that was told when the message was accepted; it belongs to the answer."""
     settled: int = 0
     """Where the last decision of a batch was taken: nothing before it ends the answer."""
     created: bool = False
     """The message made the session."""
     ends: int = 0
-    """The last event of an answer that sets nothing going: more people have to agree."""
+    """The last event of an answer that starts nothing, as more people have to agree."""
     approval_id: str = ""
-    """The question that was answered, or that an edit put in its place."""
+    """The question that was answered, or the one with which an edit replaced it."""
     outcome: Literal["decided", "voted", "asked_again"] | None = None
-    """What came of a decision."""
+    """The effect of a decision."""
 
     def as_json(self) -> dict[str, Any]:
-        """The receipt as it is kept for a repeat of its request."""
+        """The receipt as it is stored for a repeat of its request."""
         return _RECEIPT.dump_python(self, mode="json", exclude_none=True)
 
     @staticmethod
     def of_json(kept: dict[str, Any]) -> "Receipt":
-        """A receipt that was kept."""
+        """A receipt that was stored."""
         return _RECEIPT.validate_python(kept)
 
     def covers(self, body: Mapping[str, Any]) -> bool:
@@ -78,7 +78,7 @@ _RECEIPT: TypeAdapter[Receipt] = TypeAdapter(Receipt)
 
 
 class Streams(Struct, frozen=True):
-    """The verbs that give event streams."""
+    """The verbs that return event streams."""
 
     _parts: Parts
 
@@ -86,21 +86,21 @@ class Streams(Struct, frozen=True):
     async def follow(
         self, principal: Principal, session_id: str, after: int, *, again: bool = False
     ) -> AsyncGenerator[AsyncGenerator[Body]]:
-        """All events of a session that follow a place in its log: kept ones, then live.
+        """All events of a session after a place in its log: first stored ones, then live ones.
 
-        Deltas of text have no `seq`. The stream ends when the runtime closes.
+        Parts of a text have no `seq`. The stream ends when the runtime closes.
 
         Args:
-            again: The reader had this stream before, and has what was written of a text. Others
-                are first shown what there is of it.
+            again: The reader had this stream before, and has what was written of a text so far.
+                Other readers first get all that was written so far.
 
         Raises:
-            NotFound: there is no such session that the principal may see, or no more: what was
-                told before it was deleted comes first.
-            InvalidCursor: the place lies in the future, or before the beginning.
+            NotFound: there is no such session that the principal may see, or it was deleted; the
+                events from before that come first.
+            InvalidCursor: the place is in the future, or before the beginning.
         """
         async with self._bodies(session_id, after, again=again) as bodies:
-            # Whoever deletes it from now on tells the follower.
+            # If it is deleted from now on, the follower is told.
             session: Session = await self._parts.store.read(visible, principal, session_id)
             if not 0 <= after <= session.last_seq:
                 raise InvalidCursor(
@@ -122,16 +122,16 @@ class Streams(Struct, frozen=True):
     async def news(self, principal: Principal) -> AsyncGenerator[AsyncGenerator[Body]]:
         """Which sessions change from now on, as far as the principal may know.
 
-        A body is `{type: news, session_id, events}`, with the types of the events that tell of the
-        change. Without a `session_id` it is about the list of sessions, or about questions of
-        sessions that are somebody else's. Changes of a moment are one.
+        A body is `{type: news, session_id, events}`, with the types of the events about the change.
+        Without a `session_id` it is about the list of sessions, or about questions in other
+        people's sessions. Changes at nearly the same time are one body.
         """
         with self._parts.hub.look_on() as onlooker:
             async with aclosing(self._news(onlooker, principal)) as bodies:
                 yield bodies
 
     async def _news(self, onlooker: Onlooker, principal: Principal) -> AsyncGenerator[Body]:
-        # Whoever was away finds out what they missed by looking once.
+        # The first news makes a client that was away look once for what it missed.
         yield _NEWS
         while not self._parts.closing.is_set():
             changed = await onlooker.take()
@@ -145,7 +145,7 @@ class Streams(Struct, frozen=True):
     async def _bodies(
         self, session_id: str, after: int, *, again: bool | None = None
     ) -> AsyncGenerator[AsyncGenerator[Body]]:
-        # Before the first read, so that nothing falls between what is read and what is pushed.
+        # Follow before the first read, so that no event is lost between reading and pushing.
         follower = self._parts.hub.follow(session_id)
         try:
             async with aclosing(self._flow(follower, session_id, after, again)) as bodies:
@@ -178,7 +178,7 @@ class Streams(Struct, frozen=True):
     async def _pushed(
         self, follower: Follower, session_id: str, cursor: int, order: TextOrder
     ) -> AsyncGenerator[Body]:
-        """What a follower was handed; what it lacks of the log is read."""
+        """The items that were pushed to a follower; missing events are read from the log."""
         if follower.is_behind:
             follower.is_behind = False
             async for missed in self._kept(session_id, cursor):
@@ -206,7 +206,7 @@ class Streams(Struct, frozen=True):
     async def _written(
         self, piece: TextPart, order: TextOrder, cursor: int
     ) -> AsyncGenerator[Body]:
-        """A part of a text from another process, after what was told before the text was begun."""
+        """A part of a text from another process, after the events from before the text began."""
         if piece.after < order.since:
             with patiently():
                 page = await self._parts.store.read(events_after, piece.session_id, piece.after)
@@ -219,7 +219,7 @@ class Streams(Struct, frozen=True):
 
     async def _kept(self, session_id: str, cursor: int) -> AsyncGenerator[Body]:
         while True:
-            # Who follows waits anyway; the stream is kept open meanwhile.
+            # A follower waits anyway, so the stream stays open while the database is away.
             try:
                 with patiently():
                     page = await self._parts.store.read(events_after, session_id, cursor)
@@ -230,7 +230,7 @@ class Streams(Struct, frozen=True):
             for body in page:
                 cursor = body["seq"]
                 yield body
-            # What is told after such a look wakes the follower, who looks again.
+            # An event after this read wakes the follower, who reads again.
             if len(page) < PAGE:
                 return
 
@@ -243,7 +243,7 @@ def _news_of(tx: Tx, principal: Principal, changed: Mapping[str, Collection[str]
         elif seen(tx, principal, chain) is not None:
             bodies.append({**_NEWS, "session_id": chain, "events": sorted(types)})
         elif asked := sorted(each for each in types if each.startswith("approval_")):
-            # Rules of review may show the principal a question of it; which, they ask themselves.
+            # Rules of review may let the principal see a question in it; the client has to look.
             bodies.append({**_NEWS, "events": asked})
     return bodies
 
@@ -269,7 +269,7 @@ def _error(answer: DecisionAnswer) -> Body:
 
 
 async def _only_told(receipt: Receipt, bodies: AsyncGenerator[Body]) -> AsyncGenerator[Body]:
-    """What a decision told that sets nothing going."""
+    """The events of a decision that starts nothing."""
     if receipt.ends <= receipt.after:
         return
     async for body in bodies:
@@ -297,9 +297,9 @@ async def _set_going(receipt: Receipt, bodies: AsyncGenerator[Body]) -> AsyncGen
 
 
 def _goes_on(receipt: Receipt, body: Body) -> bool:
-    """Whether more of the answer follows an event that is the last one for others.
+    """Whether more of this answer follows an event that is final for others.
 
-    Other decisions of the same batch follow, or the turn that waited for a plan to end.
+    Other decisions of the same batch may follow, or the turn that waited for a plan to end.
     """
     turn_goes_on = receipt.turn_id is not None and body["type"] in _PLAN_ENDS
     return body["seq"] <= receipt.settled or turn_goes_on

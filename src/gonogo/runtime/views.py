@@ -1,4 +1,4 @@
-"""Rows as clients are shown them."""
+"""Rows as clients see them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -56,8 +56,8 @@ def approval_view(
     """A question, and its answer if it has one.
 
     Args:
-        owner: Whose session it is.
-        votes: The approvals that it has so far, where it needs several.
+        owner: The owner of its session.
+        votes: The approvals that it has so far, if it needs several.
         open_comments: How many comments on its plan have no answer.
     """
     details = approval.details
@@ -81,7 +81,7 @@ def approval_view(
 
 
 def _seen_by(review: Review, owner: str | None) -> list[str]:
-    """Who sees a question that names no reviewers: whose session it is, and whoever was let in."""
+    """Who sees a question without reviewers: the session's owner, and people let in later."""
     people = [reviewer_name(who) for who in dict.fromkeys((owner, *review.also)) if who is not None]
     if review.also_role == "operator":
         return [*people, "role:operator"]
@@ -115,10 +115,10 @@ def _vote_view(vote: Vote) -> VoteView:
 def subtask_view(
     subtask: Subtask, row: SubtaskRow, rolled_back: Collection[str] = ()
 ) -> SubtaskView:
-    """A subtask as planned, and where it stands.
+    """A subtask as planned, and its state.
 
     Args:
-        rolled_back: The subtasks of its plan whose work was taken back.
+        rolled_back: The subtasks of its plan whose work was rolled back.
     """
     since, until = row.started_at, row.finished_at
     return SubtaskView.of(
@@ -146,8 +146,8 @@ def plan_view(
     """A plan in its current revision.
 
     Args:
-        rolled_back: Its subtasks whose work was taken back.
-        made_by: The name of the person who wrote it, where no agent proposed it.
+        rolled_back: Its subtasks whose work was rolled back.
+        made_by: The name of the person who wrote it, if no agent proposed it.
     """
     return PlanView.of(
         plan,
@@ -162,15 +162,15 @@ def plan_view(
 
 
 def comment_view(comment: Comment) -> CommentView:
-    """What a person said of a plan, and the answer."""
+    """A person's comment on a plan, and its answer."""
     return CommentView.of(comment, comment_id=comment.id)
 
 
 def usage_view(plan: Plan, runs: int, used: Used, now: datetime) -> UsageView:
-    """What a plan took so far.
+    """What a plan has used so far.
 
     Args:
-        runs: Of subtasks, over all its revisions.
+        runs: The runs of its subtasks, over all its revisions.
     """
     since, until = plan.started_at, plan.finished_at or now
     return UsageView(
@@ -181,7 +181,7 @@ def usage_view(plan: Plan, runs: int, used: Used, now: datetime) -> UsageView:
 
 
 def model_usage_view(used: Used) -> ModelUsageView:
-    """What requests to models took."""
+    """What requests to models have used."""
     return ModelUsageView(**_model_usage(used))
 
 
@@ -207,8 +207,8 @@ def status_view(
     """How far a plan is.
 
     Args:
-        rolled_back: Its subtasks whose work was taken back.
-        each: What its subtasks took of `usage`.
+        rolled_back: Its subtasks whose work was rolled back.
+        each: The part of `usage` of each subtask.
         refused: How many of its calls were not allowed.
     """
     took = {key: model_usage_view(used) for key, used in each.items()}
@@ -238,7 +238,7 @@ def grant_view(grant: GrantRow) -> GrantView:
 
 
 def _request_id(approval: Approval) -> str:
-    """What older clients know a question by; one that they do not know is known by its own id."""
+    """The id of a question for older clients; a kind that they do not know has its own id."""
     if approval.kind == ApprovalKind.PLAN:
         return f"{PLAN_REQUEST}{approval.plan_id}"
     return approval.call_id or approval.id
@@ -251,11 +251,11 @@ def _subtasks(
     return [subtask_view(each, by_id[each.id], rolled_back) for each in revision.subtasks]
 
 
-# A question as people are shown it, with what was said to it so far.
+# A question as people see it, with the answers so far.
 
 
 def view_of(tx: Tx, approval: Approval, votes: Sequence[Vote] | None = None) -> ApprovalView:
-    """A question as it stands.
+    """A question in its present state.
 
     Args:
         votes: The approvals that it has so far, if the caller knows them.
