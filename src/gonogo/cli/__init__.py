@@ -1,9 +1,9 @@
 """The commands: each a client of the process that owns the state folder.
 
 Where no process owns it, the command owns it itself for as long as it runs, and is its own client;
-so there is one path from a command to the runtime, and it is the public protocol. A command says
-what went wrong in one line and what to do next, never with a traceback, and its exit code is one of
-`Exit`. Libraries are imported when a command needs them: `gonogo --help` starts at once.
+so there is one path from a command to the runtime, and it is the public protocol. On an error, a
+command says in one line what went wrong and what to do next, never with a traceback; its exit code
+is one of `Exit`. Libraries are imported when a command needs them: `gonogo --help` starts at once.
 """
 
 import gc
@@ -54,9 +54,9 @@ app = group(
 
 def main() -> None:
     """Run the command that the process was started with."""
-    # Nearly all that a start allocates stays; to look through it for cycles takes a tenth of it.
+    # Nearly everything that a start allocates stays; searching it for cycles takes 10% of the time.
     gc.set_threshold(20_000, 20, 10)
-    # A command of the library's own, which would bring rich, pygments and click to every command.
+    # httpx's own command line, which would import rich, pygments and click into every command.
     sys.modules["httpx._main"] = cast("ModuleType", None)
     _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
@@ -71,12 +71,12 @@ def main() -> None:
 
 @cache
 def tree() -> Any:  # noqa: ANN401 - Typer's
-    """All commands with their options; to put them together is a third of a short command."""
+    """All commands with their options; building them takes a third of a short command's time."""
     return typer.main.get_command(app)
 
 
 def _carried_out(words: list[str], locale: "Locale") -> int:
-    """Run the command of a command line; gives its exit code."""
+    """Run the command of a command line and return its exit code."""
     command = tree()
     if locale != "en":
         explain_in(command, locale)
@@ -94,22 +94,22 @@ def _carried_out(words: list[str], locale: "Locale") -> int:
 
 
 def _open_closed_streams() -> None:
-    """Have nothing read and written where the caller closed a standard stream.
+    """Open `/dev/null` for each standard stream that the caller closed.
 
     Else the next file that is opened, such as the database, would be taken for that stream.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
-            # The lowest number that is free, which is the stream's own; programs inherit it.
+            # The system gives the lowest free number, which is the stream's; programs inherit it.
             given = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(given, True)
             setattr(sys, name, os.fdopen(given, mode))
 
 
 def _spelled_out(words: list[str]) -> list[str]:
-    """The words with `--yes=all`, which is a flag with a value, as flags of their own.
+    """Return the words with `--yes=all`, a flag with a value, replaced by flags without values.
 
-    `tools` is `tool` as well.
+    `tools` is accepted for `tool`.
     """
     own, rest = words, list[str]()
     if "--" in words:

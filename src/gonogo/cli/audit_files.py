@@ -1,4 +1,4 @@
-"""The audit log at the terminal, and exports of it checked without the runtime."""
+"""Show and export the audit log, and check exports of it without the runtime."""
 
 import os
 import sys
@@ -23,10 +23,10 @@ async def write_out(link: RuntimeLink, span: dict[str, Any]) -> None:
 
 
 async def copied(link: RuntimeLink, span: dict[str, Any], file: Path) -> list[ChainHead]:
-    """Write an export to a new file, on the disk when this returns. Gives where each chain ends.
+    """Write an export to a new file, on the disk when this returns; return each chain's end.
 
     Raises:
-        Stop: there is a file of that name, or what came is not whole.
+        Stop: a file of that name exists, or the received export is incomplete.
     """
     with _new(file) as to:
         async for piece in _pieces(link, span):
@@ -46,7 +46,7 @@ async def copied(link: RuntimeLink, span: dict[str, Any], file: Path) -> list[Ch
 
 
 def check_file(file: Path, anchors: str | None) -> AuditReport | None:
-    """Check a file, and the anchors where it has the system's chain; None where it has not."""
+    """Check a file, and the anchors if it has the system's chain; None if it has not."""
     given = read_anchors(anchors) if anchors is not None else []
     first = FileCheck(given)
     report = _checked(file, first)
@@ -59,7 +59,7 @@ def check_file(file: Path, anchors: str | None) -> AuditReport | None:
 
 
 def check_heads(file: Path, report: AuditReport) -> AuditReport:
-    """Look in a file for what an anchor says of entries that were removed since."""
+    """Search a file for what an anchor says about entries that were removed later."""
     wanted = [ChainHead(chain=head.chain, seq=head.seq, hash=head.hash) for head in report.older]
     found = _checked(file, FileCheck((), wanted))
     problems = [*report.problems, *found.problems]
@@ -92,7 +92,7 @@ def _new(file: Path) -> BinaryIO:
 
 
 def _part_of(file: Path) -> Path:
-    """What the file is called until it is whole."""
+    """The file's name until it is complete."""
     return file.with_name(f"{file.name}.part")
 
 
@@ -101,7 +101,7 @@ def _for_us_alone(path: str, flags: int) -> int:
 
 
 async def _pieces(link: RuntimeLink, span: dict[str, Any]) -> AsyncIterator[bytes]:
-    # Where this process is the owner, an answer would be gathered whole before it is given.
+    # If this process is the owner, the whole answer would be collected before it is returned.
     if link.runtime is not None:
         async for text in await link.runtime.audit.export(link.runtime.owner, **span):
             yield text.encode()
@@ -118,7 +118,7 @@ _HEAD = ("seq", "time", "actor", "action", "subject", "why")
 async def newest(
     client: Client, wanted: AuditFilter, limit: int, locale: str | None = None
 ) -> list[AuditEntry]:
-    """The last entries of all chains that are wanted, oldest first."""
+    """The last entries of all requested chains, oldest first."""
     found, before = list[AuditEntry](), None
     while True:
         rest = limit - len(found)
@@ -132,7 +132,7 @@ def show_entries(entries: list[AuditEntry], *, chains: bool, json: bool) -> Exit
     """Write entries, one a row.
 
     Args:
-        chains: They are of several, so each has its session beside it.
+        chains: The entries are from several chains, so each row names its session.
     """
     if json:
         return facts(entries)

@@ -1,4 +1,4 @@
-"""What `gonogo doctor` looks at. Nothing is changed, and no owner is needed."""
+"""What `gonogo doctor` checks. It changes nothing, and needs no owner of the state folder."""
 
 import getpass
 import os
@@ -33,7 +33,7 @@ class Check(Struct, frozen=True):
     name: str
     state: State
     text: str
-    """In English; where it is a `Reason`, it can be said in another language."""
+    """In English; a `Reason` can be translated."""
 
     def as_json(self) -> dict[str, str]:
         """The finding as a JSON object."""
@@ -133,7 +133,7 @@ def _program(name: str, without: str) -> Check:
 
 
 def _found(name: str) -> str | None:
-    """The program that is used, which need not be the first on the person's PATH."""
+    """The path of the program that gonogo would use, perhaps not the first on the user's PATH."""
     from gonogo.workspace import find_program
 
     return find_program(name)
@@ -174,7 +174,7 @@ def _diagnostics(command: str, *, is_boxed: bool) -> Check:
 
 
 def _models(settings: Settings, environment: Mapping[str, str]) -> Iterator[Check]:
-    """The one model, or those of each role where a file names them."""
+    """Check the one model, or those of each role if a file names them."""
     from gonogo.llm import detect
     from gonogo.runtime import look_at_models
 
@@ -198,7 +198,7 @@ def _models(settings: Settings, environment: Mapping[str, str]) -> Iterator[Chec
 
 
 def _files(settings: Settings, environment: Mapping[str, str]) -> Iterator[Check]:
-    """The files of rules and of hooks that are there: one with a defect, every start refuses."""
+    """Check the existing files of rules and hooks: with a defect in one, every start fails."""
     from gonogo.policy import load_reviews, load_rules
     from gonogo.webhooks import load_hooks
 
@@ -241,15 +241,15 @@ def _state_folder(home: Path) -> Check:
 def _owner(home: Path) -> Check:
     folder = Folder(home)
     nobody = because("no gonogo process uses this folder now")
-    # Not held: the folder may be read-only, and is to stay as it is.
+    # Look at the lock without taking it: the folder may be read-only, and must not change.
     text = because("process {pid}", pid=folder.owner()) if folder.is_owned() else nobody
     return Check("owner", "ok", text)
 
 
 def _lingering(user: str, system: Path = Path("/")) -> Check | None:
-    """Whether the process in the background outlives a logout, where the system says otherwise.
+    """Check whether the background process outlives a logout, if systemd may end it.
 
-    systemd ends what a user has left with `KillUserProcesses=yes` (logind.conf(5)).
+    With `KillUserProcesses=yes`, systemd ends a user's processes at logout (logind.conf(5)).
     """
     said = ""
     for file in sorted(system.glob("etc/systemd/logind.conf*")):
@@ -265,7 +265,7 @@ def _lingering(user: str, system: Path = Path("/")) -> Check | None:
 
 
 def _database(settings: Settings) -> Check:
-    """A short look: whether a start would refuse it; `gonogo db check` reads all of it."""
+    """Check briefly whether a start would refuse it; `gonogo db check` also reads all of it."""
     from gonogo.runtime import database_file, look_at_database
 
     try:
@@ -307,7 +307,7 @@ async def _identity(settings: Settings) -> Check:
 
 
 async def _servers(settings: Settings, environment: Mapping[str, str]) -> AsyncIterator[Check]:
-    """Each MCP server, started for this look alone."""
+    """Check each MCP server, which is started only for this."""
     from gonogo.runtime import look_at_servers
 
     for report in await look_at_servers(settings, environment):

@@ -1,4 +1,4 @@
-"""How a command reaches the runtime: as a client of who owns the state folder, or by owning it.
+"""How a command reaches the runtime: as a client of the state folder's owner, or by owning it.
 
 Whoever holds the folder's lock serves it on a Unix socket: a server, the process in the background,
 or a command that does the work itself. Every other command finds the socket and is a client.
@@ -37,22 +37,23 @@ if TYPE_CHECKING:
     from gonogo.domain.identity import Principal
     from gonogo.runtime import Runtime
 
-# The process that carries the work out when no command does: it outlives terminals and editors.
+# The background process carries the work out when no command does. It outlives terminals and
+# editors.
 #
-# A command that finds nobody at work starts `gonogo serve --socket-only --exit-when-idle`, in a
-# session of its own, and is its client. There is one for each state folder; its lock says so. It
-# ends when no command is connected, nothing runs, and nothing is due soon; what is due later is
+# A command that finds no owner starts `gonogo serve --socket-only --exit-when-idle` in a session
+# of its own, and becomes its client. The folder's lock ensures that there is one per state folder.
+# It ends when no command is connected, nothing runs, and nothing is due soon; what is due later is
 # done at the next start.
 
 SERVES = ("serve", "--socket-only", "--exit-when-idle")
-"""The command that the process is."""
+"""The command line of the background process."""
 PATIENCE = 30.0
 """Seconds that an owner may take to answer, while it starts or ends."""
 GLANCE = 0.05
 _LEAVES = 2.0
-"""Seconds in which an idle process that is asked to has left."""
+"""Seconds in which an idle process ends after it was asked to."""
 _SOON = timedelta(minutes=10)
-"""What is due in less keeps the process there."""
+"""The process does not end if something is due within this time."""
 _LOOK = 5.0
 _NAMES = frozenset(
     "PATH HOME USER LOGNAME SHELL TZ LANG LANGUAGE TMPDIR PYTHONPATH PYTHONUNBUFFERED VIRTUAL_ENV "
@@ -68,10 +69,10 @@ _WORD = re.compile(r"\w+")
 
 
 def runs_in_background(settings: Settings, *, door: bool = False) -> bool:
-    """Whether a process of its own is to carry the work of this command out.
+    """Whether a background process should carry out the work of this command.
 
     Args:
-        door: The command is an editor's or an agent's, which have no terminal.
+        door: The command serves an editor or an agent, which have no terminal.
     """
     if settings.db is not None and not settings.db.startswith("sqlite"):
         return False
@@ -84,21 +85,21 @@ def runs_in_background(settings: Settings, *, door: bool = False) -> bool:
 
 
 async def start(folder: Folder, settings: Settings) -> None:
-    """Have the process answer, ours or that of a command that was faster.
+    """Start the background process and wait until it, or that of a faster command, answers.
 
     Raises:
-        Stop: it does not start; the text is what it said of that.
+        Stop: it does not start; the text is its own error message.
     """
     child = spawn(minimal(environment(), settings))
     assert child.stderr is not None  # noqa: S101 - a pipe
     with child.stderr:
         await _until_it_answers(folder, child)
-    # It lives on, and nobody waits for its end.
+    # The process lives on; a return code keeps Python from warning that nobody waits for it.
     child.returncode = 0
 
 
 def spawn(variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """The process, in a session of its own; what it says is to be read while it starts."""
+    """Start the process in a session of its own; the caller reads its errors while it starts."""
     return subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-m", "gonogo", *SERVES],
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
@@ -140,7 +141,7 @@ async def answers(folder: Folder) -> bool:
 
 
 def silent(folder: Folder) -> Stop:
-    """What is said of an owner that lives and does not answer."""
+    """Return the error about an owner that lives but does not answer."""
     return Stop(
         "Process {pid} uses {home} and does not answer; wait for it to end, or end it with: "
         "kill {pid}",
@@ -149,7 +150,7 @@ def silent(folder: Folder) -> Stop:
 
 
 def minimal(given: Mapping[str, str], settings: Settings) -> dict[str, str]:
-    """The variables that the process gets: ours, the system's, and those that hold its secrets."""
+    """The process's environment: gonogo's variables, the system's, and those with its secrets."""
     files = (settings.mcp_file, settings.hooks_file, settings.models_file)
     named = {word for file in files for word in _named_in(file)}
     kept = {name: value for name, value in given.items() if _is_kept(name, named)}
@@ -164,7 +165,7 @@ def _is_kept(name: str, named: set[str]) -> bool:
 
 
 def _named_in(file: Path) -> Iterator[str]:
-    """The words of a file, of which some are names of variables."""
+    """All words of a file; some of them are names of variables."""
     with suppress(OSError, UnicodeDecodeError):
         yield from _WORD.findall(file.read_text(encoding="utf-8"))
 
@@ -182,7 +183,7 @@ def facts_of_this(kind: Literal["background", "command", "server"]) -> OwnerFact
 
 
 def other_keys(facts: OwnerFacts) -> list[str]:
-    """The provider's variables that this command has with other values than the owner."""
+    """The model provider's variables whose values differ between this command and the owner."""
     ours = _digests(environment(), facts.salt)
     return sorted(name for name, digest in ours.items() if facts.keys.get(name) != digest)
 
@@ -206,7 +207,7 @@ def _digests(given: Mapping[str, str], salt: str) -> dict[str, str]:
 
 
 async def leaves(folder: Folder) -> bool:
-    """Ask the process to leave if it is idle; whether it has left."""
+    """Ask the background process to end if it is idle; return whether it has ended."""
     facts = folder.holder()
     if facts is None or facts.kind != "background":
         return not folder.is_owned()
@@ -216,7 +217,7 @@ async def leaves(folder: Folder) -> bool:
 
 
 async def has_left(folder: Folder, seconds: float) -> bool:
-    """Wait until nobody owns the folder, for so long at most."""
+    """Wait at most so many seconds until nobody owns the folder; return whether that is so."""
     with anyio.move_on_after(seconds):
         while folder.is_owned():  # noqa: ASYNC110 - a lock tells nobody
             await anyio.sleep(GLANCE)
@@ -244,7 +245,7 @@ async def stay_while_needed(
 
 
 async def _asked(signals: AsyncIterator[signal.Signals], seconds: float) -> bool:
-    """Whether somebody asked for the end, within so many seconds."""
+    """Whether somebody asks this process to end, within so many seconds."""
     with anyio.move_on_after(seconds):
         async for number in signals:
             if number == signal.SIGUSR1:
@@ -259,14 +260,14 @@ async def _is_soon(runtime: "Runtime") -> bool:
 
 LOOK = 0.25
 LONG = 86_400.0
-"""Seconds that the database may be away from a command whose own process carries the work out."""
+"""Seconds that the database may be unreachable for a command that carries out the work itself."""
 _STAYS = "A plan is running; this command ends when the plan ends or waits for you."
 _POLITE = 1.0
 _PLANS = 100
 _LONG_LOG = 10 << 20
-"""Bytes after which a log is put away, in the place of the one before."""
+"""Bytes after which a log is rotated; it replaces the previous rotated one."""
 _SUCCESSION = 5.0
-"""Seconds in which a process that was stopped may be followed by one of another version."""
+"""Seconds in which a process of another version may follow one that was stopped."""
 TOKEN_NAME = "state-folder"  # noqa: S105 - its name, not the secret
 
 
@@ -275,15 +276,15 @@ class RuntimeLink(Struct, frozen=True):
 
     client: Client
     runtime: "Runtime | None"
-    """The runtime, where this process is the owner."""
+    """The runtime, if this process is the owner."""
     interrupts: Interrupts = field(default_factory=Interrupts)
     folder: Folder | None = None
-    """The state folder, on whose disk the work depends."""
+    """The state folder; the work needs free space on its disk."""
 
 
 @asynccontextmanager
 async def connected(given: Mapping[str, Any] | None = None) -> AsyncGenerator[Client]:
-    """A client for a command that only looks; where nobody owns the folder, nothing is set going.
+    """A client for a command that only reads; if nobody owns the folder, no work is started.
 
     Args:
         given: Settings from the command line.
@@ -302,9 +303,9 @@ async def linked(
     """A way to the runtime; Ctrl-C and SIGTERM cancel what is done with it.
 
     Args:
-        looks: Where nobody owns the folder, open it without setting anything going; but the place
-            of a process in the background that was killed is taken.
-        door: The command is there for an editor or an agent, for as long as that is.
+        looks: The command only reads. If nobody owns the folder, open it without starting any
+            work; but a background process that was killed is started again.
+        door: The command serves an editor or an agent, for as long as that is connected.
 
     Raises:
         Stop: an owner lives but does not answer, or none can be started.
@@ -316,7 +317,7 @@ async def linked(
     if starts and not looks:
         await _suited(folder)
     elif settings.background is False and not looks:
-        # What does all by itself needs the place, where that is not in use.
+        # A command that does all the work itself needs the folder, so an idle owner must leave.
         await leaves(folder)
     give_up = anyio.current_time() + PATIENCE
     while True:
@@ -344,7 +345,7 @@ async def linked(
 async def _alone(
     folder: Folder, settings: Settings, *, looks: bool
 ) -> AsyncGenerator[RuntimeLink | None]:
-    """Own the folder for the time of a command; None where somebody else does."""
+    """Own the folder for the time of a command; gives None if somebody else owns it."""
     with folder.owned() as ours, ExitStack() as last:
         if not ours:
             yield None
@@ -356,7 +357,7 @@ async def _alone(
                 try:
                     yield link
                 except Exception:
-                    # What went wrong is this command's; the others go on through it.
+                    # Only this command failed; the others still work through this process.
                     await _see_guests_off(folder, last)
                     raise
                 await _see_work_off(link.client)
@@ -367,10 +368,10 @@ async def _alone(
 async def glance(
     folder: Folder, settings: Settings, *, alone: bool
 ) -> AsyncGenerator[Client | None]:
-    """A client for one short look; None where nobody can be asked now. Signals are the caller's.
+    """A client for one short look; None if nobody can be asked now. The caller handles signals.
 
     Args:
-        alone: Where nobody owns the folder, open it for this look, without setting anything going.
+        alone: If nobody owns the folder, open it for this look, without starting any work.
     """
     with folder.visited() as inside:
         if inside and await answers(folder):
@@ -386,9 +387,9 @@ async def glance(
 
 
 async def _suited(folder: Folder) -> None:
-    """Have a process in the background that is of another version, or has other keys, give way.
+    """Ask a background process of another version, or with other keys, to end.
 
-    One that works goes on, and the difference is said.
+    If it is at work, it goes on, and the user is told of the difference.
     """
     facts = folder.holder()
     if facts is None or facts.kind != "background":
@@ -403,7 +404,7 @@ async def _suited(folder: Folder) -> None:
 
 
 async def _see_work_off(client: Client) -> None:
-    """Stay for what opening the folder set going: a step that is cut off may ask a person."""
+    """Wait for the work that opening the folder started: cut off, it might have to ask a person."""
     told = False
     while await is_busy(client):
         if not told:
@@ -420,7 +421,7 @@ async def is_busy(client: Client) -> bool:
 
 
 async def _see_guests_off(folder: Folder, last: ExitStack) -> None:
-    """Stay for the commands that are our clients; `last` then keeps new ones out."""
+    """Wait until the commands that are our clients end; `last` then keeps new ones out."""
     began, told = anyio.current_time(), False
     while True:
         if hold(last, folder.closed()):
@@ -445,7 +446,7 @@ async def owning(
 
         async def serve_here() -> None:
             await _serve(runtime, folder, ready)
-            # Somebody closed the runtime under us.
+            # The server ended by itself, so the runtime was closed: end this command too.
             group.cancel_scope.cancel()
 
         folder.write_facts(facts_of_this(kind))
@@ -489,13 +490,13 @@ async def _idle(folder: Folder, settings: Settings) -> AsyncGenerator[RuntimeLin
 
 
 async def run_in_background(given: Mapping[str, Any], *, until_idle: bool) -> Exit:
-    """Be the process in the background: carry out what commands ask for, at nobody's terminal."""
+    """Be the background process: carry out what commands ask for, without a terminal."""
     settings = read_settings({**given, "workspace": Path("/")})
     folder = Folder(settings.home)
     folder.prepare()
     with folder.owned() as ours, ExitStack() as last, suppress(KeyboardInterrupt):
         if not ours:
-            # Another was faster, and is as good.
+            # Another process was faster and does the same.
             return Exit.DONE
         os.chdir("/")
         async with owning(folder, settings, "background") as link:
@@ -508,7 +509,7 @@ async def run_in_background(given: Mapping[str, Any], *, until_idle: bool) -> Ex
 
 
 def _close_streams(folder: Folder) -> None:
-    """What is written from now on is for the log: who started this process has heard enough."""
+    """Send standard output and errors to the log: whoever started this process needs no more."""
     log = os.open(folder.log, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
     os.dup2(log, 1)
     os.dup2(log, 2)
@@ -516,7 +517,7 @@ def _close_streams(folder: Folder) -> None:
 
 
 def _log_to(folder: Folder) -> None:
-    """What goes wrong inside is for the log; the terminal belongs to the person."""
+    """Log internal errors to the log file; the terminal belongs to the person."""
     from gonogo.telemetry import setup_logging
 
     file = os.open(folder.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -528,10 +529,10 @@ def _log_to(folder: Folder) -> None:
 
 
 async def leave_token(runtime: "Runtime", folder: Folder) -> None:
-    """Have a token for this machine's commands in the folder.
+    """Ensure that the folder has a token for this machine's commands.
 
-    It outlives its owner, so that a command whose owner has ended finds the next one. One that was
-    revoked is made anew.
+    The token outlives the owner, so that a command whose owner has ended can use the next one. A
+    revoked token is replaced.
     """
     from gonogo.domain.errors import Unauthorized
     from gonogo.domain.identity import Role
@@ -553,9 +554,9 @@ async def _serve(runtime: "Runtime", folder: Folder, ready: anyio.Event) -> None
 
 
 class _Reviving(httpx.AsyncBaseTransport):
-    """The way to the process in the background, which starts another where that was killed.
+    """The way to the background process; if that was killed, it starts another one.
 
-    One that was stopped is started again only for who is there for long, such as an editor.
+    A process that was stopped is started again only for long-lived clients, such as an editor.
     """
 
     def __init__(self, folder: Folder, settings: Settings, *, always: bool) -> None:
@@ -565,7 +566,7 @@ class _Reviving(httpx.AsyncBaseTransport):
         self._stopped_since: float | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Ask the owner; where none listens, nothing was sent yet."""
+        """Ask the owner; if none listens, nothing was sent yet, so it is safe to try again."""
         try:
             answer = await self._way.handle_async_request(request)
         except httpx.ConnectError:
@@ -582,10 +583,10 @@ class _Reviving(httpx.AsyncBaseTransport):
         return answer
 
     def _wait_for_another(self) -> None:
-        """Nobody owns the folder; another command may be about to start the next process.
+        """Give another command time to start the next process, as nobody owns the folder.
 
         Raises:
-            Unreachable: there was time for that.
+            Unreachable: that time is over.
         """
         now = anyio.current_time()
         self._stopped_since = self._stopped_since or now
@@ -601,7 +602,7 @@ def client_of(
     folder: Folder, settings: Settings, busy: float = 0, *, revives: bool = False,
     always: bool = False,
 ) -> Client:  # fmt: skip
-    """A client of who owns the folder."""
+    """A client of the process that owns the folder."""
     way = _Reviving(folder, settings, always=always) if revives else None
     return Client(
         uds=folder.address, token=folder.read_token(), busy=busy, transport=way,
@@ -610,10 +611,10 @@ def client_of(
 
 
 def _opening(settings: Settings) -> dict[str, Any]:
-    """What sessions of this command are opened with, whoever carries them out."""
+    """The fields with which this command opens sessions, whoever carries them out."""
     from gonogo.llm import detect
 
-    # Where a file says who is asked for what, that decides.
+    # If a file assigns models to roles, it decides.
     has_roles = settings.models_file.is_file()
     fields = {
         "workspace": str(settings.workspace), "locale": named_locale(environment()),
@@ -623,11 +624,11 @@ def _opening(settings: Settings) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-# The way to the runtime of this process: no socket, and no web framework for what is asked most.
+# The way to the runtime of this process: no socket, and no web framework for frequent requests.
 #
-# A few questions, which only list or check, the runtime's own verbs answer, with the bytes that a
-# server has for them. Whatever else is asked the app of all clients answers, and it also says what
-# is wrong with a question.
+# The runtime's own verbs answer a few requests that only list or check, with the same bytes as a
+# server would send. The server's app answers all other requests, and it also says what is wrong
+# with a request.
 
 _Words = Mapping[str, str]
 _Answer = Callable[["Runtime", "Principal", _Words], Awaitable[BaseModel]]
@@ -636,7 +637,7 @@ _JSON = {"Content-Type": "application/json"}
 
 
 class WithinProcess(httpx.AsyncBaseTransport):
-    """Asks a runtime for a client, as the owner of a token."""
+    """Passes a client's requests to a runtime in this process, as the owner of a token."""
 
     def __init__(self, runtime: "Runtime") -> None:
         self._runtime = runtime
@@ -646,7 +647,7 @@ class WithinProcess(httpx.AsyncBaseTransport):
         """Answer as a server does."""
         known = _ANSWERS.get(request.url.path) if request.method == "GET" else None
         if known is not None:
-            # Whatever goes wrong, the app is asked again and tells it.
+            # If anything goes wrong, the app gets the request and reports the error.
             with suppress(Exception):
                 token = request.headers.get("Authorization", "").removeprefix("Bearer ")
                 principal = await self._runtime.people.authenticate(token)
@@ -685,7 +686,7 @@ async def _verified(runtime: "Runtime", principal: "Principal", words: _Words) -
 
 
 def _refuse_others(words: _Words, known: set[str]) -> None:
-    """Leave to the app what is asked rarely."""
+    """Refuse unknown parameters, so that the app answers such a request."""
     if others := words.keys() - known:
         raise ValueError(others)
 

@@ -42,7 +42,7 @@ class Address(Struct, frozen=True):
 
     auth: bool
     pool: str | None = None
-    """The workers who do its work; None: it does all by itself."""
+    """The pool of workers that do its work; None: the server does all of it itself."""
 
 
 async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
@@ -57,7 +57,7 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
     folder = Folder(settings.home)
     folder.prepare()
     with ExitStack() as held:
-        # Several servers may share a folder: the first of them serves the commands of this machine.
+        # Several servers may share a folder; the first of them serves this machine's commands.
         ours = hold(held, folder.owned()) if address.pool is not None else None
         if ours is None:
             while not await _take(folder, held, settings):
@@ -71,10 +71,10 @@ async def run_server(address: Address, given: Mapping[str, Any]) -> Exit:
 
 @asynccontextmanager
 async def _models_told(settings: Settings) -> AsyncGenerator[None]:
-    """Say beside a block why no model can be asked, as the first message would.
+    """While a block runs, say why no model can be asked, as the first message would.
 
-    All but the model works, so nothing is refused. Nobody waits for it but the block's end, for
-    some models must be opened to tell.
+    Everything except the model works, so nothing is refused. The check runs beside the block,
+    because some models must be opened for it; only the block's end waits for it.
     """
     async with anyio.create_task_group() as group:
         group.start_soon(_tell_of_models, settings)
@@ -87,7 +87,7 @@ async def _tell_of_models(settings: Settings) -> None:
     try:
         found = await anyio.to_thread.run_sync(look_at_models, settings, dict(environment()))
     except GonogoError:
-        # A file that cannot be read is told by whoever opens the runtime.
+        # Whoever opens the runtime reports a file that cannot be read.
         return
     told_of = dict.fromkeys(each for one in found if not one.works for each in one.problems)
     for problem in told_of:
@@ -97,7 +97,7 @@ async def _tell_of_models(settings: Settings) -> None:
 async def run_worker(
     pool: str, capacity: int, labels: Mapping[str, str], given: Mapping[str, Any]
 ) -> Exit:
-    """Drive places of a pool until SIGINT or SIGTERM; a second one ends it at once."""
+    """Drive places of a pool until SIGINT or SIGTERM; a second signal ends it at once."""
     from gonogo.runtime import Runtime, member_of
 
     settings, locale = read_settings(given), own_locale()
@@ -122,7 +122,7 @@ async def run_worker(
 
 @asynccontextmanager
 async def _measured(runtime: "Runtime") -> AsyncGenerator[None]:
-    """Serve the numbers of a worker inside, if the operator gave it a port."""
+    """Serve a worker's metrics during a block, if the operator gave it a port for them."""
     from gonogo.server import serve
 
     host, port = runtime.settings.host, runtime.settings.metrics_port
@@ -150,10 +150,10 @@ async def _measured(runtime: "Runtime") -> AsyncGenerator[None]:
 async def _cut_off_by(
     signals: AsyncIterator[signal.Signals], *, wait: bool = False
 ) -> AsyncGenerator[None]:
-    """Leave a block where it is when the next signal comes.
+    """Cut a block off when the next signal comes.
 
     Args:
-        wait: Do not leave it before that.
+        wait: Stay until the signal comes, even if the block has ended.
     """
     async with anyio.create_task_group() as group:
 
@@ -168,9 +168,9 @@ async def _cut_off_by(
 
 
 async def _take(folder: Folder, held: ExitStack, settings: Settings) -> bool:
-    """Own the folder for as long as the stack; False: the process in the background is at work.
+    """Own the folder for as long as the stack; False: the background process is at work.
 
-    One of another version, or whose database may be another one, is waited for.
+    If that process has another version, or perhaps another database, wait until it ends.
     """
     until, told = anyio.current_time() + _MOMENT, False
     while not hold(held, folder.owned()):
@@ -195,10 +195,10 @@ async def _take(folder: Folder, held: ExitStack, settings: Settings) -> bool:
 
 
 async def _serve_beside(folder: Folder, settings: Settings, address: Address) -> bool:
-    """Have the process that is at work listen for us until SIGINT or SIGTERM.
+    """Have the process that is at work listen at our address until SIGINT or SIGTERM.
 
     Returns:
-        False: it has ended, and its place is free.
+        False: it has ended, and the folder is free.
     """
     public = _public(settings)
     where = {
@@ -233,10 +233,11 @@ def _taken(folder: Folder) -> Stop:
 async def _serve(
     settings: Settings, folder: Folder, address: Address, heir: ExitStack | None
 ) -> None:
-    """Serve, and the commands of this machine as well.
+    """Serve the clients, and the commands of this machine as well.
 
     Args:
-        heir: These have another server, and this one follows it: what it then holds is kept here.
+        heir: Set if another server serves these commands: this one takes over when that ends, and
+            keeps the folder's lock in this stack.
     """
     from gonogo.runtime import Runtime, member_of
     from gonogo.server import LISTENERS, serve
@@ -271,7 +272,7 @@ async def _serve(
 
 @asynccontextmanager
 async def _forgotten(folder: Folder) -> AsyncGenerator[None]:
-    """After a block nothing is said of this process, whose place no other has to take."""
+    """Remove this process's facts after a block: it was not killed, so nothing replaces it."""
     try:
         yield
     finally:
@@ -289,7 +290,7 @@ async def _succeed(runtime: "Runtime", folder: Folder, held: ExitStack) -> None:
 
 
 class _Public(Struct, frozen=True):
-    """What the server is called besides by its own address."""
+    """The public names of the server, besides its own address."""
 
     hosts: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
@@ -337,7 +338,7 @@ def _say_how(address: Address, login_url: str) -> None:
 
 
 def _rules_told(runtime: "Runtime", locale: str) -> str:
-    """What rules there are, and that they are read this once."""
+    """Say which rules there are, and that they are read only at the start."""
     settings, rules = runtime.settings, runtime.parts.gate.rules
     files = [file for file in (settings.admin_rules, settings.rules) if file and file.is_file()]
     if not files:
@@ -354,7 +355,7 @@ def _rules_told(runtime: "Runtime", locale: str) -> str:
 
 @contextmanager
 def own_pipes() -> Generator[tuple[int, int]]:
-    """Standard input and output for the protocol alone: what else is written goes to the errors."""
+    """Reserve standard input and output for the protocol; other output goes to standard error."""
     source, sink = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -367,8 +368,8 @@ def own_pipes() -> Generator[tuple[int, int]]:
         os.close(sink)
 
 
-# `gonogo acp` and `gonogo mcp`: the doors for an editor and for another agent, as long as one is
-# there. Whoever is gone waits for nobody: what is under way goes on in the background.
+# `gonogo acp` and `gonogo mcp`: the doors for an editor and for another agent. Each ends when its
+# client is gone; work under way goes on in the background.
 
 _HINT = (
     "Your editor starts gonogo acp; see docs/how-to/editors.md. "
@@ -377,7 +378,7 @@ _HINT = (
 
 
 async def run_acp(directory: Path | None, model: str | None, foreground: bool) -> Exit:
-    """Speak with the editor until it is gone."""
+    """Speak with the editor until it disconnects."""
     from gonogo.acp_server import Pipe, serve_editor
 
     if sys.stdin.isatty():
@@ -390,7 +391,7 @@ async def run_acp(directory: Path | None, model: str | None, foreground: bool) -
 
 
 async def run_mcp(directory: Path | None, model: str | None, foreground: bool) -> Exit:
-    """Speak with the other agent until it is gone."""
+    """Speak with the other agent until it disconnects."""
     from gonogo.mcp_server import serve_agents
 
     if sys.stdin.isatty():

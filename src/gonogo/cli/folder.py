@@ -1,4 +1,4 @@
-"""The state folder, and what is read at a start: its settings, its token, who holds it."""
+"""The state folder, and what a start reads: the settings, the folder's token, its owner."""
 
 import fcntl
 import os
@@ -23,8 +23,8 @@ def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
     """Read the settings.
 
     Args:
-        given: What the command line says; None leaves a setting as it is. A model that it names is
-            asked for everything, whatever the file of models says.
+        given: Settings from the command line; None leaves a setting as it is. A model given here
+            does every kind of work, whatever the file of models says.
     """
     said: dict[str, Any] = {n: value for n, value in (given or {}).items() if value is not None}
     if "model" in said:
@@ -33,12 +33,12 @@ def read_settings(given: Mapping[str, Any] | None = None) -> Settings:
 
 
 def environment() -> Mapping[str, str]:
-    """The variables of this process."""
+    """The environment variables of this process."""
     return os.environ
 
 
 def program() -> str:
-    """How this program is started, for commands that people copy from what it says."""
+    """How this program is started, for printed commands that people copy."""
     if shutil.which("gonogo"):
         return "gonogo"
     started = Path(sys.argv[0]).absolute()
@@ -47,9 +47,9 @@ def program() -> str:
 
 # The state folder: who owns it, and how its owner is reached.
 #
-# One process owns the folder, for as long as it holds the lock; the kernel frees the lock when the
-# process ends, however it ends, so a lock that is held always means a process that lives. Socket
-# and token lie beside it, for the same user only.
+# A process owns the folder as long as it holds the lock. The kernel frees the lock when the process
+# ends, however it ends, so a held lock always means a living process. The socket and the token are
+# beside the lock, for the same user only.
 
 _OPEN_FILES = Path("/proc/self/fd")
 _LONGEST_SOCKET = 100
@@ -57,7 +57,7 @@ _LONGEST_SOCKET = 100
 
 
 class OwnerFacts(Struct, frozen=True, kw_only=True):
-    """What the owner of a state folder says of itself, for commands of the same user."""
+    """What the owner of a state folder tells commands of the same user about itself."""
 
     pid: int
     version: str
@@ -90,12 +90,12 @@ class Folder(Struct, frozen=True):
 
     @property
     def token_file(self) -> Path:
-        """What clients of the owner show, whoever that is."""
+        """The token with which clients identify themselves to any owner."""
         return self.home / "owner.token"
 
     @property
     def address(self) -> Path:
-        """The socket by a name that the kernel takes, however long the folder's is.
+        """A path of the socket that the kernel accepts, however long the folder's path is.
 
         Raises:
             Stop: there is no such name on this system.
@@ -115,7 +115,7 @@ class Folder(Struct, frozen=True):
 
     @property
     def facts(self) -> Path:
-        """What the owner says of itself; it stays where that was killed."""
+        """The file with the owner's facts; it stays if the owner was killed."""
         return self.home / "owner.json"
 
     def prepare(self) -> None:
@@ -136,7 +136,7 @@ class Folder(Struct, frozen=True):
 
     @contextmanager
     def owned(self) -> Generator[bool]:
-        """Hold the folder, if nobody else does; gives whether it is ours."""
+        """Own the folder for a block if nobody else does; gives whether this process owns it."""
         handle = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             ours = _taken(handle)
@@ -158,11 +158,11 @@ class Folder(Struct, frozen=True):
         return False
 
     def visited(self) -> AbstractContextManager[bool]:
-        """Be a guest of the owner, who then stays; False while the owner is leaving."""
+        """Be a guest of the owner, which then stays; gives False while the owner is leaving."""
         return self._at_guests(fcntl.LOCK_SH)
 
     def closed(self) -> AbstractContextManager[bool]:
-        """Let no more guests in; False while some are there."""
+        """Let no more guests in; gives False while some are there."""
         return self._at_guests(fcntl.LOCK_EX)
 
     @contextmanager
@@ -179,27 +179,27 @@ class Folder(Struct, frozen=True):
         return said[0] if said else "unknown"
 
     def read_facts(self) -> "OwnerFacts | None":
-        """What the owner says of itself, or the last one has said that was killed."""
+        """The facts of the owner, or those that a killed owner left."""
         try:
             return msgspec.json.decode(self.facts.read_bytes(), type=OwnerFacts)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
     def holder(self) -> "OwnerFacts | None":
-        """What the process says of itself that owns the folder now; None: nobody does, or says it.
+        """The facts of the process that owns the folder now; None: no owner, or no facts from it.
 
-        What one has left that was killed is not said of its successor: the number of its process
-        may be that of any other by now.
+        Facts that a killed owner left do not count for its successor: by now, another process may
+        have the killed one's id.
         """
         facts = self.read_facts() if self.is_owned() else None
         return facts if facts is not None and str(facts.pid) == self.owner() else None
 
     def write_facts(self, facts: "OwnerFacts") -> None:
-        """Say what this process is, which owns the folder."""
+        """Write the facts of this process, which owns the folder."""
         self._write(self.facts, msgspec.json.encode(facts).decode())
 
     def forget_facts(self) -> None:
-        """Take away what this process says of itself: it ends, and was not killed."""
+        """Remove this process's facts, which shows that it ended and was not killed."""
         if (facts := self.read_facts()) is not None and facts.pid == os.getpid():
             self.facts.unlink(missing_ok=True)
 
@@ -208,13 +208,13 @@ class Folder(Struct, frozen=True):
         return self._read(self.token_file)
 
     def write_token(self, secret: str) -> None:
-        """Leave the token for clients of this process, readable by this user only."""
+        """Write the token for clients of this process, readable by this user only."""
         self._write(self.token_file, secret)
 
     def _read(self, path: Path) -> str | None:
         with suppress(FileNotFoundError, UnicodeDecodeError):
             said = path.read_text(encoding="ascii").strip()
-            # What is no word is half a token, or none; the owner makes another.
+            # Unprintable text is a damaged token; None has the owner make another.
             return said if said.isprintable() and said else None
         return None
 
@@ -228,7 +228,7 @@ class Folder(Struct, frozen=True):
 
 
 def hold(held: ExitStack, lock: AbstractContextManager[bool]) -> bool:
-    """Try to take a lock, and keep it for as long as the stack."""
+    """Try to take a lock, and keep it until the stack closes; return whether it was taken."""
     with ExitStack() as attempt:
         if attempt.enter_context(lock):
             held.push(attempt.pop_all())
@@ -238,7 +238,7 @@ def hold(held: ExitStack, lock: AbstractContextManager[bool]) -> bool:
 
 @cache
 def _opened(folder: Path) -> int:
-    """The folder as a file that stays open for as long as the process lives."""
+    """Open the folder as a file descriptor that stays open as long as the process lives."""
     return os.open(folder, os.O_DIRECTORY | os.O_CLOEXEC)
 
 

@@ -1,4 +1,4 @@
-"""What every command needs: how it is declared, how it ends, and one line for what went wrong."""
+"""What every command needs: its declaration, its exit code, and one line about an error."""
 
 import errno
 import gc
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from gonogo.domain.errors import GonogoError
     from gonogo.i18n import Locale
 
-# The language of the command line: which one its user reads, and its own words in it.
+# The language of the command line: which one the user reads, and the command's texts in it.
 #
-# Commands and options are declared in English. Where another language is spoken, what explains them
-# is replaced before anything is shown, and so is what Typer says by itself.
+# Commands and options are declared in English. For another language, their help texts and Typer's
+# own texts are replaced before anything is shown.
 
 _SURROUNDINGS = ("LC_ALL", "LC_MESSAGES", "LANG")
 """The first that is set decides (POSIX, Base Definitions, 8.2)."""
 _PLAIN = frozenset({"", "C", "C.UTF-8", "POSIX", "en_US.UTF-8"})
-"""Surroundings that name no language, or English: nothing has to be loaded to know that."""
+"""Values that mean no language or English, known without loading the catalogue."""
 _ASKED = re.compile(r"--locale(?:=(.*))?", re.DOTALL)
 _IN_EXAMPLES = ("Example:", "Start with: ", "Then:       ")
 _IN_USAGE = ("[OPTIONS]", "COMMAND [ARGS]...")
@@ -55,7 +55,7 @@ _REFUSALS = (
     "Invalid value for '{name}': {problem}",
     "Invalid value: {problem}",
 )
-"""What Typer finds wrong with a command line; the first that fits is meant."""
+"""Typer's error messages about a command line; the first pattern that matches applies."""
 _PROBLEMS = (
     "Input should be a valid integer, unable to parse string as an integer",
     "Input should be a valid number, unable to parse string as a number",
@@ -70,10 +70,10 @@ _PROBLEMS = (
 
 
 def named_locale(environ: Mapping[str, str]) -> "Locale | None":
-    """The language that the setting names, or else the surroundings; None: neither does.
+    """The language of the setting, or else of the system's environment; None: neither names one.
 
-    English surroundings name none: most machines are set up so, whoever uses them, and a message
-    is then answered in its own language.
+    An English environment counts as none: most machines have it, whoever uses them. A message is
+    then answered in the message's own language.
     """
     chosen = environ.get("GONOGO_LOCALE", "")
     named = next((environ[name] for name in _SURROUNDINGS if environ.get(name)), "")
@@ -86,19 +86,19 @@ def named_locale(environ: Mapping[str, str]) -> "Locale | None":
 
 
 def own_locale() -> "Locale":
-    """The language of whoever uses this command, where no session has one of its own."""
+    """The language of this command's user, for texts outside sessions with their own language."""
     return named_locale(os.environ) or "en"
 
 
 def own_words(text: str, /, **fields: object) -> str:
-    """What this command says, in the language of whoever uses it; its English is its key."""
+    """Return a text of this command in its user's language; the English text is the key."""
     from gonogo.i18n import phrase
 
     return phrase(text, own_locale(), **fields)
 
 
 def asked_locale(words: Sequence[str]) -> str | None:
-    """The language that a command line asks for before its first command."""
+    """The value of `--locale` in a command line, before its first command."""
     for number, word in enumerate(words):
         if found := _ASKED.fullmatch(word):
             return found[1] or next(iter(words[number + 1 :]), None)
@@ -108,10 +108,10 @@ def asked_locale(words: Sequence[str]) -> str | None:
 
 
 def explain_in(command: Any, locale: "Locale", above: Any = None) -> None:  # noqa: ANN401 - Typer's
-    """Have a command, and all below it, explain themselves in a language.
+    """Translate the help of a command, and of all commands below it, into a language.
 
     Args:
-        above: The context of the group that it is in: how help is asked for is said there.
+        above: The context of its group, which names the help option.
     """
     say = partial(_said, locale=locale)
     for name in ("help", "short_help"):
@@ -139,7 +139,7 @@ def problem_of(error: Any, locale: "Locale") -> str:  # noqa: ANN401 - Typer's o
 
 
 def refusal(error: Any, problem: str, locale: "Locale") -> str:  # noqa: ANN401 - as above
-    """How a command is used, where its help is, and what is wrong with this use of it."""
+    """The text of a usage error: the usage line, where the help is, and what is wrong."""
     lines = list[str]()
     if (context := getattr(error, "ctx", None)) is not None:
         asked = f"{context.command_path} {context.help_option_names[0]}"
@@ -149,7 +149,7 @@ def refusal(error: Any, problem: str, locale: "Locale") -> str:  # noqa: ANN401 
 
 
 def refused_value(message: str, locale: "Locale") -> str:
-    """What is wrong with a value, where that is one of the things that are found wrong often."""
+    """Translate a message about a refused value, if it is one of the common ones."""
     return _form(_PROBLEMS, message, locale)
 
 
@@ -172,14 +172,14 @@ def _form(forms: Sequence[str], message: str, locale: "Locale") -> str:
 
 
 def _quoted(part: str, locale: "Locale") -> str:
-    """What Typer names, between the quotes of a language."""
+    """A name from Typer's message, in the quotation marks of a language."""
     if locale != "ru":
         return part
     return re.sub("'([^']*)'", r"«\1»", part.replace("' / '", "» / «"))
 
 
 def _contexts(kind: Any, locale: "Locale") -> Any:  # noqa: ANN401 - Typer's own are not public
-    """A kind of context, with headings in a language."""
+    """A subclass of a context class, with headings in a language."""
     spoken, base = partial(_said, locale=locale), kind.formatter_class
 
     class Formatter(base):
@@ -220,13 +220,13 @@ _WHAT_NEXT = {
     errno.EPERM: _OTHER_FILE,
     errno.ENAMETOOLONG: _OTHER_FILE,
 }
-"""What to do about a disk or a file, by what the system says of it."""
+"""What to do about a problem with a disk or a file, by the system's error number."""
 _LOGGED = (
     "internal error: {problem}; please report it with the last lines of gonogo.log in GONOGO_HOME"
 )
 _UNLOGGED = "internal error: {problem}; please report it"
 _CODES = {2: "usage", 3: "waits", 4: "policy_denied"}
-"""What a program is told of errors that have no code of their own, by their exit code."""
+"""Error codes in JSON for errors that have none of their own, by exit code."""
 
 
 class Exit(IntEnum):
@@ -245,7 +245,7 @@ class Stop(Exception):
     """The command cannot go on; the text says what to do next, in the user's language."""
 
     def __init__(self, text: str, code: Exit = Exit.FAILED, /, **fields: object) -> None:
-        """Take the text in English, as the catalogue has it, or one that is translated already."""
+        """Take an English text from the catalogue, or one that is already translated."""
         super().__init__(own_words(text, **fields))
         self.code = code
 
@@ -260,14 +260,14 @@ def carry_out(command: Callable[[], Awaitable[Exit]]) -> NoReturn:
     signal.signal(signal.SIGTERM, _as_interrupt)
     with explained():
         code = anyio.run(command)
-    # Else the interpreter looks through everything that was imported before it ends: half a second.
+    # Else the interpreter's last collection searches all imported objects: half a second.
     gc.freeze()
     raise typer.Exit(code)
 
 
 @contextmanager
 def explained() -> Generator[None]:
-    """Turn what goes wrong into one line and an exit code; Typer tells of a wrong command line."""
+    """Turn errors into one line and an exit code; Typer reports a wrong command line."""
     try:
         yield
     except KeyboardInterrupt:
@@ -279,7 +279,7 @@ def explained() -> Generator[None]:
 
 
 def report(problem: str, code: Exit, error: BaseException) -> None:
-    """Answer a program that wants JSON with what went wrong, in the form of an `error` event."""
+    """With `--json`, also write an error in the form of an `error` event."""
     from gonogo.domain.errors import GonogoError, parts_of
     from gonogo.domain.text_safety import visible_json
 
@@ -306,13 +306,13 @@ def complain(text: str) -> None:
 def _as_interrupt(number: int, frame: FrameType | None) -> None:
     del number, frame
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        # As in what a script starts with `&`: Ctrl-C is not meant for it, but SIGTERM is.
+        # A script's `&` makes a command ignore Ctrl-C; it must still obey SIGTERM.
         raise KeyboardInterrupt
     signal.raise_signal(signal.SIGINT)
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The first error that says something: task groups wrap what their tasks raise."""
+    """The first error inside exception groups, in which task groups wrap their tasks' errors."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     return error
@@ -331,7 +331,7 @@ def _explained(error: BaseException) -> Exit:
 
 
 def _as_given(error: BaseException) -> BaseException:
-    """What is wrong with an argument that is not UTF-8, where that is what an error comes of."""
+    """Replace an error caused by an argument that is not UTF-8 by one that says so."""
     if isinstance(error, UnicodeEncodeError) and "surrogates" in error.reason:
         from gonogo.i18n import say
 
@@ -340,7 +340,7 @@ def _as_given(error: BaseException) -> BaseException:
 
 
 def _write_nowhere() -> None:
-    """Nobody reads any more; what is still to be written as the process ends goes nowhere."""
+    """Send the remaining output to `/dev/null`, as nobody reads it any more."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         os.dup2(nowhere, stream.fileno())
@@ -375,7 +375,7 @@ def _told(error: BaseException) -> tuple[str, Exit]:
 
 
 def _log(error: BaseException) -> bool:
-    """Whether there is a log that it went to; without one the trace would go to the person."""
+    """Log an error if there is a log, and return whether; else the person would get the trace."""
     log = logging.getLogger(__name__)
     if log.hasHandlers():
         log.critical("internal error", exc_info=error)
@@ -383,14 +383,14 @@ def _log(error: BaseException) -> bool:
 
 
 def said_of(error: "GonogoError | Stop") -> str:
-    """What an error says, in the user's language where the catalogue has it."""
+    """The error's text, in the user's language if the catalogue has it."""
     from gonogo.i18n import told
 
     return told(error.args[0], own_locale()) if error.args else str(error)
 
 
 def _with_more(error: "GonogoError") -> str:
-    """The text, and which command has the ids that it could have been, or why it is so."""
+    """The error's text, and the command that lists the valid ids, or the reason."""
     from gonogo.domain.errors import Busy, NotFound
     from gonogo.i18n import told
 
@@ -440,18 +440,18 @@ def _brief(error: BaseException) -> str:
 
 # How commands are declared: groups, options that several have, words that a shell completes.
 
-# What the shell completes ids with: those that the process that owns the state folder knows.
+# Ids for shell completion: those that the process that owns the state folder knows.
 #
-# Where nobody owns the folder, where the answer takes longer than a person waits, or where anything
-# goes wrong, there is nothing to offer. Only ids are given, and only of characters that mean
-# nothing to a shell: what agents write is never handed to one.
+# If nobody owns the folder, the answer takes longer than a person waits, or anything goes wrong,
+# nothing is offered. Only ids are given, and only if all their characters are harmless to a shell:
+# a shell never gets text that agents wrote.
 
 _LIMIT = 1.5
-"""Seconds that the owner may take."""
+"""Seconds that the owner may take to answer."""
 _MOST = 100
 _MOST_COST, _MOST_SECONDS = 1e9, 10**8
 _SENTENCE = 1_000
-"""Characters that the longest first sentence about a command may have."""
+"""The maximal length, in characters, of the first sentence about a command."""
 _HARMLESS = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 
 Ask = Callable[["Client"], Awaitable[Iterable[str]]]
@@ -492,7 +492,7 @@ def _completed(ask: Ask, incomplete: str) -> list[str]:
     try:
         found = anyio.run(_found, ask)
     except Exception:
-        # Whoever presses a key at a prompt is not told why there is nothing to choose from.
+        # A person who only presses Tab at a prompt gets no error message.
         return []
     return [each for each in found if each.startswith(incomplete) and _HARMLESS.fullmatch(each)]
 
@@ -514,10 +514,10 @@ async def _found(ask: Ask) -> Iterable[str]:
 
 
 def not_blank(text: str) -> str:
-    """A text that says something.
+    """Return a text that is not blank.
 
     Raises:
-        BadParameter: it does not.
+        BadParameter: it is blank.
     """
     if not text.strip():
         raise typer.BadParameter(own_words("it must not be empty"))
@@ -561,10 +561,10 @@ _TIME = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m)?(?:(\d{1,9})s?)?")
 
 
 def limits_of(cost: float | None, time: str | None) -> dict[str, float] | None:
-    """What a run may take in all, as its options say it; None: whatever it takes.
+    """The limits of a whole run from its options; None: no limits.
 
     Raises:
-        Stop: what was given is no sum of money, or no time.
+        Stop: a given value is no valid sum of money or time.
     """
     from gonogo.i18n import say
 
@@ -585,7 +585,7 @@ def limits_of(cost: float | None, time: str | None) -> dict[str, float] | None:
 class Group(TyperGroup):
     """A group whose help names arguments as the pages do: `PLAN`, or `[TASK]` if it may be absent.
 
-    It has a whole sentence about each command, however long its line gets.
+    The help has a whole sentence about each command, however long the line gets.
     """
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - Typer's own are not public
@@ -600,7 +600,7 @@ class Group(TyperGroup):
         ctx: Any,  # noqa: ANN401 - Typer's own is not public
         formatter: Any,  # noqa: ANN401
     ) -> None:
-        """Write what there is in the group; Typer cuts each sentence at the end of its line."""
+        """Write the list of commands; Typer's own would cut each sentence at the line's end."""
         said = {
             name: each.get_short_help_str(_SENTENCE)
             for name, each in self.commands.items()
@@ -622,10 +622,10 @@ def _name_as_pages_do(argument: Any) -> None:  # noqa: ANN401 - as above
 
 
 def group(about: str, epilog: str | None = None, *, completes: bool = False) -> typer.Typer:
-    """A group of commands; alone, it shows its help.
+    """Create a group of commands; called without a command, it shows its help.
 
     Args:
-        completes: It is the whole program, and offers to complete its words in a shell.
+        completes: It is the whole program, and offers shell completion.
     """
     return typer.Typer(
         cls=Group,
@@ -642,10 +642,10 @@ def group(about: str, epilog: str | None = None, *, completes: bool = False) -> 
 def command(
     app: typer.Typer, name: str, *examples: str, options: str = "[OPTIONS]"
 ) -> Callable[[Command], Command]:
-    """Declare a command of a group: what carries it out says its options and what it is for.
+    """Declare a command of a group; its function's signature and docstring give options and help.
 
     Args:
-        options: How the usage line writes them, where some are required.
+        options: The options in the usage line, if some are required.
     """
 
     def declare(carries_out: Command) -> Command:
