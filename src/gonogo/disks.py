@@ -1,8 +1,8 @@
-"""What keeps a disk from being written, as one sentence for everybody who has to say it.
+"""Why a disk cannot be written, as one sentence for all parts of gonogo that report it.
 
-A program learns no more from a write that fails than "disk I/O error" or "read-only file system".
-The disk itself says why, or the limits of the process do, and so what a person can do. Nothing is
-written to find that out.
+A failed write says no more than "disk I/O error" or "read-only file system". The state of the disk
+or the limits of the process show the reason, and so what a person can do. Nothing is written to
+find that out.
 """
 
 import os
@@ -12,18 +12,18 @@ from pathlib import Path
 from gonogo.domain.errors import Reason, because
 
 LITTLE = 1 << 16
-"""Bytes with which nothing can be done."""
+"""A disk with fewer free bytes than this counts as full."""
 
 
 def disk_problem(folder: Path, *files: Path) -> Reason | None:
     """Why nothing more can be written in a folder, and what to do.
 
     Args:
-        files: What is written there, and may not grow without an end.
+        files: The files that are written there; a limit of the process may stop their growth.
 
     Returns:
-        None where neither its disk nor a limit of this process is the reason, and where the folder
-        is away: whoever needs it says so.
+        None if neither the disk nor a limit of this process is the reason, or if the folder is
+        missing: whoever needs the folder reports that.
     """
     try:
         found = os.statvfs(folder)
@@ -48,7 +48,7 @@ def disk_problem(folder: Path, *files: Path) -> Reason | None:
 
 def _is_at_its_limit(file: Path) -> bool:
     most, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    # A write that comes to the limit still writes what fits.
+    # A write that reaches the limit still writes what fits, so a file may end just below it.
     return most != resource.RLIM_INFINITY and file.exists() and file.stat().st_size > most - LITTLE
 
 

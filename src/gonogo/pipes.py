@@ -1,7 +1,7 @@
-"""File descriptors that messages come and go on: nobody blocks the event loop, nor a thread.
+"""Reads and writes messages on file descriptors without blocking the event loop or a thread.
 
-A thread that reads or writes could not be ended, so that a signal would be heard only once the
-other side does something.
+A thread that reads or writes cannot be stopped, so the process would react to a signal only when
+the other side does something.
 """
 
 import json
@@ -14,15 +14,15 @@ import anyio
 
 _CHUNK = 65_536
 _UNDIVIDED = 4_096
-"""Bytes that a pipe which may be written to takes without blocking."""
+"""Bytes that a writable pipe takes without blocking."""
 _HEAD = 256
-"""Bytes at the beginning of a line in which the id of a request that cannot be read stands."""
+"""Bytes at the beginning of an unreadable line in which its request id is searched."""
 _ID = re.compile(rb'"id"\s*:\s*("(?:[^"\\])*"|-?\d{1,18})\s*[,}]')
 _METHOD = re.compile(rb'"method"\s*:\s*"')
 
 
 async def read_some(source: int) -> bytes:
-    """What comes next; nothing at the end, or where it cannot be read any more."""
+    """Read the next bytes; empty at the end, or if the source cannot be read any more."""
     try:
         if not _is_regular(source):
             await anyio.wait_readable(source)
@@ -48,7 +48,7 @@ class LineReader:
     """The lines that come on a descriptor; it must not be a terminal's.
 
     Args:
-        longest: Bytes of a line. Of a longer one, its beginning is given with a byte too many.
+        longest: Bytes of a line. A longer line is cut to one byte more, so that it is noticed.
     """
 
     def __init__(self, source: int, longest: int) -> None:
@@ -57,7 +57,7 @@ class LineReader:
         self._looked = 0
 
     async def next(self) -> bytes | None:
-        """The next line that is not blank; the last one needs no end. None: there are no more."""
+        """The next line that is not blank, even the last without a newline; None at the end."""
         while (line := await self._line()) is not None:
             if line.strip():
                 return line
@@ -81,10 +81,10 @@ class LineReader:
 
 
 def request_id_of(line: bytes) -> int | str | None:
-    """The id of a request of JSON-RPC that cannot be read, if it stands near its beginning."""
+    """The id of an unreadable JSON-RPC request, if it is near the beginning of the line."""
     head = line[:_HEAD]
     found = _ID.search(head) if _METHOD.search(head) else None
-    # One that is no text, or has a tab in it, cannot be given back.
+    # An id with invalid UTF-8 or a control character cannot be sent back.
     with suppress(ValueError):
         return json.loads(found[1]) if found else None
     return None

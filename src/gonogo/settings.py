@@ -1,4 +1,4 @@
-"""What an operator may set, and nothing that a workspace could.
+"""The settings of an operator; a workspace cannot change any of them.
 
 Each setting is an environment variable with the prefix `GONOGO_` (`GONOGO_MAX_PARALLEL=5`); the
 command line sets some of them too and wins. Nothing is read at import, and nothing below the
@@ -31,7 +31,7 @@ Seconds = Annotated[float, Field(gt=0, le=366 * DAY)]
 
 
 def is_safe_address(url: str) -> bool:
-    """Whether what comes from an address is what its host sent: https, or this machine itself."""
+    """Whether nobody can change data on its way from an address: https, or this machine."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
@@ -73,7 +73,7 @@ class Settings(BaseModel):
         """Take what is given, and the rest from the environment.
 
         Raises:
-            ValidationError: a value is none of its setting.
+            ValidationError: a value is not valid for its setting.
         """
         super().__init__(**given, **_in_environment(given))
 
@@ -449,7 +449,7 @@ class Settings(BaseModel):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What is secret in the settings themselves."""
+        """The secrets in the settings: the key of the model's provider, and passwords in URLs."""
         key = self.model_api_key.get_secret_value() if self.model_api_key else None
         passwords = (_password(url) for url in (self.db, self.openai_base_url) if url)
         return tuple(secret for secret in (key, *passwords) if secret)
@@ -491,9 +491,9 @@ class Settings(BaseModel):
 
     @property
     def allowed_roots(self) -> tuple[Path, ...]:
-        """The folders that workspaces must lie under, those that people of this machine open aside.
+        """The folders that contain all workspaces, except those that this machine's people open.
 
-        There are none where no folder is meant, as in a process of its own.
+        There are none if no folder is set, as in a background process.
         """
         return self.roots or tuple(filter(None, [self.default_workspace]))
 
@@ -504,7 +504,7 @@ class Settings(BaseModel):
 
 
 def _in_environment(given: Collection[str]) -> dict[str, str | None]:
-    """What variables say of the settings that are not given; an empty one says nothing."""
+    """The environment's values for the settings that are not given; an empty one is ignored."""
     said = {name.lower(): value for name, value in os.environ.items() if value}
     found: dict[str, str | None] = {}
     for name, field in Settings.model_fields.items():

@@ -24,7 +24,7 @@ class TableFile(Struct, frozen=True, kw_only=True):
     """How many tables of one name there may be."""
 
     def read(self, path: Path | None, name: str) -> list[tuple[Any, str]]:
-        """The tables of one name as they are written, with file and line; none without a file.
+        """The tables of one name, unparsed, each with its file and line; none if no file exists.
 
         Raises:
             InvalidMessage: the kind's own `refusal`; the file cannot be read, or holds something

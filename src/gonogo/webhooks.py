@@ -208,7 +208,7 @@ def _secrets(names: tuple[str, ...], environment: Mapping[str, str]) -> tuple[by
 
 # Writes what is to be told, in the transaction that makes it true.
 
-# What a message says, within bounds: a receiver is told of a question, not handed its files.
+# What a message says, within limits: a receiver learns about a question, but gets no whole files.
 
 LONGEST_TEXT = 4_000
 """Characters of one text."""
@@ -222,7 +222,7 @@ def body_of(event: str, now: datetime, data: Mapping[str, Any]) -> dict[str, Any
     """A message in the envelope of Standard Webhooks.
 
     Args:
-        data: What is told; `approval` is left without its details where it would be too large.
+        data: What is told; if the body would be too large, `approval` is sent without details.
     """
     short = {name: _short(value) for name, value in data.items()}
     if short != data:
@@ -254,11 +254,11 @@ def _short(value: Any) -> Any:  # noqa: ANN401 - any JSON value
 HOOK = "hook"
 """The job that sends what a hook has to be told. Its key is the hook's name."""
 _OF = "approval_"
-"""With a hook's word for an event behind it: the event's type in the log."""
+"""The prefix of an event's type in the log, before the hook's word for the event."""
 
 
 class Announcer(Struct, frozen=True, kw_only=True):
-    """Has every hook told of the questions that it wants to hear of."""
+    """Writes deliveries for every hook about the questions that it wants to hear of."""
 
     hooks: Mapping[str, Hook]
     shown: Callable[[Tx, Approval], dict[str, Any]]
@@ -303,15 +303,15 @@ class Announcer(Struct, frozen=True, kw_only=True):
 
 # Sends what is due, and tries again what did not arrive.
 #
-# A hook is one job, which sends a few messages at once and no two about one question. An attempt
-# that ends with this process is made again by the next one; a receiver may so hear a message twice,
-# and knows it by its id.
+# Each hook has one job, which sends a few messages at once, but never two about one question. If
+# this process ends during an attempt, the next process repeats it. So a receiver may get a message
+# twice, and recognizes it by its id.
 
 OnTimer = Callable[[Tx, Timer], None]
 DELIVERY = "delivery"
 """The timer of the next attempt. Its key is the delivery."""
 DELAYS = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 300, 1_800, 7_200, 21_600, 54_000))
-"""Between attempts, before they are spread: eight attempts within about a day."""
+"""The times between attempts, before `spread`: eight attempts within about a day."""
 _AT_ONCE = 4
 _MARGIN = timedelta(seconds=2)
 """Between the end of an attempt and the moment when it counts as lost."""
@@ -327,7 +327,7 @@ class Sender(Struct, frozen=True, kw_only=True):
     completed: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
     """A body with what is not kept in the database."""
     spread: Callable[[], float] = lambda: uniform(0.8, 1.2)  # noqa: S311 - spreads attempts
-    """By how much a delay is stretched, so that a receiver that comes back is not run over."""
+    """A random factor for delays, so that a receiver that comes back is not overloaded."""
     delays: tuple[timedelta, ...] = DELAYS
 
     def recover(self, tx: Tx) -> None:
@@ -372,7 +372,7 @@ class Sender(Struct, frozen=True, kw_only=True):
         until = tx.now + timedelta(seconds=hook.timeout) + _MARGIN
         while (delivery := due_delivery(tx, hook.name)) is not None:
             if take_delivery(tx, delivery, until):
-                # Should this process end before the attempt does, it is made again then.
+                # If this process ends during the attempt, the timer repeats the attempt.
                 set_timer(tx, DELIVERY, delivery.id, until)
                 return replace(
                     delivery, epoch=delivery.epoch + 1, attempt=delivery.attempt + 1,
@@ -384,7 +384,7 @@ class Sender(Struct, frozen=True, kw_only=True):
         try:
             body = json.dumps(await self.completed(delivery.body)).encode()
         except OSError as error:
-            # Trouble of this machine's own; the messages behind it need not have it.
+            # A problem of this machine; it need not affect the next messages.
             return f"not made: {type(error).__name__}"
         return await post(delivery.id, body, int(self.store.clock().timestamp()))
 
@@ -426,15 +426,15 @@ without anything that the receiver said."""
 
 @asynccontextmanager
 async def posting(hook: Hook) -> AsyncGenerator[Post]:
-    """What posts to one hook."""
-    # Only who has hooks needs it: it costs 0.03 s.
+    """Open a client that posts to one hook."""
+    # Imported here because only hooks need it; the import takes 0.03 s.
     import httpx
 
     secure = hook.url.startswith("https:")
     async with httpx.AsyncClient(
         verify=await anyio.to_thread.run_sync(_trusted) if secure else False,
         follow_redirects=False,
-        # No proxy and no .netrc of the surroundings: what is sent goes where the file says.
+        # No proxy or .netrc from the environment: messages go to the address in the hooks file.
         trust_env=False,
         timeout=hook.timeout,
         headers={"user-agent": f"gonogo/{__version__}", "content-type": "application/json"},
@@ -469,7 +469,7 @@ async def _post(
 
 @cache
 def _trusted() -> ssl.SSLContext:
-    # Reading the authorities takes tens of milliseconds.
+    # Reading the certificate authorities takes tens of milliseconds.
     import httpx
 
     return httpx.create_ssl_context()

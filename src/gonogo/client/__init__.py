@@ -1,8 +1,8 @@
 """The typed client of the public protocol, over TCP or a Unix socket.
 
 It speaks only what docs/reference/protocol.md says, gives back the values of `gonogo.domain`, and
-raises its errors. What it promises beyond that: a stream that breaks is taken up where it broke,
-without a gap and without an event twice, and a message is sent once however often its connection
+raises its errors. It also promises that a broken stream continues where it broke, without a gap
+and without a repeated event, and that a message is carried out once, however often its connection
 breaks. How to use it is in docs/how-to/python-client.md.
 """
 

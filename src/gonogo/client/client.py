@@ -93,7 +93,7 @@ class Client(Transport):
     ) -> AsyncGenerator[EventBody]:  # fmt: skip
         """Say something in a session, and get the events that it causes up to the final one.
 
-        Leaving changes nothing once the message is kept; close the generator (`aclosing`).
+        You can leave once the message is kept: the work goes on. Close the generator (`aclosing`).
 
         Args:
             session_id: Without one, `user_message` and `switch_agent` open a session.

@@ -1,4 +1,4 @@
-"""One connection to a server: requests that answer, and streams that go on when they break."""
+"""One connection to a server: plain requests, and streams that continue after a break."""
 
 import asyncio
 import json
@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 # Server-sent events, read as they come.
 #
-# Lines end with LF, or CR and LF, and with nothing else: what Python also takes for the end of a
-# line may stand inside a frame's JSON.
+# Lines end only with LF or CR LF. The JSON of a frame may contain other characters that Python
+# treats as the end of a line.
 
 EventBody = dict[str, Any]
 
@@ -92,7 +92,7 @@ class Unreachable(InternalFailure):
 
 
 class NoAnswer(Unreachable):
-    """A server is there, and says nothing for too long."""
+    """A server is there, but does not answer in time."""
 
 
 class Unintelligible(InternalFailure):
@@ -142,7 +142,7 @@ def refusal_of(answer: httpx.Response) -> GonogoError:
 
 
 def _already_decided(detail: str, body: Mapping[str, Any]) -> AlreadyDecided:
-    # Its text is whole already; its constructor would write another around it.
+    # The text is complete; the constructor would write another text around it.
     error = AlreadyDecided.__new__(AlreadyDecided)
     error.args = (detail,)
     error.decision = str(body.get("decision", ""))
@@ -191,7 +191,7 @@ def plain(message: ClientMessage | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def named(name: str) -> str:
-    """An id as a part of a path: it leads nowhere else.
+    """An id as one part of a path, which cannot lead to another path.
 
     Raises:
         NotFound: nothing can have it.
@@ -206,7 +206,7 @@ def over_socket(path: Path | str) -> httpx.AsyncHTTPTransport:
 
 class _OverSocket(httpx.AsyncHTTPTransport):
     def __init__(self, path: str) -> None:
-        # The one made by httpx takes no backend, and reads all certificates of the web, although
+        # The pool that httpx makes takes no backend, and it reads all certificates, although
         # nothing is encrypted here.
         self._pool = httpcore.AsyncConnectionPool(
             uds=path, network_backend=_Sockets(), max_connections=100, keepalive_expiry=5.0
@@ -249,10 +249,10 @@ class Transport:
         uds: The server's Unix socket.
         token: Shown with every request.
         timeout: Seconds that a plain answer may take.
-        patience: Seconds that the server may be away in the middle: what was asked is asked again.
-        busy: Seconds that it may say of itself that it cannot work now, likewise.
+        patience: Seconds for which requests are repeated while the server cannot be reached.
+        busy: Seconds for which requests are repeated while the server answers that it is busy.
         transport: Another way to the server, such as one within this process.
-        opening: What sessions are opened with, where no other value is given.
+        opening: Default values for sessions that are opened.
     """
 
     def __init__(
@@ -273,14 +273,14 @@ class Transport:
         self.opening = dict(opening or {})
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         if uds is not None:
-            # On one machine bytes cost less than packing them.
+            # On one machine sending bytes costs less than compressing them.
             headers["Accept-Encoding"] = "identity"
         self._http = httpx.AsyncClient(
             base_url=(base_url or "http://gonogo").rstrip("/"),
             headers=headers,
             timeout=timeout,
             transport=transport,
-            # Reading the authorities takes tens of milliseconds, and nobody asks them without TLS.
+            # Reading the certificate authorities takes tens of milliseconds; only TLS needs them.
             verify=not (base_url or "").startswith("http:"),
             # A proxy for the outside world has no business between the two of us.
             trust_env=False,
@@ -327,7 +327,7 @@ class Transport:
         until = anyio.current_time() + self._busy
         while (answer := await self._answered(method, path, options)).is_error:
             error = refusal_of(answer)
-            # What deletes may have been done all the same.
+            # A DELETE may have been carried out all the same.
             again = isinstance(error, Busy) and method != "DELETE"
             if anyio.current_time() >= until or not again:
                 raise error
@@ -340,7 +340,7 @@ class Transport:
             try:
                 return await self._http.request(method, PREFIX + path, **options)
             except httpx.TransportError as error:
-                # What is posted has its key; what deletes may have been done already.
+                # A POST has its key; a DELETE may have been carried out already.
                 again = method != "DELETE" or isinstance(error, httpx.ConnectError)
                 if anyio.current_time() >= until or not again:
                     raise _lost(error) from error
@@ -439,13 +439,13 @@ class Transport:
 
 
 class StreamQuery(Struct, kw_only=True):
-    """What a stream is asked with, each time that it has to be opened."""
+    """The request for a stream, used each time that it is opened."""
 
     method: str
     path: str
     body: Mapping[str, Any] | None = None
     follows: bool
-    """It goes on after the last event; else the same request is repeated under one key."""
+    """After a break, continue after the last event; else repeat the request under one key."""
     seen: int = 0
     """The last event that is known."""
     key: str = field(default_factory=lambda: uuid4().hex)
@@ -456,18 +456,18 @@ class StreamQuery(Struct, kw_only=True):
 
     @property
     def params(self) -> dict[str, int]:
-        """Where a stream begins that was not open yet."""
+        """Where the stream begins when it is opened for the first time."""
         return {"after": self.seen} if self.follows and not self.was_open else {}
 
     @property
     def headers(self) -> dict[str, str]:
-        """What makes asking again safe."""
+        """The headers that make it safe to repeat the request."""
         if not self.follows:
             return {KEY: self.key}
         return {"Last-Event-ID": str(self.seen)} if self.was_open else {}
 
     def is_news(self, event: EventBody) -> bool:
-        """Whether an event was not seen yet; from now on it was."""
+        """Return whether an event is new, and remember it."""
         seq = event.get("seq")
         if seq is None:
             return True
@@ -478,13 +478,13 @@ class StreamQuery(Struct, kw_only=True):
 
 
 class _Breaks(Struct):
-    """How often a stream broke without an event between."""
+    """How many times in a row a stream broke without an event in between."""
 
     count: int = 0
     since: float = 0.0
 
     def add(self, failure: GonogoError, patience: float) -> float:
-        """One more. Gives the seconds after which the stream is opened again.
+        """Count a break; return the seconds to wait before the stream is opened again.
 
         Raises:
             GonogoError: the failure, when that was tried often and long enough.

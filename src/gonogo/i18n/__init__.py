@@ -1,11 +1,11 @@
 """What people and models are told, in English and Russian.
 
-Every text has a key and stands in both languages with the same fields, so that a caller names what
-it wants to say and never how. Words of the wire (types, statuses, metadata) are not texts and never
-change with the language. The catalogues are `locale/*.po`, as gettext reads them once they are
-compiled; `scripts/setup` and the making of a package do that.
+Every text has a key, and has the same fields in both languages, so a caller names only the text and
+not its words. Words of the protocol (types, statuses, metadata) are not texts and never change with
+the language. The catalogues are `locale/*.po`; `scripts/setup` and the build of a package compile
+them for gettext.
 
-What is longer than a sentence is in `texts`, which imports more.
+Texts longer than a sentence are in `texts`, which imports more.
 """
 
 import re
@@ -24,7 +24,7 @@ DEFAULT: Locale = "en"
 
 _FOLDER = Path(__file__).parent / "locale"
 _REASON = "reason"
-"""The context of why something is so or is refused, whose English is its key."""
+"""The context of reasons and refusals in the catalogue; their English text is the key."""
 _COMMAND_LINE = "command line"
 _QUOTED = re.compile("'([^']+)'")
 _ESTIMATE = re.compile(r"(\d+(?:\.\d+)?) ?(s|sec|seconds?|m|min|minutes?|h|hours?)", re.IGNORECASE)
@@ -45,7 +45,7 @@ class _InRussian(Formatter):
 
 
 class _Unknown(NullTranslations):
-    """Where a key is looked for last."""
+    """The last catalogue that is searched: it raises `KeyError` for every key."""
 
     def gettext(self, message: str) -> str:
         raise KeyError(message)
@@ -55,9 +55,9 @@ class _Unknown(NullTranslations):
 
 
 def say(key: str, locale: str | None = DEFAULT, **fields: object) -> str:
-    """The text of that key in that language; English when the language is not spoken here.
+    """The text of a key in a language; English if gonogo does not know the language.
 
-    Where a text has forms, that of the field `count` is meant.
+    If a text has plural forms, the field `count` selects one.
 
     Raises:
         KeyError: there is no such text, or a field of it is missing.
@@ -76,7 +76,7 @@ def cause_and_fix(hint: str, locale: str | None = DEFAULT) -> tuple[str, str]:
 
 
 def told(reason: str, locale: str | None) -> str:
-    """A reason in that language; what a person wrote, and what is not known, stands as it is.
+    """A reason in a language; a person's own text and an unknown reason stay as they are.
 
     A template that is not known is not formatted: it may come from a server of another version.
     """
@@ -126,13 +126,13 @@ def reworded(text: str, locale: str | None) -> str:
 
 
 def decimal(number: float, locale: str | None, digits: int = 1) -> str:
-    """A number with so many digits behind the sign that the language has for it."""
+    """A number with `digits` decimals, and the decimal sign of the language."""
     said = f"{number:.{digits}f}"
     return said.replace(".", ",") if resolve(locale, DEFAULT) == "ru" else said
 
 
 def figure(number: float, locale: str | None) -> str:
-    """A number as it was written, with the sign that the language has for its digits."""
+    """A number in its shortest form, with the decimal sign of the language."""
     said = f"{number:g}"
     return said.replace(".", ",") if resolve(locale, DEFAULT) == "ru" else said
 
@@ -148,7 +148,7 @@ def duration(seconds: float, locale: str) -> str:
 
 
 def estimate(written: str, locale: str | None) -> str:
-    """A time as a plan has it, such as `5 min`; one that is written in other words stays so."""
+    """Translate an estimate of a plan, such as `5 min`; any other text stays as it is."""
     found = _ESTIMATE.fullmatch(written.strip())
     if found is None or resolve(locale, DEFAULT) != "ru":
         return written

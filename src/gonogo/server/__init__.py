@@ -4,9 +4,9 @@ It translates docs/reference/protocol.md into the runtime's verbs and its event 
 nothing else: no state of a session lives here, a client that goes away changes nothing, and every
 refusal has the status and the word that the protocol gives it. It promises that
 
-- nothing is answered to a stranger: each request is authenticated, and its `Host` and `Origin`
-  are checked before it is read;
-- a body is read strictly, and never further than its limit in bytes and seconds;
+- a stranger gets no answer: each request is authenticated, and its `Host` and `Origin` are
+  checked before it is read;
+- a body is read strictly, and only up to its limit in bytes and seconds;
 - a slow reader costs a bounded amount of memory, and is cut off in the end;
 - when the runtime closes, open streams end by themselves.
 """

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 console = APIRouter()
 CONSOLE = Path(__file__).resolve().parent / "console"
 _NONCE = "__NONCE__"
-"""What stands in the page for a word that is new each time."""
+"""The placeholder in the page for the nonce, which is new for each request."""
 _MISSING = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>gonogo</title>
 <h1>gonogo is running</h1>
@@ -87,7 +87,7 @@ console.</p>
 </html>
 """
 _FOREVER = "public, max-age=31536000, immutable"
-"""Files below `/assets` are named for what is in them."""
+"""For files below `/assets`: their names contain a hash of their contents."""
 
 
 def _content_policy(nonce: str) -> str:
@@ -152,7 +152,7 @@ def _packed(path: Path) -> bytes:
 
 @cache
 def _assets() -> dict[str, Path]:
-    """What was built, by name: only that is ever read, whatever is asked for."""
+    """The built files by name. No request can read any other file."""
     return {path.name: path for path in CONSOLE.glob("assets/*") if path.is_file()}
 
 
@@ -170,8 +170,8 @@ _COMPRESSED = Middleware(
     compresslevel=4,
     exclude_content_types=(*DEFAULT_EXCLUDED_CONTENT_TYPES, "text/html"),
 )
-"""Level 4 takes half the time of 9 for a tenth more. Pages have secrets of their own beside what
-others wrote, and the length of what is compressed would tell of them."""
+"""Level 4 takes half the time of level 9 and gives a tenth more bytes. Pages are not compressed:
+they contain secrets beside text of others, and the compressed length would reveal the secrets."""
 
 
 def create_app(
@@ -234,7 +234,7 @@ def _app_with_paths(*middleware: Middleware, paths: Sequence[BaseRoute]) -> Fast
 
 @cache
 def routes() -> Sequence[BaseRoute]:
-    """All paths. They know no runtime, and what FastAPI makes of each is made once."""
+    """All paths. They depend on no runtime, so FastAPI prepares them only once."""
     router = APIRouter(generate_unique_id_function=lambda route: route.name)
     for each in _PREFIXED:
         router.include_router(each, prefix=PREFIX)
@@ -246,8 +246,8 @@ def routes() -> Sequence[BaseRoute]:
 # Listening: a TCP port for people's programs, a Unix socket for this machine's commands.
 #
 # `serve` ends when the runtime's `closing` is set, which a signal does too. Then open streams end
-# by themselves; what still holds on after three seconds is cut. One that has an end of its own is
-# beside another, whose signals it leaves alone.
+# by themselves; connections that are still open after three seconds are cut. A server with its own
+# end (`until`) runs beside another one, and leaves signals to that one.
 
 _BACKLOG = 2_048
 GRACE = 3
@@ -256,9 +256,9 @@ _SENDERS_FAULTS = (
     "ASGI callable returned without completing", "Invalid UTF-8 sequence",
     "Invalid HTTP request received", "Unsupported upgrade request",
 )  # fmt: skip
-"""What uvicorn logs, the second with a traceback, although strangers cause it at will: each refused
-WebSocket handshake, each stream that is cut off because nobody reads it, each frame that is not
-text, each head that is none, each protocol that we do not speak. All are answered as they should.
+"""Log lines of uvicorn (the second with a traceback) that strangers can cause at will: by a refused
+WebSocket handshake, a stream that is cut off because nobody reads it, a frame that is not text, an
+invalid head, or an unknown protocol. All get a correct answer, so these lines are not logged.
 """
 
 
@@ -342,7 +342,7 @@ async def serve(  # noqa: PLR0913 - each says where, for whom, or how long
 
 @contextmanager
 def _listed(runtime: "Runtime", ready: Ready) -> Generator[None]:
-    """Have the runtime know for the time of a block where it can be reached by a port."""
+    """List the server's address in the runtime for the time of a block."""
     urls = [] if ready.port is None else [ready.url]
     runtime.addresses += urls
     try:
@@ -378,7 +378,7 @@ class _UvicornServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, and say so. uvicorn itself would take whatever comes."""
+        """Start, and report it. We accept connections; uvicorn would accept any number."""
         await super().startup([])
         for listener, most in _shares(sockets or ()):
             scope = anyio.CancelScope()
@@ -418,7 +418,7 @@ class _UvicornServer(uvicorn.Server):
 
 
 def _shares(listeners: Sequence[socket.socket]) -> Iterator[tuple[socket.socket, int]]:
-    """How many connections each listener may bring: most the network, some this machine's users."""
+    """How many connections each listener may hold: TCP most, the Unix socket a reserved part."""
     most = room_for_connections()
     own = max(LEAST, most // 8) if len(listeners) > 1 else 0
     for listener in listeners:
@@ -437,7 +437,7 @@ def _config(app: FastAPI) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
-        # Anybody on this machine could claim to be a proxy, and be any address.
+        # Anybody on this machine could claim to be a proxy, and to send from any address.
         proxy_headers=False,
         timeout_graceful_shutdown=GRACE,
     )
@@ -469,10 +469,10 @@ async def _tcp(host: str, port: int, gone: float) -> socket.socket:
             "Cannot listen on {host}:{port}: {strerror}; choose another port",
             host=host, port=port, strerror=error.strerror or error,
         ) from error  # fmt: skip
-    # The event loop sees to this only where the socket names its protocol. Without it each answer
+    # The event loop sets this only for sockets that name their protocol. Without it each answer
     # waits 40 ms for the acknowledgement of its own head.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # Who takes nothing would hold a closed connection, and the bytes left in it, for ever.
+    # Otherwise a peer that reads nothing keeps a closed connection and its unsent bytes for ever.
     if sys.platform == "linux":
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, round(gone * 1_000))
     listener.setblocking(False)
@@ -481,7 +481,7 @@ async def _tcp(host: str, port: int, gone: float) -> socket.socket:
 
 @contextmanager
 def _unix(path: Path) -> Generator[socket.socket]:
-    # Left by a process that was killed: whoever holds the state folder's lock owns the name.
+    # A killed process may have left the file. We hold the state folder's lock, so it is ours.
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listener.bind(os.fspath(path))
@@ -500,10 +500,10 @@ def _ready(host: str, port: int | None, uds: Path | None, code: str) -> Ready:
     return Ready(host=host, port=port, uds=uds, url=url, login_url=f"{url}/#code={code}")
 
 
-# Ports that a process at work listens on for a while: `gonogo serve` beside it asks for one.
+# Ports that a running process opens for a while, because another `gonogo serve` asks for one.
 #
-# Only a program of the same user asks, over the Unix socket. The port is there for as long as the
-# answer is read, so one that is killed leaves nothing behind.
+# Only a program of the same user may ask, over the Unix socket. The port stays open for as long as
+# that program reads the answer, so a program that is killed leaves no port open.
 
 
 class NewListener(Request):
@@ -519,10 +519,10 @@ class NewListener(Request):
 
 
 class NewListeners:
-    """Takes the request, and serves until its sender is gone or the runtime closes."""
+    """Takes the request, and serves until its sender disconnects or the runtime closes."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Listen; answers with where, as a line of JSON, and ends with the listening.
+        """Listen, and answer with the address as a line of JSON; the answer ends with the port.
 
         Raises:
             Forbidden: the request does not come from this machine's user, or from no administrator.

@@ -1,8 +1,8 @@
 """Who asks: the credential that a request shows, and the principal behind it.
 
-A Bearer token goes before a cookie. A cookie counts only with the server's own `Origin` where the
-request could change something, because a browser adds cookies by itself. A token in a query is
-never looked at. Whoever is known is then held to its share of requests.
+A Bearer token takes precedence over a cookie. In a request that could change something, a cookie
+counts only with the server's own `Origin`, because a browser adds cookies by itself. A token in a
+query is ignored. Each authenticated principal may then send only a limited number of requests.
 """
 
 import asyncio
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 # The connections that a server holds: never more than there are descriptors for.
 #
-# A connection costs a descriptor, and whoever opens one has shown nothing yet. Where there is no
-# room for another, the one that has asked for nothing for longest makes it; where all are at work,
-# the new one is told to come again. So who opens connections and says nothing, or takes nothing,
-# gets in nobody's way, and there are always descriptors left for what requests need.
+# A connection costs a descriptor, and its peer is not authenticated yet. If there is no room for
+# another one, the connection that has been idle for longest is closed; if all are at work, the new
+# one is told to try again. So idle connections, and those that read nothing, block nobody, and
+# there are always descriptors left for what requests need.
 
 MOST, LEAST = 10_000, 4
 _SPARE = 256
-"""Descriptors for everything else, where there are as many."""
+"""Descriptors that are kept for everything else; fewer if the limit is low."""
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _BREATH = 0.1
 _SAID_EVERY = 600.0
-"""Seconds in which the log is told once that there is no room."""
+"""The shortest time in seconds between two log lines that there is no room."""
 _READ = 65_536
 _BUSY = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConnection: close\r\n"
@@ -54,7 +54,7 @@ _LOG = logging.getLogger("gonogo.server")
 
 
 def room_for_connections() -> int:
-    """How many connections there are descriptors for, beside what else needs some."""
+    """How many connections there are descriptors for; some are kept for other needs."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit == resource.RLIM_INFINITY:
         return MOST
@@ -70,11 +70,11 @@ class Room(Struct):
     waiting: "OrderedDict[asyncio.BaseTransport, None]" = field(
         default_factory=OrderedDict[asyncio.BaseTransport, None]
     )
-    """Those that nothing is done for, the one that has waited for longest first."""
+    """Idle connections, the one that has waited for longest first."""
 
 
 class Connections:
-    """All of a server."""
+    """All connections of a server."""
 
     def __init__(self) -> None:
         """Begin with none."""
@@ -82,23 +82,23 @@ class Connections:
         self._said = -_SAID_EVERY
 
     def admit(self, transport: asyncio.BaseTransport, room: Room) -> None:
-        """Hold one more; it has asked for nothing yet."""
+        """Add a connection; it is idle at first."""
         self._rooms[transport] = room
         room.held += 1
         room.waiting[transport] = None
 
     def waits(self, transport: asyncio.BaseTransport) -> None:
-        """Nothing is done for a connection, or it does not take what was done."""
+        """Mark a connection as idle: it has no request, or does not read its answer."""
         if transport in self._rooms:
             self._rooms[transport].waiting[transport] = None
 
     def works(self, transport: asyncio.BaseTransport) -> None:
-        """Something is done for a connection."""
+        """Mark a connection as at work."""
         if transport in self._rooms:
             self._rooms[transport].waiting.pop(transport, None)
 
     def left(self, transport: asyncio.BaseTransport) -> None:
-        """A connection is over."""
+        """Remove a connection that has ended."""
         room = self._rooms.pop(transport, None)
         if room is not None:
             room.held -= 1
@@ -128,7 +128,7 @@ class Connections:
                 taken.close()
 
     def _make_room(self, room: Room) -> bool:
-        """Close the connection that has waited for longest; False: none waits."""
+        """Close the connection that has been idle for longest; False if none is idle."""
         if not room.waiting:
             return False
         transport = next(iter(room.waiting))
@@ -144,7 +144,7 @@ class Connections:
 
 
 def _turn_away(taken: socket.socket) -> None:
-    """Say that there is no room, and why; what was asked is read, or a reset would come first."""
+    """Answer that there is no room; unread bytes would cause a reset before the answer."""
     with taken, suppress(OSError):
         with suppress(BlockingIOError):
             taken.recv(_READ)
@@ -153,9 +153,9 @@ def _turn_away(taken: socket.socket) -> None:
 
 # How a browser gets in: a code that works once.
 #
-# Codes live in this process only and are gone with it, or in the database where several servers
-# share one; what they are exchanged for does not. They are not kept as they were given out, so a
-# look into the process's memory opens no door.
+# Codes live only in this process and end with it, or in the database if several servers share one.
+# The browser sessions that they are exchanged for outlive the process. Only hashes of codes are
+# kept, so nobody can log in with what is in the process's memory.
 
 CODE_SECONDS = 600.0
 KEPT = 1_000
@@ -167,7 +167,7 @@ class _Entry(Struct, frozen=True, kw_only=True):
 
 
 class Codes:
-    """Login codes that were not spent yet."""
+    """Login codes that nobody has used yet."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
         self._clock = clock
@@ -199,10 +199,10 @@ class Codes:
 
 # How often one address may be wrong about a credential, and how much one principal may ask.
 #
-# A right credential is never held up because others were wrong; after too many wrong ones in a
-# minute, further wrong ones are told to wait. What a principal asks for counts in one of three
-# buckets, so that who floods the server with messages can still decide and cancel. What is
-# remembered is bounded, whatever number of addresses and principals there are.
+# A valid credential never waits because others were wrong; after too many wrong ones in a minute,
+# senders of further wrong ones are told to wait. Each request counts in one of three buckets, so
+# that a principal who floods the server with messages can still decide and cancel. The memory for
+# this is bounded, whatever the number of addresses and principals.
 
 ALLOWED = 20
 WINDOW = 60.0
@@ -211,7 +211,7 @@ PRINCIPALS = 4_096
 BURST = 4
 """Seconds of requests that may come at once after a pause."""
 _NEARLY = 1e-6
-"""What sums of fractions may lack of a whole request."""
+"""The tolerance for rounding errors in sums of fractions of a request."""
 
 
 class Failures:
@@ -275,7 +275,7 @@ class Bucket:
         left = min(self._burst, left + (now - since) * self._rate)
         is_enough = left >= 1 - _NEARLY
         self._left[principal_id] = left - is_enough, now
-        # Who asked least lately has the fullest bucket, and loses least by being forgotten.
+        # The principal who has asked for nothing for longest has the fullest bucket; forget it.
         if len(self._left) > PRINCIPALS:
             self._left.popitem(last=False)
         if not is_enough:
@@ -316,7 +316,7 @@ class WaitLimits(Struct, frozen=True, kw_only=True):
     write: float = 60.0
     """For a reader to take a stream's next bytes, before it is cut off."""
     gone: float = 120.0
-    """For a connection to take anything, before it is dropped with what it was to be told."""
+    """For a connection to read anything, before it is dropped with its unsent bytes."""
     heartbeat: float = 15.0
     """Between the comments that keep an idle stream open."""
 
@@ -329,9 +329,9 @@ class Credential(Struct, frozen=True, kw_only=True):
 
 
 class Readiness:
-    """Whether the server can work, looked at once however many ask at the same moment.
+    """Whether the server can work, checked once for all who ask at the same moment.
 
-    Looking is a write, and whoever asks needs no token.
+    The check writes to the database, and no token is needed to ask for it.
     """
 
     def __init__(self) -> None:
@@ -340,7 +340,7 @@ class Readiness:
         self._free = anyio.Lock()
 
     async def is_given(self, check: Callable[[], Awaitable[None]]) -> bool:
-        """Whether a check came through that is not older than a second.
+        """Whether a check succeeded that is not older than a second.
 
         Args:
             check: Raises `Busy` when the server cannot work.
@@ -414,12 +414,12 @@ class ServerState(Struct, kw_only=True):
             raise
 
     def credentials_changed(self) -> None:
-        """Somebody's credential ended: have every open stream look at its own again."""
+        """Have every open stream check its credential again, because somebody's has ended."""
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
     async def ended(self, credential: Credential | None, principal: Principal) -> None:
-        """Wait until a credential that was valid is not any more: revoked, or over by itself."""
+        """Wait until a valid credential is no longer valid: revoked or expired."""
         while (left := self.runtime.people.seconds_left(principal)) > 0:
             changed = self._changed
             if self.auth and credential is not None and not await self._is_valid(credential):
@@ -428,8 +428,8 @@ class ServerState(Struct, kw_only=True):
 
     async def _look_away(self, changed: anyio.Event, left: float) -> None:
         """Wait until a credential may have ended: somebody's was revoked, or time went by."""
-        # Only the provider's tokens have an end of their own. The clock may be set, and a machine
-        # that sleeps counts no seconds: so it is looked at.
+        # Only the provider's tokens expire. The clock may be changed, and timers stop while the
+        # machine sleeps, so the time that is left is checked every second.
         longest = _GLANCE if left < math.inf else self.runtime.hears_within
         with anyio.move_on_after(min(left, longest)):
             await changed.wait()
@@ -461,13 +461,13 @@ class ServerState(Struct, kw_only=True):
         except Unauthorized:
             return False
         except InternalFailure:
-            # It was valid, and nobody can say now that it is not; its own end still holds.
+            # It was valid, and cannot be checked now. It still ends when it expires.
             return True
         return True
 
 
 _URGENT = frozenset({"decision", "decisions", "cancel", "pause"})
-"""How the paths end by which a person decides or stops something."""
+"""The last words of the paths by which a person decides or stops something."""
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
@@ -497,7 +497,7 @@ def address_of(connection: HTTPConnection) -> str:
 
 
 def cookie_name(connection: HTTPConnection) -> str:
-    """The browser session's cookie: named for the port, since cookies are not kept apart by it."""
+    """The name of the session cookie. It has the port: browsers share cookies between ports."""
     server = connection.scope.get("server")
     return f"gonogo_{server[1] if server else 0}"
 
@@ -507,7 +507,7 @@ def presented(connection: HTTPConnection) -> Credential | None:
 
     Raises:
         Unauthorized: its `Authorization` is of another kind.
-        Forbidden: it shows a cookie and comes from nowhere.
+        Forbidden: it shows a cookie, and does not come from this server's own page.
     """
     header = connection.headers.get("authorization")
     if header is not None:
@@ -551,7 +551,7 @@ async def admitted(request: Request) -> Caller:
 
 
 Known = Annotated[Caller, Depends(caller_of)]
-"""Of a request that is counted by what its body says."""
+"""The sender of a request whose bucket depends on its body."""
 Authenticated = Annotated[Caller, Depends(admitted)]
 
 

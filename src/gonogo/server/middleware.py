@@ -1,8 +1,8 @@
-"""The outermost layers: whom a browser speaks for, what it has already, and our mistakes.
+"""The outermost layers: they check where a request comes from, answer 304, and catch exceptions.
 
-`Host` must be a name of this server, or a page from elsewhere could be rebound to it; `Origin`,
-where there is one, must be the server's own. An unexpected exception is logged here and
-answered without its traceback.
+`Host` must be a name of this server, which prevents DNS rebinding by pages from elsewhere;
+`Origin`, where there is one, must be the server's own or one that the operator allows. An
+unexpected exception is logged here and answered without its traceback.
 """
 
 import logging
@@ -31,24 +31,24 @@ from gonogo.server.auth import Connections, Room
 from gonogo.server.requests import problem_of
 
 LINKS = "/d/"
-"""Where links that decide are. Their address is the credential, so a cookie is never looked at."""
+"""The path of links that decide. Their address is the credential; cookies are ignored there."""
 WILDCARDS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - compared, not bound
 _SCHEMES = {"http": "http", "https": "https", "ws": "http", "wss": "https"}
 _PEER = Layout("3i")
-"""Process, user and group of who is at the other end of a Unix socket (unix(7), SO_PEERCRED)."""
+"""Process, user and group of the peer of a Unix socket (unix(7), SO_PEERCRED)."""
 _KEPT = frozenset({b"cache-control", b"etag", b"vary", b"x-content-type-options"})
-"""The headers that a 304 has (RFC 9110, section 15.4.5): those of the answer but for its body's."""
+"""The headers that a 304 keeps (RFC 9110, section 15.4.5): none that describes the body."""
 _NOT_AT_ALL = re.compile(r"q\s*=\s*0(\.0*)?")
 _LOG = logging.getLogger("gonogo.server")
 
 
 class Names(Struct, frozen=True, kw_only=True):
-    """What this server may be called, and from which pages."""
+    """The names of this server, and the origins of the pages that may use it."""
 
     hosts: frozenset[str]
     origins: frozenset[str]
     any_address: bool
-    """Bound to every interface: any numeric address may be ours, and none can be rebound."""
+    """It listens on every interface: any IP address may be ours, and DNS cannot rebind one."""
 
     @classmethod
     def of(cls, bound: str, hosts: Collection[str], origins: Collection[str]) -> "Names":
@@ -96,7 +96,7 @@ class Guard:
         own = f"{_SCHEMES[scope['scheme']]}://{host.lower()}"
         for origin in headers.getlist("origin"):
             if origin == "null" and scope.get("path", "").startswith(LINKS):
-                # A page that sends no referrer has its form come from nowhere; see `_links`.
+                # The form of a page without a referrer has the origin `null`; see `approvals`.
                 continue
             if origin.lower() != own and origin.lower() not in self._names.origins:
                 return because(
@@ -110,7 +110,7 @@ class Guard:
 class Packing:
     """Says to the layers within whether the client can read gzip.
 
-    They only look for the word, and `gzip;q=0` means that it cannot (RFC 9110, section 12.5.3).
+    They only search for `gzip`, but `gzip;q=0` means that it cannot (RFC 9110, section 12.5.3).
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -140,7 +140,7 @@ class Shelter:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the inner app; what it raises is logged, and answered if nothing was said yet."""
+        """Run the inner app; log its exception, and answer if no answer has begun."""
         started, is_framed_twice = False, _is_framed_twice(scope)
 
         async def sender(message: Message) -> None:
@@ -166,7 +166,7 @@ class Shelter:
 
 
 def _is_framed_twice(scope: Scope) -> bool:
-    """Whether a proxy in between may have seen another end of the request (RFC 9112, 6.1)."""
+    """Whether a proxy may see the request end at another byte than we do (RFC 9112, 6.1)."""
     names = {name for name, _ in scope.get("headers", ())}
     return scope["type"] == "http" and {b"content-length", b"transfer-encoding"} <= names
 
@@ -178,7 +178,7 @@ def is_local_socket(scope: Scope) -> bool:
 
 
 def _is_stranger(connection: Any) -> bool:  # noqa: ANN401 - asyncio's own
-    """Whether another user of this machine is at the other end of a Unix socket; root is none."""
+    """Whether the peer of a Unix socket is another user of this machine; root is not one."""
     if connection is None or connection.family != socket.AF_UNIX or sys.platform != "linux":
         return False
     told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
@@ -204,14 +204,14 @@ def _is_address(name: str) -> bool:
     return True
 
 
-# The head of a request, which has to come whole in some time.
+# The head of a request, which must be complete within a time limit.
 #
-# uvicorn waits for it without an end: who opens connections and says nothing, or a byte now and
-# then, could hold every one that the server may have, and needs no token for that.
+# uvicorn waits for it without a limit: somebody without a token could open connections, send
+# nothing or one byte now and then, and so occupy all connections that the server may have.
 
 
 class Heads(H11Protocol):
-    """uvicorn's HTTP; a connection on which no whole head comes in time is closed."""
+    """uvicorn's HTTP; it closes a connection if no complete head arrives in time."""
 
     def __init__(self, config: Any, *args: Any, room: Room, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(config, *args, **kwargs)
@@ -230,13 +230,13 @@ class Heads(H11Protocol):
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop the timer, and remove the connection from those that are held."""
         self._stop()
         self._held.left(self.transport)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what came; whatever ends a head, its body has a limit of its own."""
+        """Take what came, and stop the timer once the head ends: the body has its own limit."""
         super().data_received(data)
         if self.conn.their_state is h11.IDLE:
             self._wait()
@@ -245,7 +245,7 @@ class Heads(H11Protocol):
         self._look()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer what cannot be read, unless something was said; then nobody else answers it."""
+        """Answer what cannot be read, unless an answer has begun; stop any request under way."""
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             super().send_400_response(msg)
         else:
@@ -256,9 +256,9 @@ class Heads(H11Protocol):
             cycle.message_event.set()
 
     def on_response_complete(self) -> None:
-        """Wait for the next request; who did not wait with it for this answer has no other.
+        """Wait for the next request; close if it was sent before this answer (pipelining).
 
-        Nobody who means well does that, and one packet would be as good as a thousand requests.
+        No normal client does that, and one packet could contain a thousand requests.
         """
         if self.conn.their_state is h11.DONE and self.conn.trailing_data[0]:
             self.transport.close()
@@ -266,17 +266,17 @@ class Heads(H11Protocol):
         self._look()
 
     def pause_writing(self) -> None:
-        """The other side does not take what it asked for."""
+        """Count the connection as idle: the other side does not read."""
         super().pause_writing()
         self._look()
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Look at the connection again: the other side reads again."""
         super().resume_writing()
         self._look()
 
     def _look(self) -> None:
-        """Say whether something is done for this connection; a WebSocket says so itself."""
+        """Record whether the connection is at work or idle; a WebSocket does this itself."""
         cycle = cast("RequestResponseCycle | None", self.cycle)
         if cycle is not None and not cycle.response_complete and not self.flow.write_paused:
             self._held.works(self.transport)
@@ -297,15 +297,15 @@ class Conditional:
     """An ASGI app that answers a GET by 304 where `If-None-Match` names the answer.
 
     The tag of a JSON answer is a hash of its body (RFC 9110, sections 8.8.3 and 13.1.2), so it
-    needs no version of what is shown and cannot be wrong: the view is made as always, and only its
-    bytes are not sent again. It is a weak one, because the layer around this one may compress them.
+    needs no version number and cannot be wrong: the view is made as always, and only its bytes are
+    not sent again. The tag is weak, because the layer around this one may compress the bytes.
     """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let one request through; what is no GET is not looked at."""
+        """Handle one request; only a GET can get a 304."""
         if scope["type"] != "http" or scope["method"] != "GET":
             await self._app(scope, receive, send)
             return

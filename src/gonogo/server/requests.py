@@ -85,7 +85,7 @@ def problem(status: int, code: str, detail: str, **members: Any) -> Response:  #
 
 
 def written(status: int, text: str) -> Response:
-    """An error whose JSON is there already."""
+    """An error as an answer, from JSON that is already written."""
     return Response(
         text.encode(errors="backslashreplace"),
         status_code=status,
@@ -177,8 +177,8 @@ def _bad_parameter(_: Request, error: Exception) -> Response:
 
 
 T = TypeVar("T", bound=BaseModel)
-# A sender that is cut off in the middle of its body does not see the answer. So what is a little
-# too long is read to its end and forgotten; only what is this many times too long is cut off.
+# A sender that is cut off in the middle of its body does not see the answer. So a body that is a
+# little too long is read to its end and discarded; only one this many times too long is cut off.
 _PASSED_OVER = 8
 
 
@@ -260,7 +260,7 @@ def _is_json(media: str) -> bool:
 # Ids, languages and moments in requests.
 
 Name = Annotated[str, AfterValidator(possible)]
-"""An id in a path: what cannot be an id is answered like one that is not known."""
+"""An id in a path. A text that cannot be an id gets the same answer as an unknown id."""
 LANGUAGE = r"^[A-Za-z]{2}(-[A-Za-z]{2})?$"
 Language = Annotated[str | None, StringConstraints(pattern=LANGUAGE)]
 """A language in a query or a body."""
@@ -288,7 +288,7 @@ class WantedFiles(BaseModel):
 # Answers to plain requests, and how a repeated request gets the same one.
 #
 # A POST with an `Idempotency-Key` is done once: its answer, refusals included, is stored under the
-# key and given again. What failed on our side is not an answer and may be tried again.
+# key and given again. A failure of the server is not stored, so the request may be sent again.
 
 Stored = dict[str, Any]
 Action = Callable[[], Awaitable[BaseModel | None]]
@@ -316,7 +316,7 @@ async def once(
     Args:
         body: What was asked; a repeat must ask the same.
         status: Of the answer when it worked.
-        standing: How the thing is now, which is said with a conflict.
+        standing: Gives the current state, which is sent with a conflict.
 
     Raises:
         Conflict: the key was used for something else.
@@ -339,7 +339,7 @@ async def kept(caller: Caller, body: BaseModel, action: Callable[[], Awaitable[S
         if known is not None:
             return known
         outcome = await action()
-        # It has been done, which is not to be denied because the answer cannot be kept.
+        # The action has succeeded; do not report an error because its answer cannot be kept.
         with suppress(Busy):
             path = caller.request.url.path
             await caller.runtime.answers.keep(caller.principal, key, asked, outcome, path)
@@ -361,7 +361,7 @@ def idempotency_key(request: Request) -> str | None:
 
 
 def request_digest(request: Request, body: BaseModel) -> str:
-    """What a request asks, whichever of its paths it came by."""
+    """The digest of a request; the same for each of its paths (with and without the prefix)."""
     return digest(
         {
             "method": request.method,
@@ -397,17 +397,17 @@ def _again(stored: Stored) -> Response:
     )
 
 
-# In which bucket a client message counts: its own words say it.
+# In which bucket a client message counts: its type decides.
 #
-# A decision or a cancel never waits behind messages, however it comes. What cannot be read counts
-# as a request.
+# A decision or a cancel never waits behind messages, whichever way it comes. A message that cannot
+# be read counts as a request.
 
 
 @contextmanager
 def counted(
     rates: Rates, principal: Principal
 ) -> Generator[Callable[[ClientMessage], ClientMessage]]:
-    """Read a message inside, and count it with what this gives.
+    """Give a function that counts a message; read and count the message inside the block.
 
     Raises:
         TooFast: it was one too many.

@@ -2,7 +2,7 @@
 
 On a WebSocket the writer pulls events as `EventStream` does; the reader takes one frame after the
 other. Neither waits for the other, and a frame that arrived is carried out even if the connection
-is gone by then. What the sender got wrong is an `error` frame and changes nothing; a credential
+has ended by then. A sender's mistake gets an `error` frame and changes nothing; a credential
 that is missing, wrong or revoked ends the connection with 1008, a binary frame with 1003. Frames
 over 2 MiB (1009) and text that is not UTF-8 (1007) end it below us.
 """
@@ -57,9 +57,9 @@ _LOG = logging.getLogger("gonogo.server")
 # Events as a stream of server-sent events.
 #
 # `event: message`, `id:` the event's seq, one line of JSON; errors come as `event: error`. A
-# comment every 15 seconds keeps idle streams open. The stream pulls: an event is taken from its
-# source when the one before it was handed to the network, so a slow reader costs one event, and
-# is cut off when it takes nothing for a minute. A reader that goes away ends the stream and
+# comment every 15 seconds keeps idle streams open. The stream takes an event from its source only
+# when the one before it was given to the network. So a slow reader costs the memory of one event;
+# it is cut off if it reads nothing for a minute. A reader that goes away ends the stream and
 # nothing else.
 
 EventBody = Mapping[str, Any]
@@ -69,23 +69,23 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 def frame(event: EventBody) -> bytes:
-    """One event as it stands on the wire."""
+    """One event as a frame of the stream."""
     seq = event.get("seq")
     place = "" if seq is None else f"id: {seq}\n"
     return f"event: {_frame_name(event)}\n{place}data: {as_json(event)}\n\n".encode()
 
 
 def as_json(event: EventBody) -> str:
-    """An event as one line of JSON; of one that was told it was written then."""
+    """An event as one line of JSON, which a published event already has."""
     return event.written if isinstance(event, WrittenEvent) else as_line(event)
 
 
 class EventStream(Response):
-    """The answer that lasts: every event of a source, as it comes.
+    """An answer that stays open and sends every event of a source as it comes.
 
     Args:
-        source: Opened before the answer starts, so what it refuses is still a plain answer.
-        ends: Whether the stream has an end of its own, said by `done`.
+        source: Opened before the answer starts, so that it can still refuse with a status.
+        ends: Whether the stream ends by itself, with `done`.
     """
 
     media_type = "text/event-stream"
@@ -153,7 +153,7 @@ class _EventSender:
 
 
 async def _pump(events: AsyncIterator[EventBody], line: _EventSender) -> bool:
-    """Send every event; whether the last one ended the answer."""
+    """Send every event; return whether the last one ended the answer."""
     is_final = False
     try:
         async for event in events:
@@ -204,29 +204,29 @@ def read_cursor(text: str, session: SessionView) -> int:
     return int(text)
 
 
-# WebSocket frames before any of them is a message: nobody keeps the server busy with crumbs.
+# WebSocket frames before they are messages: nobody keeps the server busy with small frames.
 #
-# Pings are answered, and pieces of a message gathered, below the application, where nothing counts
-# them. Here a connection that sends more small frames in a second than any client has reason to is
-# ended, and who sends pings and does not read the answers gets none. The word that ends a
-# connection is said also to who reads nothing: it is read once reading goes on. A handshake that
-# cannot be read is answered as well.
+# The library answers pings and joins the parts of a message before the application, where nothing
+# counts them. Here a connection ends if it sends more small frames in a second than any client
+# needs, and a client that does not read the answers to its pings gets none. The close frame is sent
+# even to a client that reads nothing: it gets it when it reads again. A handshake that cannot be
+# read is answered as well.
 
 KNOWN = "known"
-"""Where the application finds what to call once it knows who is there."""
+"""The key in the state of a connection: what to call once its sender is authenticated."""
 SMALL = 256
-"""Bytes below which a frame counts."""
+"""Frames with fewer bytes than this are counted."""
 MOST = 500
-"""So many of them may come in a second."""
+"""How many small frames may come in a second."""
 _SLICE = 4_096
 _REFUSED = 1008
 _LAST = 1.0
-"""Seconds from the last word to the end."""
+"""Seconds from the close frame until the connection is cut."""
 _NO_HANDSHAKE = b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 
 
 class Frames(WebSocketsSansIOProtocol):
-    """uvicorn's WebSocket, with an end to small frames."""
+    """uvicorn's WebSocket, with a limit for small frames."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - uvicorn's own
         super().__init__(*args, **kwargs)
@@ -236,24 +236,24 @@ class Frames(WebSocketsSansIOProtocol):
         self._held: Connections = app.state.door.connections
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Hold it no more."""
+        """Remove the connection from those that are held."""
         self._held.left(self.transport)
         super().connection_lost(exc)
 
     def handle_connect(self, event: Any) -> None:  # noqa: ANN401 - uvicorn's own
-        """Begin, with a way to say that whoever is there may be."""
+        """Begin, with a way for the application to report that the sender is authenticated."""
         super().handle_connect(event)
         if not self.close_sent:
             known = {KNOWN: partial(self._held.works, self.transport)}
             self.scope["state"] = {**self.scope.get("state", {}), **known}
 
     def pause_writing(self) -> None:
-        """The other side does not take what it asked for."""
+        """Count the connection as idle: the other side does not read."""
         super().pause_writing()
         self._held.waits(self.transport)
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Count the connection as at work: the other side reads again."""
         super().resume_writing()
         self._held.works(self.transport)
 
@@ -282,14 +282,14 @@ class Frames(WebSocketsSansIOProtocol):
         await super().send(message)
 
     def handle_ping(self) -> None:
-        """Answer, if the answers before are read."""
+        """Answer, if the client has read the earlier answers."""
         if self.writable.is_set():
             super().handle_ping()
         else:
             self.conn.data_to_send()
 
     def _turn_away(self) -> None:
-        """End a handshake with a head that is too long or has a body; below us it just hangs."""
+        """Refuse a handshake whose head is too long or has a body; the library would just hang."""
         self._refused = True
         self.transport.write(b"".join(self.conn.data_to_send()) or _NO_HANDSHAKE)
         self.transport.close()
@@ -302,7 +302,7 @@ class Frames(WebSocketsSansIOProtocol):
         return self._count > MOST
 
     def _refuse(self) -> None:
-        """Say why, and read on for a moment: a reset would overtake what was said."""
+        """Say why, and read for a moment longer: a reset would discard the close frame."""
         self._refused = True
         self.queue.put_nowait({"type": "websocket.disconnect", "code": _REFUSED})
         if not self.close_sent:
@@ -347,7 +347,7 @@ async def talk(socket: WebSocket, session_id: str) -> None:
     except GonogoError as error:
         await line.refuse(error)
         return
-    # The server that it came by may close it for others, as long as nobody has said who it is.
+    # Until the sender is authenticated, the server may close the connection to make room.
     socket.scope.get("state", {}).get(KNOWN, lambda: None)()
     try:
         await conversation.hold()
@@ -357,7 +357,7 @@ async def talk(socket: WebSocket, session_id: str) -> None:
 
 
 class _FrameSender(Struct, frozen=True, kw_only=True):
-    """The sending side; whoever sends, frames never mix."""
+    """The sending side. Several tasks may send; their frames never mix."""
 
     socket: WebSocket
     session_id: str
@@ -497,7 +497,7 @@ class _Conversation(Struct, frozen=True, kw_only=True):
 
 
 def _refused(answer: DecisionAnswer) -> dict[str, Any]:
-    """What was refused of a message that decides several things."""
+    """The event for one refused decision of a message with several decisions."""
     return {**said(answer.code or "conflict", answer.said, is_final=False), "call_id": answer.id}
 
 

@@ -1,7 +1,7 @@
 """The numbers at `/metrics`, counted from the events as they are committed.
 
 Labels have few values, fixed by gonogo or by the operator: never an id, never what somebody wrote.
-Whatever is not among the values that are known counts under one word.
+All unknown values count under the single label `other`.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -52,7 +52,7 @@ class Metrics:
         }
 
     def observe(self, event: Event) -> None:
-        """Count one committed event; those that nothing is counted of are passed over."""
+        """Count one committed event; events without a counter are ignored."""
         handler = self._on.get(event.get("type", ""))
         if handler:
             handler(event)
@@ -77,13 +77,13 @@ class Metrics:
         self._deliveries.labels(hook, outcome).inc()
 
     def set_pending(self, kind: str, count: int) -> None:
-        """Say how many questions were open when the runtime started."""
+        """Set how many questions were open when the runtime started."""
         self._pending.labels(kind).set(count)
 
     def set_sharing(
         self, processes: Mapping[tuple[str, str], int], places: Mapping[str, int], owners: int
     ) -> None:
-        """Say who shares the work, and how the workspaces stand; nothing is told of it before.
+        """Set who shares the work, and the states of workspaces; these metrics exist only then.
 
         Args:
             processes: By kind and status.
@@ -114,7 +114,7 @@ class Metrics:
         self._plan_seconds = self._histogram(
             "plan_execution_duration_seconds", "From the start of plans to their end.", "status"
         )
-        # From the first scrape on, so that the first plan of a kind shows as an increase.
+        # Each counter exists from the first scrape on, so its first plan shows as an increase.
         for status in _PLAN_ENDINGS:
             self._plans.labels(status)
         self._steps = self._counter(
