@@ -1,4 +1,4 @@
-"""A conversation with the runtime: what is sent, what comes, how it ended."""
+"""A conversation with the runtime: messages sent, events received, and the outcome."""
 
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
@@ -27,15 +27,15 @@ from gonogo.i18n import say, told
 
 # The streams of a session: its own, and one for each message that is sent to it.
 #
-# What happened comes from the session's own, in order and without gaps. Those of messages tell only
-# when the answers to them are over.
+# Events come from the session's own stream, in order and without gaps. The streams of messages only
+# tell when the answers are complete.
 
 T = TypeVar("T")
 _BACKLOG = 1_000
 
 
 class Over(Struct, frozen=True):
-    """The answer to one message has ended, with the event of that seq."""
+    """The answer to one message is complete; `seq` is its last event."""
 
     seq: int
 
@@ -44,11 +44,11 @@ Item = Event | Over
 
 
 class Exchange:
-    """What is sent in a session, and what comes.
+    """Sends messages to a session and receives its events.
 
     Args:
-        seen: The last event that is not news.
-        due: The event up to which there is no end.
+        seen: The last event that is already known.
+        due: The exchange is busy at least until this event has come.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class Exchange:
         self._client, self._session_id, self._answers = client, session_id, answers
         self.seen, self._due = seen, due
         self.open = 0
-        """Answers that are not over."""
+        """Number of answers that are not complete."""
         self._late: deque[Item] = deque()
         self._waiting: anyio.CancelScope | None = None
 
     @asynccontextmanager
     async def begun(self, beside: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[None]:
-        """Follow the session for the time of a block, and do something beside."""
+        """Follow the session for the time of a block, and run `beside` meanwhile."""
         async with anyio.create_task_group() as group:
             send, receive = anyio.create_memory_object_stream[Item](_BACKLOG)
             self._group, self._into, self._items = group, send, receive
@@ -74,12 +74,12 @@ class Exchange:
                 group.cancel_scope.cancel()
 
     def end(self) -> None:
-        """End the block, wherever it is."""
+        """End the block of `begun` at once."""
         self._group.cancel_scope.cancel()
 
     @property
     def is_busy(self) -> bool:
-        """Whether more is to come, of what was sent or of what has happened."""
+        """Whether answers or known events are still to come."""
         return bool(self.open or self._late or self.seen < self._due)
 
     def send(self, message: dict[str, Any]) -> None:
@@ -91,14 +91,14 @@ class Exchange:
         """Do something that has no stream of its own.
 
         Args:
-            after: Its end is the first final event after that; by default, after what is known.
+            after: The first final event after this one ends it; by default after all known events.
         """
         self.open += 1
         since = max(self.seen, self._due) if after is None else after
         self._group.start_soon(self._act, act, self._into.clone(), since)
 
     async def next(self) -> Item | None:
-        """What happened next; None where that is interrupted."""
+        """Wait for the next item; None if `interrupt` ends the wait."""
         if self._late:
             return self._late.popleft()
         with anyio.CancelScope() as self._waiting:
@@ -106,12 +106,12 @@ class Exchange:
         return None
 
     def interrupt(self) -> None:
-        """Have nobody wait for what happens next."""
+        """End the wait for the next item."""
         if self._waiting is not None:
             self._waiting.cancel()
 
     def note(self, item: Item) -> None:
-        """Something has been taken in."""
+        """Record that an item was handled."""
         if isinstance(item, Over):
             self.open -= 1
             self._due = max(self._due, item.seq)
@@ -119,10 +119,10 @@ class Exchange:
             self.seen = max(self.seen, item.get("seq", 0))
 
     async def hearing(self, ask: Callable[[], Awaitable[T]], hear: Callable[[Item], bool]) -> T:
-        """Do something, and hear meanwhile what happens.
+        """Do something, and listen to events meanwhile.
 
         Args:
-            hear: Takes an item in, or leaves it for later.
+            hear: Handles an item and returns True, or returns False to leave it for later.
         """
 
         async def listen() -> None:
@@ -144,7 +144,7 @@ class Exchange:
         into: MemoryObjectSendStream[Item],
         after: int,
     ) -> None:
-        """What follows from it ends with the first final event after those that are known."""
+        """Act, and wait for the first final event after `after`."""
         async with into:
             events = self._client.follow(self._session_id, after)
             await act()
@@ -177,54 +177,54 @@ def _ends(event: Event) -> bool:
     return held or bool(event.get("is_final"))
 
 
-# What came of the work, told from its events: the exit code, and what still asks.
+# The outcome of the work, derived from its events: the exit code, and open questions.
 
 _ENDS = {"completed": Exit.DONE, "rejected": Exit.DENIED}
 
 
 class Outcome:
-    """How the last message that was sent has ended, so far."""
+    """The outcome of the last message so far."""
 
     def __init__(self) -> None:
         self.plan_id: str | None = None
-        """The plan that was put before the person, while it is not over."""
+        """The plan that the person was shown, until it ends."""
         self.latest_plan: str | None = None
-        """The same, over or not."""
+        """The same, but also after its end."""
         self.is_paused = False
         """A person has paused it."""
         self.is_held = False
-        """A person has approved it, to be started later."""
+        """A person has approved it to start later."""
         self.failed_plan: str | None = None
-        """One that is over, and of which a subtask failed."""
+        """A plan that has ended with a failed subtask."""
         self.failed_subtask = "SUBTASK"
-        """The one that failed last, where that was seen."""
+        """The subtask that failed last, if that was seen."""
         self.answer = ""
-        """What was said last to the person, when something was over."""
+        """The last final text for the person."""
         self._exit = Exit.DONE
         self._denied = False
         self._asked: tuple[str, str] | None = None
 
     @property
     def is_done(self) -> bool:
-        """Whether all came to its end by itself, whatever was denied on the way."""
+        """Whether everything ended successfully, even if calls were denied on the way."""
         return self._exit is Exit.DONE and self.plan_id is None and self._asked is None
 
     @property
     def exit(self) -> Exit:
-        """The exit code, if this was all. What was denied or rejected comes before how it ended."""
+        """The exit code so far. A denial or rejection takes precedence over how the work ended."""
         return Exit.DENIED if self._denied else self._exit
 
     @property
     def question(self) -> str | None:
-        """What the agent asked the user and nobody has answered."""
+        """The agent's question to the user that nobody has answered."""
         return self._asked[1] if self._asked else None
 
     def fresh(self) -> None:
-        """Another message was sent: what came of earlier ones does not count."""
+        """Forget the outcome of earlier messages, because another one was sent."""
         self._exit, self._asked, self.failed_plan = Exit.DONE, None, None
 
     def note(self, event: Mapping[str, Any]) -> None:
-        """Take in one event."""
+        """Update the outcome with one event."""
         facts: Mapping[str, Any] = event.get("metadata") or {}
         match event["type"]:
             case "plan_notification":
@@ -269,35 +269,35 @@ class Outcome:
 
 
 def _is_question(event: Mapping[str, Any]) -> bool:
-    """Whether an agent asks the user; in a subtask that is a question like any other."""
+    """Whether the call asks the user something; a subtask's question is an approval instead."""
     return event["tool_name"] == "ask_followup_question" and "subtask_id" not in event
 
 
-# A conversation with the runtime: shows what happens, asks the person, sends their answers.
+# A conversation with the runtime: it shows events, asks the person, and sends their answers.
 #
-# What is shown comes from one stream, the session's own, in order and without gaps. Each message
-# that is sent opens a stream of its own, which tells when the answer to it is over; only then, and
-# with nothing left to ask, the command may end.
+# Everything on the screen comes from the session's own stream, in order and without gaps. Each
+# message opens another stream, which tells when its answer is complete. The command may end only
+# when all answers are complete and no question is left.
 
 _FAREWELL = 10.0
-"""Seconds that the cancelling of what runs may take."""
+"""Seconds that the cancellation of running work may take."""
 _LOOK = 3.0
-"""Seconds between two looks at the disk of the state folder."""
+"""Seconds between two checks of the state folder's disk."""
 _MOVES = frozenset({"plan_resumed", "plan_replanning", "plan_cancelled", "plan_completed"})
-"""What ends a pause."""
+"""Events that end a pause."""
 
 
 class Manner(Struct, frozen=True, kw_only=True):
     """How a command takes part in a session."""
 
     after: int = 0
-    """The last event that is not news."""
+    """The last event that is already known."""
     due: int = 0
-    """The event up to which there is no end."""
+    """The command follows at least until this event has come."""
     stays: bool = False
-    """Where nothing runs and nothing asks, the person may say something, instead of an end."""
+    """When nothing runs and no question is open, prompt the person instead of ending."""
     ours: bool = True
-    """What runs is this command's: where it is cut off, that is cancelled."""
+    """The running work belongs to this command, which cancels it when it is interrupted."""
 
 
 class Conversation:
@@ -318,9 +318,9 @@ class Conversation:
         """Take part in a session.
 
         Args:
-            interrupts: Ctrl-C, where it pauses and asks instead of ending this.
-            owns: This process carries out what happens; it stands still once we end.
-            folder: The state folder: the person is told when its disk has no room.
+            interrupts: The handler of Ctrl-C, if that pauses and asks instead of ending.
+            owns: This process does the work, which stops when the process ends.
+            folder: The state folder; the person is told when its disk is full.
         """
         self._client = client
         self._session_id = session_id
@@ -337,26 +337,26 @@ class Conversation:
         self._stays = self._manner.stays and self._person.is_there
         self._stopping = self._leaving = False
         self._pressed = False
-        """Ctrl-C is why this is stopping."""
+        """`_stopping` is set because of Ctrl-C."""
         self._cancelling = False
-        """What asks is being cancelled, and is not put before the person any more."""
+        """Open questions are being cancelled, so the person is not asked about them."""
 
     async def carry(self, message: dict[str, Any]) -> Exit:
-        """Send a message and see it through, with all that follows from it.
+        """Send a message and follow all work that results from it to its end.
 
-        Cancelled, it cancels what the message set going.
+        If this is cancelled, it cancels that work.
         """
         return await self._see_through(lambda: self._send(message))
 
     async def watch(self, act: Callable[[], Awaitable[object]]) -> Exit:
-        """Do something that has no stream of its own, and see through what follows from it."""
+        """Do something that has no stream of its own, and follow the resulting work to its end."""
         return await self._see_through(lambda: self._exchange.start(act))
 
     async def join(self, *, running: bool) -> Exit:
-        """See through what goes on already, and what waits.
+        """Follow work and questions that are already there to their end.
 
         Args:
-            running: Something goes on, so that there is an end of it to come.
+            running: Work is running, so a final event is still to come.
         """
         return await self._see_through(lambda: self._exchange.start(_is_done) if running else None)
 
@@ -366,20 +366,20 @@ class Conversation:
         return list(self._answers.left)
 
     def recall(self, plan: PlanView | None) -> None:
-        """Know how the session's plan stands, from before this command took part."""
+        """Set the state of the session's plan from before this command joined."""
         self.outcome.plan_id = plan.plan_id if plan else None
         self.outcome.is_paused = plan is not None and plan.status is PlanStatus.PAUSED
         if plan is not None:
             self._screen.look_at(plan.plan_id)
 
     def remember(self, event: Event) -> None:
-        """Know an event from before this command took part."""
+        """Take an event from before this command joined into account."""
         self.outcome.note(event)
         if event["type"] in {"window_used", "tool_call"}:
             self._screen.glance(event)
 
     def know(self, approval_id: str) -> None:
-        """Do not ask about an approval that has its answer on the way."""
+        """Do not ask about an approval whose answer is already on the way."""
         self._answers.know(approval_id)
 
     async def is_sent_back(self, plan_id: str) -> None:
@@ -412,7 +412,7 @@ class Conversation:
                 await self._tell_of_disk(self._folder)
 
     async def _tell_of_disk(self, folder: Folder) -> None:
-        """Say once what keeps the state folder from being written, and once that it is over."""
+        """Tell the person once when the state folder cannot be written, and once when it can."""
         known = None
         while True:
             await anyio.sleep(_LOOK)
@@ -442,7 +442,7 @@ class Conversation:
         return self._end()
 
     async def _take(self, item: Item) -> bool:
-        """Take in what happened; whether that was the last of it."""
+        """Handle an item, and return whether it was the last one."""
         self._note(item)
         if not isinstance(item, Over):
             if "token" in item:
@@ -460,7 +460,7 @@ class Conversation:
             self.outcome.note(item)
 
     async def _rest(self) -> bool:
-        """Whether everything is over, once nothing is under way."""
+        """If nothing is running: ask what is open, and return whether everything is over."""
         if self._exchange.is_busy or self._stopping:
             return False
         self._cancelling = False
@@ -489,7 +489,7 @@ class Conversation:
         return None
 
     async def _prompted(self) -> bool:
-        """Have the person say something; whether they end it instead."""
+        """Prompt the person for a message, and return whether they end the conversation instead."""
         said = await self._exchange.hearing(self._words, self._interject)
         if said:
             self._send({"type": "user_message", "content": said})
@@ -503,14 +503,14 @@ class Conversation:
         return said
 
     def _overhear(self, item: Item) -> bool:
-        """While a question is open: it stays in sight, unless it has its answer already."""
+        """Handle an item while a question is open: keep it visible, unless it is answered."""
         if not isinstance(item, Over):
             self._screen.glance(item)
             self._answers.overhear(item)
         return False
 
     def _interject(self, item: Item) -> bool:
-        """While the person may say something: what happens is shown, and may ask them."""
+        """Handle an item while the person may type: show it, unless it asks them something."""
         if isinstance(item, Over) or self._exchange.is_busy or _tells(item):
             self._person.withdraw()
             return False
@@ -522,7 +522,7 @@ class Conversation:
         self._exchange.send(message)
 
     def _interrupted(self) -> None:
-        """Ctrl-C: the first asks what comes next, the second leaves."""
+        """Handle Ctrl-C: the first one asks what to do next, the second one leaves."""
         if self._stopping:
             self._leave_now()
             return
@@ -531,7 +531,7 @@ class Conversation:
         self._exchange.interrupt()
 
     async def _stopped(self) -> str:
-        """Pause, ask, and do what the person says; gives the word for it."""
+        """Pause, ask the person what to do, do it, and return the chosen word."""
         plan_id, pressed, self._pressed = self.outcome.plan_id, self._pressed, False
         since = (await self._client.session(self._session_id)).last_seq
         paused = await self._pausing.pause(plan_id, anew=pressed)
@@ -551,12 +551,12 @@ class Conversation:
             await self._exchange.hearing(
                 lambda: self._pausing.steer(self._session_id, plan_id, at_work), self._overhear
             )
-            # Once it is told, all goes on as before; after another Ctrl-C the person is asked anew.
+            # After the message the work continues as before; after another Ctrl-C we ask again.
             word = "resume" if paused and not self._stopping else "go_on"
         return await self._do(word, plan_id, paused=paused)
 
     async def _unless_it_moves(self, ask: Callable[[], Awaitable[str]], since: int) -> str:
-        """Ask what comes next, until somebody else has said so."""
+        """Ask what to do next; stop asking if somebody else ends the pause."""
         with anyio.CancelScope() as asking:
 
             def hear(item: Item) -> bool:
@@ -570,7 +570,7 @@ class Conversation:
         return "go_on"
 
     def _go_on(self, after: int | None = None) -> str:
-        """See a plan through that goes on by somebody else's word."""
+        """Follow a plan that somebody else has resumed."""
         self._stopping = self.outcome.is_paused = False
         self._exchange.start(_is_done, after)
         return "go_on"
@@ -586,7 +586,7 @@ class Conversation:
                 self._send({"type": "cancel"})
             case "message":
                 if said := await self._exchange.hearing(self._words, self._overhear):
-                    # Its answer may come only after the plan.
+                    # The answer may come only after the plan has ended.
                     self._stays = True
                     self._send({"type": "user_message", "content": said})
             case _ if word == LEAVE:
@@ -600,7 +600,7 @@ class Conversation:
             await self._pausing.resume(plan_id or "")
             self._tell_way_back("cli_left_running")
             return
-        # What runs comes to its end, or is cut off by another Ctrl-C.
+        # Running subtasks finish, unless another Ctrl-C cuts them off.
         self._stopping = True
         if paused:
             await self._exchange.hearing(lambda: self._pausing.rest(plan_id), self._overhear)
@@ -611,7 +611,7 @@ class Conversation:
         self._exchange.end()
 
     async def _leave(self) -> None:
-        """End as Ctrl-C does, with everything kept."""
+        """End as Ctrl-C does, and keep everything."""
         plan_id = self.outcome.plan_id
         if not await self._pausing.pause(plan_id) and plan_id is None and self._manner.ours:
             await self._cancel_turn()
@@ -646,7 +646,7 @@ class Conversation:
         return self.outcome.exit
 
     def _tell_how(self, key: str, **fields: object) -> None:
-        """Say something that names a command, as it is called from here."""
+        """Tell the person a text with a command, written as they would type it here."""
         said = say(key, self._locale, **fields)
         self._person.tell(said.replace("gonogo ", f"{self._wish.prefix}{program()} "))
 
@@ -665,7 +665,7 @@ class Conversation:
 
 
 async def _is_done() -> None:
-    """What there is to see through was set going already."""
+    """Do nothing: the work is already running."""
 
 
 def _ends_pause(event: Event, since: int) -> bool:
@@ -673,5 +673,5 @@ def _ends_pause(event: Event, since: int) -> bool:
 
 
 def _tells(event: Event) -> bool:
-    """Whether there may be something else to do for the person than to say something."""
+    """Whether the event may need something other than a message from the person."""
     return asks_person(event) or bool(event.get("is_final"))
