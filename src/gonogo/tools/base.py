@@ -1,4 +1,4 @@
-"""What a tool is: its arguments, its class, a look before it runs, and its body."""
+"""The parts of a tool: its arguments, its class, a check before it runs, and its body."""
 
 import difflib
 import re
@@ -29,18 +29,18 @@ from gonogo.workspace import (
     nothing,
 )
 
-# What a program printed, without what differs in each run and on each machine.
+# A program's output without the parts that differ in each run and on each machine.
 #
-# Only sessions that are recorded, or played, are told it so: then the same work makes the same
-# requests to a model, byte for byte. Everywhere else a program's words are told as they are.
+# Only sessions that are recorded or replayed get it, so that the same work sends the same requests
+# to a model, byte for byte. All other sessions get the output as it is.
 
 _MONTHS = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _CLOCK = r"\d\d:\d\d:\d\d(?:[.,]\d+)?"
 _ZONE = r"(?:Z\b| ?[+-]\d\d:?\d\d\b| [A-Z]{3,4}\b)?"
 _DIFFERS = (
-    # 2026-01-02T03:04:05Z, as logs have it; a date alone is no moment.
+    # 2026-01-02T03:04:05Z, as in logs; a date without a time stays.
     (re.compile(rf"\b\d{{4}}-\d\d-\d\d[T ](?:{_CLOCK}|\d\d:\d\d\b){_ZONE}"), "<time>"),
-    # Fri Jan  2 03:04:05 UTC 2026, as `date` and git have it; Jan  2 03:04, as `ls -l` has it.
+    # Fri Jan  2 03:04:05 UTC 2026, as in `date` and git; Jan  2 03:04, as in `ls -l`.
     (
         re.compile(
             rf"\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?{_MONTHS} {{1,2}}\d{{1,2}} "
@@ -58,10 +58,10 @@ _DIFFERS = (
 
 
 def steady(output: str, root: str) -> str:
-    """The output without moments, durations, addresses and folders of its run.
+    """The output without times, durations, addresses and temporary folders.
 
     Args:
-        root: The workspace; what lies in it is named from there.
+        root: The workspace; paths in it become relative to it.
     """
     text = _inside(root).sub(lambda found: "" if found[0].endswith("/") else ".", output)
     for pattern, word in _DIFFERS:
@@ -71,7 +71,7 @@ def steady(output: str, root: str) -> str:
 
 @lru_cache(maxsize=64)
 def _inside(root: str) -> re.Pattern[str]:
-    """The workspace's folder, where it is not a part of another name."""
+    """Matches the workspace's folder, unless it is a part of another name."""
     return re.compile(rf"(?<![\w./-]){re.escape(root)}(?:/(?=[\w.@+-])|(?![\w-]|\.\w))")
 
 
@@ -79,89 +79,89 @@ JsonObject = dict[str, Any]
 
 
 class Arguments(BaseModel):
-    """The arguments of one tool: names that it does not know, and other types, are refused."""
+    """The arguments of one tool; unknown names and wrong types are refused."""
 
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid", defer_build=True)
 
     def final(self, **changed: Any) -> JsonObject:  # noqa: ANN401 - any JSON value
-        """The arguments as JSON, with some of them replaced; what is absent stays absent."""
+        """The arguments as JSON, with some of them replaced; absent ones stay absent."""
         return self.model_dump(mode="json", exclude_none=True, by_alias=True) | changed
 
 
 class Prepared(Struct, frozen=True, kw_only=True):
-    """What a call will do, found before anybody is asked."""
+    """What a call will do, determined before anybody is asked."""
 
     arguments: JsonObject
     """The final arguments: paths are relative and free of links."""
     access: Access = field(default_factory=Access)
     base_hashes: dict[str, str | None] = field(default_factory=dict[str, str | None])
-    """What the files that would change hold now."""
+    """The current hashes of the files that would change."""
     effects: tuple[FileEffect, ...] = ()
     preview: str = ""
-    """What a person is shown: a unified diff, or the command."""
+    """The text for the person who decides: a unified diff, or the command."""
 
 
 Output = Callable[[str], Awaitable[Any]]
-"""The result of an earlier call, by its id; raises `ToolFailed` if it is not to be read."""
+"""Gives the result of an earlier call by its id; raises `ToolFailed` if nobody may read it."""
 
 
 class Bench(Struct, frozen=True, kw_only=True):
-    """Where a tool runs, and within which limits."""
+    """The place where a tool runs, and its limits."""
 
     workspace: Workspace
     sandbox: Sandbox | None = None
     base_hashes: Mapping[str, str | None] = field(default_factory=dict[str, str | None])
-    """What the files held when the call was approved."""
+    """The hashes of the files when the call was approved."""
     run_as: str | None = None
-    """The command text to run instead of the one that was written."""
+    """The command text to run instead of the written one."""
     hidden: tuple[Path, ...] = ()
     network: Network | None = None
-    """What a command reaches."""
+    """What a command may reach."""
     shown: Callable[[str], bool] | None = None
-    """Which of the workspace's secrets a command sees; None is all of them."""
+    """Which of the workspace's secrets a command may see; None: all of them."""
     may_change: Callable[[str], bool] = nothing
     """Which installed programs a command may change."""
     guards: Guarded | None = None
-    """What a command's box guards, as it was found lately."""
+    """The paths that the sandbox guards, from the latest search for them."""
     unlooked: Collection[str] = ()
-    """The folders that a person let a command run without a look at them."""
+    """Folders that were not searched, and a person let the command run anyway."""
     programs: Mapping[str, str] = field(default_factory=dict[str, str])
-    """The full paths of programs that a command names."""
+    """The full paths of the programs that a command names."""
     ceilings: Ceilings = field(default_factory=Ceilings)
     writes_git: bool = False
     """A command in the sandbox may write in the workspace's repository."""
     read_only: bool = False
     """A command in the sandbox may not write in the workspace."""
     on_copy: bool = False
-    """It writes in a copy of the workspace, which goes with it."""
+    """It writes in a copy of the workspace, which is deleted afterwards."""
     search_path: Callable[[], str] = lambda: DEFAULT_PATH
-    """The PATH of commands; found on the disk when it is asked for."""
+    """Gives the PATH of commands; only then the disk is searched for it."""
     output_cap: int = OUTPUT_CAP
     output: Output | None = None
     """Gives the results of the conversation's earlier calls."""
     result_tokens: int = 8_000
-    """What a model is given of one result."""
+    """Tokens of one result that a model gets."""
     command_timeout: float = 120.0
-    """Seconds, for a command that names no time limit."""
+    """Seconds for a command without a time limit of its own."""
     steady: bool = False
-    """What a program prints is told without what differs in each run."""
+    """Remove what differs in each run from the output of programs; see `steady`."""
     on_spawn: Callable[[int], None] | None = None
     is_ours: Callable[[], bool] | None = None
-    """Whether nobody else can have the work; None: nobody else ever can."""
+    """Whether this process still has the work; None: no other process can take it."""
 
     def told(self, output: str) -> str:
-        """A program's output as it is told."""
+        """A program's output as the model gets it."""
         return steady(output, str(self.workspace.root)) if self.steady else output
 
     def base(self, path: str, named: str | None = None) -> Base:
-        """What `path` must hold when it is changed: as approved, else as the arguments say."""
+        """The hash that `path` must have when it is changed: as approved, or as `named`."""
         if path in self.base_hashes:
             return self.base_hashes[path]
         return "any" if named is None else named
 
     @contextmanager
     def approved(self) -> Generator[None]:
-        """Call a path that was in order when it was approved, and now is not, by its name.
+        """Report a path that has become invalid since the approval as changed.
 
         Raises:
             ToolFailed: `changed_since_approval`.
@@ -189,11 +189,11 @@ Work = Callable[[Bench, Any], JsonObject]
 class Tool(Struct, frozen=True, kw_only=True):
     """One thing that an agent can do.
 
-    `touches` reads what a call touches off its arguments alone, for files that are a client's:
-    there is no disk to look at, and the client's system is not known. So whatever one of them
-    could read as a way out is refused, by a `ToolFailed`. `prepare` looks at the disk and changes
-    nothing; `run` takes the final arguments that `prepare` gave. Control tools have no body: what
-    they ask for is the runtime's to do.
+    `touches` derives the access of a call from its arguments alone, for files on a client: their
+    disk is not here, and the client's system is unknown. So it refuses, with `ToolFailed`, every
+    path that could lead out of the workspace on any system. `prepare` reads the disk and changes
+    nothing; `run` takes the final arguments from `prepare`. Control tools have no `run`: the
+    runtime does what they ask for.
     """
 
     name: str
@@ -204,20 +204,19 @@ class Tool(Struct, frozen=True, kw_only=True):
     prepare: Prepare
     run: Run | None = None
     of_record: bool = False
-    """It reads what the record holds and nothing of the workspace: so it runs here, wherever the
-    workspace is."""
+    """It reads only the database and not the workspace, so it always runs in this process."""
     here: bool = False
-    """It needs the workspace on this machine: no client carries it out."""
+    """It needs the workspace on this machine, so no client can carry it out."""
 
     def schema(self) -> ToolSchema:
-        """The tool as a model is told of it."""
+        """The tool as a model gets it."""
         return _schema(self.name, self.description, self.arguments)
 
     def parse(self, arguments: Mapping[str, Any], within: SchemaChecks | None = None) -> Arguments:
-        """Read the arguments of a call. Not for the event loop: that may take a second.
+        """Read the arguments of a call. Do not call it in the event loop: it may take a second.
 
         Args:
-            within: Who checks the arguments of a foreign tool; by default for this call alone.
+            within: The checker for arguments of foreign tools; by default one for this call alone.
 
         Raises:
             InvalidArguments: naming the first argument that is wrong.
@@ -232,7 +231,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 @cache
 def _schema(name: str, description: str, arguments: type[Arguments]) -> ToolSchema:
-    """A tool as a model is told of it: made once, since each request to a model has all."""
+    """A tool as a model gets it; made once, since each request to a model contains all tools."""
     parameters = arguments.model_json_schema()
     parameters.pop("title", None)
     parameters.pop("description", None)
@@ -242,22 +241,22 @@ def _schema(name: str, description: str, arguments: type[Arguments]) -> ToolSche
 
 
 def touches_nothing(arguments: Mapping[str, Any]) -> Access:
-    """The access of a tool that touches no file, or of which nobody knows what it touches."""
+    """The access of a tool that touches no file, or whose access is unknown."""
     del arguments
     return Access()
 
 
 def path_of(arguments: Mapping[str, Any]) -> str:
-    """The path that a call names, on whatever machine the files are.
+    """The path that a call names, on any machine.
 
     Raises:
-        ToolFailed: it leaves the workspace by its words.
+        ToolFailed: the path as written leaves the workspace.
     """
     return elsewhere(str(arguments.get("path", ".")))
 
 
 def in_thread(work: Work) -> Run:
-    """The body of a tool that blocks: it runs in a worker thread, to its end."""
+    """Make the body of a tool that blocks: it runs in a worker thread, always to its end."""
 
     async def run(bench: Bench, arguments: Any) -> JsonObject:  # noqa: ANN401 - its own model
         return await anyio.to_thread.run_sync(work, bench, arguments)
@@ -285,7 +284,7 @@ def decoded(path: str, data: bytes) -> str:
     """The text of a file that will be changed.
 
     Raises:
-        ToolFailed: `not_text` for what is binary or not UTF-8.
+        ToolFailed: `not_text` if the file is binary or not UTF-8.
     """
     try:
         text = data.decode("utf-8")
@@ -297,9 +296,10 @@ def decoded(path: str, data: bytes) -> str:
 
 
 def difference(path: str, before: bytes | None, after: bytes | None) -> str:
-    """A unified diff of one file; None is no file.
+    """A unified diff of one file; None: no file.
 
-    What a file of secrets held is not shown: a diff is stored, and sent to whoever is asked.
+    The contents of a file with secrets are not shown, because a diff is stored, and sent to all who
+    are asked.
     """
     if before is not None and is_secret(path):
         return _sizes(path, before, after, "what it holds may be secret")
@@ -315,7 +315,7 @@ def difference(path: str, before: bytes | None, after: bytes | None) -> str:
 
 
 def changed_lines(diff: str) -> tuple[int, int] | tuple[None, None]:
-    """How many lines a difference adds and removes; None where it shows no lines."""
+    """How many lines a diff adds and removes; None if it shows no lines."""
     if "\n@@ " not in diff:
         return None, None
     lines = diff.split("\n")
@@ -330,8 +330,8 @@ def _is_head(lines: Sequence[str], at: int) -> bool:
 
 
 def with_ends(text: str) -> list[str]:
-    """The lines of a text with their line feeds, which alone end lines of a diff."""
-    # Not splitlines(), which knows other ends.
+    """The lines of a text with their line feeds; nothing else ends a line of a diff."""
+    # Not splitlines(), which also splits at other characters.
     lines = text.split("\n")
     return [f"{line}\n" for line in lines[:-1]] + [lines[-1]] * bool(lines[-1])
 
