@@ -30,7 +30,7 @@ from gonogo.policy import lasting
 
 
 async def comment_on(plan_id: str, content: str, subtask_id: str | None, json: bool) -> Exit:
-    """Say something of a plan that waits."""
+    """Comment on a plan that waits for approval."""
     async with connected() as client:
         kept = await client.comment_plan(plan_id, content, subtask_id=subtask_id)
         if json:
@@ -41,7 +41,7 @@ async def comment_on(plan_id: str, content: str, subtask_id: str | None, json: b
 
 
 async def list_comments(plan_id: str, json: bool) -> Exit:
-    """Show what was said of a plan, and the answers."""
+    """Show the comments on a plan and their answers."""
     async with connected() as client:
         found = await client.plan_comments(plan_id)
     if json:
@@ -55,17 +55,17 @@ async def list_comments(plan_id: str, json: bool) -> Exit:
 
 
 _LONGEST_LIST = 200
-"""Characters of the names of subtasks in a question."""
+"""Most characters for the names of subtasks in a question."""
 
 
 class PlanTalk:
-    """What a person at the terminal does about a plan besides deciding it."""
+    """A person's comments on a plan at the terminal, and sending it back to its planner."""
 
     def __init__(self, client: Client, person: TerminalPerson, locale: str) -> None:
         self._client, self._person, self._locale = client, person, locale
 
     async def comment(self, approval: ApprovalView) -> None:
-        """Ask for a comment and keep it; what is wrong with it is said."""
+        """Ask for a comment and save it; tell the person if that fails."""
         content = await self._person.line(say("cli_comment_text", self._locale))
         names = [str(each["id"]) for each in approval.details.get("subtasks", ())]
         listed = one_line(", ".join(names), _LONGEST_LIST)
@@ -81,7 +81,7 @@ class PlanTalk:
                 is_kept = await self._keep(approval, content or "", where)
 
     async def _keep(self, approval: ApprovalView, content: str, where: str) -> bool:
-        """Keep a comment. False where there is no such subtask, so that another can be named."""
+        """Save a comment. Returns False if there is no such subtask, so another can be named."""
         plan_id = approval.plan_id or ""
         try:
             await self._client.comment_plan(
@@ -95,7 +95,7 @@ class PlanTalk:
         return True
 
     async def plan_again(self, approval: ApprovalView, why: str) -> bool:
-        """Send the plan back with what is wrong with it. False when it cannot be; why is said."""
+        """Send the plan back with a reason. Returns False if that fails, and tells why."""
         try:
             await self._client.comment_plan(approval.plan_id or "", why, revision=approval.revision)
         except GonogoError as error:
@@ -104,7 +104,7 @@ class PlanTalk:
         return await self.send_back(approval)
 
     async def send_back(self, approval: ApprovalView) -> bool:
-        """Send the plan back with its comments. False when it cannot be; why is said."""
+        """Send the plan back with its comments. Returns False if that fails, and tells why."""
         try:
             await self._client.revise_plan(approval.plan_id or "")
         except GonogoError as error:
@@ -113,31 +113,31 @@ class PlanTalk:
         return True
 
 
-# The answers to what waits: the person's, or those that they gave beforehand with `--yes`.
+# The answers to open questions: typed by the person, or given beforehand with `--yes`.
 #
-# A question is answered as it was shown, by its digest. What nobody answers is left as it is and
-# can be decided from any client.
+# An answer names the digest of the question as it was shown. A question that nobody answers stays
+# open and can be decided from any client.
 
 _NOBODY = "Nobody is there to answer (--unattended)"
 _PLAN = ("approve", "edit", "hold", "reject", "comment", "send_back")
 _QUESTION = ("answer", "reject")
-"""Of an agent that wants to know something."""
+"""Answers to an agent's question in words."""
 _EDITED = (None, "budget")
-"""What an intervention is about that can be answered with an edit: a call, or a budget."""
+"""Interventions that can be answered with an edit: those about a call or a budget."""
 _REJECTED = ("plan_again", "stop", "back")
-"""Of a plan that is rejected with a reason."""
+"""What may follow when a plan is rejected with a reason."""
 _MORE = "more"
 """Shows the next page of a question that is long."""
 _LONGER = {"these_words": "for_plan", "session": "for_session"}
-"""Answers that allow a call from now on, and what says so on the wire."""
+"""Answers that allow a call from now on, and their words in the protocol."""
 _GONE = frozenset({"conflict", "already_decided", "expired", "not_found"})
-"""Refusals after which the question is no more."""
+"""Refusals after which the question no longer exists."""
 FOLLOWS = "follows"
-"""In the place of a message's type: nothing is to be sent, but more is to come."""
+"""Instead of a message's type: there is nothing to send, but more events follow."""
 
 
 class Wish(Struct, frozen=True, kw_only=True):
-    """How much the person wants to be asked and shown."""
+    """The options of a command: what to answer, ask and show."""
 
     yes: bool = False
     """Approve the plan."""
@@ -145,21 +145,21 @@ class Wish(Struct, frozen=True, kw_only=True):
     """Answer yes to every other question too."""
     plan_only: bool = False
     agent: str | None = None
-    """Who answers, so that nobody has to choose."""
+    """The agent that answers, so that the orchestrator need not choose."""
     unattended: bool = False
     foreground: bool = False
-    """All is done in this process."""
+    """Do all the work in this process."""
     json: bool = False
     limits: Mapping[str, float] | None = None
-    """What the run may take in all, by `cost` and `seconds`."""
+    """The limits of the run by `cost` and `seconds`."""
     keeps: bool = True
-    """Ctrl-C at a terminal pauses and asks; what is left is kept for later."""
+    """Ctrl-C at a terminal pauses and asks; unfinished work is kept for later."""
     prefix: str = ""
-    """What goes before the commands that the person is told, to reach this state folder."""
+    """A prefix for the commands that the person is told, so that they use this state folder."""
 
 
 class Answerer:
-    """Who answers for this command, and what they have answered."""
+    """Asks the person the open questions, and turns the answers into messages."""
 
     def __init__(
         self, client: Client, session_id: str, person: TerminalPerson, wish: Wish, locale: str
@@ -167,26 +167,26 @@ class Answerer:
         self._client, self._session_id = client, session_id
         self.person, self.wish, self.locale = person, wish, locale
         self.left: list[str] = []
-        """Ids of approvals that nobody answered."""
+        """The ids of approvals that nobody has answered."""
         self._given: set[str] = set()
         self._is_gone = False
         self._asked_now = ""
         self._sent_back: dict[str, str] = {}
-        """Plan → the question about it, while its planner answers comments."""
+        """The id of each plan whose planner answers comments, with its question."""
         self._talk = PlanTalk(client, person, locale)
         self._drafts = SentEdits(person, locale)
 
     def know(self, approval_id: str) -> None:
-        """Do not ask about an approval that has its answer on the way."""
+        """Do not ask about an approval whose answer is already on the way."""
         self._given.add(approval_id)
 
     def waits(self, approval_id: str) -> None:
-        """What was answered waits for other people, too."""
+        """Record that an answered question also waits for other people."""
         if approval_id not in self.left:
             self.left.append(approval_id)
 
     async def is_sent_back(self, plan_id: str) -> None:
-        """A plan goes back to its planner: its question is not asked before it comes back."""
+        """Do not ask about a plan that was sent back until its planner has finished."""
         pending = await self._client.pending_approvals(self._session_id)
         for approval in pending.pending_approvals:
             if approval.kind == ApprovalKind.PLAN and approval.plan_id == plan_id:
@@ -194,11 +194,11 @@ class Answerer:
                 self._sent_back[plan_id] = approval.approval_id
 
     def comes_back(self, plan_id: str) -> None:
-        """The planner gave up: the question is open as it was."""
+        """Ask about a plan again whose planner gave up: its question is still open."""
         self._given.discard(self._sent_back.pop(plan_id, ""))
 
     async def to_what_waits(self) -> list[dict[str, Any]]:
-        """Ask about everything that waits and was not asked yet; gives the messages to send."""
+        """Ask all open questions that were not asked yet, and return the messages to send."""
         pending = await self._client.pending_approvals(self._session_id)
         self._drafts.settle({approval.approval_id for approval in pending.pending_approvals})
         messages: list[dict[str, Any]] = []
@@ -219,7 +219,7 @@ class Answerer:
         return messages
 
     def overhear(self, event: Mapping[str, Any]) -> None:
-        """A question that is answered elsewhere while it is asked here is taken back."""
+        """Withdraw the question on the screen if it was answered elsewhere."""
         facts: Mapping[str, Any] = event.get("metadata") or {}
         if event["type"] != "approval_resolved" or facts["approval_id"] != self._asked_now:
             return
@@ -230,14 +230,14 @@ class Answerer:
         self.person.tell(say("cli_answered", self.locale, who=who, status=status))
 
     async def to_question(self, question: str) -> dict[str, Any] | None:
-        """Ask the person what the agent wants to know."""
+        """Ask the person an agent's question in words."""
         if not self.person.is_there:
             return None
         said = await self.person.line(f"{spoken(question)}\n>" if self.wish.json else ">")
         return {"type": "user_message", "content": said} if said else None
 
     async def refused(self, message: dict[str, Any], code: str) -> None:
-        """A decision was refused: ask again, unless the question is gone or nobody was asked."""
+        """After a refused decision, ask again, unless the question is gone or nobody was asked."""
         self._drafts.refused(message.get("plan_id", ""))
         if code in _GONE or not message["type"].endswith("_decision"):
             return
@@ -264,7 +264,7 @@ class Answerer:
             return None
         if self.wish.unattended:
             return decision(approval, "reject", phrase(_NOBODY, self.locale))
-        # Who named a limit has not agreed to another one.
+        # Somebody who set a limit has not agreed to a higher one.
         limited = self.wish.limits and approval.details.get("about") == "budget"
         return decision(approval, "approve") if self.wish.all and not limited else None
 
@@ -280,7 +280,7 @@ class Answerer:
         said = wants_words(approval.kind, approval.details)
         asked = "plan" if is_plan else "agent" if said else "tool"
         question = say(f"cli_{asked}_question", self.locale)
-        # A plan was shown when it came.
+        # A plan was shown when it arrived.
         left = [] if is_plan else pages(question_lines(approval, self.locale))
         if left:
             self._show(approval, left.pop(0), first=True)
@@ -294,7 +294,7 @@ class Answerer:
                 return message
 
     def _options(self, approval: ApprovalView, pages_left: int) -> dict[str, str]:
-        """What can be answered: nothing is approved that was not shown."""
+        """The possible answers; nothing can be approved before all of it was shown."""
         words = (_MORE, "reject") if pages_left else _words_of(approval)
         return {word: say(f"cli_{word}", self.locale, count=pages_left) for word in words}
 
@@ -305,7 +305,7 @@ class Answerer:
             self.person.tell("\n" * first + "\n".join(page))
 
     async def _meant(self, approval: ApprovalView, word: str) -> dict[str, Any] | None:
-        """What a word of the person's sends; None when they are to be asked again."""
+        """The message for the person's answer; None if they must be asked again."""
         match word:
             case "reject":
                 return await self._rejected(approval)
@@ -327,7 +327,7 @@ class Answerer:
                 return decision(approval, word)
 
     async def _rejected(self, approval: ApprovalView) -> dict[str, Any] | None:
-        """Ask why; of a plan also whether it is planned again with that, or all stops here."""
+        """Ask for a reason; for a plan also whether to plan again with it, or to stop."""
         why = await self.person.line(say("cli_feedback", self.locale))
         if not why or approval.kind != ApprovalKind.PLAN:
             return decision(approval, "reject", why)
@@ -344,7 +344,7 @@ class Answerer:
         return {"type": FOLLOWS}
 
     async def _other_model(self, approval: ApprovalView) -> dict[str, Any] | None:
-        """Have the person choose one of the models that a question names, by its number."""
+        """Let the person choose one of the models in a question by its number."""
         names = {str(n): str(name) for n, name in enumerate(approval.details["models"], start=1)}
         shown = {number: one_line(name) for number, name in names.items()}
         number = await self.person.choose(say("cli_which_model", self.locale), shown)
@@ -380,7 +380,7 @@ class Answerer:
 
 
 def _words_of(approval: ApprovalView) -> tuple[str, ...]:
-    """What a question of its kind can be answered."""
+    """The possible answers to a question of this kind."""
     details = approval.details
     match approval.kind:
         case ApprovalKind.PLAN:

@@ -1,4 +1,4 @@
-"""Ctrl-C while a plan runs: it pauses, and the person says what becomes of it."""
+"""Ctrl-C while a plan runs: the plan pauses, and the person says what to do next."""
 
 import signal
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class Interrupts:
-    """Ctrl-C as a command sees it."""
+    """The handling of Ctrl-C in a command."""
 
     def __init__(self) -> None:
         self._take: Callable[[], None] | None = None
 
     @contextmanager
     def taken_by(self, take: Callable[[], None] | None) -> Generator[None]:
-        """Have Ctrl-C call a function for the time of a block, where there is one."""
+        """Let Ctrl-C call a function, if one is given, for the time of a block."""
         before, self._take = self._take, take
         try:
             yield
@@ -39,7 +39,7 @@ class Interrupts:
 
     @asynccontextmanager
     async def heeded(self) -> AsyncGenerator[None]:
-        """Let SIGINT and SIGTERM cancel the body, and say so once it has cleaned up."""
+        """Let SIGINT and SIGTERM cancel the body, then raise KeyboardInterrupt."""
         caught: list[int] = []
 
         async def watch(*, task_status: TaskStatus[None]) -> None:
@@ -64,26 +64,26 @@ class Interrupts:
             raise KeyboardInterrupt
 
 
-# Ctrl-C at a terminal: nothing new starts, and the person says what comes next.
+# Ctrl-C at a terminal: nothing new starts, and the person says what to do next.
 
 CANCEL, LEAVE = "cancel", "leave"
 _LOOK = 0.25
 
 
 class Pausing(Struct, frozen=True, kw_only=True):
-    """Stops a plan, and asks what is to become of it."""
+    """Pauses a plan, and asks what to do with it."""
 
     client: Client
     person: "TerminalPerson"
     locale: str
     stays: bool
-    """This process carries the plans out: what it leaves stands still."""
+    """This process does the work, so plans stop when it ends."""
 
     async def pause(self, plan_id: str | None, *, anew: bool = True) -> bool:
-        """Let nothing new start. Whether there is a plan that now stands still.
+        """Let nothing new start, and return whether the plan is now paused.
 
         Args:
-            anew: Also a plan that goes on; else it is only looked at.
+            anew: Pause a running plan; otherwise only look whether it is paused.
         """
         if plan_id is None:
             return False
@@ -96,11 +96,11 @@ class Pausing(Struct, frozen=True, kw_only=True):
         return False
 
     async def ask(self, *, paused: bool, plan: bool, at_work: bool = False) -> str:
-        """What comes next: `resume`, `go_on`, `steer`, `message`, `cancel` or `leave`.
+        """Ask what to do next: `resume`, `go_on`, `steer`, `message`, `cancel` or `leave`.
 
         Args:
-            plan: There is one, be it under way or not.
-            at_work: There is an agent that hears what it is told.
+            plan: There is a plan, running or not.
+            at_work: There is an agent at work that can read a message.
         """
         options = {"resume": "cli_resume"} if paused else {"go_on": "cli_go_on"}
         options |= {"steer": "cli_steer"} if at_work else {}
@@ -112,7 +112,7 @@ class Pausing(Struct, frozen=True, kw_only=True):
         return await self.person.choose(question, named) or LEAVE
 
     async def at_work(self, plan_id: str | None) -> list[str]:
-        """The subtasks of a plan whose agents are at work, as far as keys can choose one."""
+        """The subtasks of a plan whose agents are at work, up to as many as there are keys."""
         if plan_id is None:
             return []
         with suppress(GonogoError):
@@ -121,10 +121,10 @@ class Pausing(Struct, frozen=True, kw_only=True):
         return []
 
     async def steer(self, session_id: str, plan_id: str | None, at_work: Sequence[str]) -> None:
-        """Have the person tell an agent at work something; that it cannot be told is said.
+        """Let the person send a message to an agent at work; tell them if that fails.
 
         Args:
-            at_work: The subtasks to choose from; none: the agent of the session's turn hears it.
+            at_work: The subtasks to choose from; if there are none, the session's own agent.
         """
         from gonogo.cli.terminal.input import Withdrawn
 
@@ -156,14 +156,14 @@ class Pausing(Struct, frozen=True, kw_only=True):
         return at_work[int(number) - 1]
 
     async def resume(self, plan_id: str) -> None:
-        """Go on with a plan; that it cannot is said."""
+        """Resume a plan; tell the person if that fails."""
         try:
             await self.client.resume_plan(plan_id)
         except Refused as error:
             self.person.tell(spoken(said_of(error)))
 
     async def rest(self, plan_id: str | None) -> None:
-        """Wait until nothing of a plan runs any more; it must be paused."""
+        """Wait until nothing of a paused plan runs any more."""
         with suppress(GonogoError):
             while plan_id is not None:
                 plan = await self.client.plan(plan_id)
@@ -172,7 +172,7 @@ class Pausing(Struct, frozen=True, kw_only=True):
                 await anyio.sleep(_LOOK)
 
     async def is_open(self, plan_id: str | None) -> bool:
-        """Whether there is such a plan, and it is not over."""
+        """Whether the plan exists and has not ended."""
         if plan_id is None:
             return False
         with suppress(GonogoError):
@@ -184,14 +184,14 @@ def _hears(subtask: SubtaskView) -> bool:
     return subtask.status is SubtaskStatus.RUNNING and subtask.agent is not None
 
 
-# Why a plan is paused, until when, and what a person can do about it.
+# Why a plan is paused, until when, and what a person can do.
 
 BY_ITSELF = frozenset({"quota", "model", "disk", "budget", "rollback"})
-"""Why a plan is paused where nobody asked for it."""
+"""The reasons of pauses that nobody asked for."""
 
 
 def status_line(plan: PlanView) -> str:
-    """A plan and its status, as a command that did something to it says."""
+    """A plan and its status, as commands that change a plan print them."""
     return f"{plan.plan_id} {standing(plan, own_locale())}"
 
 
@@ -207,10 +207,10 @@ def standing(plan: PlanView, locale: str = DEFAULT) -> str:
 
 
 def pause_lines(plan: PlanView, pending: list[ApprovalView], locale: str) -> list[str]:
-    """What holds a paused plan up, and the command that has it go on; nothing of another plan.
+    """Why a plan is paused, and the command that resumes it; empty if it is not paused.
 
     Args:
-        pending: What its session waits for.
+        pending: The open questions of its session.
     """
     if plan.status != "paused":
         return []
