@@ -1,11 +1,13 @@
-"""The door for editors: an agent of the Agent Client Protocol on standard input and output.
+"""The server for editors: an agent of the Agent Client Protocol on standard input and output.
 
-It is a client of the server, as every command is, so the session that an editor sees is the one
-that console and terminal see, and what runs there goes on without the editor. What it promises:
-what an editor writes is answered, with an error that says what was wrong if it comes to that, and
-never ends the door; nothing but the protocol is written where the protocol is; a question is put
-before the person as it stands, bound by its digest, and is decided by their choice alone, never by
-what they write in a conversation; who closes an editor decides nothing.
+It is a client of the runtime, as every command is. So an editor sees the same session as the
+console and the terminal, and the work continues without the editor. It promises:
+
+- Every request of an editor gets an answer; a bad one gets an error that says what is wrong, and
+  never ends the server.
+- Only the protocol is written to the protocol's output.
+- A question is shown as it is and bound to its digest. Only the person's choice decides it, never
+  a text in the conversation. Closing the editor decides nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,11 +34,11 @@ from gonogo.i18n import resolve, say
 __all__ = ["Pipe", "serve_editor"]
 
 
-# What was said in a session before, shown to an editor that loads it.
+# The history of a session, shown to an editor that loads it.
 
 
 async def replay(client: Client, dialogue: Dialogue, session: SessionView) -> None:
-    """Show the conversation so far, and the plan as it stands."""
+    """Show the conversation so far, and the current state of the plan."""
     history = await client.history(session.session_id)
     for message in history.messages:
         await dialogue.show(*_of(message, dialogue))
@@ -57,7 +59,7 @@ async def _plan_of(client: Client, session: SessionView) -> PlanView | None:
 
 def _of(message: MessageView, dialogue: Dialogue) -> list[Update]:
     if message.role == "user":
-        # What a subtask's agent was told is not what the user said.
+        # Messages to a subtask's agent are not the user's.
         return [] if message.subtask_id else [asked(message.content)]
     if message.role == "tool":
         return _result(message, dialogue)
@@ -87,16 +89,16 @@ Answer = Mapping[str, Any]
 
 
 class Named(Protocol):
-    """A server that an editor offers."""
+    """An MCP server that an editor offers."""
 
     name: str
 
 
 async def serve_editor(client: Client, pipe: Pipe, locale: str | None) -> None:
-    """Speak the protocol with whoever is at the pipe, until they are gone.
+    """Speak the protocol with the editor at the pipe until it disconnects.
 
     Args:
-        client: The way to the server.
+        client: The client of the runtime.
         locale: The operator's setting for the language of texts.
     """
     async with anyio.create_task_group() as group:
@@ -115,13 +117,13 @@ async def serve_editor(client: Client, pipe: Pipe, locale: str | None) -> None:
 
 
 class EditorAgent:
-    """An agent of the protocol, for one editor."""
+    """The protocol's agent for one editor."""
 
     def __init__(self, client: Client, pipe: Pipe, group: TaskGroup, locale: str | None) -> None:
         self._client, self._group, self._locale = client, group, locale
         self._dialogues: dict[str, Dialogue] = {}
         self._unused: set[str] = set()
-        """The editor's servers of which was said that they are not used."""
+        """The editor's MCP servers that the person was told are not used."""
         requests = {
             "initialize": Route(schema.InitializeRequest, self._initialize),
             "authenticate": Route(schema.AuthenticateRequest, self._authenticate),
@@ -141,7 +143,7 @@ class EditorAgent:
         self._editor = Editor(self._connection, pipe)
 
     async def listen(self) -> None:
-        """Answer until the editor is gone."""
+        """Answer requests until the editor disconnects."""
         try:
             await self._connection.main_loop()
         finally:
@@ -150,7 +152,7 @@ class EditorAgent:
 
     async def _initialize(self, request: schema.InitializeRequest) -> Answer:
         able = request.client_capabilities
-        # Abilities that cannot be read come as a bare dict from the library, and are none.
+        # The library passes unreadable capabilities on as a bare dict; they count as none.
         asks = able.elicitation if isinstance(able, schema.ClientCapabilities) else None
         self._editor.forms = asks is not None and asks.form is not None
         abilities = schema.AgentCapabilities(
@@ -220,7 +222,7 @@ class EditorAgent:
         dialogue = self._known(request.session_id)
         await dialogue.cancel()
         dialogue.leave()
-        # Meanwhile the editor may have closed it once more, or opened it anew.
+        # Meanwhile the editor may have closed it again, or reopened it.
         if self._dialogues.get(request.session_id) is dialogue:
             del self._dialogues[request.session_id]
         return {}
@@ -258,7 +260,7 @@ class EditorAgent:
         return dialogue
 
     def _begin(self, dialogue: Dialogue, offered: Sequence[Named] | None) -> None:
-        """The editor knows the session now, and can be told of it."""
+        """Start sending updates: the editor knows the session now."""
         self._group.start_soon(self._greet, dialogue, [server.name for server in offered or ()])
         dialogue.follow()
 
@@ -266,7 +268,7 @@ class EditorAgent:
         await dialogue.show(command_updates(dialogue.locale))
         unknown = set(offered) - self._unused
         if unknown:
-            # They are programs that a project's file may have named: nobody here has allowed them.
+            # A project's file may have named these programs, and nobody has allowed them here.
             with suppress(GonogoError):
                 unknown -= {server.name for server in await self._client.servers()}
         if unknown:

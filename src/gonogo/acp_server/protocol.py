@@ -1,7 +1,7 @@
-"""Which method of the protocol is answered by what, and how an error is told.
+"""The protocol's methods and their handlers, its errors, and its transport.
 
-The library's own router hands the fields of `_meta` to methods as arguments, where they could take
-the place of checked ones; here a method gets the request as it was checked.
+The library's own router passes the fields of `_meta` to methods as arguments, where they could
+replace checked ones. Here a method gets the checked request.
 """
 
 import json
@@ -50,16 +50,16 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class Route(Struct, Generic[T], frozen=True):
-    """A method: what its parameters are, and who answers it."""
+    """A method: the model of its parameters, and its handler."""
 
     model: type[T]
     answer: Callable[[T], Awaitable[Mapping[str, Any]]]
 
     async def handle(self, params: object) -> Mapping[str, Any]:
-        """Check the parameters and have the method answered.
+        """Check the parameters and call the handler.
 
         Raises:
-            RequestError: they are not what the method takes.
+            RequestError: the parameters are invalid.
         """
         try:
             request = self.model.model_validate({} if params is None else params)
@@ -69,7 +69,7 @@ class Route(Struct, Generic[T], frozen=True):
 
 
 class Router:
-    """Answers requests and takes notifications."""
+    """Answers requests and handles notifications."""
 
     def __init__(
         self,
@@ -80,10 +80,10 @@ class Router:
         self._requests, self._notifications, self._locale = requests, notifications, locale
 
     async def __call__(self, method: str, params: object, is_notification: bool) -> Any:  # noqa: ANN401 - as the library calls it
-        """Answer one request, or take one notification, which is never answered.
+        """Answer one request, or handle one notification, which gets no answer.
 
         Raises:
-            RequestError: what the sender is told.
+            RequestError: the error for the sender.
         """
         if is_notification:
             await self._take(method, params)
@@ -117,7 +117,7 @@ class Router:
 
 
 def told(error: GonogoError, locale: str | None = None) -> RequestError:
-    """An error of ours as editors show it; `data.code` is the word of our own wire."""
+    """A gonogo error as editors show it; `data.code` is its code in gonogo's own protocol."""
     code = next((number for kind, number in _CODES if isinstance(error, kind)), _INTERNAL)
     said = error.said
     if isinstance(error, Unreachable):
@@ -130,7 +130,7 @@ def told(error: GonogoError, locale: str | None = None) -> RequestError:
 
 
 def refused(text: str) -> RequestError:
-    """The parameters have the right shape, and cannot be."""
+    """The error for parameters of the right shape with impossible values."""
     return RequestError(_INVALID_PARAMS, text)
 
 
@@ -142,22 +142,22 @@ def _invalid(error: ValidationError) -> RequestError:
     return RequestError(_INVALID_PARAMS, "Invalid params", {"errors": found})
 
 
-# Messages on two file descriptors: one line of JSON each, as the library's connection wants them.
+# Messages on two file descriptors, one line of JSON each, for the library's connection.
 #
-# The library's own reader leaves out lines that it cannot read, so that whoever wrote them waits
-# for an answer for ever, and falls over answers to nothing; this one answers the first with an
-# error and lets nothing pass that is no message.
+# The library's own reader skips lines that it cannot read, so their sender waits for an answer for
+# ever, and it fails at answers that nobody asked for. This one answers unreadable lines with an
+# error, and passes only messages on.
 
 Message = dict[str, Any]
 _BACKLOG = 1_000
 _FAREWELL = 0.5
-"""Seconds that the last answers may take to be read."""
+"""Seconds that the other side has to read the last answers."""
 _LOWEST, _SPAN = 1 << 20, 1 << 30
-"""Where the numbers of our requests may begin."""
+"""The range in which the ids of our requests may begin."""
 
 
 class ProtocolReply(Message):
-    """The result of a request, with what is to be done as soon as it is on its way."""
+    """The result of a request, with an act to do as soon as it is sent."""
 
     def __init__(self, fields: Mapping[str, Any], then: Callable[[], object]) -> None:
         super().__init__(fields)
@@ -174,10 +174,10 @@ class Pipe:
 
     def __init__(self, source: int, sink: int) -> None:
         self._lines, self._sink = LineReader(source, MAX_BYTES), sink
-        # An editor may answer late what an agent asked that was killed: that must not be taken for
-        # the answer to what this one asks.
+        # An editor may answer a request of a killed agent late. That must not be taken for the
+        # answer to one of our requests.
         self.first = _LOWEST + randbelow(_SPAN)
-        """The number of our first request."""
+        """The id of our first request."""
         self._into, self._out = anyio.create_memory_object_stream[bytes](_BACKLOG)
         self._numbers: dict[int, Any] = {}
 
@@ -192,7 +192,7 @@ class Pipe:
         return None
 
     async def send(self, message: Message) -> None:
-        """Have a message written, after all that were sent before.
+        """Queue a message to be written after all earlier ones.
 
         Raises:
             ConnectionError: nobody reads any more.
@@ -209,7 +209,7 @@ class Pipe:
             result.then()
 
     def _numbered(self, message: Message) -> Message:
-        """A message as the connection knows it, which counts its requests from 0."""
+        """A message with the connection's own ids, which count from 0."""
         number = message.get("id")
         if "method" in message or not isinstance(number, int):
             return message
@@ -220,18 +220,18 @@ class Pipe:
         return self._numbers.pop(id(params), None)
 
     async def close(self) -> None:
-        """Send nothing more; what was sent is still written."""
+        """Accept no more messages; queued ones are still written."""
         self._into.close()
 
     async def write(self) -> None:
-        """Write what is sent until the pipe is closed, or nobody reads it."""
+        """Write queued messages until the pipe is closed, or nobody reads it."""
         with self._out, suppress(OSError):
             async for data in self._out:
                 await write_all(self._sink, data)
 
 
 async def farewell(pipe: Pipe, wrote: anyio.Event) -> None:
-    """Close a pipe, and give what was sent a moment to be read."""
+    """Close a pipe, and give the other side a moment to read the last messages."""
     await pipe.close()
     with anyio.move_on_after(_FAREWELL, shield=True):
         await wrote.wait()

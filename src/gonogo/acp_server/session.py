@@ -1,8 +1,8 @@
-"""One session in an editor: shows what happens in it, and asks the person what it asks.
+"""One session in an editor: it shows the session's events and asks the person its questions.
 
-What is shown comes from the session's own stream, in order and without gaps, whoever caused it. A
-prompt ends when the stream of its message has ended, all of that is shown, and no question to the
-person is open.
+All updates come from the session's own stream, in order and without gaps, whoever caused them. A
+prompt ends when the stream of its message has ended, all of that is shown, and the person has no
+open question.
 """
 
 import logging
@@ -50,22 +50,22 @@ from gonogo.domain.states import ApprovalKind, wants_words
 from gonogo.domain.views import ApprovalView, SessionView
 from gonogo.i18n import say
 
-# The editor at the other end: what can be sent to it and asked of it.
+# The editor at the other end: updates and requests to it.
 
 _ANSWER: TypeAdapter[Any] = TypeAdapter(schema.CreateElicitationResponse)
 _PERMISSION: TypeAdapter[Any] = TypeAdapter(schema.RequestPermissionResponse)
 
 
 class Editor:
-    """The client of the protocol."""
+    """The protocol's client."""
 
     def __init__(self, connection: Connection, pipe: Pipe) -> None:
         self._connection, self._pipe = connection, pipe
         self.forms = False
-        """Whether it can ask the person for more than a choice."""
+        """Whether it supports forms, not only choices."""
 
     async def show(self, session_id: str, *updates: Update) -> None:
-        """Send updates; to an editor that is gone, nothing."""
+        """Send updates, unless the editor has disconnected."""
         for update in updates:
             params = schema.SessionNotification(session_id=session_id, update=update)
             with suppress(ConnectionError):
@@ -77,9 +77,9 @@ class Editor:
         call: schema.ToolCallUpdate,
         options: list[schema.PermissionOption],
     ) -> str | None:
-        """Put a choice before the person; None when they made none.
+        """Ask the person to choose; None if they did not.
 
-        Cancelled, it takes the question back.
+        If this is cancelled, it withdraws the question.
         """
         request = schema.RequestPermissionRequest(
             session_id=session_id, tool_call=call, options=options
@@ -95,7 +95,7 @@ class Editor:
     async def fill_in(
         self, session_id: str, message: str, form: schema.ElicitationSchema
     ) -> dict[str, Any] | None:
-        """Have the person fill in a form; None when they did not."""
+        """Ask the person to fill in a form; None if they did not."""
         request = schema.CreateFormSessionElicitationRequest(
             session_id=session_id, message=message, mode="form", requested_schema=form
         )
@@ -126,17 +126,17 @@ class Editor:
 
 
 def plain(model: BaseModel) -> dict[str, Any]:
-    """A value of the protocol as it is written."""
+    """A value of the protocol as JSON."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 Act = Callable[[], Awaitable[None]]
 _LOG = logging.getLogger(__name__)
 _FAREWELL = 5.0
-"""Seconds that what was cancelled may take to end."""
+"""Seconds that cancelled work may take to end."""
 _DECIDED = frozenset({"approved", "edited"})
 _IN_WORDS = {EDIT: "", REVISE: "editor_say_changes", ANSWER: "editor_say_answer"}
-"""Choices that say more than themselves, and what asks for it where there are no forms."""
+"""Choices that need a text, with the key of the request for it if there are no forms."""
 
 
 class Run:
@@ -144,7 +144,7 @@ class Run:
 
     def __init__(self) -> None:
         self.cancelled = self.stopped = False
-        """Whether the editor has cancelled it, and whether that is done."""
+        """Whether the editor has cancelled the prompt, and whether its work has stopped."""
         self.scope = anyio.CancelScope()
 
 
@@ -161,37 +161,37 @@ class Dialogue:
         self._seen = self._due = session.last_seq
         self._open = self._finals = 0
         self._known: set[str] = set()
-        """Approvals that were put before the person."""
+        """Approvals that the person is being asked about."""
         self.shown: set[str] = set()
-        """All that were ever put before them in answer to a prompt, so that they saw them."""
+        """All approvals that they were ever asked about during a prompt, so they saw them."""
         self._left: set[str] = set()
-        """Those of them that the person did not answer."""
+        """Approvals that the person was asked about and did not answer."""
         self._unprompted: set[str] = set()
-        """Those put before them outside of a prompt; some editors show these to nobody."""
+        """Approvals asked about outside a prompt; some editors do not show these."""
         self._plans: dict[str, str] = {}
-        """Plan → the approval that asks about it."""
+        """The id of each plan with the id of its approval."""
         self._asking: dict[str, anyio.CancelScope] = {}
         self._runs: set[Run] = set()
         self._next: tuple[ApprovalView, str] | None = None
-        """The question that the next message is about, and what was chosen there."""
+        """The question that the next message answers, and the choice that was made."""
         self._broken: GonogoError | None = None
         self._scope = anyio.CancelScope()
         self._changed = anyio.Event()
 
     @property
     def is_broken(self) -> bool:
-        """Whether the server was lost; `follow` tries again."""
+        """Whether the connection to the server was lost; `follow` connects again."""
         return self._broken is not None
 
     # What happens --------------------------------------------------------------------------------
 
     def follow(self) -> None:
-        """Show what happens from now on, and ask what is open."""
+        """Show events from now on, and ask the open questions."""
         self._broken, self._scope = None, anyio.CancelScope()
         self._outer.start_soon(self._follow)
 
     def leave(self) -> None:
-        """Show and ask nothing more. What runs goes on; the prompts that wait for it are over."""
+        """Stop showing and asking. The work continues; prompts that wait for it end."""
         self._broken = Conflict(
             "The session was opened again or deleted here; what the prompt has set going is shown "
             "where it was opened"
@@ -239,12 +239,12 @@ class Dialogue:
     def _worth_showing(self, event: Event) -> list[Update]:
         if event["type"] != "error":
             return self.updates.of(event)
-        # A prompt that it ends is answered with it.
+        # If it ends a prompt, it becomes the answer of the prompt.
         is_answer = event.get("is_final") and self._runs
         return [] if is_answer else [said(f"\n\n{event.get('content') or event['error']}\n\n")]
 
     async def _catch_up(self, facts: Event) -> None:
-        """Know the revision that was approved, where a person wrote it."""
+        """Fetch the approved revision if a person has edited it."""
         board = self.updates.board
         if board.plan_id == facts["plan_id"] and board.revision == facts["revision"]:
             return
@@ -278,7 +278,7 @@ class Dialogue:
             self._begin(self._ask, approval)
 
     async def _ask_again(self) -> None:
-        """Ask what the person did not answer, now that they are there."""
+        """Ask the unanswered questions again, because the person is there now."""
         for waiting in self._unprompted & self._asking.keys():
             self._asking.pop(waiting).cancel()
         self._known -= self._left | self._unprompted
@@ -307,11 +307,11 @@ class Dialogue:
             word = await self._editor.choose(self.id, call_of(approval, self.root), options)
             act = await self._meant(approval, word) if word else None
         if scope.cancelled_caught:
-            # Whoever did that has taken it away, and may be asking anew.
+            # Whoever cancelled this has withdrawn the question, and may ask it again.
             return
         self._asking.pop(approval.approval_id, None)
         if act is not None:
-            # What follows from it ends the question, so no longer a part of asking it.
+            # The act may end the question, so it must not run as a part of asking.
             await act()
             return
         self._left.add(approval.approval_id)
@@ -319,7 +319,7 @@ class Dialogue:
             await self.show(said(f"\n\n{say('editor_left', self.locale)}\n\n"))
 
     async def _meant(self, approval: ApprovalView, word: str) -> Act | None:
-        """What a choice does; None when nothing is to be done now."""
+        """The act of a choice; None if there is nothing to do now."""
         if word not in _IN_WORDS:
             return partial(self.carry, chosen(approval, word))
         answers = await self._filled_in(approval, word)
@@ -349,10 +349,10 @@ class Dialogue:
     # What the person says ------------------------------------------------------------------------
 
     async def prompt(self, act: Act) -> schema.StopReason:
-        """Do what a prompt asks for and see through what follows.
+        """Do what a prompt asks for, and follow the resulting work to its end.
 
         Raises:
-            GonogoError: it cannot be done, or what came of it is an error.
+            GonogoError: it cannot be done, or it ended with an error.
         """
         async with self._running() as run:
             await act()
@@ -368,7 +368,7 @@ class Dialogue:
         """Send a message, and wait for the end of its stream.
 
         Raises:
-            GonogoError: it is refused, or what came of it is an error.
+            GonogoError: it is refused, or it ended with an error.
         """
         last, problem = 0, None
         async for event in self._client.send(self.id, message):
@@ -380,13 +380,13 @@ class Dialogue:
             raise error_of(problem)
 
     async def switch(self, agent: str) -> None:
-        """Have another agent answer from now on, and show it before that is over."""
+        """Switch to another agent, and show that before the switch is complete."""
         await self.carry({"type": "switch_agent", "agent_type": agent})
         while self._seen < self._due and self._broken is None:
             await self._changed.wait()
 
     async def say(self, text: str) -> None:
-        """Send what the person says: to an agent, or to the planner of a plan."""
+        """Send the person's text to an agent, or to the planner of a plan."""
         about, self._next = self._next, None
         if about is None:
             await self.carry({"type": "user_message", "content": text})
@@ -394,12 +394,12 @@ class Dialogue:
             await self._told(*about, text)()
 
     async def revise(self, plan_id: str, changes: str) -> None:
-        """Have a plan changed by its planner, who puts it before the person again."""
+        """Send a plan back to its planner for changes; it will be asked about again."""
         await self._client.comment_plan(plan_id, changes)
         await self.until_final(lambda: self._client.revise_plan(plan_id))
 
     async def reject(self, approval: ApprovalView, why: str) -> None:
-        """Ask whether a plan is planned again with what is wrong with it, or all stops here."""
+        """Ask whether to plan again with the reason for the rejection, or to stop."""
         options = after_why(approval, self.locale)
         word = await self._editor.choose(self.id, call_of(approval, self.root), options)
         if word == REVISE:
@@ -408,14 +408,14 @@ class Dialogue:
             await self.carry(decided(approval, word) | {"feedback": why})
 
     async def until_final(self, act: Callable[[], Awaitable[object]]) -> None:
-        """Do something that has no stream of its own; it is over with the next final event."""
+        """Do something that has no stream of its own, and wait for the next final event."""
         before = self._finals
         await act()
         while self._finals == before and self._broken is None:
             await self._changed.wait()
 
     async def cancel(self) -> None:
-        """Stop what the prompts of this editor have set going; what is said next is no answer."""
+        """Stop the work of this editor's prompts; the next message is then no answer."""
         self._next = None
         if not self._runs:
             return
@@ -455,7 +455,7 @@ class Dialogue:
             with run.scope:
                 yield run
         except GonogoError:
-            # Stopping what runs is no failure of it.
+            # A stopped prompt has not failed.
             if not run.cancelled:
                 raise
         finally:
@@ -475,11 +475,10 @@ def _leaves(group: BaseExceptionGroup[GonogoError]) -> Iterator[GonogoError]:
             yield error
 
 
-# Commands that a person writes in the place of a prompt: `/approve`, `/reject why`.
+# Commands that a person writes instead of a prompt: `/approve`, `/reject why`.
 #
-# An answer of the protocol is a choice and nothing more, and is asked for once; these say the rest,
-# and at any time. Only a prompt that begins with a command is one: in what else is said, no
-# decision is looked for.
+# An answer in the protocol is only a choice, and is asked for once. Commands can say more, at any
+# time. Only a prompt that begins with a command counts as one; no decision is read from other text.
 
 _HINTS = {"reject": "editor_why", "revise": "editor_changes"}
 _GOES = ("approve", "hold")
@@ -489,7 +488,7 @@ NAMES = (*_DECISIONS, "revise", *_STEERING)
 
 
 def command_updates(locale: str) -> schema.AvailableCommandsUpdate:
-    """The commands that there are."""
+    """The update that lists the available commands."""
     commands = [
         schema.AvailableCommand(
             name=name,
@@ -504,10 +503,10 @@ def command_updates(locale: str) -> schema.AvailableCommandsUpdate:
 
 
 async def act_of(text: str, client: Client, dialogue: Dialogue) -> Act:
-    """What a prompt asks to have done.
+    """The act that a prompt asks for.
 
     Raises:
-        RequestError: it is a command, and there is nothing that it could be about.
+        RequestError: it is a command, and there is no question for it.
     """
     word, _, rest = text.removeprefix("/").partition(" ")
     if not text.startswith("/") or word not in NAMES:
@@ -516,7 +515,7 @@ async def act_of(text: str, client: Client, dialogue: Dialogue) -> Act:
         return await _steering(word, client, dialogue)
     approval = await _asked(word, client, dialogue)
     if word in _GOES and approval.approval_id not in dialogue.shown:
-        # Another client may have put it into the place of what the person has read.
+        # Another client may have replaced the question that the person has read.
         return partial(dialogue.show, said(f"\n\n{say('editor_not_shown', dialogue.locale)}\n\n"))
     if word == "revise":
         if not rest.strip():
@@ -531,7 +530,7 @@ async def act_of(text: str, client: Client, dialogue: Dialogue) -> Act:
 
 
 async def _asked(word: str, client: Client, dialogue: Dialogue) -> ApprovalView:
-    """The one question that a command can be about: the plan's, or else the only one.
+    """The question that a command answers: the plan's, or else the only open one.
 
     Raises:
         RequestError: there is none, or there are several.
@@ -567,7 +566,7 @@ def _hint(name: str, locale: str) -> schema.AvailableCommandInput | None:
     return schema.AvailableCommandInput(hint)
 
 
-# A prompt of the protocol as the text that an agent is told.
+# A prompt of the protocol as a text for an agent.
 
 Block = (
     schema.TextContentBlock
@@ -579,10 +578,10 @@ Block = (
 
 
 def text_of(blocks: Sequence[Block], root: str) -> str:
-    """All blocks as one text; files of the workspace are named as tools name them.
+    """Join all blocks into one text; files of the workspace get the paths that tools use.
 
     Raises:
-        InvalidMessage: there is nothing to say, or a block of a kind that was not announced.
+        InvalidMessage: there is no text, or a block of a kind that the agent does not support.
     """
     text = "".join(_part(block, root) for block in blocks).strip()
     if not text:
