@@ -1,9 +1,9 @@
-"""One connection to an MCP server: the only place on this side that knows the protocol's library.
+"""One connection to an MCP server; only this file of the client side uses the protocol's library.
 
-What a server sends is bounded before it is read: a line, a body and an event have a longest length,
-an answer a most of parts, a listing a most of pages, and all that comes unasked a measure (see
-`chatter`). What a server asks of us (to sample a model, to question the user, to name folders) is
-refused, as we say that we cannot; its notifications are of no use here.
+Everything that a server sends is limited before it is read: the length of a line, a body and an
+event, the parts of an answer, the pages of a listing, and the amount of unrequested messages (see
+`Chatter`). Requests of a server (to sample a model, to ask the user, to list folders) are refused,
+as we announce no such capability; its notifications are ignored.
 """
 
 import logging
@@ -25,22 +25,22 @@ from gonogo.tools.base import JsonObject
 from gonogo.tools.mcp.servers import ServerConfig
 from gonogo.workspace import bound_process
 
-# What a server of tools says without being asked, and when that is too much.
+# Unrequested messages of a server, and when there are too many.
 #
-# Nothing that we need ever comes unasked. Some servers log where messages should be, tell of their
-# progress or ask for a sign of life, so a good deal of that is passed over. A flood ends the
-# server: reading it would take the time of everybody else, and writing it down would fill the disk.
+# We never need an unrequested message. Some servers write log lines where messages should be,
+# report progress or send pings, so a good many are ignored. A flood ends the server: reading it
+# would take the time of everybody else, and logging it would fill the disk.
 
 MOST_MESSAGE = 4 << 20
 """Bytes of one message."""
 JUNK, REQUEST, REOPENED = 20, 10, 40
-"""What counts as so many notifications: a line that is no message, a request to us, and that we
-must ask again for the rest of an answer."""
+"""How many notifications each counts as: a line that is no message, a request to us, and a stream
+that we must reopen for the rest of an answer."""
 _UNASKED, _UNASKED_BURST = 100, 2_000
-"""Notifications a second, and at once."""
+"""Allowed notifications per second, and in one burst."""
 _BYTES, _BYTES_BURST = 4 << 20, 64 << 20
 _LINE = 1 << 10
-"""Bytes that a line counts besides its own."""
+"""Bytes that each line counts in addition to its length."""
 _KEPT, _SHOWN = 2_000, 300
 """Bytes of a program's last words, and characters that are shown of what a server said."""
 _LOG = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Allowance:
-    """What may still come: it fills steadily, up to a burst."""
+    """A token bucket: it fills steadily, up to a burst."""
 
     rate: float
     burst: float
@@ -59,7 +59,7 @@ class _Allowance:
         self.left = self.burst
 
     def take(self, amount: float) -> bool:
-        """Whether there was still so much."""
+        """Take an amount, and return whether there was enough."""
         now = anyio.current_time()
         self.left = min(self.burst, self.left + (now - self.since) * self.rate) - amount
         self.since = now
@@ -67,7 +67,7 @@ class _Allowance:
 
 
 class Chatter:
-    """All that one life of a server says besides its answers."""
+    """Everything that one run of a server sends besides its answers."""
 
     def __init__(self, server: str) -> None:
         """Begin to listen.
@@ -81,22 +81,22 @@ class Chatter:
         self._words = b""
         self._junk = 0
         self.gone = anyio.Event()
-        """There is nobody at the other end any more, or somebody who is not listened to."""
+        """The server has ended, or we have stopped listening to it."""
         self.why: str | None = None
-        """What we stopped listening for."""
+        """Why we stopped listening."""
 
     def words(self, chunk: bytes) -> None:
-        """Keep the last of what a program says beside the protocol."""
+        """Keep the end of what a program writes to standard error."""
         self._words = (self._words + chunk)[-_KEPT:]
 
     def came(self, size: int, lines: int = 1) -> bool:
-        """Count what came, asked for or not. False: it is not listened to any more."""
+        """Count received data. Returns False if we no longer listen to the server."""
         if not self._bytes.take(size + lines * _LINE):
             self.end(because("it writes too much too fast"))
         return self.why is None
 
     def unasked(self, weight: float = 1) -> bool:
-        """Count what came unasked. False: the server is not listened to any more."""
+        """Count an unrequested message. Returns False if we no longer listen to the server."""
         if not self._unasked.take(weight):
             self.end(
                 because(
@@ -106,7 +106,7 @@ class Chatter:
         return self.why is None
 
     def junk(self, line: bytes) -> bool:
-        """Count a line that is no message. False: the server is not listened to any more."""
+        """Count a line that is no message. Returns False if we no longer listen to the server."""
         self._junk += 1
         if self._junk == 1:
             _LOG.warning(
@@ -116,14 +116,14 @@ class Chatter:
         return self.unasked(JUNK)
 
     def end(self, why: str) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self.why is None:
             self.why = why
             _LOG.warning("MCP server %s is ended: %s", self._server, why)
         self.gone.set()
 
     def late(self, seconds: float) -> Reason:
-        """Why a call has no answer, when there is still somebody who could give one."""
+        """Why a call has no answer although the server still runs."""
         if not self._junk:
             return because("its server timed out: no answer within {seconds:g} s", seconds=seconds)
         return because(
@@ -139,7 +139,7 @@ class Chatter:
         return because("its server ended: {why}", why=self.reason(otherwise))
 
     def reason(self, otherwise: str) -> str:
-        """Why it is over: what we ended it for, or else this, with its last words."""
+        """Why it is over: our reason to end it, or `otherwise`, with its last output."""
         if self.why is not None:
             return because("gonogo stopped it: {why}", why=self.why)
         said = otherwise
@@ -159,19 +159,19 @@ def _shown(line: bytes) -> str:
 
 
 MOST_PAGES, MOST_PARTS = 50, 1_000
-"""Pages that a server lists its tools on, and parts of an answer."""
+"""The most pages in a listing of tools, and the most parts in an answer."""
 _SAID = 500
 _MANNERS = 0.5
-"""Seconds that a program has to end by itself when it is not needed any more."""
+"""Seconds that a program has to end by itself when it is no longer needed."""
 _BREATH = 0.01
-"""Seconds between two looks at what a program says beside the protocol."""
+"""Seconds between two reads of a program's standard error."""
 _ODD = ("server answered a request with 202", "Unexpected content type")
-"""How the library says that it was done, perhaps, and that what came back is no answer."""
+"""The library's messages for a call that may have been done although its answer is none."""
 _NO_ANSWER = because("an answer that the protocol does not have")
 _UNREADABLE = object()
-"""Marks the error that stands for an answer of which only the id can be read."""
+"""Marks the error that replaces an answer of which only the id can be read."""
 _PENDING = 64
-"""Refusals that a server has not taken yet; more are not written."""
+"""The most refusals that wait for a server to read them; further ones are dropped."""
 
 
 class Listed(Struct, frozen=True):
@@ -188,17 +188,17 @@ class ServerConnection(Struct, frozen=True):
     session: Any
     """`mcp.client.session.ClientSession`."""
     version: str
-    """What the server calls itself."""
+    """The name and version that the server gives itself."""
     chatter: Chatter
     over_http: bool
     patience: float
-    """Seconds for an answer that is not to a call."""
+    """Seconds to wait for answers to requests other than calls."""
 
     async def pages(self) -> AsyncIterator[list[Listed]]:
-        """The tools that the server lists now, a page at a time.
+        """The tools that the server lists now, page by page.
 
         Raises:
-            ToolFailed: `server_unavailable`, or `server_error` for a listing that is none.
+            ToolFailed: `server_unavailable`, or `server_error` for an invalid listing.
         """
         from mcp_types import ListToolsRequest, ListToolsResult, PaginatedRequestParams
 
@@ -212,11 +212,11 @@ class ServerConnection(Struct, frozen=True):
                 return
 
     async def call(self, tool: str, arguments: JsonObject, timeout: float) -> Any:  # noqa: ANN401, ASYNC109
-        """Have the server carry out a call; gives the library's result.
+        """Let the server carry out a call, and return the library's result.
 
         Raises:
-            OutcomeUnknown: it was sent, and no answer came.
-            ToolFailed: `server_error`: the server refuses it.
+            OutcomeUnknown: the call was sent, and no answer came.
+            ToolFailed: `server_error`: the server refuses the call.
         """
         from mcp.shared.exceptions import MCPError
         from mcp_types import CallToolRequest, CallToolRequestParams, CallToolResult
@@ -229,7 +229,7 @@ class ServerConnection(Struct, frozen=True):
         except MCPError as error:
             raise self._failure(error, timeout) from error
         except ValueError as error:
-            # The server did answer; what it did, nobody can tell from that.
+            # The server did answer, but the answer does not tell what it did.
             raise _unreadable(_on_one_line(error)) from error
 
     def _failure(self, error: Any, timeout: float) -> ToolFailed:  # noqa: ANN401 - MCPError
@@ -243,13 +243,13 @@ class ServerConnection(Struct, frozen=True):
 
         said, gone = " ".join(error.message.split())[:_SAID], self.chatter.gone
         if self.over_http and error.code in {CONNECTION_CLOSED, INVALID_REQUEST}:
-            # That is how a session ends which the server has forgotten.
+            # This is how a session ends that the server no longer knows.
             gone.set()
         if gone.is_set() and error.code == CONNECTION_CLOSED:
             return OutcomeUnknown(self.chatter.doubt(said))
         if error.code == REQUEST_TIMEOUT:
             return OutcomeUnknown(self.chatter.late(timeout))
-        # Over HTTP: for an answer that is cut off, or is none, or comes from something between.
+        # Over HTTP: the answer is cut off, is none, or comes from a proxy in between.
         odd = error.code in {INTERNAL_ERROR, PARSE_ERROR} or said.startswith(_ODD)
         if (self.over_http and odd) or error.error.data is _UNREADABLE:
             return _unreadable(said)
@@ -280,14 +280,14 @@ def _on_one_line(error: ValueError) -> str:
 
 @asynccontextmanager
 async def linked(server: ServerConfig, chatter: Chatter) -> AsyncGenerator[ServerConnection]:
-    """A connection to a server, for as long as the block.
+    """A connection to a server for the time of a block.
 
     Args:
-        chatter: Takes what it says besides its answers.
+        chatter: Counts what the server sends besides its answers.
 
     Raises:
         ToolFailed: `io_error`: its program cannot be started.
-        Exception: the library's, for a server that does not answer as one.
+        Exception: the library's, if the server does not speak the protocol.
     """
     from mcp import Client
     from mcp_types import Implementation
@@ -308,14 +308,14 @@ async def linked(server: ServerConfig, chatter: Chatter) -> AsyncGenerator[Serve
         yield ServerConnection(client.session, version, chatter, over_http, server.start_timeout)
 
 
-# What comes in ---------------------------------------------------------------------------------
+# Incoming messages -----------------------------------------------------------------------------
 
 
 @asynccontextmanager
 async def _sifted(
     transport: AbstractAsyncContextManager[Any], chatter: Chatter
 ) -> AsyncGenerator[Any]:
-    """The streams of a transport, with nothing in them that nobody asked for."""
+    """The streams of a transport, without unrequested messages."""
     incoming, received = anyio.create_memory_object_stream[Any](0)
     sent, outgoing = anyio.create_memory_object_stream[Any](0)
     refused, refusals = anyio.create_memory_object_stream[Any](_PENDING)
@@ -334,7 +334,7 @@ async def _sifted(
 
 
 class _Sifter(Struct, frozen=True):
-    """Lets answers through, of a size that can be read; refuses requests; forgets the rest."""
+    """Passes answers of limited size on, refuses requests, and drops everything else."""
 
     asked: set[str]
     """The ids of our requests that have no answer."""
@@ -375,13 +375,13 @@ class _Sifter(Struct, frozen=True):
             refusal = ErrorData(code=METHOD_NOT_FOUND, message="gonogo does nothing for servers")
             answer = JSONRPCError(jsonrpc="2.0", id=message.id, error=refusal)
         if self.chatter.unasked(REQUEST):
-            # Never waited for: a server that does not listen before we do would wait for ever.
+            # We never wait here: a server that reads only after we do would wait for ever.
             with suppress(anyio.WouldBlock):
                 self.refused.send_nowait(SessionMessage(answer))
 
 
 def _cut(result: dict[str, Any]) -> None:
-    """Leave out the parts of an answer that are too many to be looked at."""
+    """Drop the parts of an answer that exceed the limit."""
     for name in ("content", "tools"):
         parts: Any = result.get(name)
         if isinstance(parts, list) and len(cast("list[Any]", parts)) > MOST_PARTS:
@@ -419,7 +419,7 @@ async def _sent(to: Any, item: Any) -> bool:  # noqa: ANN401
 
 @asynccontextmanager
 async def _stdio(server: ServerConfig, chatter: Chatter) -> AsyncGenerator[Any]:
-    """The streams of messages to and from a program: one a line."""
+    """The streams of messages to and from a program, one message per line."""
     incoming, received = anyio.create_memory_object_stream[Any](0)
     sent, outgoing = anyio.create_memory_object_stream[Any](0)
     async with (
@@ -452,7 +452,7 @@ async def _read(
     async with to:
         async for line in _lines(stream, chatter):
             try:
-                # In two steps: at once it takes several times as long.
+                # In two steps, because in one it takes several times as long.
                 message = jsonrpc_message_adapter.validate_python(from_json(line), by_name=False)
             except ValueError:
                 await anyio.lowlevel.checkpoint()
@@ -465,7 +465,7 @@ async def _read(
 
 
 def _in_the_place_of(line: bytes) -> Any:  # noqa: ANN401 - JSONRPCMessage
-    """For an answer that cannot be read: that it cannot. None: it is nobody's answer."""
+    """An error in place of an answer that cannot be read; None if it answers no request."""
     from mcp_types import PARSE_ERROR, ErrorData, JSONRPCError
     from pydantic_core import from_json
 
@@ -510,7 +510,7 @@ async def _write(
             try:
                 await stream.send(line.encode())
             except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-                # Whoever waits for an answer learns that there will be none.
+                # Whoever waits for an answer learns that none will come.
                 chatter.gone.set()
                 await incoming.aclose()
                 return
@@ -522,7 +522,7 @@ async def _listen(stream: anyio.abc.ByteReceiveStream, chatter: Chatter) -> None
             chatter.words(await stream.receive(65_536))
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError):
             return
-        # Who writes more than we read waits for us, and not everybody else.
+        # A program that writes more than we read has to wait; nobody else does.
         await anyio.sleep(_BREATH)
 
 
@@ -531,7 +531,7 @@ async def _listen(stream: anyio.abc.ByteReceiveStream, chatter: Chatter) -> None
 
 @asynccontextmanager
 async def _http(server: ServerConfig, chatter: Chatter) -> AsyncGenerator[Any]:
-    """The streams of messages to and from an address. Proxies of the environment are not asked."""
+    """The streams of messages to and from an address. Proxies of the environment are ignored."""
     from mcp.client.streamable_http import streamable_http_client
 
     async with (
@@ -543,18 +543,17 @@ async def _http(server: ServerConfig, chatter: Chatter) -> AsyncGenerator[Any]:
         yield streams
 
 
-# The HTTP client of foreign servers: it goes nowhere else, and reads no body without end.
+# The HTTP client for foreign servers: it follows no redirects and limits every body.
 
 _CONNECT = 10.0
 _NOT_ALLOWED = 405
 _RESUMED = "last-event-id"
-# What servers get wrong they could get wrong without end, each time with a traceback; what matters
-# of it comes back as an error.
+# Faulty servers could fill the log with tracebacks; what matters comes back as an error.
 logging.getLogger("mcp.client.streamable_http").setLevel(logging.CRITICAL)
 
 
 class _Body(httpx2.AsyncByteStream):
-    """A body that may not be longer than it should; of a stream of events, the events may not."""
+    """A body of limited length; in a stream of events, each event is limited instead."""
 
     def __init__(self, body: Any, chatter: Chatter, *, events: bool) -> None:  # noqa: ANN401 - the transport's own
         self._body, self._chatter, self._events = body, chatter, events
@@ -574,7 +573,7 @@ class _Body(httpx2.AsyncByteStream):
 
 
 class _Transport(httpx2.AsyncHTTPTransport):
-    """Bounds every body, and does not wait for what comes unasked."""
+    """Limits every body, and does not wait for unrequested messages."""
 
     def __init__(self, chatter: Chatter) -> None:
         super().__init__(trust_env=False)
@@ -586,7 +585,7 @@ class _Transport(httpx2.AsyncHTTPTransport):
         request.headers["accept-encoding"] = "identity"
         response = await super().handle_async_request(request)
         if response.headers.get("content-encoding", "identity") != "identity":
-            # Little of it could become much.
+            # A small compressed body could become a large one.
             await response.aclose()
             raise httpx2.ReadError(because("the answer is compressed, which gonogo does not take"))
         kind = response.headers.get("content-type", "")
@@ -605,7 +604,7 @@ def bounded_client(
 
     Args:
         timeout: Seconds that a server may be silent in the middle of an answer.
-        chatter: Told how much comes.
+        chatter: Counts the received data.
     """
     return httpx2.AsyncClient(
         headers=dict(headers), transport=_Transport(chatter), trust_env=False,

@@ -1,10 +1,9 @@
-"""The foreign servers of one runtime: started when they are needed, watched, ended with it.
+"""The MCP servers of one runtime: started when they are needed, watched, and ended with it.
 
-A server lives in a task of its own. One that dies or does not start is started again when it is
-needed again, but not more often than a few times in a while: what is broken stays down, and says
-why.
+Each server runs in its own task. A server that dies or does not start is started again when it is
+needed again, but only a few times within a while; then it stays down and says why.
 
-The file of MCP servers: whose tools agents may use. The user's own, never a workspace's.
+The file of MCP servers lists whose tools agents may use. It is the user's own, never a workspace's.
 
     [[server]]
     name = "docs"
@@ -18,9 +17,9 @@ The file of MCP servers: whose tools agents may use. The user's own, never a wor
     url = "https://tracker.example/mcp"
     headers_env = { Authorization = "TRACKER_AUTHORIZATION" }
 
-It is read when the runtime opens. What is wrong with one server is told where that one is needed,
-and stops nothing else. Secrets are named, not written: their values come from the environment, and
-a server gets no other part of it than it needs to run.
+The runtime reads it when it opens. An error in one server's table is reported where that server is
+needed, and affects no other. The file names secrets and never contains them: their values come from
+the environment, of which a server gets nothing else that it does not need to run.
 """
 
 import math
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
 
 
 _PASSED_ON = ("PATH", "HOME", "USER", "LOGNAME", "LANG", "TMPDIR", "SHELL")
-"""What every program needs to run at all."""
+"""The variables that every program needs to run."""
 _Text = Annotated[str, Field(min_length=1, max_length=4_000)]
 _Name = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 _Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{1,64}$")]
@@ -76,7 +75,7 @@ _FILE = TableFile(what=because("a servers file"), names=("server",), refusal=Bad
 
 
 class _ServerText(Frozen):
-    """One server as it is written."""
+    """One server as the file describes it."""
 
     name: _Text
     command: _Text | None = None
@@ -110,7 +109,7 @@ class _ServerText(Frozen):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerConfig:
-    """One MCP server, and who may use what of it."""
+    """One MCP server, and who may use its tools."""
 
     name: str
     command: tuple[str, ...] = ()
@@ -120,38 +119,38 @@ class ServerConfig:
     url: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     tools: tuple[str, ...] | None = None
-    """The only ones that are taken; None is all."""
+    """The only tools to use; None: all."""
     agents: tuple[str, ...] = ()
-    """Who is offered them."""
+    """The agents that get the tools."""
     classes: Mapping[str, ToolClass] = field(default_factory=dict[str, ToolClass])
-    """What the operator says of a tool; of the others, and from servers, nothing is believed."""
+    """The classes that the operator states; what servers say about their tools does not count."""
     timeout: float = 60.0
     """Seconds for one call."""
     start_timeout: float = 30.0
-    """Seconds until the server has told its tools."""
+    """Seconds that the server has to start and list its tools."""
     fault: str | None = None
-    """Why it cannot be used: what is wrong with its table, with file and line."""
+    """Why it cannot be used: the error in its table, with file and line."""
 
     @property
     def program(self) -> str:
-        """What it is started with; empty for one that is not."""
+        """The program that is started; empty for a server with a `url`."""
         return self.command[0] if self.command else ""
 
     @property
     def is_unread(self) -> bool:
-        """Whether it is none at all: a table without a name, or a file that cannot be read."""
+        """Whether it stands for a table without a name, or for a file that cannot be read."""
         return server_problem(self.name) is not None
 
     def takes(self, tool: str) -> bool:
-        """Whether a tool of the server is taken."""
+        """Whether gonogo uses a tool of the server."""
         return self.tools is None or tool in self.tools
 
 
 def load_servers(path: Path, environment: Mapping[str, str]) -> dict[str, ServerConfig]:
-    """Read the file of MCP servers; one that does not exist has none.
+    """Read the file of MCP servers; a missing file has none.
 
-    A server that is not described as it should be has a `fault`. Where not even its name can be
-    told, file and line stand for it, and for a file that cannot be read, the file.
+    A server whose table is wrong has a `fault`. If even its name is unknown, file and line replace
+    the name; if the file cannot be read, the file does.
     """
     try:
         tables = _FILE.read(path, "server")
@@ -178,7 +177,7 @@ def _name(item: Any) -> str | None:  # noqa: ANN401 - any TOML value
 
 
 def _server(item: Any, environment: Mapping[str, str]) -> ServerConfig | str:  # noqa: ANN401
-    """A server, or what is wrong with it."""
+    """The server of a table, or what is wrong with the table."""
     try:
         text = _ServerText.model_validate(item)
     except ValidationError as error:
@@ -220,60 +219,60 @@ def _made(text: _ServerText, environment: Mapping[str, str]) -> ServerConfig:
 
 
 TRIES, WHILE = 3, 600.0
-"""How often a server is started within how many seconds; one that runs is started once."""
+"""How many times a server is started within how many seconds."""
 MOST_TOOLS, MOST_LISTED, LISTING_SECONDS = 256, 1 << 20, 5.0
-"""Tools of a server, characters of all their descriptions and schemas, CPU seconds to read them."""
+"""Limits of a server's list: tools, characters of all of them, CPU seconds to read them."""
 _TWICE = because("the server lists two tools of that name")
 Sight = Callable[[Sequence[Definition]], Awaitable[Mapping[str, ToolHistory | str]]]
-"""Writes down what servers say of their tools; gives what was seen of each by name, or why it is
-not taken."""
+"""Records what servers say about their tools. Returns by name what is known of each tool, or why
+gonogo does not use it."""
 
 
 class ServerReport(Struct, frozen=True, kw_only=True):
-    """How a server is."""
+    """The state of a server."""
 
     name: str
     place: str
     """Its program, or its address."""
     state: Literal["idle", "ready", "failed"]
-    """`idle`: not needed yet; `ready`, or `failed`."""
+    """`idle` means that it was not needed yet."""
     error: str | None = None
     version: str = ""
     tools: tuple[str, ...] = ()
     refused: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
-    """The tools that are not taken, and why."""
+    """The tools that gonogo does not use, and why."""
     agents: tuple[str, ...] = ()
-    """Who is offered the others."""
+    """The agents that get the others."""
 
 
 class ServerPool:
     """All servers of a configuration."""
 
     def __init__(self, configs: Mapping[str, ServerConfig], sight: Sight) -> None:
-        """Know them; none is started yet.
+        """Take the configurations; no server is started yet.
 
         Args:
-            sight: Told of each listing of tools.
+            sight: Called with each listing of tools.
         """
         self.known: dict[str, Tool] = {}
-        """Every tool that was ever seen, by its name here."""
+        """Every tool that was ever listed, by its name in gonogo."""
         self._servers = {name: _ForeignServer(config) for name, config in configs.items()}
         self._sight = sight
 
     def __contains__(self, name: object) -> bool:
-        """Whether a tool's name speaks of one of the servers, and of a tool that is taken."""
+        """Whether a name belongs to one of the servers, and to a tool that gonogo uses."""
         if not isinstance(name, str) or server_of(name) is None:
             return False
         server = self._owner(name)
         return server is not None and server.config.takes(_tool_of(name, server.config))
 
     def _owner(self, name: str) -> "_ForeignServer | None":
-        """The server that a tool's name speaks of, or one that could be it."""
+        """The server that a tool's name belongs to, or may belong to."""
         unread = (server for server in self._servers.values() if server.config.is_unread)
         return self._servers.get(server_of(name) or "") or next(unread, None)
 
     def remember(self, standings: Mapping[str, ToolHistory]) -> None:
-        """Know the tools that were seen by earlier runtimes."""
+        """Add the tools that earlier runtimes have seen."""
         for name, standing in standings.items():
             server = self._owner(name)
             if name in self and server is not None:
@@ -285,7 +284,7 @@ class ServerPool:
                 self._know(server, definition)
 
     async def serve(self, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        """Keep the servers until cancelled."""
+        """Run the servers until cancelled."""
         async with anyio.create_task_group() as group:
             for server in self._servers.values():
                 server.group = group
@@ -293,14 +292,14 @@ class ServerPool:
             await anyio.sleep_forever()
 
     def lent(self, agent: str) -> tuple[str, ...]:
-        """The tools that an agent may use, as far as they are known."""
+        """The known tools that an agent may use."""
         lenders = {name for name, s in self._servers.items() if agent in s.config.agents}
         return tuple(name for name in self.known if server_of(name) in lenders)
 
     async def offered(self, wants: Callable[[ServerConfig], bool]) -> tuple[str, ...]:
-        """The tools that the wanted servers list; starts those that do not run.
+        """The tools that the wanted servers list; starts those servers that do not run.
 
-        A server that does not start offers none.
+        A server that does not start has no tools.
         """
         wanted = [server for server in self._servers.values() if wants(server.config)]
         async with anyio.create_task_group() as group:
@@ -309,18 +308,18 @@ class ServerPool:
         return tuple(name for server in wanted if server.runs for name in server.names)
 
     def lends(self, name: str, agent: str) -> bool:
-        """Whether an agent may call a tool; also where nobody can say, since that is told then."""
+        """Whether an agent may call a tool; True if that is unknown, as the call then tells."""
         server = self._owner(name)
         if name not in self or server is None:
             return False
         return server.config.fault is not None or agent in server.config.agents
 
     def borrowers(self, name: str) -> tuple[str, ...]:
-        """The agents that a tool is lent to."""
+        """The agents that may use a tool."""
         return self._servers[server_of(name) or ""].config.agents
 
     async def look(self, name: str) -> tuple[Tool, ToolHistory]:
-        """A tool as its server lists it at this moment, and what was seen of it.
+        """A tool as its server lists it now, and its history.
 
         Raises:
             ToolFailed: `server_unavailable`, or `unknown_tool`.
@@ -340,11 +339,11 @@ class ServerPool:
         return self.known[name], standings[name]
 
     def of(self, server: str) -> tuple[str, ...]:
-        """The tools of a server that are known."""
+        """The known tools of a server."""
         return tuple(name for name in self.known if server_of(name) == server)
 
     def report(self) -> list[ServerReport]:
-        """How each server is."""
+        """The state of each server."""
         return [server.report() for server in self._servers.values()]
 
     async def _try_list(self, server: "_ForeignServer") -> None:
@@ -358,10 +357,10 @@ class ServerPool:
     async def _list(
         self, server: "_ForeignServer", wanted: str | None = None
     ) -> Mapping[str, ToolHistory]:
-        """Have a server list its tools; what is not seen again now counts as it was seen last.
+        """Let a server list its tools; a tool that is not looked at again keeps its history.
 
         Args:
-            wanted: See this one again, and those that are new; by default all.
+            wanted: Look only at this tool and at new ones; by default at all.
         """
         link = await server.ready()
         listing = _ToolList(server.config, server.listing)
@@ -404,13 +403,13 @@ def _tool_of(name: str, config: ServerConfig) -> str:
 
 
 class _ToolList:
-    """What a server lists at one time: the tools that fit, and why the others do not."""
+    """One listing of a server: the tools that gonogo uses, and why it does not use the others."""
 
     def __init__(self, config: ServerConfig, before: "_ToolList | None" = None) -> None:
-        """Begin with nothing.
+        """Begin an empty list.
 
         Args:
-            before: What it listed last; what is the same in it need not be checked again.
+            before: The last listing; tools that are the same there need no second check.
         """
         self._config = config
         self._known = {} if before is None else before._found
@@ -422,11 +421,11 @@ class _ToolList:
 
     @property
     def definitions(self) -> list[Definition]:
-        """The tools that are taken."""
+        """The tools that gonogo uses."""
         return list(self._found.values())
 
     def add(self, page: "Sequence[Listed]") -> bool:
-        """Take a page of the listing. False: there are enough."""
+        """Add a page of the listing. Returns False if the limit is reached."""
         for each in page[: self._left]:
             if self._config.takes(each.name):
                 self._add(each)
@@ -468,24 +467,24 @@ class _ForeignServer:
         self.group: anyio.abc.TaskGroup | None = None
         self.listing = _ToolList(config)
         self.barred: dict[str, tuple[str, str]] = {}
-        """The tools that are listed and not taken for what was seen of them: what its server calls
-        each, and why."""
+        """Tools that are listed and not used because of their history: the server's name for each,
+        and why."""
         self.error: str | None = None
         self._link: ServerConnection | None = None
         self._version = ""
         self._starting = anyio.Lock()
         self._starts: deque[float] = deque(maxlen=TRIES)
         self._over = anyio.Event()
-        """Of the last life: it is known why it ended."""
+        """Set when it is known why the last run ended."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tools that are taken."""
+        """The tools that gonogo uses."""
         return tuple(d.name for d in self.listing.definitions if d.name not in self.barred)
 
     @property
     def refused(self) -> dict[str, str]:
-        """The tools that are not, by what the server calls them, and why."""
+        """The tools that gonogo does not use, by the server's names for them, and why."""
         return {**self.listing.refused, **dict(self.barred.values())}
 
     @property
@@ -507,11 +506,11 @@ class _ForeignServer:
         return told(reply, bench.output_cap)
 
     def report(self) -> ServerReport:
-        """How it is."""
+        """The state of the server."""
         error = self.config.fault or self.error
         state = "ready" if self.runs else "failed" if error else "idle"
         url = urlsplit(self.config.url or "")
-        # Neither arguments nor the rest of an address: some have secrets there.
+        # Without arguments and the rest of the address, which may contain secrets.
         place = f"{url.scheme}://{url.netloc}" if self.config.url else self.config.program
         return ServerReport(
             name=self.config.name, place=place, state=state, error=error,
@@ -552,8 +551,8 @@ class _ForeignServer:
             )
 
     async def _live(self, *, task_status: anyio.abc.TaskStatus[str | None]) -> None:
-        """One life of the server; gives why it did not begin, if it did not."""
-        # Only who has servers needs it: it costs 0.03 s.
+        """Run the server once; the task status tells why it did not start, if it did not."""
+        # Imported here because it costs 0.03 s, and few have servers.
         from gonogo.tools.mcp.connection import Chatter, ServerConnection, linked
 
         mine, error = list[ServerConnection](), because("it does not answer in time")
@@ -572,7 +571,7 @@ class _ForeignServer:
         except Exception as failure:
             error = _reason(failure)
         finally:
-            # Another life may have begun already.
+            # Another run may have begun already.
             if mine and self._link is mine[0]:
                 self._link = None
         self.error = chatter.reason(error)
@@ -582,7 +581,7 @@ class _ForeignServer:
 
 
 def _reason(error: BaseException) -> str:
-    """What an error says, without the groups that it is wrapped in."""
+    """The text of an error, without the exception groups around it."""
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
     if isinstance(error, ToolFailed):
@@ -593,22 +592,22 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {said}"[:500] if said else type(error).__name__
 
 
-# Foreign servers as they were when they ran last, for whoever must not start any.
+# MCP servers as they were in their last run, for callers that must not start any.
 
 
 class Remembered(ServerPool):
-    """Servers that nobody asks: a tool is as it was listed last."""
+    """Servers that are not asked: a tool is as it was listed last."""
 
     def __init__(
         self, configs: Mapping[str, ServerConfig], standings: Mapping[str, ToolHistory]
     ) -> None:
-        """Know what was seen of their tools."""
+        """Take the history of their tools."""
         super().__init__(configs, _unasked)
         self.remember(standings)
         self._standings = standings
 
     async def look(self, name: str) -> tuple[Tool, ToolHistory]:
-        """A tool, and what was seen of it.
+        """A tool, and its history.
 
         Raises:
             ToolFailed: `unknown_tool`.
