@@ -402,7 +402,7 @@ def make_rules(admin: Iterable[Rule], user: Iterable[Rule]) -> Rules:
 
 def make_rule(name: str, text: RuleText, where: str = "") -> Rule | str:
     """Check one rule and its examples; return the rule, or its defect."""
-    if odd := _odd(text):
+    if odd := _odd(text) or _pattern(text):
         return odd
     if text.command is None:
         return _without_command(name, text, where)
@@ -423,6 +423,14 @@ def _odd(text: RuleText) -> str | None:
     fields = ("tool", "agent", "command", "path", "reason")
     found = (misread(name, getattr(text, name) or "") for name in fields)
     return next(filter(None, found), None)
+
+
+def _pattern(text: RuleText) -> str | None:
+    """A tool or agent that is written as a pattern: it would match none, also where it denies."""
+    for word in (text.tool, text.agent):
+        if word is not None and word != "*" and not {"*", "?"}.isdisjoint(word):
+            return because("{word!r} is not a name: write one name, or '*' for any", word=word)
+    return None
 
 
 def _without_command(name: str, text: RuleText, where: str) -> Rule | str:
