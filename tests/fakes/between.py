@@ -8,8 +8,7 @@ import select
 import socket
 import struct
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
@@ -201,33 +200,3 @@ class Pooler(Between):
             greeting += kind + struct.pack("!I", len(said) + 4) + said
         self._greeting = greeting
         return far
-
-
-@contextmanager
-def breaking(folder: Path, server: Path) -> Iterator[Breaking]:
-    """A line that can be told to break, in a folder that is not there yet."""
-    made = Breaking(folder, server)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-@contextmanager
-def proxying(folder: Path, server: Path) -> Iterator[Proxy]:
-    """A proxy whose server can go, in a folder that is not there yet."""
-    made = Proxy(folder, server)
-    try:
-        yield made
-    finally:
-        made.close()
-
-
-@contextmanager
-def pooling(folder: Path, server: Path, size: int) -> Iterator[Pooler]:
-    """A pooler with so many connections to the server."""
-    made = Pooler(folder, server, size)
-    try:
-        yield made
-    finally:
-        made.close()

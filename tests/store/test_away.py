@@ -6,7 +6,7 @@ import resource
 import sqlite3
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 from anyio.to_thread import run_sync as in_thread
 from sqlalchemy import event
 
-from fakes.between import Breaking, breaking, proxying
+from fakes.between import Breaking, Proxy
 from fakes.disk import small_disk
 from fakes.postgres import Server
 from fakes.rows import begin
@@ -131,7 +131,7 @@ async def test_connections_that_are_cut_twelve_times_lose_nothing(
 
 @pytest.fixture
 def line(mortal_postgres: Server, tmp_path: Path) -> Iterator[Breaking]:
-    with breaking(tmp_path / "line", mortal_postgres.folder) as made:
+    with closing(Breaking(tmp_path / "line", mortal_postgres.folder)) as made:
         yield made
 
 
@@ -143,7 +143,7 @@ async def test_connections_on_which_nothing_comes_any_more_are_given_up(
     monkeypatch.setattr(driver, "_SILENT", 0.3)
     monkeypatch.setattr(driver, "_TAKING", 2.0)
     with (
-        proxying(tmp_path / "proxy", mortal_postgres.folder) as proxy,
+        closing(Proxy(tmp_path / "proxy", mortal_postgres.folder)) as proxy,
         opened(proxy.url(database), drives=True) as store,
     ):
         await store.write(begin)

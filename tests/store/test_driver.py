@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import anyio
@@ -12,7 +12,7 @@ import pytest
 from anyio.to_thread import run_sync as in_thread
 from sqlalchemy import Engine, text
 
-from fakes.between import pooling
+from fakes.between import Pooler
 from fakes.postgres import Server
 from fakes.rows import begin
 from gonogo.domain.errors import Busy, Conflict
@@ -333,7 +333,7 @@ def test_a_pooler_that_shares_connections_is_refused(
 ) -> None:
     name = database_url.rpartition("/")[2].partition("?")[0]
     with (
-        pooling(tmp_path / "pool", postgres.folder, size) as pooler,
+        closing(Pooler(tmp_path / "pool", postgres.folder, size)) as pooler,
         pytest.raises(Conflict) as refused,
     ):
         Store(pooler.url(name), drives=True, patience=0.3)
@@ -353,7 +353,7 @@ async def test_who_only_looks_may_come_through_a_pooler(
     postgres: Server, database_url: str, tmp_path: Path, kind: str
 ) -> None:
     name = database_url.rpartition("/")[2].partition("?")[0]
-    with pooling(tmp_path / "pool", postgres.folder, 3) as pooler:
+    with closing(Pooler(tmp_path / "pool", postgres.folder, 3)) as pooler:
         with opened(database_url) as store:
             await store.write(begin)
         with opened(pooler.url(name), drives=False) as looking:
